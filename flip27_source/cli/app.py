@@ -30,7 +30,7 @@ COMMANDS = {
     "them.",
     "watch": "Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.",
 }
-"""The commands, each in ``<name>/command.py``, and what the list of commands says of them."""
+"""The commands, each in ``<name>/command.py``, with their summaries in the list of commands."""
 
 GROUPS = {
     "state": "Inspect the stored state of sources; read-only.",
@@ -44,11 +44,11 @@ GROUPS = {
     "postgres": "Drop the slot and publication of a PostgreSQL query that will not run again. A dry run "
     "without --execute.",
 }
-"""The groups of commands, each in ``<name>/commands.py``, and what the list of commands says of them."""
+"""The groups of commands, each in ``<name>/commands.py``, with their summaries in the list of commands."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; its exit code: 0 done, 1 refused or wrong, 2 wrong usage, 3 a check failed."""
+    """Run a command line; return 0 if done, 1 if refused or wrong, 2 for wrong usage, 3 if a check failed."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
         app_for(words)(args=arguments, prog_name="flip27")
@@ -58,7 +58,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def app_for(words: Sequence[str]) -> typer.Typer:
-    """The app as far as a command line needs it: all commands by name, and the one that is called."""
+    """The app for one command line: it lists all commands, but only the called one is imported."""
     if _COMPLETING in os.environ:
         return whole_app()
     # No option of the app itself takes a value.
@@ -78,7 +78,7 @@ def _app(imported: Iterable[str]) -> typer.Typer:
         help="Inspect, save and change the state of flip27 sources, and check whether a machine is ready for "
         "them.",
         no_args_is_help=True,
-        pretty_exceptions_enable=False,  # it may show local variables, and there are secrets in them
+        pretty_exceptions_enable=False,  # they may show local variables, which may hold secrets
     )
     app.callback()(_root)
     for name, summary in COMMANDS.items():

@@ -56,7 +56,7 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Answer])
 
 
 def command(group: typer.Typer, name: str, *, example: str, answers: str) -> Callable[[CommandT], CommandT]:
-    """Add a function that returns an Answer as a command, with ``--json`` besides its own options.
+    """Add a function that returns an Answer as a command, with ``--json`` in addition to its own options.
 
     Args:
         example: a command line. answers: what ``--json`` prints; ``--help`` and docs/cli.md show both.

@@ -1,4 +1,4 @@
-"""``flip27``: the entry point; ``app`` defines the commands. Names the package of a missing library."""
+"""The entry point of ``flip27``; ``app`` defines the commands. Errors name packages of missing libraries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LIBRARIES = frozenset({"typer", "rich"})
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return its exit code (docs/cli.md)."""
     try:
-        # The help is printed without rich too; a command is not, so none begins without it.
+        # Help can be printed without rich, but results of commands cannot, so no command starts without it.
         import rich  # noqa: F401
 
         from .app import run

@@ -31,7 +31,7 @@ _NOT_FOLDED = 20
 _PADDING = 3
 _GAP = "  "
 _NOTHING = "-"
-"""Where nothing is known; an empty cell would shift those after it for programs that split at blanks."""
+"""The text of an unknown value; an empty cell would shift the next ones for programs that split at blanks."""
 
 
 def say_meanwhile(text: str) -> None:
@@ -110,7 +110,7 @@ def cell_text(value: Any) -> str:
 
 
 def _time_text(time: dt.datetime) -> str:
-    """ISO 8601 in UTC, to the millisecond: given back to an option, the text means the same time."""
+    """ISO 8601 in UTC, to the millisecond; options of commands read the text as the same time."""
     precision = "milliseconds" if time.microsecond else "seconds"
     return time.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
 

@@ -66,7 +66,7 @@ class Disk(Protocol):
 
 
 class OsDisk:
-    """The disk of this machine. Names keep the umask's permissions, as Spark's own files do."""
+    """The disk of this machine. New files get the umask's permissions, like Spark's own files."""
 
     def new_name(self) -> str:
         return os.urandom(16).hex()
@@ -316,7 +316,7 @@ class DurableFiles:
         """For file systems without hard links, such as some network mounts: claim the name, then rename.
 
         The process that first creates the empty claim next to the target moves its file to the target,
-        which is whole from the start. A claim whose owner died is taken over: names of documents and
+        which is complete from the start. A claim whose owner has died is taken over: names of documents and
         segments are digests of their content, so both would have moved the same bytes.
         """
         if self._disk.exists(target):

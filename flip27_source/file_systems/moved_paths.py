@@ -74,7 +74,8 @@ def is_at_or_below(path: str, folder: str) -> bool:
 def before_moves(path: str, moves: Iterable[PathRewrite]) -> str:
     """The path of a file before all these moves, which are given oldest first.
 
-    A file that was created between two of them gets a name that no path has.
+    For a file that was created after one of the moves, under an old path, the result is a text that is never
+    a path.
     """
     for number, move in reversed(list(enumerate(moves))):
         former = move.before(path)

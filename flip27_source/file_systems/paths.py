@@ -222,7 +222,7 @@ def canonical_path(url: str) -> str:
     try:
         kind, names = _class_of(protocol), _names_of(protocol)
     except (ImportError, ValueError):
-        return shown  # the file system of a former location need not be installed any more
+        return shown  # the file system of a former location may no longer be installed
     if names is not _Names.AFTER_PROTOCOL:
         return shown
     return f"{_protocols(kind)[0]}://{kind._strip_protocol(shown)}"
@@ -285,8 +285,8 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
     arguments = {**of_url, **given}
     file_system = fsspec.filesystem(_registered(protocol), **arguments)
     if protocol in _SSH and file_system.client.is_closed():
-        # fsspec keeps a file system for as long as the process lives, sshfs its one connection for as long
-        # as the file system: servers end connections that are idle.
+        # fsspec keeps a file system until the process ends, and sshfs uses one connection for all that time,
+        # but servers close connections that are idle.
         kind.clear_instance_cache()
         file_system = fsspec.filesystem(_registered(protocol), **arguments)
     return file_system
@@ -311,7 +311,7 @@ def _registered(protocol: str) -> str:
 
 @functools.cache
 def _names_of(protocol: str) -> _Names:
-    """Determined from the name of an invented file: fsspec has no attribute for it."""
+    """How names are derived, found by converting a made-up URL: fsspec has no attribute for it."""
     kind = _class_of(protocol)
     name = str(kind._strip_protocol(f"{protocol}://flip27-host/file"))
     if name.startswith(tuple(f"{one}://" for one in _protocols(kind))):

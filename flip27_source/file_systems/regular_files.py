@@ -1,6 +1,6 @@
-"""Reading regular files and nothing else, up to a number of bytes.
+"""Reads regular files only, up to a given number of bytes.
 
-A path may name a FIFO or a device: opening it can block forever, reading it may never end.
+A path may name a FIFO or a device: opening it can block forever, and reading it may never end.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def within(limit: int | None, data: bytes, name: str, location: str) -> bytes:
 
 
 def no_state(name: str, location: str, why: object) -> CorruptStateError:
-    """The error for a file under the name of a state file that cannot be one."""
+    """The error for something that has the name of a state file but cannot be one."""
     return CorruptStateError(
         f"{name} in the state location {location} {why}",
         remedy="move it away; if the query needs the file, restore it from a backup",

@@ -21,8 +21,8 @@ class Hidden:
     """Masks secrets in texts.
 
     Args:
-        values: the given options by name. The values of credentials among them are secrets, at any depth,
-            as a whole and in their parts.
+        values: the given options by name. The value of a credential, at any depth, is masked as a whole,
+            and so are the secrets in it.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:

@@ -38,7 +38,7 @@ class SourceProgress:
     """One flip27 source at the end of a batch.
 
     Attributes:
-        uid: uid of the source; as in file names if the source has a state location.
+        uid: uid of the source; if the source has a state location, in the form that file names use.
         is_new: whether the batch has a new checkpoint; False if only other sources had data.
         rows: rows of the batch as counted by Spark.
         splits, files, bytes: planned for the batch; 0 unless ``is_new``.

@@ -123,7 +123,7 @@ class QueryMetrics:
         return query
 
     def _label(self, query_id: str, name: str | None) -> str:
-        """The name; the id if a running query has the same name. An ended query gives its name away."""
+        """The name, or the id if a running query has that name. An ended query with the name is dropped."""
         for other, query in list(self._queries.items()):
             if query.label == name and not query.is_active:
                 del self._queries[other]

@@ -48,8 +48,8 @@ def native_batches(
         found = spark.readStream.format("flip27").option("enumerator", "files").option("reader", "splits")
         found.load("/landing").writeStream.foreachBatch(native_batches(write, format="parquet")).start()
 
-    After a failure the function may be called again with the same ``batch_id``, so it must be idempotent, as
-    in every foreachBatch: also if a file of the batch cannot be read and is left out.
+    As in every foreachBatch, the function must be idempotent: it may be called again with the same
+    ``batch_id`` after a failure, or without a file of the batch that could not be read.
 
     Args:
         function: gets the frame and the number of the batch.
@@ -72,7 +72,7 @@ def native_batches(
 
 
 class _NativeBatches:
-    """The function; only values, because Spark Connect pickles it."""
+    """The function for ``foreachBatch``; it holds only values, because Spark Connect pickles it."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class _NativeBatches:
         return RecordedColumns(storage, mode).schema_for(lambda: reads.inferred(files))
 
     def call(self, frame: DataFrame, batch_id: int) -> None:
-        """The user's function."""
+        """Call the user's function."""
         self._function(frame, batch_id)
 
     @property
@@ -226,7 +226,7 @@ class _Batch:
 
 
 _NOT_OF_A_FILE = (AnalysisException, ParseException, SchemaError, OptionError, MemoryError)
-"""Errors that no file is the cause of."""
+"""Errors that are not caused by a file."""
 
 
 def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:

@@ -22,7 +22,7 @@ def hadoop_path(path: str, rewrites: Mapping[str, str]) -> str:
 
     Args:
         path: the path of a file as flip27 writes it.
-        rewrites: prefixes of paths and what replaces them; the longest that fits is used.
+        rewrites: prefixes of paths and their replacements; the longest matching prefix is used.
 
     Raises:
         SplitReadError: Spark cannot read a file with this path.
@@ -33,7 +33,7 @@ def hadoop_path(path: str, rewrites: Mapping[str, str]) -> str:
 
 
 def hadoop_name(path: str, rewrites: Mapping[str, str]) -> str:
-    """Hadoop's name of a file or directory; otherwise as ``hadoop_path``."""
+    """Hadoop's name of a file or directory: as ``hadoop_path``, but neither checked nor escaped as a glob."""
     local = local_path(path)
     prefix = max((one for one in rewrites if path.startswith(one)), key=len, default=None)
     if prefix is not None:

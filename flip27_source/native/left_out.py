@@ -69,8 +69,8 @@ class LeftOutFiles:
         """Record files; durable on return.
 
         Raises:
-            SplitReadError: no policy is for the error of one of them.
-            QuarantineError: more files than ``maxQuarantinedSplits``.
+            SplitReadError: the policy does not allow the error of one of them.
+            QuarantineError: more than ``maxQuarantinedSplits`` files of the batch cannot be read.
         """
         results: list[SplitResult[Any]] = []
         losses: list[DataLoss] = []

@@ -1,9 +1,9 @@
 """The files of a batch, from the tasks that Spark has planned for its rows, without running the tasks.
 
 A task of ``reader=splits`` returns what the coordinator has put into it, and a Python task takes some 0.1 s,
-however little it does. PySpark has no function for the planned tasks, so this module asks Spark's driver. The
-tasks run where it cannot be asked (Spark Connect), where the query or the function's caller changes the rows,
-and where tasks do more than return rows.
+however little it does. PySpark has no function that returns the planned tasks, so this module reads them from
+the JVM of Spark's driver. The tasks do run if that JVM is out of reach (Spark Connect), if the query or the
+function's caller changes the rows, or if the tasks do more than return rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _ROWS = "numOutputRows"
 def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, ...] | None:
     """The files that the tasks of a batch would return; None if the tasks have to run.
 
-    As in the tasks, each file must be as it was discovered: if one is not, the tasks run and decide.
+    As in the tasks, each file must be as it was discovered; if one is not, the tasks run and handle it.
 
     Args:
         rows: the frame that foreachBatch passes.
@@ -75,7 +75,7 @@ def _scan_of(rows: DataFrame) -> Any | None:
 
 
 def _planned_in(scan: Any) -> Iterator[PlannedSubtask | None]:
-    """What the coordinator has put into each task; None if that is not the coordinator's."""
+    """What the coordinator has put into each task; None for a partition that is not the coordinator's."""
     partitions = scan.inputPartitions()
     for index in range(partitions.size()):
         # The bytes that the coordinator has given to Spark, for its tasks to unpickle.
@@ -84,7 +84,7 @@ def _planned_in(scan: Any) -> Iterator[PlannedSubtask | None]:
 
 
 def _files_in(planned: PlannedSubtask | None) -> list[FileSplit] | None:
-    """The splits of a task that only returns them as rows."""
+    """The splits of a task; None if the task does more than return them as rows."""
     if (
         planned is None
         or planned.library != __version__

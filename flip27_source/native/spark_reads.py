@@ -1,7 +1,7 @@
 """SparkReads: a DataFrame of exactly the given files, by Spark's own reader.
 
-Spark's defaults list every path by a task of its own and plan a task for each 32 small files; both are made
-for directories. The settings for a batch are changed while it is read, unless the user has set them.
+By default Spark lists every path in a separate task and plans a task for every 32 small files, which suits
+directories. These settings are changed while a batch is read, unless the user has set them.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class SparkReads:
 
     @contextlib.contextmanager
     def small_files(self) -> Iterator[None]:
-        """While a query over the files runs: a task reads more than 32 small files."""
+        """Let a task read more than 32 small files in this context."""
         with _settings(self._spark, {_OPEN_COST: str(_SMALL_OPEN_COST_BYTES)}):
             yield
 
@@ -109,7 +109,7 @@ def _loaded(spark: SparkSession, reader: Any, paths: list[str]) -> Any:
 
 
 def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:
-    """The paths in the JVM by one call, as py4j takes 0.1 ms for each; None if the session has no JVM."""
+    """Pass the paths to the JVM in one call, as each takes py4j 0.1 ms; None if the session has no JVM."""
     try:
         jvm: Any = spark._jvm
         texts = jvm.java.util.regex.Pattern.compile("\0").splitAsStream("\0".join(paths)).toList()
@@ -120,7 +120,7 @@ def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:
 
 @contextlib.contextmanager
 def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """The settings in this context, unless the user has set others."""
+    """Change these settings in this context, except those that the user has set."""
     before = {name: spark.conf.get(name, _DEFAULTS[name]) or "" for name in wanted}
     changed = [name for name, value in before.items() if value.rstrip("b") == _DEFAULTS[name]]
     for name in changed:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class FindsSchema(ABC):
-    """Optional power of a reader, or of an enumerator: it asks the source for the schema.
+    """Optional power of a reader or an enumerator: it requests the schema from the source.
 
     For tables, topics with a registry, and whatever else knows its columns. The source then takes the
     option ``schemaEvolutionMode``: a reader that finds new columns calls ``context.check_new_columns``.
@@ -27,14 +27,15 @@ class FindsSchema(ABC):
     @classmethod
     @abstractmethod
     def find_schema(cls, options: Options) -> pa.Schema | None:
-        """The columns; None where the source has none yet.
+        """The columns; None if the source has none yet.
 
-        Called where the user gives no schema, in a process that plans and before there is an enumerator or a
-        reader; I/O is allowed. With a ``stateLocation`` it is called once: what it returns is recorded, and
-        every later start has the same schema. Types are those that Spark has; NOT NULL is kept.
+        Called if the user gives no schema, in a planning process, before there is an enumerator or a reader;
+        I/O is allowed. With a ``stateLocation`` it is called once: its result is recorded, and every later
+        start uses the same schema. Only types that Spark has are allowed; NOT NULL is kept.
 
         Raises:
-            SchemaError: the source cannot be asked, with what to do. Any other error becomes one.
+            SchemaError: the schema cannot be found; the error has a remedy. Any other error is turned into a
+                SchemaError.
         """
 
 

@@ -1,7 +1,8 @@
 """SchemaStorage: inferred schemas, recorded in the state location for the next start.
 
-They are stored by uid beside the lineages, because a schema is needed before there is a checkpoint. A version
-is created once and never replaced; the highest version counts. Two concurrent starts agree on the first one.
+They are stored by uid next to the lineages, because a schema is needed before there is a checkpoint. A
+version is created once and never replaced; the highest version counts. Two concurrent starts agree on the
+first one.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def _finder(source: Source) -> type[FindsSchema] | None:
 
 
 def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
-    """The recorded schema, or the one that the source is asked for, which is recorded then."""
+    """The recorded schema; if there is none, the one that ``finder`` finds, which is then recorded."""
     storage = schema_storage(source)
     recorded = None if storage is None else storage.newest()
     if recorded is not None:

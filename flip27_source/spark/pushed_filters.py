@@ -51,7 +51,7 @@ class _UnknownError(Exception):
 
 
 class PushedFilters:
-    """The filters that Spark has pushed to a batch reader; takes the place of the method ``pushFilters``.
+    """The filters that Spark has pushed to a batch reader; the object replaces the method ``pushFilters``.
 
     Spark refuses a reader that has its own method while ``spark.sql.python.filterPushdown.enabled`` is false,
     which is the default. It compares ``__func__``, so this attribute makes the reader work in both cases.

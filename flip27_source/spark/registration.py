@@ -26,14 +26,14 @@ def register(
     """Register ``format(name)`` in a session (classic or Spark Connect).
 
     The classes may be defined in a notebook: they are pickled by value. Classes of an importable module are
-    pickled by name, so the module must be installed on the driver and on every node, as flip27-source itself.
+    pickled by name, so the module must be installed wherever flip27-source is: on the driver and every node.
 
     Args:
         spark: the session.
         name: the name for ``format``.
         enumerator, reader: the classes; the option of the same name replaces one that is left out.
         by_value: pickle the packages of the classes by value, with everything that they define. For code
-            beside the script or in ``--py-files``, which does not reach the coordinator's process.
+            next to the script or in ``--py-files``, which does not reach the coordinator's process.
     """
     from .by_value import drop_type_caches
     from .data_source import Flip27DataSource

@@ -118,9 +118,9 @@ class StateReader(DataSourceReader):
 
 
 class _Pushing:
-    """``pushFilters`` of a reader: notes the filters that avoid reading files, returns all to Spark."""
+    """``pushFilters`` of a reader: keeps the filters that avoid reading files, and returns all to Spark."""
 
-    __func__ = staticmethod(DataSourceReader.pushFilters)  # what Spark looks at
+    __func__ = staticmethod(DataSourceReader.pushFilters)  # what Spark compares
 
     def __init__(self, reader: StateReader) -> None:
         self._reader = reader

@@ -80,7 +80,7 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if size is None else ReadMaxBytes(size)
 
     def initialOffset(self) -> dict[str, Any]:
-        """A constant: Spark does not store the start of batch 0, and asks for it again at a replay."""
+        """A constant: Spark does not store the start of batch 0, and calls this again at a replay."""
         from flip27_source.snapshots.offsets import INITIAL_OFFSET
 
         return INITIAL_OFFSET.to_json()

@@ -67,7 +67,7 @@ def _session_time_zone(task: TaskContext | None) -> str:
 
 
 def _system_time_zone() -> str:
-    """The IANA name of the machine's time zone, the session's zone if none is set."""
+    """The IANA name of the machine's time zone, which is the session's zone if none is set."""
     if os.environ.get("TZ"):
         return os.environ["TZ"].lstrip(":")
     target = os.path.realpath("/etc/localtime")

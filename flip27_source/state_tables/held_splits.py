@@ -29,7 +29,7 @@ def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
 def held_splits(
     history: History, name: CheckpointName, document: CheckpointDocument
 ) -> Iterator[StoredSplit]:
-    """All of them, as far as the form of the state or the enumerator's class shows them."""
+    """The splits that the enumerator holds, if the form of its state is known here or to its class."""
     for page in held_pages(document):
         if page.splits in document.raw.segments:
             yield from (history.splits(name, document, page.splits) or [])[page.taken :]
@@ -37,9 +37,9 @@ def held_splits(
 
 
 def splits_held_by_class(history: History, document: CheckpointDocument) -> Iterator[StoredSplit]:
-    """Those of a state whose form only its class knows."""
+    """The splits in a state that only the enumerator's class can interpret."""
     kind: Any = class_of(document)
-    # The pages of a DiscoveringEnumerator have a form of their own, and its state may be large.
+    # The pages of a DiscoveringEnumerator are read by ``held_pages``, and its state may be large.
     if kind is None or issubclass(kind, DiscoveringEnumerator) or not issubclass(kind, HoldsSplits):
         return
     codec = SnapshotCodec(kind)

@@ -315,7 +315,7 @@ class MicroBatchEngine:
     def restart(self, *, parallelism: int | None = None, available_now: bool | None = None) -> None:
         """Start a new driver from the store and the logs; kills the old driver if it is alive.
 
-        A schema that the source finds is asked for again, as Spark does when a query is started.
+        If no schema was given, it is determined again, as Spark does when a query is started.
 
         Args:
             parallelism, available_now: new values for the run; None keeps the old ones.
@@ -359,7 +359,7 @@ class MicroBatchEngine:
             self._pass(Step.COMMIT_TOLD)
 
     def _limits(self) -> Limits | None:
-        """What Spark hands to latestOffset: the default read limit of the source, None for "all"."""
+        """What Spark passes to latestOffset: the default read limit of the source, None for "all"."""
         options = self.source.options
         own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER)
         return None if all(options[option] is None for option in own) else Limits()

@@ -213,7 +213,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     try:
         run = subject.run(boundedness=Boundedness.BOUNDED)
     except OptionError:
-        return  # it has no end, and the error says so
+        return  # the source has no end, and the error says so
     found = run.drain()
     agree_in_any_order("splits of a bounded run", _ids(found), _ids(subject.splits))
     early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)

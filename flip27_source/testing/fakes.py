@@ -125,7 +125,7 @@ def linked_source(
     """A source whose splits are found by reading: ``linked_source({"a": [1, Link("b")], "b": [2]})``.
 
     Only the first split is known at the start. The reader sends an event for every Link; the enumerator
-    hands out each linked split once. Needs a store.
+    assigns each linked split once. Needs a store.
     """
     return _fake(LinkedEnumerator, LinkedReader, splits, schema, options)
 
@@ -159,7 +159,7 @@ class LiteralEnumerator(_ReadsFakeData, DiscoveringEnumerator[LiteralSplit]):
 
 
 class LiteralReader(_ReadsFakeData, SplitReader[LiteralSplit]):
-    """Gives the rows of an entry."""
+    """Yields the rows of an entry."""
 
     schema: ClassVar[pa.Schema]
 
@@ -234,7 +234,7 @@ class LinkedState:
 
 
 class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
-    """Hands out each split that readers have found, once."""
+    """Assigns each split that readers have found, once."""
 
     def __init__(self, context: Any, options: Options, state: LinkedState | None = None) -> None:
         super().__init__(context, options, state)
@@ -248,7 +248,7 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         """Nothing to do: readers find the splits."""
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Hand out the split that was found first."""
+        """Assign the split that was found first."""
         if self._waiting:
             self.context.assign_split(self._waiting.pop(0))
 
@@ -260,7 +260,7 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
             self._waiting.append(_literal_split(event.name, self.data.splits[event.name]))
 
     def add_splits_back(self, splits: Sequence[LiteralSplit], subtask_id: int) -> None:
-        """Hand them out again."""
+        """Queue them to be assigned again."""
         self._waiting = [*splits, *self._waiting]
 
     def snapshot_state(self, checkpoint_id: int) -> LinkedState:

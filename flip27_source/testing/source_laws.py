@@ -361,7 +361,7 @@ def check_source(
 ) -> None:
     """Check that a source delivers every row exactly once, despite all failures.
 
-    Runs it more than a hundred times on engines of their own, with their state in memory; a few splits
+    Runs it more than a hundred times, each time on a new engine with its state in memory; a few splits
     with a few rows each are enough, and take about a second. Each run begins with the same data: actions
     are requested and stored, but ``perform`` is not called. Test ``perform`` with a MicroBatchEngine.
 
@@ -373,7 +373,8 @@ def check_source(
         grow: adds rows; called several times, at the end.
         update: changes existing rows without adding or removing any; called several times, after ``grow``.
             For a source with ``repeatable = False``.
-        key: what no update changes of a row, and tells it from all others; its first column by default.
+        key: returns the part of a row that identifies it and that no update changes; by default its first
+            column.
         fast: for a source with a server, where each run opens connections: every law is checked, in about
             25 runs, because crashes share a run and each step of a batch is crashed at once or twice.
 

@@ -40,14 +40,14 @@ def first_column(row: Row) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class SourceCheck:
-    """The subject of the laws of sources.
+    """The source that is checked, and the results of its undisturbed run.
 
     Attributes:
-        given: the source, whole.
-        promised: what it has to deliver, if that is known.
-        grow: adds data. update: changes rows that are there, ``key`` what no update changes of a row.
+        given: the source as it was given to the check.
+        promised: the rows that it has to deliver; None if they are not known.
+        grow: adds data. update: changes existing rows. key: identifies a row whatever its updates.
         fast: whether crashes share runs; each run opens the source's connections again.
-        engine_type: what it is run on.
+        engine_type: the class of the engines that run it.
         parted: the source with limits that divide it into several batches.
         rows: the rows of the source.
         rehearsal: the steps of an undisturbed run of ``parted``.

@@ -196,7 +196,7 @@ class _FlatClass:
         return cls(declared, allowed) if all(allowed.values()) else None
 
     def has(self, value: Any) -> bool:
-        """Whether the value can surely be restored from JSON; False means unknown."""
+        """Whether the value is certain to be restored from JSON unchanged; False means unknown."""
         if type(value) is not self._kind:
             return False
         items = self._values(value)

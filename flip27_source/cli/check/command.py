@@ -72,7 +72,7 @@ def check(
 ) -> Answer:
     """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
 
-    The source is asked too, if its enumerator has checks of its own: a database and its rights, for example.
+    If the enumerator defines its own checks, they run too: of a database and its permissions, for example.
     Probe files are deleted afterwards. The exit code is 3 if a check failed.
     """
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
@@ -129,7 +129,7 @@ def _with_reader(options: dict[str, str]) -> dict[str, str]:
 
 
 def _own_checks(source: Source) -> Iterator[Finding]:
-    """What the enumerator finds; an error is the last finding."""
+    """The findings of the enumerator's own checks; if they raise an error, it becomes the last finding."""
     assert issubclass(source.enumerator_type, ChecksSource)
     try:
         yield from source.enumerator_type.check_source(source.options)

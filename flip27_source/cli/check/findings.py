@@ -11,7 +11,7 @@ __all__ = ["Finding", "Status", "failed", "failure", "finding_of", "ok", "skippe
 
 
 def finding_of(check: str, look: Callable[[], Finding]) -> Finding:
-    """The finding of ``look``; an error is a failed check."""
+    """Call ``look`` and return its finding; if it raises an error, the check has failed."""
     try:
         return look()
     except Exception as error:  # noqa: BLE001 - file systems and readers raise any error
@@ -19,7 +19,7 @@ def finding_of(check: str, look: Callable[[], Finding]) -> Finding:
 
 
 def failure(check: str, error: Exception) -> Finding:
-    """An error as a finding."""
+    """The finding for an error."""
     if isinstance(error, Flip27Error):
         return failed(check, error.what, error.remedy)
     return failed(check, kept_text(error), "fix the cause that the library's message names")

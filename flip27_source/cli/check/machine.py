@@ -24,7 +24,7 @@ _INSTALL = "install it on the driver and on every node: pip install {}"
 
 
 def machine(*, java: bool) -> Iterator[Finding]:
-    """All checks of this machine; ``java``: a JVM is to run here, and starts Python."""
+    """All checks of this machine; with ``java``, also those of the JVM and of the Python that it starts."""
     yield python_version("python", sys.version_info[:3])
     for name, oldest in {**required_packages(), "pyspark": OLDEST_PYSPARK}.items():
         yield package_version(f"package {name}", name, installed_version(name), oldest)
@@ -36,7 +36,7 @@ def machine(*, java: bool) -> Iterator[Finding]:
 
 
 def bytecode() -> Finding:
-    """Whether the archives from which Spark's Python processes import have bytecode of this Python."""
+    """Whether the archives that Spark's Python processes import from contain bytecode for this Python."""
     home = spark_home()
     archives = archives_of(home)
     without = [archive.path.name for archive in archives if not archive.is_complete]

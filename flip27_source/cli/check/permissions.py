@@ -16,14 +16,14 @@ _LOOKED_AT = 1000
 
 
 def writers(location: Path) -> Finding:
-    """Whether everybody on the machine may write to the location, or replace it by another directory."""
+    """Whether everybody on the machine may write to the location, or replace it with another directory."""
     for folder in (location, *islice(_below(location), _LOOKED_AT)):
         mode = _mode(folder)
         if mode & stat.S_IWOTH:
             return _open_to_all(folder, mode, "they can add files and so edit the state of the source")
     for parent in location.parents:
         mode = _mode(parent)
-        # In a directory such as /tmp, with the sticky bit, only its owner may rename a directory.
+        # In a directory with the sticky bit, such as /tmp, a directory can only be renamed by its owner.
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
             return _open_to_all(parent, mode, "they can replace the state location by another directory")
     return ok(CHECK, "not everybody may write to the state location")

@@ -18,7 +18,7 @@ _NO_RECEIPT = "flip27 check"
 
 
 def queues(options: Options) -> Iterator[Finding]:
-    """Ask each queue of a files source; no message is taken away."""
+    """Check each queue of a files source; no message is removed."""
     if not is_notified(options):
         return
     try:
@@ -32,7 +32,7 @@ def queues(options: Options) -> Iterator[Finding]:
 
 
 def _asked(queue: NotificationQueue) -> Finding:
-    """Call each method of the queue: received messages stay visible, and the receipt is not real."""
+    """Call each method of the queue: received messages stay visible, and the given receipt is made up."""
     found = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
     queue.extend([_NO_RECEIPT], 0.0)
     queue.delete([_NO_RECEIPT])

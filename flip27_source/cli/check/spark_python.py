@@ -1,4 +1,4 @@
-"""Whether the Python that Spark starts for its workers can run a source: it is started, as by Spark."""
+"""Checks whether the Python of Spark's workers can run a source, by starting it as Spark does."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ print(json.dumps({"executable": sys.executable, "python": platform.python_versio
 def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
     """Start the Python that Spark uses for workers, and have it import what a source needs.
 
-    Spark uses ``PYSPARK_PYTHON``, else the ``python3`` that is first on the PATH: not the Python of the
+    Spark uses ``PYSPARK_PYTHON``, or else the first ``python3`` on the PATH, but not the Python of the
     program that starts the query.
     """
     named = environment.get("PYSPARK_PYTHON")
@@ -62,7 +62,7 @@ def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
 
 
 def _answer(printed: str) -> dict[str, Any] | None:
-    """The last line; site packages may print others."""
+    """The last line of the output; installed packages may print others before it."""
     try:
         found = json.loads(printed.strip().rpartition("\n")[2])
     except ValueError:

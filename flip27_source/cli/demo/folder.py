@@ -19,7 +19,7 @@ class DemoFolder:
 
     @classmethod
     def new(cls, parent: Path) -> DemoFolder:
-        """A new folder below ``parent``, named by the time."""
+        """A new folder below ``parent``, named after the current time."""
         name = time.strftime("%Y-%m-%d_%H-%M-%S")
         number = 1
         while True:
@@ -100,7 +100,7 @@ class SinkLog:
         return list(self._committed)
 
     def batches(self) -> int:
-        """Number of batches that the sink has committed; for a moment one more than Spark."""
+        """Number of batches that the sink has committed; for a moment one more than Spark has committed."""
         self.committed()
         return self._read_through + 1
 

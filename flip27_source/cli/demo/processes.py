@@ -134,7 +134,7 @@ def _session_of(pid: int) -> int | None:
 
 
 def spark_environment() -> dict[str, str]:
-    """This environment, with Spark kept on this machine and its workers run by this Python.
+    """This environment, changed so that Spark stays on this machine and its workers run this Python.
 
     PYSPARK_PYTHON is a name and not a path: Spark looks it up with an unquoted ``command -v``,
     which fails if the path contains a blank.
@@ -162,7 +162,7 @@ def obey_parent(on_line: Callable[[str], None]) -> None:
 
 @contextlib.contextmanager
 def termination_raises() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the block as Ctrl-C does: by an exception, so children are killed."""
+    """Make SIGTERM and SIGHUP end the block by an exception, as Ctrl-C does, so that children are killed."""
 
     def end(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -1,4 +1,4 @@
-"""``flip27 export``: what a flip27 query has read, as the start of a query of another system."""
+"""``flip27 export``: starts a query of another system where a flip27 query has stopped."""
 
 from __future__ import annotations
 
@@ -70,9 +70,9 @@ def export_spark_files(
 ) -> Answer:
     """Write a checkpoint from which Spark's own file source continues with the first file that was not read.
 
-    The log of the new checkpoint has the files that exist and that the query has read. The watermark and the
-    state of operators, such as aggregates, are copied. Exit code 3: Spark would read files twice, or leave
-    files out.
+    The log of the new checkpoint lists the files that the query has read and that still exist. The watermark
+    and the state of operators, such as aggregates, are copied. Exit code 3: Spark would read files twice, or
+    leave files out.
     """
     options = storage_options(storage)
     found = committed_state(state, checkpoint_location, lineage, options)

@@ -181,7 +181,7 @@ class _Import:
     state: str
 
     def answer(self, more: Mapping[str, Any], storage: list[str] | None, *, execute: bool) -> Answer:
-        """What the new query would read; with ``execute``, after its savepoint is written."""
+        """Report what the new query would read; with ``execute``, write its savepoint first."""
         found = self._comparison()
         twice = [*self.unsure, *(() if found is None else found.lookalikes)]
         pattern = pattern_of(self.known)

@@ -63,7 +63,7 @@ def import_kafka(
 ) -> Answer:
     """Start a query where a query of Spark's Kafka source, or a consumer group, has stopped.
 
-    Prints the options for the first start of the new query, and how many records it will read of each
+    Prints the options for the first start of the new query, and how many records it will read from each
     partition. Nothing is changed: neither the checkpoint, nor the group, nor the cluster. Partitions that the
     other reader did not know start at earliest. Exit code 3: records are gone, or partitions are missing.
     """
@@ -93,7 +93,7 @@ def _options(given: dict[str, str]) -> Options:
 def _of_spark(
     checkpoint: str, source: int | None, storage: list[str] | None
 ) -> tuple[int, dict[TopicPartition, int], bool]:
-    """The last committed batch, its ends, and whether a later batch was planned."""
+    """The last committed batch, its end offsets, and whether a later batch was planned."""
     committed = committed_lines(open_store(checkpoint, storage_options(storage)))
     found = [known for line in committed.lines if (known := migration.offsets_of_spark(line)) is not None]
     known = chosen_source(

@@ -64,7 +64,7 @@ def _contents(file: str, storage_options: Mapping[str, Any]) -> Iterator[tuple[s
     try:
         parts = [part for part in store.list(name) if part.endswith((".parquet", ".csv"))]
     except StateError:
-        parts = []  # a file on local disk; reading it reports what else is wrong
+        parts = []  # it is a file on local disk; any other problem is reported when it is read
     for one in [f"{name}/{part}" for part in parts] or [name]:
         try:
             yield one, store.read(one)
@@ -102,7 +102,7 @@ def _rows(name: str, data: bytes, column: str) -> Iterable[tuple[str, int, bool]
     if CREATE_TIME in table.column_names and pa.types.is_timestamp(table[CREATE_TIME].type):
         in_ms = table[CREATE_TIME].cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
         times = pc.fill_null(in_ms, 0).to_pylist()
-    # strict=False: the default columns have no end.
+    # strict=False: the default values repeat without end.
     rows = zip(table[column].to_pylist(), times, committed, strict=False)
     return (row for row in rows if row[0])
 

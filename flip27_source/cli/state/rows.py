@@ -62,10 +62,10 @@ class Place:
 
 
 def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Iterator[Row]:
-    """The rows of a view, with its columns in their order.
+    """The rows of a view, with its columns in the order of their declaration.
 
     Args:
-        asked: limits the files that are read; rows outside of it may still be returned.
+        asked: limits the files that are read; other rows may still be returned.
     """
     found = VIEWS[view]
     for row in found.rows(history, asked):
@@ -97,7 +97,7 @@ def named_checkpoint(history: History, checkpoint_id: int | None) -> CheckpointN
     if checkpoint_id is None:
         name = newest_complete(line) or (line.names[-1] if line.names else None)
     else:
-        # After a reset several checkpoints may have one id: the one that the query continued from counts.
+        # After a reset several checkpoints may have one id; choose the one that the query continued from.
         known = [*line.names, *sorted(line.status)]
         name = next((name for name in known if name.checkpoint_id == checkpoint_id), None)
     if name is None:

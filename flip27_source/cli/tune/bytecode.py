@@ -89,9 +89,9 @@ def archive_at(path: Path) -> Archive:
 
 
 def add_bytecode(archive: Archive) -> Archive:
-    """Replace the file by one that has bytecode of this version of Python beside every module.
+    """Replace the file with one that also has bytecode of this version of Python for every module.
 
-    Processes that have opened the old file go on reading that.
+    Processes that have opened the old file continue to read it.
 
     Raises:
         OSError: the file cannot be written.

@@ -25,7 +25,8 @@ class SubtaskProgress:
     """One subtask of the newest batch.
 
     Attributes:
-        done: how many of its splits are known to be read: all, once it has reported or the batch is complete.
+        done: how many of its splits are known to be read: all once it has reported or the batch is complete,
+            0 before that.
         rows, duration_ms, host: what it has reported.
     """
 
@@ -42,17 +43,17 @@ class Frame:
     """One lineage at one moment.
 
     Attributes:
-        at: when it was looked at.
+        at: when the state was read.
         checkpoint_id, batch_id, status, created_at: of the newest checkpoint; None before the first.
-        lag_s: seconds since that was made.
+        lag_s: seconds since the newest checkpoint was created.
         event_time_lag_s: seconds between the largest event time reported and now.
-        backlog: splits that are found and not yet in a batch. live: splits that continue.
-        backlog_rows, backlog_bytes, backlog_age_s: what those hold, and the age of the oldest record, as the
-            source has summary with the checkpoint; only where Spark's checkpoint was given.
-        finished, quarantined: splits since the source began.
-        rows_per_s, splits_per_s: over the newest batches, and falling while no new one begins; rows only
-            where tasks report.
-        batches: checkpoints that are retained.
+        backlog: splits that were found and are not in a batch yet. live: splits that continue.
+        backlog_rows, backlog_bytes, backlog_age_s: rows and bytes of the backlog, and the age of its oldest
+            record, from the summary in the checkpoint's offset; None unless Spark's checkpoint was given.
+        finished, quarantined: numbers of splits since the source's first start.
+        rows_per_s, splits_per_s: averages over the newest batches, which fall while no new batch begins;
+            rows_per_s is None unless tasks report.
+        batches: number of retained checkpoints.
         subtasks: of the newest batch.
     """
 
@@ -209,7 +210,7 @@ def _age_s(text: object, now: dt.datetime) -> float | None:
 
 
 def _rows(read: Sequence[_Batch]) -> int | None:
-    """None where not every batch has reports, or none is read yet."""
+    """The rows of these batches; None if there are none, or if one has no reports."""
     if not read or not all(batch.reports for batch in read):
         return None
     rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
@@ -221,10 +222,10 @@ def _splits(read: Sequence[_Batch]) -> int | None:
 
 
 def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool) -> float:
-    """The time in which the batches of the window were read.
+    """The time in which the batches of the window were read, as the divisor of the rates.
 
-    A newest batch that is complete counts, and the time since it began counts with it. One that is under way
-    does not count, and the time that it takes counts only as far as it takes longer than those before it did.
+    If the newest batch is complete, its splits count, and so does all time since it began. If it is still
+    running, its splits do not count, and of its time only what exceeds the average of the earlier batches.
     """
     until_newest_s = (batches[-1].created_at - batches[0].created_at).total_seconds()
     since_newest_s = (now - batches[-1].created_at).total_seconds()

@@ -27,7 +27,7 @@ from .query import Query
 from .sources import LINE
 
 _SET_BACK_MS = 600_000
-"""More than the clock is set back in one simulation."""
+"""More than the total time by which the clock is set back in one simulation."""
 
 
 def _folder_for(seed: int) -> Path:
@@ -77,7 +77,7 @@ class FilesLife(Life):
                 self.options[name] = value
         if self.options.get("cleanSource") == "archive":
             self.options["sourceArchiveDir"] = self.landing.archive
-        # Drawn apart, so that the other seeds tell the same story as before files could stay.
+        # Drawn from a separate generator, so that the other random decisions of a seed do not change.
         self.retention_ms = random.Random(of.outcome.seed).choice((0, 30_000, 3_600_000))
         if "cleanSource" in self.options and self.retention_ms:
             self.options["cleanSource.retentionDuration"] = f"{self.retention_ms} ms"
@@ -86,7 +86,7 @@ class FilesLife(Life):
         self.broken: set[str] = set()
         self.asked: set[str] = set()
         self.edits: EditOperation | None = None
-        # The documents say what was read again, so all of them must be retained.
+        # The documents tell what was read again, so all of them must be retained.
         if not {"cleanSource", "retainedCheckpoints"} & self.options.keys():
             self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REWIND))
 

@@ -63,7 +63,7 @@ class ObjectStore(Store):
         if created:
             self._bucket.put(self._key(name), data)
         if self._happens():
-            return False  # the client has sent it a second time, for the first answer was late
+            return False  # the client has sent the put a second time, because the first answer was late
         self._answer("create", name)
         return created
 

@@ -20,8 +20,8 @@ class Process:
 
     Attributes:
         is_driver: whether the query ends with it.
-        signs_of_life: the files with which it says that it lives, whether they were made or not.
-        is_dead: killed, or stopped for good: its calls have no effect any more.
+        signs_of_life: names of the renewal files that it has tried to write, whether or not they exist.
+        is_dead: killed, or stopped for good: its calls no longer have an effect.
     """
 
     def __init__(self, name: str, disturber: Disturber, *, is_driver: bool) -> None:
@@ -35,7 +35,7 @@ class Process:
         return self.name
 
     def kill(self) -> None:
-        """SIGKILL: the clean-up code of the process has no effect any more."""
+        """SIGKILL: the clean-up code of the process no longer has an effect."""
         self.is_dead = True
 
     def gate(self, call: str, path: str) -> None:
@@ -97,7 +97,7 @@ class SuspendedCall(threading.Thread):
     def run(self) -> None:
         try:
             self.result = self._work()
-        except BaseException as error:  # noqa: BLE001 - kept for whoever began the work
+        except BaseException as error:  # noqa: BLE001 - kept for the caller of begin
             self.error = error
         finally:
             self._handed_over.set()

@@ -22,7 +22,7 @@ class SeededRunner(BackgroundRunner):
 
     Args:
         is_done: returns whether work has ended when its result is drained.
-        interrupt: called at times with work that has no result, which it may stop in the middle.
+        interrupt: called now and then with work that has no result; it may suspend the work in the middle.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Topics of a simulated Kafka cluster: logs that expire, transactions, and topics that are recreated.
 
-The enumerator of ``kafka``, its looks and its assigner are the real ones; the cluster that they ask and the
-reader are simulated.
+The enumerator of ``kafka``, its ``looks`` and its assigner are the real ones; the cluster that answers their
+requests and the reader are simulated.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Log:
         records: by offset; None where a reader sees no row, such as a marker.
         start: the first offset that has not expired.
         is_open: whether the last records belong to a transaction that has not ended.
-        stable: the end that readers are told: where the open transaction begins.
+        stable: the end offset that readers see: where the open transaction begins, if there is one.
     """
 
     name: str
@@ -45,14 +45,14 @@ class Log:
     stable: int = 0
 
     def append(self, count: int) -> None:
-        """Records, each with a text of its own."""
+        """Append records, each with a different text."""
         end = len(self.records)
         self.records += [f"{self.name}/{offset}" for offset in range(end, end + count)]
         if not self.is_open:
             self.stable = len(self.records)
 
     def end_transaction(self, *, is_aborted: bool) -> None:
-        """Readers see the records of the transaction, or only that they take offsets; a marker follows."""
+        """End the open transaction by a marker; aborted records take offsets, but readers do not see them."""
         if is_aborted:
             self.records[self.stable :] = [None] * (len(self.records) - self.stable)
         self.records.append(None)
@@ -72,11 +72,12 @@ class SimulatedCluster:
     """The topics of a simulation, which change when data arrives.
 
     Attributes:
-        trouble: probability that a question fails, or that its answer lacks a partition.
+        trouble: probability that a request fails, or that its answer lacks a partition.
         forgetfulness: probability that an answer lacks a topic.
-        now_s: the time, which passes with each description, so that their number decides what is gone.
+        now_s: the time; it only advances with each description of topics, so that the number of
+            descriptions decides which topics count as gone.
         read: the records that tasks have read.
-        logs: each partition that there ever was, by its name, with the split that reads it.
+        logs: every partition that ever existed, by its name, with the id of the split that reads it.
     """
 
     def __init__(self, random_: random.Random) -> None:
@@ -95,7 +96,7 @@ class SimulatedCluster:
             self.make(f"orders-{number}")
 
     def make(self, name: str) -> None:
-        """A topic without records, in place of one that may be there."""
+        """Create a topic without records, replacing an existing one with the same name."""
         self._ids += 1
         topic_id = f"id{self._ids}" if self.has_ids else None
         self.topics[name] = SimulatedTopic(topic_id, [])
@@ -103,7 +104,7 @@ class SimulatedCluster:
             self._add_partition(name)
 
     def change(self) -> str:
-        """Something happens, as it does to topics; says what."""
+        """Make a random change to a random topic, and return a description of it."""
         name = self.random.choice(list(self.topics))
         topic = self.topics[name]
         log = self.random.choice(topic.logs)
@@ -114,16 +115,16 @@ class SimulatedCluster:
         return self.random.choice(kinds)()
 
     def expire(self) -> str:
-        """Records of every partition expire; says which."""
+        """Let records of every partition expire; returns a description."""
         logs = [log for topic in self.topics.values() for log in topic.logs]
         return ", ".join(map(self._expired, logs))
 
     def fails(self) -> bool:
-        """Whether a question fails now."""
+        """Whether a request fails now."""
         return self.random.random() < self.trouble
 
     def forgets(self) -> bool:
-        """Whether an answer lacks a topic: never so often in a row that the topic has to count as gone."""
+        """Whether an answer lacks a topic; never so often in a row that the topic would count as gone."""
         self._forgotten = self._forgotten + 1 if self.random.random() < self.forgetfulness else 0
         if self._forgotten < DESCRIPTIONS_UNTIL_GONE:
             return self._forgotten > 0
@@ -131,14 +132,14 @@ class SimulatedCluster:
         return False
 
     def log_of(self, split: KafkaSplit) -> Log | None:
-        """The partition that a split reads, if it is there."""
+        """The partition that a split reads; None if it does not exist."""
         topic = self.topics.get(split.topic)
         if topic is None or split.partition >= len(topic.logs):
             return None
         return topic.logs[split.partition]
 
     def calm(self) -> None:
-        """No more faults, and no open transaction."""
+        """End all faults and open transactions."""
         self.trouble = self.forgetfulness = 0.0
         for topic in self.topics.values():
             for log in topic.logs:
@@ -186,7 +187,7 @@ class SimulatedCluster:
 
 
 class SimulatedAnswers(Cluster):
-    """The answers of a simulated cluster to what the real looks ask."""
+    """The answers of a simulated cluster to the requests of the real enumerator."""
 
     def __init__(self, cluster: SimulatedCluster, properties: ClientProperties) -> None:
         super().__init__(properties)
@@ -233,7 +234,7 @@ class SimulatedAnswers(Cluster):
 
 
 class LogEnumerator(KafkaEnumerator):
-    """The kafka enumerator, whose looks ask the simulated cluster."""
+    """The kafka enumerator, whose requests go to the simulated cluster."""
 
     cluster: ClassVar[SimulatedCluster]
     clock: ClassVar[Clock] = Clock(now_s=lambda: LogEnumerator.cluster.now_s, wait_s=lambda _: None)

@@ -57,7 +57,7 @@ class TopicsLife(Life):
         for _ in range(self.random.randint(1, 4)):
             self.of.tell(self.cluster.change())
         if self.of.query.logs.has_uncommitted:
-            # Its tasks may have read and reported what is gone when the batch is repeated.
+            # Records that its tasks have read and reported may be gone when the batch is repeated.
             self.of.tell(self.cluster.expire())
 
     def ask(self) -> None:
@@ -65,11 +65,11 @@ class TopicsLife(Life):
 
     def calm(self) -> None:
         self.cluster.calm()
-        # What an error about lost data says can be done.
+        # As the error about lost data advises.
         self.options["onDataLoss"] = "report"
 
     def check(self) -> None:
-        # A partition is gone when several looks in a row do not find it.
+        # A partition counts as gone once several descriptions in a row do not contain it.
         for _ in range(DESCRIPTIONS_UNTIL_GONE):
             self.of.go_on_to_the_end()
         present = {log.name for topic in self.cluster.topics.values() for log in topic.logs}
@@ -82,7 +82,7 @@ class TopicsLife(Life):
                 if record is None or record in found or offset >= log.stable:
                     continue
                 is_there = log.name in present and offset >= log.start
-                # What was gone before the query came is not the query's loss.
+                # The query does not have to report records that were gone before it knew the partition.
                 was_seen = record in self.cluster.read or (bool(delivered) and offset > delivered[0])
                 is_reported = any(first <= offset <= last for first, last in losses.get(split_id, ()))
                 if is_there or (was_seen and not is_reported):
@@ -95,7 +95,7 @@ class TopicsLife(Life):
         self.of.check_state()
 
     def _losses(self) -> dict[str, list[tuple[int, float]]]:
-        """The offsets that were reported as lost, by split, each with the last."""
+        """The ranges of offsets that were reported as lost, by split: first and last offset of each."""
         store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
         offsets = self.of.query.offsets
         losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
@@ -111,7 +111,7 @@ class TopicsLife(Life):
 
 
 def _reported_losses(store: Store, offset: Offset) -> Iterator[StoredLoss]:
-    """The losses that the reports on a checkpoint have, which the next document takes over."""
+    """The losses in the reports on a checkpoint, which the next document will contain."""
     for file in store.list(f"{offset.lineage}/{file_names.REPORTS}"):
         if file_names.belongs_to(file) == offset.name:
             path = f"{offset.lineage}/{file_names.REPORTS}/{file}"
