@@ -1,17 +1,17 @@
-# Every target installs what it needs into .venv first (scripts/setup.sh): nothing has to be installed by
-# hand but Python 3.11+ and, where Spark runs, Java 17+. Paths are relative, so that the checkout may lie in a folder with blanks.
+# Every target first installs what it needs into .venv (scripts/setup.sh). Only Python 3.11+ and, where Spark runs,
+# Java 17+ must be installed by hand. Paths are relative, so that the path of the checkout may contain blanks.
 
 PY := .venv/bin/python
 ARGS ?=
 
-# Spark stays on this machine, and its workers are this Python: named, not given as a path, because Spark
-# looks it up with an unquoted `command -v`, which a blank in the path breaks.
+# Spark listens only on this machine, and its workers use this Python. It is given by name, not by path, because
+# Spark looks it up with an unquoted `command -v`, which a blank in the path breaks.
 export SPARK_LOCAL_IP := 127.0.0.1
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 export PYSPARK_PYTHON := python
 export PYSPARK_DRIVER_PYTHON := python
 
-# Dozens of short processes of Spark import the package: compiled once, they start sooner.
+# Spark starts dozens of short processes that import the package; with compiled modules they start faster.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -29,15 +29,15 @@ setup-%:
 demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
 	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
 
-# Tests wait for the disk as long as they compute: they write to memory where it has room (a container's
-# /dev/shm often has not).
+# Tests spend as much time on the disk as on the CPU, so they write to memory if it has room (a container's
+# /dev/shm often has none).
 IN_MEMORY := $(shell df -k --output=avail /dev/shm 2>/dev/null | awk 'NR == 2 && $$1 > 6000000 { print "TMPDIR=/dev/shm" }')
 
-# Three processes for two cores, because tests also wait for servers; each has a Spark session of its own.
-# tests/conftest.py sorts: what takes long comes first.
+# Three processes for two cores, because tests also wait for servers; each process has its own Spark session.
+# tests/conftest.py sorts the tests, so that long ones run first.
 PYTEST := $(IN_MEMORY) $(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-# Tests start dozens of JVMs: they map Spark's classes, archived once, instead of loading them.
+# Tests start dozens of JVMs, which map an archive of Spark's classes instead of loading them from jars.
 classes: setup-test
 	@$(PY) -m scripts.class_archive
 

@@ -1,11 +1,11 @@
-"""What setup.cfg cannot say: which packages there are, where the two folders at the top go, links.
+"""What setup.cfg cannot express: the list of packages, where the two folders at the top belong, and links.
 
 ``enumerators/`` and ``readers/`` are real folders at the top of the repository and sub-packages of
 ``flip27_source`` in the wheel. The list is computed, so that a new sub-package is never left out.
 
-The long description is the README. It is read far from the repository, so its links are absolute: into the
-repository that ``url`` in setup.cfg names. As long as none is named, texts of links stay and pictures go.
-Everything else is in setup.cfg.
+The long description is the README. It is read outside the repository, so its relative links become links
+into the repository that ``url`` in setup.cfg names. Without ``url``, a link becomes its text, and pictures
+are left out. Everything else is in setup.cfg.
 """
 
 import configparser
@@ -24,7 +24,7 @@ def with_sub_packages(*names: str) -> list[str]:
 
 
 def repository_url(setup_cfg: str) -> str | None:
-    """Where the project is published; None where setup.cfg does not say."""
+    """The URL at which the project is published; None if setup.cfg has none."""
     config = configparser.ConfigParser(interpolation=None)
     config.read_string(setup_cfg)
     return config["metadata"].get("url")
@@ -45,7 +45,7 @@ def long_description(readme: str, url: str | None) -> str:
 
 
 def project_urls(url: str | None) -> dict[str, str]:
-    """Where to find what, as package indexes show it."""
+    """The links that package indexes show for the project."""
     if url is None:
         return {}
     return {
@@ -57,8 +57,8 @@ def project_urls(url: str | None) -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    # The links in flip27_source/ lead to the same folders. Only the real ones are taken: they are there in
-    # an sdist and in a checkout without symbolic links, too.
+    # The links in flip27_source/ lead to the same folders. Only the real folders are packaged, because an
+    # sdist and a checkout without symbolic links also contain them.
     links = with_sub_packages(*(f"{PACKAGE}.{folder}" for folder in TOP_LEVEL_FOLDERS))
     own = find_packages(include=with_sub_packages(PACKAGE), exclude=links)
     linked = find_packages(include=with_sub_packages(*TOP_LEVEL_FOLDERS))

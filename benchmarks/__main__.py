@@ -26,7 +26,7 @@ _RESULTS = Path(__file__).parent / "results"
 
 
 def parse(words: Sequence[str] | None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes; targets are not enforced")
     parser.add_argument("--only", action="append", choices=BY_NAME, help="only this case; may be repeated")
@@ -53,7 +53,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The command: 0 when all cases ran and, unless quick, reached their targets."""
+    """Run the command. Return 0 if all cases ran and, unless ``--quick`` is given, reached their targets."""
     arguments = parse(words)
     asked = {"rounds": arguments.rounds, "slow_rounds": arguments.slow_rounds}
     sizes = dataclasses.replace(

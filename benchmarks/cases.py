@@ -1,4 +1,4 @@
-"""The cases, in the order of the table, and what each must reach."""
+"""The cases, in the order of the table, with the target of each."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ UNIX_SOCKETS = {"spark.python.unix.domain.socket.enabled": "true"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """What every case is run with.
+    """What all cases of a run have in common.
 
     Attributes:
-        conf: Spark settings for both sides, on top of each case's own.
-        say: told what is being done.
+        conf: Spark settings for both sides, in addition to each case's own.
+        say: prints a line of progress.
     """
 
     sizes: Sizes
@@ -59,9 +59,9 @@ class Case:
     """One case.
 
     Attributes:
-        name: for ``--only``.
+        name: as ``--only`` takes it.
         conf: Spark settings that it needs.
-        run: measures it, given a pair of sessions where it needs Spark.
+        run: measures the case; it gets a pair of sessions if the case needs Spark.
     """
 
     name: str
@@ -72,7 +72,7 @@ class Case:
 
 
 def run_cases(bench: Bench, cases: Sequence[Case]) -> Iterator[Outcome]:
-    """Measure one case after the other. A case that fails is an outcome, too."""
+    """Measure one case after the other. A case that fails has an outcome, too."""
     with contextlib.ExitStack() as stack:
         shared: dict[tuple[tuple[str, str], ...], Pair] = {}
 
@@ -116,12 +116,12 @@ def _alternate(
     warm_up: RoundSpec | None = None,
     spark_rounds: int | None = None,
 ) -> Rounds:
-    """A warm-up of both sides, then round about, so that both see the same weather.
+    """Warm up both sides, then measure them in alternating rounds, so that other load affects both alike.
 
     Args:
-        spec: what both run, unless Spark has one of its own.
-        warm_up: what both warm up with; the same as afterwards when None.
-        spark_rounds: measured rounds of Spark; as many as of flip27 when None.
+        spec: what both sides run; ``spec_of_spark`` replaces it for Spark.
+        warm_up: what both sides run as a warm-up; if None, the same as in the measured rounds.
+        spark_rounds: the number of measured rounds of Spark; if None, as many as of flip27.
     """
     assert pair is not None
     spec_of_spark = spec_of_spark or spec
@@ -225,7 +225,7 @@ def _native_spec(data: Dataset, files_per_trigger: int) -> RoundSpec:
 
 
 def _counted(spec: RoundSpec) -> RoundSpec:
-    """The round of the warm-up, in which native reads count their rows."""
+    """The same round as a warm-up, in which native reads count their rows."""
     return msgspec.structs.replace(spec, is_counted=True)
 
 
@@ -250,7 +250,7 @@ def _known_tree(bench: Bench, pair: Pair | None) -> list[Outcome]:
 def _one_row_batches(name: str) -> Callable[[Bench, Pair | None], list[Outcome]]:
     def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
         batches = bench.sizes.one_row_batches
-        # Some to spare: the query is stopped when it has run enough batches, not after the last file.
+        # More files than batches: the query is stopped after enough batches, not after the last file.
         data = bench.data.tiny(2 * batches + 50)
         spec = _spec(data, 1, batches)
         rounds = _alternate(bench, pair, spec)

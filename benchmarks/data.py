@@ -1,4 +1,4 @@
-"""The benchmarks' data: made once into a folder, and used again by later runs."""
+"""The benchmarks' data: created once in a folder, and reused by later runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MIXED_SCHEMA = (
 TINY_SCHEMA = "id long, customer string, amount double, at timestamp"
 
 _FORMAT = 2
-"""Goes up when the data of a name changes: what older runs made is then made again."""
+"""Increased when the data of a name changes, so that data of older runs is created again."""
 
 _FILES_IN_A_FOLDER = 10_000
 _COPIES = 5
@@ -36,9 +36,9 @@ class Dataset:
     """Files of one format.
 
     Attributes:
-        reader: the format's name, for Spark as for flip27.
-        options: what both are told besides the schema.
-        bytes: all files together.
+        reader: the name of the format, which is the same for Spark and for flip27.
+        options: the options of both sides, without the schema.
+        bytes: the size of all files together.
     """
 
     folder: str
@@ -51,13 +51,13 @@ class Dataset:
 
 
 class DataCache:
-    """Datasets in a folder, each with a note beside it that is written when it is whole."""
+    """Datasets in a folder. The note next to a dataset is written once the dataset is complete."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def tiny(self, files: int, reader: str = "json") -> Dataset:
-        """Files of one row each: JSON, or Parquet."""
+        """Files of one row each, as JSON or Parquet."""
         write_row = _TINY_WRITERS[reader]
 
         def write(folder: Path) -> int:
@@ -136,10 +136,10 @@ class DataCache:
 
 
 def mixed_rows(number: int, rows: int) -> pa.Table:
-    """Rows of ten columns; the same for the same arguments.
+    """Rows of ten columns. The same arguments give the same rows.
 
-    Some columns repeat few values and some hardly any, as real ones do: were all of them easy to
-    compress, a gigabyte of Parquet would be little but row overhead.
+    As in real data, some columns repeat a few values and others hardly any. If all columns were easy to
+    compress, a gigabyte of Parquet would consist mostly of overhead per row.
     """
     random = np.random.default_rng(number)
     words = _WORDS[random.integers(0, len(_WORDS), (rows, 5))]
@@ -198,7 +198,7 @@ def _rows_for(
     file_bytes: int,
     sample_rows: int = _SAMPLE_ROWS,
 ) -> int:
-    """How many rows make a file of this size."""
+    """The number of rows that make a file of this size."""
     write_file(mixed_rows(0, sample_rows), sample)
     rows = max(1, file_bytes * sample_rows // sample.stat().st_size)
     sample.unlink()
@@ -211,7 +211,7 @@ def _write_parquet(table: pa.Table, file: Path) -> None:
 
 def _write_wide_parquet(table: pa.Table, file: Path) -> None:
     names = [f"{name}{copy}" for copy in range(_COPIES) for name in table.column_names]
-    # Other rows in each copy, or a dictionary of one column would serve for all.
+    # Each copy begins at another row, so that the copies of a column differ.
     parts = [_turned(table, copy) for copy in range(_COPIES)]
     columns = [column for part in parts for column in part.columns]
     _write_parquet(pa.Table.from_arrays(columns, names=names), file)
@@ -254,7 +254,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _lines(parts: list[pa.Array | str]) -> bytes:
     lines = pc.binary_join_element_wise(*parts, "")
-    # The bytes of a string array lie one after the other.
+    # A string array stores its bytes contiguously.
     return bytes(lines.buffers()[2])
 
 

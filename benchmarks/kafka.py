@@ -1,6 +1,6 @@
-"""Kafka: records beside what a consumer alone gets, JSON beside a file, requests, latency, planning.
+"""Kafka: records compared with a plain consumer, JSON compared with a file, requests, latency, planning.
 
-One process with its own broker and its own Spark session measures one case; :mod:`.kafka_cases` starts it.
+A process measures one case, or several small ones, each with its own broker; :mod:`.kafka_cases` starts it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COLUMNS = (
     "ordered_at TIMESTAMP, country STRING, sku STRING, note STRING"
 )
 LIST_OFFSETS = 2
-"""The kind of the requests that look for the ends of partitions."""
+"""The kind of the requests for the ends of partitions."""
 
 DEADLINE_S = 120.0
 
@@ -74,7 +74,7 @@ class Bench:
         self.spark.dataSource.register(pyspark_flip27.DefaultSource)
 
     def topic(self, topic: str, **options: str) -> Any:
-        """A stream of a topic from its start."""
+        """The stream of a topic from its start."""
         return self.stream(
             {
                 "enumerator": "kafka", "kafka.bootstrap.servers": self.broker.address, "subscribe": topic,
@@ -83,7 +83,7 @@ class Bench:
         )  # fmt: skip
 
     def stream(self, options: dict[str, str], schema: str = "") -> Any:
-        """A stream."""
+        """The stream with these options and a state location of its own."""
         self.queries += 1
         reader = self.spark.readStream.format("flip27").options(**options)
         reader = reader.option("stateLocation", f"{self.scratch}/state{self.queries}")
@@ -91,11 +91,11 @@ class Bench:
 
     @property
     def checkpoint(self) -> str:
-        """That of the newest stream."""
+        """The checkpoint location of the newest stream."""
         return f"{self.scratch}/checkpoint{self.queries}"
 
     def read(self, frame: Any, rows: int) -> float:
-        """Seconds until a stream is read into a sink that keeps nothing."""
+        """Read a stream into a sink that keeps nothing; return the seconds it took."""
         began = time.perf_counter()
         query = (
             frame.writeStream.format("noop").trigger(availableNow=True)
@@ -111,7 +111,7 @@ class Bench:
 
 
 def messages(bench: Bench, spec: Spec) -> Compared:
-    """All records of a topic, beside consumers that only take them."""
+    """Read all records of a topic, compared with consumers that only receive them."""
     topic = bench.broker.topic(spec.partitions)
     each = spec.count // spec.partitions
     value = b"x" * 100
@@ -135,11 +135,11 @@ def messages(bench: Bench, spec: Spec) -> Compared:
 
 
 def _consumed(address: str, topic: str, partitions: list[int], each: int) -> None:
-    """Take the records of some partitions; runs in a process of its own."""
+    """Receive the records of some partitions; runs in its own process."""
     from confluent_kafka import Consumer, TopicPartition
 
     properties = {"bootstrap.servers": address, "group.id": "bench", "enable.auto.commit": False}
-    # As ours: with librdkafka's default of a second, a consumer is idle most of the time.
+    # The same as in our reader: with librdkafka's default of a second, a consumer is mostly idle.
     consumer = Consumer({**properties, "fetch.queue.backoff.ms": 2})
     consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
     left = each * len(partitions)
@@ -152,7 +152,7 @@ def _consumed(address: str, topic: str, partitions: list[int], each: int) -> Non
 
 
 def json_values(bench: Bench, spec: Spec) -> Compared:
-    """JSON values decoded to columns, beside the same bytes as a file."""
+    """Decode JSON values to columns, compared with reading the same bytes from a file."""
     topic = bench.broker.topic(spec.partitions)
     each = spec.count // spec.partitions
     landing = Path(bench.scratch) / "landing"
@@ -195,7 +195,7 @@ def _value(number: int) -> bytes:
 
 
 def idle(bench: Bench, spec: Spec) -> Compared:
-    """Requests to the brokers for each look, and batches, of a topic that gets no records."""
+    """Count the requests per poll for new records, and the batches, while a topic gets no records."""
     with counted_broker() as (broker, requests):
         topic = broker.topic(spec.partitions)
         address = f"{HOST}:{broker.advertised_port}"
@@ -218,7 +218,7 @@ def idle(bench: Bench, spec: Spec) -> Compared:
 
 
 def latency(bench: Bench, spec: Spec) -> Compared:
-    """From sending one record to its arrival in the sink."""
+    """Measure the time from sending a record to its arrival in the sink."""
     topic = bench.broker.topic(spec.partitions)
     arrived: dict[bytes, float] = {}
 
@@ -247,7 +247,7 @@ def latency(bench: Bench, spec: Spec) -> Compared:
 
 
 def planning(bench: Bench, spec: Spec) -> Compared:
-    """Milliseconds in which a batch of all partitions is planned, and the bytes of its offset."""
+    """Measure the milliseconds that planning a batch of all partitions takes, and the bytes of its offset."""
     topic = bench.broker.topic(spec.partitions)
     query = (
         bench.topic(topic).writeStream.format("noop").trigger(processingTime="0 seconds")
@@ -291,7 +291,7 @@ def _wait_until(query: Any, condition: Any) -> None:
 
 @contextlib.contextmanager
 def counted_broker() -> Iterator[tuple[KafkaBroker, Counter[int]]]:
-    """A broker behind a proxy, at its advertised port, that counts the requests by their kind."""
+    """A broker whose advertised port is that of a proxy, which counts the requests by their kind."""
     requests: Counter[int] = Counter()
     with (
         socket.create_server((HOST, 0)) as server,
@@ -311,7 +311,7 @@ def _accept(server: socket.socket, port: int, requests: Counter[int]) -> None:
 
 
 def _count(client: socket.socket, broker: socket.socket, requests: Counter[int]) -> None:
-    """Pass requests on; each begins with its size, and then its kind."""
+    """Forward requests and count them. A request begins with its size, followed by its kind."""
     with contextlib.suppress(OSError), client, broker, client.makefile("rb") as stream:
         while len(head := stream.read(4)) == 4:
             body = stream.read(struct.unpack(">i", head)[0])
@@ -331,7 +331,7 @@ MEASURES = {
 
 
 def main() -> None:
-    """Measure what each argument asks for, with a broker of its own; each answer is a line."""
+    """Measure what each argument specifies, each with a new broker, and print each result as a line."""
     specs = [msgspec.json.decode(argument, type=Spec) for argument in sys.argv[1:]]
     for number, spec in enumerate(specs, start=1):
         with kafka_broker("tansu") as broker, tempfile.TemporaryDirectory(prefix="flip27-bench-") as scratch:

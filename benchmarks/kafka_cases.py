@@ -1,4 +1,4 @@
-"""The cases of Kafka: what is measured, beside what, and what it must reach.
+"""The Kafka cases: what is measured, what it is compared with, and the targets.
 
 The broker is Tansu, in memory, with clients in other processes on the same two cores.
 """
@@ -25,7 +25,7 @@ MESSAGE_PARTITIONS = 8
 
 
 def kafka_outcomes(sizes: Sizes, conf: Mapping[str, str]) -> list[Outcome]:
-    """All six lines."""
+    """Measure the Kafka cases; return their six lines of the table."""
     rounds = sizes.rounds
     messages, values, idle, latency, planning = measured(
         "benchmarks.kafka",

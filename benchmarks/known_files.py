@@ -1,8 +1,8 @@
-"""``latestOffset`` when very many files are known: the coordinator alone, without Spark.
+"""``latestOffset`` with very many known files: the coordinator alone, without Spark.
 
 ``python -m benchmarks.known_files <spec as JSON> <folder>`` prints one JSON line. The state is real:
-it lies on disk, holds a hash of every known file, and a new coordinator restores it. Only the
-listing is made up, for a million files take minutes to create and say nothing more.
+it is stored on disk, contains a hash of every known file, and is restored by a new coordinator. Only the
+listing is made up, because a million real files would take minutes to create and show nothing more.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ def _path(number: int) -> str:
 
 
 def _spark_log_bytes(files: int) -> int:
-    """What the newest compact file of Spark's FileStreamSourceLog holds for the same files.
+    """The size of the newest compact file of Spark's FileStreamSourceLog for the same files.
 
-    Computed from its form, a line of JSON for each: with paths as long as these Spark takes hours.
+    Computed from its format, one line of JSON for each file: Spark itself would take hours for so many.
     """
     line = {"path": f"file://{_path(0)}", "timestamp": _MODIFIED_US // 1_000, "batchId": 1_000}
     return len("v1") + files * (1 + len(msgspec.json.encode(line)))
 
 
 class MadeUpListing(Lister):
-    """Lists so many files that do not exist; a listing begins only when one is called for.
+    """Lists a given number of files that do not exist; each listing waits until it is allowed.
 
-    ``first_at`` is when the first one was begun, on the clock of ``time.perf_counter``.
+    ``first_at`` is the time at which the first listing began, on the clock of ``time.perf_counter``.
 
-    A round of discovery has been delivered when the next one begins to list, so waiting for
-    that, and holding it there, leaves the coordinator alone while it is measured.
+    When a listing begins, discovery has delivered what the previous one found. Waiting for that moment and
+    holding the listing there means that no discovery runs while the coordinator is measured.
     """
 
     def __init__(self, files: int) -> None:
@@ -67,10 +67,10 @@ class MadeUpListing(Lister):
         self.first_at: float | None = None
 
     def check_root(self) -> None:
-        """There is nothing to check."""
+        """Accept any root."""
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        """Every file, once this listing is called for."""
+        """Every file, once this listing is allowed."""
         with self._changed:
             self._begun += 1
             self.first_at = self.first_at or time.perf_counter()
@@ -81,13 +81,13 @@ class MadeUpListing(Lister):
             yield _path(number), lambda: FileInfo(2_048, _MODIFIED_US)
 
     def allow(self, listings: int = 1) -> None:
-        """Let the next listings go on."""
+        """Let the next listings run."""
         with self._changed:
             self._allowed += listings
             self._changed.notify_all()
 
     def list_once_more(self) -> None:
-        """Let one listing run; on return discovery has delivered what it found."""
+        """Let one listing run. On return, discovery has delivered the files of this listing."""
         self.allow()
         with self._changed:
             if not self._changed.wait_for(lambda: self._begun > self._allowed, _DEADLINE_S):
@@ -107,7 +107,7 @@ class MadeUpFiles(FilesEnumerator):
 def coordinator(
     folder: Path, listing: MadeUpListing, boundedness: Boundedness, state: str = "state", **more: str
 ) -> CoordinatorHolder:
-    """A new coordinator, as at the start of a query."""
+    """A new coordinator, as Spark creates it at the start of a query."""
     enumerator = type("MadeUpFiles", (MadeUpFiles,), {"listing": listing})
     options = {
         "path": str(folder),
@@ -122,7 +122,7 @@ def coordinator(
 
 
 def make_known(folder: Path, files: int) -> dict[str, Any]:
-    """Begin behind so many files; the offset from which on they are known."""
+    """Begin a query that skips this many existing files; return the offset at which they are known."""
     listing = MadeUpListing(files)
     listing.allow()
     holder = coordinator(folder, listing, Boundedness.CONTINUOUS_UNBOUNDED)
@@ -132,8 +132,8 @@ def make_known(folder: Path, files: int) -> dict[str, Any]:
 
 
 def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
-    """New files, round after round, among known ones."""
-    # Elsewhere: a plan of all known files at once is no part of the memory that is measured here.
+    """Measure a coordinator that finds new files among known ones, round after round."""
+    # In another process: the memory measured here must not include a plan of all known files at once.
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         offset = pool.apply(make_known, (folder, spec.known_files))
     listing = MadeUpListing(spec.known_files)
@@ -184,12 +184,12 @@ def measure(spec: KnownFilesSpec, folder: Path) -> KnownFiles:
 
 
 def _fork_ms(folder: Path, listing: MadeUpListing, savepoint: str) -> float:
-    """The first call of a new query that begins with a savepoint; all files are known to it."""
+    """The milliseconds of the first call of a new query whose savepoint knows all files."""
     listing.allow()
     fork = coordinator(folder, listing, Boundedness.CONTINUOUS_UNBOUNDED, state="fork", savepoint=savepoint)
     start = INITIAL_OFFSET.to_json()
     began = time.perf_counter()
-    # The newest checkpoint is not surely complete: its batch is not in the savepoint.
+    # The newest checkpoint may be incomplete, so its batch is not in the savepoint.
     offset = fork.latest_offset(start, _UNLIMITED)
     took_ms = (time.perf_counter() - began) * 1000
     fork.close()
@@ -203,7 +203,7 @@ def _bytes_in(folder: Path) -> int:
 
 
 def main() -> None:
-    """Measure what the command line says."""
+    """Measure what the command line specifies."""
     obey_parent(lambda _line: None)
     spec = msgspec.json.decode(sys.argv[1], type=KnownFilesSpec)
     sys.stdout.buffer.write(msgspec.json.encode(measure(spec, Path(sys.argv[2]))) + b"\n")

@@ -1,8 +1,8 @@
-"""New files in a tree of very many that are known: both sides list it, find what is new and read it.
+"""New files in a tree of very many known files: both sides list it, find the new files and read them.
 
 Neither side reads the known files first, which would take Spark hours. flip27 is started once with
-``includeExistingFiles=false``; Spark's log of seen files is written in its own form into the checkpoint
-of a query that has read one file.
+``includeExistingFiles=false``. For Spark, its log of seen files is written, in Spark's format, into the
+checkpoint of a query that has read one file.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .rounds import RoundSpec
 from .sessions import Pair
 
 OPTIONS = {"recursiveFileLookup": "true", "includeExistingFiles": "false"}
-"""Of both sides; Spark's source does not know the second, and takes no notice."""
+"""The options of both sides; Spark's source does not know the second and ignores it."""
 
 
 @contextmanager
 def new_files(tree: Dataset, count: int) -> Iterator[None]:
-    """So many files of one line in the tree; on leaving they are gone."""
+    """Create ``count`` files of one line in the tree; delete them on exit."""
     folder = Path(tree.folder) / "new"
     folder.mkdir()
     files = [folder / f"part-{number:06d}.txt" for number in range(count)]
@@ -40,7 +40,7 @@ def new_files(tree: Dataset, count: int) -> Iterator[None]:
 
 
 def know_the_tree(pair: Pair, spec: RoundSpec, scratch: Path) -> tuple[Path, Path]:
-    """Checkpoints, of Spark and of flip27, of queries for which nothing in the tree is new."""
+    """Create a checkpoint of Spark and one of flip27 for which no file in the tree is new."""
     spark, flip27 = scratch / "spark", scratch / "flip27"
     with tempfile.TemporaryDirectory(dir=scratch) as one_file:
         (Path(one_file) / "first.txt").write_text("first\n", encoding="utf-8")
@@ -51,7 +51,7 @@ def know_the_tree(pair: Pair, spec: RoundSpec, scratch: Path) -> tuple[Path, Pat
 
 
 def _write_spark_log(log: Path, tree: Path) -> None:
-    """What Spark's FileStreamSourceLog would hold, had it read every file of the tree in its first batch."""
+    """Write Spark's FileStreamSourceLog as if its first batch had read every file of the tree."""
     version = log.read_text(encoding="utf-8").partition("\n")[0]
     with log.open("w", encoding="utf-8") as lines:
         lines.write(version)
@@ -62,5 +62,5 @@ def _write_spark_log(log: Path, tree: Path) -> None:
                 "batchId": 0,
             }
             lines.write("\n" + json.dumps(entry, separators=(",", ":")))
-    # Hadoop checks a file against the checksum beside it, where there is one.
+    # Hadoop checks a file against the checksum file next to it, if there is one.
     log.with_name(f".{log.name}.crc").unlink()

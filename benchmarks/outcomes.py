@@ -1,4 +1,4 @@
-"""What a case came to: ratios, spreads, targets. Pure."""
+"""The outcome of a case: ratios, spreads, targets. Pure functions."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """What a number must be."""
+    """A bound that a measured number must keep."""
 
     bound: Literal["at least", "at most"]
     value: float
     unit: str = "x"
 
     def reached_by(self, measured: float) -> bool:
-        """Whether a measured value will do."""
+        """Whether a measured value keeps the bound."""
         return measured >= self.value if self.bound == "at least" else measured <= self.value
 
 
@@ -43,12 +43,12 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the table.
 
     Attributes:
-        what: what the two columns of numbers are, with their unit.
+        what: what the two columns of numbers show, with their unit.
         note: printed below the case.
-        warm_up: Spark and flip27 in turn.
-        spark, flip27: the measured values; Spark has none in cases that it does not know.
-        result: what is held against the target: a ratio, or flip27's value itself.
-        rounds: measured rounds of Spark and of flip27.
+        warm_up: the rounds of the warm-up, Spark and flip27 in turn.
+        spark, flip27: the measured values; None for Spark in cases where only flip27 is measured.
+        result: the value that is compared with the target: a ratio, or flip27's value itself.
+        rounds: the numbers of measured rounds of Spark and of flip27.
         failure: why the case does not count, whatever was measured.
     """
 
@@ -71,7 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that was run for a case; the warm-up of Spark and flip27 in turn."""
+    """All rounds that were run for a case. Those of the warm-up are of Spark and flip27 in turn."""
 
     warm_up: tuple[Round, ...]
     spark: tuple[Round, ...]
@@ -106,7 +106,7 @@ def batches_faster(case: str, rounds: Rounds, target: Target, *, rows: int, note
 
 
 def batch_time(case: str, rounds: Rounds, target: Target, *, rows: int) -> Outcome:
-    """How long a batch takes, against Spark's."""
+    """How long a batch takes, compared with a batch of Spark."""
     spark, flip27 = ([_typical_batch_ms(one) for one in side] for side in (rounds.spark, rounds.flip27))
     ratios = [ours / theirs for theirs, ours in _paired(spark, flip27)]
     return _compared(case, "ms a batch", rounds, (spark, flip27, ratios), target, rows=rows)
@@ -145,7 +145,7 @@ def _compared(
 
 
 def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
-    """A line for each number."""
+    """One line of the table for each number."""
     ratio = measured.savepoint_bytes / measured.spark_log_bytes
     beside = Spread.of([measured.savepoint_bytes / 1e6])
     lines = [
@@ -161,7 +161,7 @@ def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
 
 
 def many_known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
-    """What must not grow with the known files, and what may by a little for each."""
+    """The numbers that must not grow with the known files, or only by a little for each file."""
     lines = [
         _latest_offset(measured),
         _state_written(measured),
@@ -174,7 +174,7 @@ def many_known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
 
 
 _Line = tuple[str, Spread, float, Target]
-"""What is measured, its spread, what is held against the target, and the target."""
+"""What is measured, its spread, the value that is compared with the target, and the target."""
 
 
 def _latest_offset(measured: KnownFiles) -> _Line:
@@ -184,7 +184,7 @@ def _latest_offset(measured: KnownFiles) -> _Line:
 
 def _state_written(measured: KnownFiles) -> _Line:
     wrote = Spread.of(measured.bytes_per_new_file)
-    # Every sixteenth batch merges what the fifteen before it wrote: the mean is what a file costs.
+    # Every sixteenth batch merges what the fifteen before it wrote, so the mean is the cost of a file.
     mean = statistics.mean(measured.bytes_per_new_file)
     return "state written, B per new file", wrote, mean, Target("at most", 100, "B")
 
@@ -213,7 +213,7 @@ def _lines(case: str, measured: KnownFiles, lines: Sequence[_Line]) -> list[Outc
 
 
 def report_cost_outcome(case: str, cost: ReportCost, target: Target, note: str) -> Outcome:
-    """What reports add to a batch."""
+    """The milliseconds that reports add to a batch."""
     without, added = Spread.of(cost.without_ms), Spread.of(cost.added_ms)
     return Outcome(
         case=case,
@@ -244,7 +244,7 @@ def failed(case: str, target: Target, reason: str) -> Outcome:
 
 
 def _paired(spark: Sequence[T], flip27: Sequence[T]) -> list[tuple[T, T]]:
-    """Round against round; where Spark ran fewer, its last one stands for the rest."""
+    """Pair the rounds of both sides; if Spark ran fewer, its last round is paired with all further ones."""
     return [(spark[min(i, len(spark) - 1)], ours) for i, ours in enumerate(flip27)]
 
 

@@ -1,7 +1,6 @@
-"""PostgreSQL: changes and rows per second beside what the server alone gives, latency, and memory of a task.
+"""PostgreSQL: reading changes and rows compared with the server alone, latency, and memory of a task.
 
-A process with its own server and its own Spark session measures one case, or several small ones;
-:mod:`.postgres_cases` starts it.
+A process measures one case, or several small ones, with its own server; :mod:`.postgres_cases` starts it.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ PEEK = (
 
 
 class Spec(msgspec.Struct, frozen=True, kw_only=True):
-    """What to measure: ``changes``, ``snapshot``, ``latency`` or ``memory``; and Spark's settings."""
+    """What to measure (``changes``, ``snapshot``, ``latency`` or ``memory``), and Spark's settings."""
 
     what: str
     conf: dict[str, str] = {}
@@ -73,7 +72,7 @@ class Bench:
         self.spark.dataSource.register(pyspark_flip27.DefaultSource)
 
     def insert(self, first: int, rows: int, *, per_transaction: int) -> None:
-        """Rows from ``first`` on."""
+        """Insert rows, with ids from ``first`` on."""
         for start in range(first, first + rows, per_transaction):
             end = min(first + rows, start + per_transaction) - 1
             self.control.execute(f"INSERT INTO orders SELECT {ROW} FROM generate_series({start}, {end}) i")
@@ -82,7 +81,7 @@ class Bench:
         self.control.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [name])
 
     def copy_of(self, slot: str) -> str:
-        """Another slot at the same position."""
+        """Create another slot at the same position; return its name."""
         name = f"{slot}_{time.monotonic_ns()}"
         self.control.execute("SELECT pg_copy_logical_replication_slot(%s, %s)", [slot, name])
         return name
@@ -100,7 +99,7 @@ class Bench:
                 time.sleep(0.01)
 
     def stream(self, **options: str) -> Any:
-        """A stream of the table."""
+        """The stream of the table with these options."""
         self._queries += 1
         given = {
             "enumerator": "postgres", "host": "127.0.0.1", "port": str(self.server.port),
@@ -110,7 +109,7 @@ class Bench:
         return self.spark.readStream.format("flip27").options(**given).load()
 
     def read(self, **options: str) -> float:
-        """Seconds until the table is read into a sink that keeps nothing."""
+        """Read the table into a sink that keeps nothing; return the seconds it took."""
         frame = self.stream(**options)
         began = time.perf_counter()
         query = (
@@ -127,7 +126,7 @@ class Bench:
 
 
 def changes(bench: Bench, spec: Spec) -> Compared:
-    """All changes of one slot, beside the bytes through COPY and the messages of the replication stream."""
+    """Read all changes of a slot, compared with COPY of the same bytes and with the replication stream."""
     bench.slot("base")
     bench.insert(0, spec.rows, per_transaction=1000)
     found = Compared(ours=[], peers={"COPY": [], "stream": []})
@@ -146,7 +145,7 @@ def changes(bench: Bench, spec: Spec) -> Compared:
 
 
 def snapshot(bench: Bench, spec: Spec) -> Compared:
-    """All rows of a table, beside COPY in two ranges at a time."""
+    """Read all rows of a table, compared with COPY of two ranges at the same time."""
     bench.insert(0, spec.rows, per_transaction=100_000)
     bench.control.execute("VACUUM ANALYZE orders")
     half = spec.rows // 2
@@ -173,7 +172,7 @@ def snapshot(bench: Bench, spec: Spec) -> Compared:
 
 
 def latency(bench: Bench, spec: Spec) -> Compared:
-    """From the commit of one row to its arrival in the sink."""
+    """Measure the time from the commit of a row to its arrival in the sink."""
     arrived: dict[int, float] = {}
 
     def sink(frame: Any, _batch: int) -> None:
@@ -201,7 +200,7 @@ def latency(bench: Bench, spec: Spec) -> Compared:
 
 
 def memory(bench: Bench, spec: Spec) -> Compared:
-    """MB of the largest Python process that reads a transaction."""
+    """Measure the memory, in MB, of the largest Python process that reads a large transaction."""
     bench.slot("base")
     bench.insert(0, spec.rows, per_transaction=spec.rows)
     found: list[float] = []
@@ -223,7 +222,7 @@ def _copied(session: psycopg.Connection, sql: str) -> float:
 
 
 def _streamed(bench: Bench, rows: int) -> float:
-    """Messages of the replication stream, counted."""
+    """Count the messages of the replication stream; return the seconds it took."""
     import psycopg2
     from psycopg2.extras import LogicalReplicationConnection
 
@@ -252,7 +251,7 @@ def _streamed(bench: Bench, rows: int) -> float:
 
 @contextlib.contextmanager
 def _largest_worker() -> Iterator[Callable[[], float]]:
-    """The largest resident memory of a Python process below this one."""
+    """Watch the resident memory of the Python processes below this one; yields a function for the largest."""
     largest = 0.0
     ended = threading.Event()
 
@@ -277,7 +276,7 @@ MEASURES = {"changes": changes, "snapshot": snapshot, "latency": latency, "memor
 
 
 def main() -> None:
-    """Measure what each argument asks for, in a database of its own; each answer is a line."""
+    """Measure what each argument specifies, each in a new database, and print each result as a line."""
     specs = [msgspec.json.decode(argument, type=Spec) for argument in sys.argv[1:]]
     with postgres_server(max_wal_size="8GB") as server:
         for number, spec in enumerate(specs, start=1):

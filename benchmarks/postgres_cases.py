@@ -1,4 +1,4 @@
-"""The cases of PostgreSQL: what is measured, beside what, and what it must reach."""
+"""The PostgreSQL cases: what is measured, what it is compared with, and the targets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MEMORY = Target("at most", 512, "MB")
 
 
 def postgres_outcomes(sizes: Sizes, conf: Mapping[str, str]) -> list[Outcome]:
-    """All five lines."""
+    """Measure the PostgreSQL cases; return their five lines of the table."""
     rounds = sizes.rounds
     changes, rows, latency, memory = measured(
         "benchmarks.postgres",

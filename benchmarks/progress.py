@@ -1,4 +1,4 @@
-"""Progress of a benchmark: a line for what begins and for what was measured, and the time that has passed."""
+"""Progress of a benchmark: a line at the start and end of each step, with the time that has passed."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rich.console import Console
 
 
 class Progress:
-    """Prints lines as they come; also where no terminal shows them.
+    """Prints each line at once, whether or not there is a terminal.
 
     Args:
-        clock: seconds, from wherever.
+        clock: returns seconds from an arbitrary start.
     """
 
     def __init__(self, console: Console, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""A process with a Spark session of its own that runs rounds: one JSON line in, one out.
+"""A process with its own Spark session that runs rounds: it reads a JSON line and answers with one.
 
 ``python -m benchmarks.query_process <spark|flip27> <scratch> [key=value ...]``. Both sides get the
 same session; they differ in the three lines that name the source.
@@ -34,7 +34,7 @@ FLIP27 = "flip27"
 
 
 def start_session(scratch: Path, conf: dict[str, str]) -> SparkSession:
-    """The session of both sides: Spark's defaults, its memory included, but for what keeps it tidy."""
+    """A session with Spark's defaults, also for memory. Other settings only make rounds comparable."""
     usual = {
         "spark.master": f"local[{os.cpu_count()}]",
         "spark.app.name": "flip27 benchmarks",
@@ -66,16 +66,16 @@ def read(session: SparkSession, side: str, spec: RoundSpec, checkpoint: Path) ->
 
 
 def narrowed(frame: DataFrame, spec: RoundSpec) -> DataFrame:
-    """The query of the round."""
+    """The stream with the filter and the columns of the round."""
     frame = frame.where(spec.where) if spec.where else frame
     return frame.select(*spec.select) if spec.select else frame
 
 
 class NativeSink:
-    """Writes what Spark reads for flip27 to nowhere.
+    """Writes the batches of native reads to a sink that keeps nothing.
 
     Attributes:
-        rows: rows so far, if the round counts them.
+        rows: the rows so far, if the round counts them.
     """
 
     def __init__(self, spec: RoundSpec) -> None:
@@ -89,7 +89,7 @@ class NativeSink:
 
 
 def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) -> Round:
-    """One query from a new checkpoint, or from a copy of the template, to its end."""
+    """Run a query with a new checkpoint, or with a copy of the template, to its end."""
     checkpoint = Path(tempfile.mkdtemp(prefix="checkpoint-", dir=scratch))
     if spec.template is not None:
         shutil.copytree(spec.template, checkpoint, dirs_exist_ok=True)
@@ -137,7 +137,7 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
 
 
 def _await_batches(query: StreamingQuery, batches: int) -> None:
-    """Until the query has run so many batches; asking costs it next to nothing."""
+    """Wait until the query has run this many batches. Polling costs the query next to nothing."""
     while not query.awaitTermination(0.2):  # type: ignore[arg-type]
         last = query.lastProgress
         if last is not None and last["batchId"] >= batches:
@@ -160,7 +160,7 @@ def _medians(durations: list[dict[str, int]]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Serve rounds until told to finish."""
+    """Run the rounds that standard input names until it says to finish."""
     parser = argparse.ArgumentParser()
     parser.add_argument("side", choices=(SPARK, FLIP27))
     parser.add_argument("scratch", type=Path)
@@ -181,7 +181,7 @@ def main() -> None:
 
 
 def _answers() -> IO[bytes]:
-    """Standard output, kept clear of what anything else prints."""
+    """Standard output for the answers alone; whatever else prints goes to standard error."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

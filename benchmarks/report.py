@@ -18,11 +18,11 @@ from .outcomes import Outcome, Spread, Target
 from .rounds import Memory
 
 _WIDE = 140
-"""Columns that the whole table needs."""
+"""The width, in characters, that the whole table needs."""
 
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """Where it was measured, and how busy that was with other things."""
+    """The machine that measured, and its load before and after."""
 
     cores: int
     system: str
@@ -34,7 +34,7 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What the JSON file holds."""
+    """The content of the JSON file."""
 
     format: int
     began: str
@@ -46,7 +46,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def machine(load_before: tuple[float, float, float]) -> Machine:
-    """This machine, now."""
+    """Describe this machine, with its load now."""
     return Machine(
         cores=os.cpu_count() or 1,
         system=platform.platform(),
@@ -68,12 +68,12 @@ def save(report: Report, folder: Path) -> Path:
 
 
 def now() -> str:
-    """The time, for names and reports."""
+    """The current time, for names and reports."""
     return time.strftime("%Y-%m-%dT%H:%M:%S")
 
 
 def render(console: Console, outcomes: Sequence[Outcome], *, enforced: bool) -> None:
-    """Both tables; on a narrow screen or none, medians alone, and what else there is to say below them."""
+    """Print both tables. On a narrow screen, or none, the first shows only medians; the details follow it."""
     is_wide = console.width >= _WIDE
     console.print(_results(outcomes, enforced=enforced, is_wide=is_wide))
     if not is_wide:
@@ -96,7 +96,7 @@ def _results(outcomes: Sequence[Outcome], *, enforced: bool, is_wide: bool) -> T
     )
     for heading in ("case", *(["in"] if is_wide else []), "Spark", "flip27", "result", "target", ""):
         is_text = heading in ("case", "in")
-        # Only texts are folded: a number in two lines is none.
+        # Only texts are folded: a number on two lines would be unreadable.
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
     for outcome in outcomes:
         row = [shown(outcome.spark), shown(outcome.flip27), shown(outcome.result), _target(outcome.target)]

@@ -1,7 +1,7 @@
-"""What reports add to a batch: the same batches with and without them, without Spark.
+"""The time that reports add to a batch, measured on the same batches with and without them, without Spark.
 
-Everything that reports do is done one after the other: eight subtasks look for a report, write one, and
-the coordinator reads all eight. On a cluster the first two happen beside each other.
+All work for reports is done sequentially: eight subtasks look for a report and write one, and then the
+coordinator reads all eight. On a cluster the subtasks run in parallel.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LARGE = SplitSize(bytes=8 * 1024 * 1024)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A split that planning gives a subtask of its own."""
+    """A split so large that planning gives it a whole subtask."""
 
     split_id: str
 
@@ -40,7 +40,7 @@ class Part:
 
 
 class Parts(DiscoveringEnumerator[Part]):
-    """As many parts as there are batches to come."""
+    """Finds the parts of all batches at once, eight for each."""
 
     batches = 0
 
@@ -58,19 +58,19 @@ class Ids(SplitReader[Part]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportCost:
-    """Milliseconds of each batch of eight subtasks."""
+    """The milliseconds of each batch of eight subtasks."""
 
     with_reports_ms: list[float]
     without_ms: list[float]
 
     @property
     def added_ms(self) -> list[float]:
-        """Batch for batch, what reports added."""
+        """The milliseconds that reports added to each batch."""
         return [a - b for a, b in zip(self.with_reports_ms, self.without_ms, strict=True)]
 
 
 def measure(location: str, options: Mapping[str, str], batches: int) -> ReportCost:
-    """Batches with and without reports in turn, so that both see the same weather."""
+    """Run batches with and without reports in turn, so that other load affects both alike."""
     taken: dict[str, list[float]] = {"always": [], "auto": []}
     with contextlib.ExitStack() as stack:
         runs = {
@@ -82,14 +82,14 @@ def measure(location: str, options: Mapping[str, str], batches: int) -> ReportCo
         for number in range(batches + 1):
             for choice, run in runs.items():
                 took = next(run)
-                if number:  # the first batch makes folders and connections
+                if number:  # the first batch creates folders and opens connections
                     taken[choice].append(took)
     return ReportCost(with_reports_ms=taken["always"], without_ms=taken["auto"])
 
 
 @contextlib.contextmanager
 def _run(location: str, options: Mapping[str, str], batches: int) -> Iterator[Iterator[float]]:
-    """A coordinator, and the milliseconds of one batch after the other; on leaving it is closed."""
+    """Open a coordinator and yield an iterator that runs one batch per step and gives its milliseconds."""
     enumerator = type("Parts", (Parts,), {"batches": batches})
     raw = {
         **options,

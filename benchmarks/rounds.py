@@ -1,4 +1,4 @@
-"""What one round is asked to do and what it tells: the values that travel between the processes."""
+"""The specification and the result of a round: the values that the processes exchange."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import msgspec
 
 
 class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One query over one dataset.
+    """A query over a dataset.
 
     Attributes:
-        options: what both sides are told besides the schema.
-        files_per_trigger: for ``maxFilesPerTrigger``.
-        batches: stop after so many batches, triggered as fast as possible; None to read
+        options: the options of both sides, without the schema.
+        files_per_trigger: the value of ``maxFilesPerTrigger``.
+        batches: stop after this number of batches, triggered as fast as possible; None to read
             everything with Trigger.AvailableNow.
-        template: a checkpoint to go on from; the query works on a copy of it.
-        keep: where the checkpoint is put at the end.
+        template: a checkpoint from which the query continues; it works on a copy.
+        keep: where the checkpoint is moved at the end; if None, it is deleted.
         is_parsed: flip27 reads lines, and ``flip27_source.parsed`` parses them.
-        native_files: flip27 plans so many files, and Spark reads them (``native_batches``); 0 for its own
-            reader.
-        expected_rows: rows of these files; a warm-up with ``is_counted`` counts them.
+        native_files: the number of files that flip27 plans and Spark reads (``native_batches``); 0 for
+            flip27's own reader.
+        expected_rows: the rows of these files, which a warm-up with ``is_counted`` checks.
         is_counted: count the rows of native reads, which takes time.
-        select, where: the columns and the filter of the query; all if empty.
+        select, where: the columns and the filter of the query; if empty, all columns or all rows.
     """
 
     folder: str
@@ -48,7 +48,7 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CpuSeconds(msgspec.Struct, frozen=True, kw_only=True):
-    """Processor time of each kind of process: less at the mercy of what else runs than the clock is."""
+    """Processor time of each kind of process. Other load affects it less than the elapsed time."""
 
     jvm: float | None = None
     coordinator: float | None = None
@@ -56,20 +56,20 @@ class CpuSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> float | None:
-        """All of them; None where it is unknown."""
+        """The sum of the known ones; None if all are unknown."""
         known = [part for part in (self.jvm, self.coordinator, self.worker) if part is not None]
         return sum(known) if known else None
 
 
 class Round(msgspec.Struct, frozen=True, kw_only=True):
-    """What one query did.
+    """What was measured of a query.
 
     Attributes:
-        load_ms: to make the DataFrame, ``load()`` included.
-        start_ms: from ``start()`` to the begin of the first batch; 0 without one.
-        seconds: from ``start()`` to the end of the query.
+        load_ms: the time to create the DataFrame, including ``load()``.
+        start_ms: the time from ``start()`` to the beginning of the first batch; 0 if there was none.
+        seconds: the time from ``start()`` to the end of the query.
         batch_ms: ``triggerExecution`` of each batch with rows.
-        phases_ms: for each part of ``durationMs`` the median over these batches.
+        phases_ms: for each part of ``durationMs``, the median over these batches.
     """
 
     rows: int
@@ -91,18 +91,21 @@ class KnownFilesSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KnownFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What it measured.
+    """What the case of many known files measured.
 
     Attributes:
-        latest_offset_ms: for each round.
-        bytes_per_new_file: for each round, everything that was written to the state location.
-        offset_bytes: the largest offset, as JSON.
-        known_files: how many were known at the begin.
-        restored_ms: from a restart until the state of all known files is there and their listing begins.
-        restore_ms: the whole first call after a restart, their listing included.
-        savepoint_ms: to take a savepoint. fork_ms: to begin a new query with it.
-        savepoint_bytes: all of its files. spark_log_bytes: what Spark's own source keeps of the same files.
-        coordinator_mb: peak resident memory, at the restart. resident_mb: after the rounds.
+        latest_offset_ms: the time of the call in each round.
+        bytes_per_new_file: the growth of the state location in each round, divided by the new files.
+        offset_bytes: the size of the largest offset, as JSON.
+        known_files: the number of known files at the beginning.
+        restored_ms: the time from a restart until the state of all known files is restored.
+        restore_ms: the time of the whole first call after a restart, including the listing.
+        savepoint_ms: the time to take a savepoint.
+        fork_ms: the time to begin a new query with the savepoint.
+        savepoint_bytes: the size of all files of the savepoint.
+        spark_log_bytes: the size of the log that Spark's own source keeps of the same files.
+        coordinator_mb: the peak resident memory since the restart.
+        resident_mb: the resident memory after the rounds.
         listing: where the listing came from.
     """
 

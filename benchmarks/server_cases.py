@@ -1,4 +1,4 @@
-"""Cases with a server: each is measured in a process of its own, beside what the server alone gives."""
+"""Cases with a server. They run in other processes and are compared with what the server alone achieves."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from .sessions import one_line
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of each round; for latency those of each change, for memory MB of each round.
+    """What a case measured, mostly the seconds of each round.
 
     Attributes:
-        peers: the same of what it is compared with.
+        ours: the numbers of flip27: seconds of each round; for other cases, what their function measures.
         batches: the seconds of each round without the start of the query.
+        peers: the same numbers for what flip27 is compared with, or further numbers of flip27.
     """
 
     ours: list[float]
@@ -30,7 +31,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measured(module: str, *specs: msgspec.Struct, shares_session: bool) -> Iterator[Compared]:
-    """What the program of a module measures for each spec, in processes of their own or all in one."""
+    """Run a module's program for each spec, in one process each or all in one; yield what it measured."""
     for together in [specs] if shares_session else [(spec,) for spec in specs]:
         arguments = [msgspec.json.encode(spec).decode() for spec in together]
         with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
@@ -41,7 +42,7 @@ def measured(module: str, *specs: msgspec.Struct, shares_session: bool) -> Itera
 
 
 def beside(case: str, found: Compared, peer: str, target: Target, note: str) -> Outcome:
-    """How many times faster than a peer that is not Spark; its seconds are in Spark's column."""
+    """How many times faster flip27 is than a peer that is not Spark, but fills Spark's column."""
     ratios = Spread.of([theirs / ours for theirs, ours in zip(found.peers[peer], found.ours, strict=True)])
     alone = statistics.median(found.peers[peer]) / statistics.median(found.batches)
     return Outcome(

@@ -1,4 +1,4 @@
-"""The parent's end of the processes that measure: start them, ask them, never leave one behind."""
+"""The parent's side of the processes that measure: it starts them, sends them rounds and ends them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ class BenchmarkError(Exception):
 
 
 class QueryProcess:
-    """One side's Spark session, in a process of its own."""
+    """The process with the Spark session of one side."""
 
     def __init__(self, child: ChildProcess) -> None:
         self._child = child
 
     def run(self, spec: RoundSpec) -> Round:
-        """One round."""
+        """Have the process run a round; return what it measured."""
         self._child.tell(msgspec.json.encode(spec).decode())
         return msgspec.json.decode(one_line(self._child), type=Round)
 
 
 class Pair:
-    """Both sides, in the same configuration."""
+    """The processes of both sides, with the same configuration."""
 
     def __init__(self, *, spark: QueryProcess, flip27: QueryProcess) -> None:
         self.spark = spark
@@ -45,12 +45,12 @@ class Pair:
 
 @contextlib.contextmanager
 def open_pair(conf: Mapping[str, str]) -> Iterator[Pair]:
-    """Start both sides; on leaving they are gone."""
+    """Start the processes of both sides; end them on exit."""
     words = [f"{key}={value}" for key, value in conf.items()]
     with contextlib.ExitStack() as stack:
         started = {}
         for side in (SPARK, FLIP27):
-            # Short, for the sockets in it: their whole path may have about 100 characters.
+            # A short path, because it holds sockets, whose whole path may have only about 100 characters.
             scratch = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flip27-bench-")))
             child = ChildProcess(
                 "benchmarks.query_process",
@@ -63,7 +63,7 @@ def open_pair(conf: Mapping[str, str]) -> Iterator[Pair]:
 
 
 def measure_known_files(spec: KnownFilesSpec) -> KnownFiles:
-    """The case without Spark."""
+    """Measure the case of many known files in another process, without Spark."""
     with tempfile.TemporaryDirectory(prefix="flip27-bench-") as name:
         scratch = Path(name)
         folder = scratch / "landing"

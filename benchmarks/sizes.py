@@ -1,4 +1,4 @@
-"""How large the benchmarks are: as the targets are stated, and small ones to see that they run."""
+"""How large the benchmarks are: the sizes for which the targets hold, and small ones to see that they run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ MB = 1_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiny:
-    """One case of one-row files: how many, in each batch, and in the warm-up round."""
+    """The numbers of files in a case of one-row files: in all, in each batch, and in the warm-up round."""
 
     files: int
     per_trigger: int
@@ -23,16 +23,19 @@ class Sizes:
 
     Attributes:
         tiny: the cases of one-row files, by name.
-        bulk_bytes: bytes of each of the Parquet, JSON and CSV cases,
-        file_bytes: in files of this size, files_per_trigger in each batch.
-        one_row_batches: batches of the one-row case.
-        known_files: files that are known when new_files come, in each of known_rounds rounds,
-        many_known_rounds: and rounds with ten times as many known files.
-        report_batches: batches of the case of reports, with and without.
-        rounds: measured rounds.
-        warm_ups: rounds of each side before them that do not count.
-        slow_rounds: measured rounds of Spark where one takes minutes.
-        shares_sessions: whether cases may share a Spark session, which saves starting JVMs.
+        bulk_bytes: the size of the data in each of the Parquet, JSON and CSV cases.
+        file_bytes: the size of each of its files.
+        files_per_trigger: the number of these files in a batch.
+        one_row_batches: the batches of the one-row case.
+        known_files: the files that are known when new ones arrive.
+        new_files: the new files of each round.
+        known_rounds: the rounds with ``known_files`` known files.
+        many_known_rounds: the rounds with ten times as many known files.
+        report_batches: the batches of the case of reports, with and without them.
+        rounds: the measured rounds.
+        warm_ups: the rounds of each side before the measured ones.
+        slow_rounds: the measured rounds of Spark in cases where one takes minutes.
+        shares_sessions: whether cases may share a Spark session, so that fewer JVMs are started.
         enforces_targets: whether a missed target is a failure.
     """
 

@@ -1,4 +1,4 @@
-"""Where the start of a query goes: what each part of it takes, and what the coordinator's process imports."""
+"""The time that each part of a query's start takes, also of the imports in the coordinator's process."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ print(json.dumps({"pyspark": spark - began, "flip27": imported - spark, "first":
 
 
 class Parts(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds in the coordinator's process.
+    """Seconds that the parts of a start take in the coordinator's process.
 
     Attributes:
-        pyspark: to import what Spark runs in the process.
-        flip27: to import the source, its enumerator and its reader.
-        first: to the first offset of a folder with one file.
+        pyspark: importing what Spark runs in the process.
+        flip27: importing the source, its enumerator and its reader.
+        first: planning the first offset of a folder with one file.
     """
 
     pyspark: float
@@ -57,7 +57,7 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def measure_parts(times: int = 3) -> Parts:
-    """The medians of some processes, each with the modules that Spark would give it."""
+    """The medians over some processes. Each has the import path that Spark would give it."""
     home = os.environ.get("SPARK_HOME") or str(Path(pyspark.__file__).parent)
     archives = sorted(str(file) for file in Path(home, "python", "lib").glob("*.zip"))
     path = os.pathsep.join([*archives, *filter(None, [os.environ.get("PYTHONPATH")])])
@@ -81,7 +81,7 @@ def measure_parts(times: int = 3) -> Parts:
 
 
 def start_outcomes(rounds: Rounds, parts: Parts, *, rows: int) -> list[Outcome]:
-    """A line for each part of a query's start, and one for all of it."""
+    """One line of the table for each part of a query's start, and one for the whole start."""
     wrong = {one.rows for one in (*rounds.spark, *rounds.flip27)} - {rows}
     imports = (
         f"in the coordinator's process: pyspark {parts.pyspark * 1000:.0f} ms, "

@@ -22,7 +22,7 @@ CONF = {
 
 
 def spark_home(folder: Path) -> Path:
-    """A SPARK_HOME below ``folder``: the installed one, after ``flip27 tune``."""
+    """Create a SPARK_HOME in ``folder``: the installed one, as ``flip27 tune`` changes it."""
     home = folder / "spark"
     home.mkdir()
     link_spark(home)

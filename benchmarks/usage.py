@@ -18,12 +18,12 @@ _ROLES = (
     ("coordinator", "python_streaming_source_runner"),
     ("worker", "pyspark.daemon"),
 )
-"""What the command line of each kind of process contains. Forked workers have the daemon's."""
+"""What the command line of each kind of process contains. Forked workers have that of the daemon."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """One process: processor seconds when it was first and last looked at, and its peak memory."""
+    """A process: its processor seconds at the first and the last look, and its peak memory."""
 
     role: str
     first_s: float
@@ -34,8 +34,8 @@ class _Seen:
 class UsageWatch:
     """Adds up what the processes of a session use while the block runs.
 
-    The kernel keeps peak memory and processor time of a process; both only have to be read before
-    the process ends, which costs its last quarter of a second.
+    The kernel records peak memory and processor time of a process. Both are read four times a second; what
+    a process uses after the last reading is lost.
     """
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class UsageWatch:
         return Memory(**peaks)
 
     def cpu(self) -> CpuSeconds:
-        """What each kind of process used, all of them together."""
+        """The processor time of each kind of process, summed over its processes."""
         used: dict[str, float] = {}
         for seen in self._seen.values():
             used[seen.role] = used.get(seen.role, 0.0) + seen.last_s - seen.first_s
@@ -116,12 +116,12 @@ def _processor_seconds(pid: int) -> float:
 
 
 def peak_kb(pid: int | None = None) -> int | None:
-    """The most memory that a process (this one, when none is named) has held."""
+    """The peak resident memory of a process, or of this one if none is given."""
     return _status_kb("VmHWM", pid)
 
 
 def resident_kb() -> int | None:
-    """The memory that this process holds now."""
+    """The current resident memory of this process."""
     return _status_kb("VmRSS", None)
 
 

@@ -1,1 +1,1 @@
-"""What makes and checks the pages, pictures and notebooks; nothing of it is in the wheel."""
+"""Scripts that generate and check pages, pictures and notebooks, or test the wheel; not in the wheel."""

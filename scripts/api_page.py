@@ -86,7 +86,7 @@ def _heading(name: str, value: Any) -> str:
 
 
 def _is_made_by_users(value: type) -> bool:
-    """Whether a class can be called as it is: protocols and abstract classes are for subclasses."""
+    """Whether a class can be instantiated: protocols and abstract classes are meant for subclasses."""
     makes = "__init__" in vars(value) or dataclasses.is_dataclass(value)
     return makes and not inspect.isabstract(value) and not getattr(value, "_is_protocol", False)
 
@@ -97,13 +97,13 @@ def _constructor(value: type) -> inspect.Signature:
 
 
 def _wrapped(name: str, signature: inspect.Signature) -> str:
-    """A signature in one line, or a line for each parameter."""
+    """A signature on one line, or with one line for each parameter if that is too long."""
     line = f"{name}{_shown(signature)}"
     if len(line) <= _WIDTH:
         return line
     words = [_shown(inspect.Signature([parameter]))[1:-1] for parameter in _without_self(signature)]
     kinds = [parameter.kind for parameter in _without_self(signature)]
-    # A signature of one keyword-only parameter begins with the star; only the first of them needs it.
+    # A signature of one keyword-only parameter begins with a star, which only the first of them needs.
     words = [
         word.removeprefix("*, ") if kinds[index] is inspect.Parameter.KEYWORD_ONLY else word
         for index, word in enumerate(words)
@@ -115,7 +115,7 @@ def _wrapped(name: str, signature: inspect.Signature) -> str:
 
 
 def _members(owner: type) -> Iterator[tuple[str, Any]]:
-    """Public methods and properties that the class itself defines and that say what they do."""
+    """Public methods and properties that the class itself defines and that have a docstring."""
     for name, value in vars(owner).items():
         function = inspect.unwrap(value.__func__ if isinstance(value, classmethod | staticmethod) else value)
         is_property = isinstance(function, property | functools.cached_property)
@@ -132,7 +132,7 @@ def _members(owner: type) -> Iterator[tuple[str, Any]]:
 
 
 def _shown(signature: inspect.Signature) -> str:
-    """The parameters as the source has them, without what would differ from one Python to the next."""
+    """The parameters as in the source code, without anything that differs between versions of Python."""
     parameters = [
         parameter.replace(default=_Default(parameter.default))
         if parameter.default is not inspect.Parameter.empty
@@ -151,7 +151,7 @@ def _annotation(given: Any) -> str:
 
 
 class _Default:
-    """A default value as the source has it; ``...`` for one that is private or created at each call."""
+    """A default value as in the source code; ``...`` for one that is private or created at each call."""
 
     def __init__(self, value: Any) -> None:
         self._value = value

@@ -46,7 +46,7 @@ class Arrow:
 
 @dataclass(frozen=True)
 class Note:
-    """What an actor does by itself."""
+    """A step that an actor takes without a call."""
 
     actor: str
     text: str

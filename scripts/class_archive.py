@@ -1,8 +1,8 @@
-"""Makes an archive of Spark's classes, which a JVM maps at its start instead of loading them from jars.
+"""Creates an archive of Spark's classes, which a JVM maps at its start instead of loading them from jars.
 
-``make test`` has it made once for the PySpark and the Java that are installed. The tests start dozens of
-JVMs, and each of them then needs a third less CPU. The JVM itself checks that an archive fits: with one
-that does not fit, or with none, it loads the jars as it always does.
+``make test`` creates it once for the installed PySpark and Java. The tests start dozens of JVMs, and
+with the archive each of them needs a third less CPU. The JVM itself checks that the archive matches:
+without a matching archive it loads the jars as usual.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ _MAKING_TIMEOUT_S = 600
 
 
 def java_options() -> str:
-    """The words for ``SPARK_SUBMIT_OPTS`` that name the archive; empty if there is none."""
+    """The options for ``SPARK_SUBMIT_OPTS`` that name the archive; empty if there is none."""
     archive = archive_file()
     if archive is None or not archive.exists() or archive.stat().st_size == 0:
         return ""
-    # Without these words the JVM would warn of an archive that does not fit.
+    # Without these options the JVM would warn about an archive that does not match.
     return f'-Xshare:auto -Xlog:disable -Xlog:all=error:stderr "-XX:SharedArchiveFile={archive}"'
 
 
 def archive_file() -> Path | None:
-    """Where the archive of this PySpark and this Java lies or will lie; None if one of them is missing."""
+    """The path of the archive for this PySpark and this Java; None if one of them is missing."""
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java", path=str(Path(home) / "bin") if home else None)
     pyspark = find_spec("pyspark")
@@ -51,9 +51,9 @@ def archive_file() -> Path | None:
 
 
 def make(archive: Path) -> None:
-    """Run Spark once, and keep the classes that it loaded.
+    """Run Spark once and archive the classes that it loaded.
 
-    If that fails, an empty file says so, and is not tried again.
+    If that fails, an empty file is created, so that no later run tries again.
     """
     folder = archive.parent
     folder.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""What Spark does while ``scripts/class_archive.py`` notes the classes that it loads: a little of each.
+"""The Spark program whose classes ``scripts/class_archive.py`` archives: it uses a little of everything.
 
 Argument: an empty folder.
 """

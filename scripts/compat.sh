@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the Spark tests on the oldest supported PySpark. Only pyspark itself differs: it is laid over the
-# one in .venv by PYTHONPATH, which Spark's worker processes inherit.
+# Runs the Spark tests on the oldest supported PySpark. Only pyspark itself differs: PYTHONPATH, which Spark's
+# worker processes inherit, puts it before the one in .venv.
 set -euo pipefail
 
 readonly OLDEST=4.2.1
@@ -10,7 +10,7 @@ if [ ! -f "$OVERLAY/.complete" ]; then
     rm -rf "$OVERLAY"
     .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps \
         --target "$OVERLAY" "pyspark==$OLDEST"
-    # Its commands are not used, and spark-class would be found by PATH if they were.
+    # Its commands are not used: Spark's are found on the PATH, which leads to .venv.
     rm -rf "$OVERLAY/bin"
     touch "$OVERLAY/.complete"
 fi

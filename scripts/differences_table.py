@@ -1,6 +1,6 @@
-"""Writes the table of what stays different from Spark in docs/readers.md; with --check, only compares.
+"""Writes the table of the differences from Spark in docs/readers.md; with --check, only compares.
 
-The fuzz of the readers has the same list, and fails on any other difference.
+The fuzz tests of the readers use the same list and fail on any other difference.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """The page with the table as it should be."""
+    """The page with the table generated again."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     return f"{before}{BEGIN}{table()}{END}{after}"

@@ -1,4 +1,4 @@
-"""What the scripts that make a page of docs/ have in common."""
+"""What the scripts that generate a page of docs/ have in common."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def write_or_check(file: Path, made: Callable[[str], str]) -> int:
-    """Write what ``made`` makes of the file's text ("" where there is none); an exit code.
+    """Replace the file's text ("" if there is no file) by what ``made`` returns for it; return an exit code.
 
-    With ``--check`` on the command line nothing is written: 0 when the file is as it should be, else 1.
+    With ``--check`` on the command line nothing is written, and the exit code is 1 if the text would change.
     """
     found = file.read_text(encoding="utf-8") if file.exists() else ""
     wanted = made(found)

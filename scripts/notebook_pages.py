@@ -1,7 +1,7 @@
-"""The notebooks as pages of the site, with what they show: a hook of mkdocs, named in mkdocs.yml.
+"""The notebooks, with their outputs, as pages of the site: a hook of mkdocs, named in mkdocs.yml.
 
-Made when the site is built, and stored nowhere else. They become Markdown, so that links in them are checked,
-and their words found, like those of every other page.
+The pages are generated when the site is built, and stored nowhere else. They are Markdown, so that their
+links are checked and their text can be searched like that of every other page.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
-    """Have links to notebooks, which lead somewhere in the repository too, lead to their pages."""
+    """Let links to notebooks, which are valid in the repository, lead to the pages of the notebooks."""
     return re.sub(r"\]\(\.\./notebooks/(\w+)\.ipynb\)", rf"]({FOLDER}/\1.md)", markdown)
 
 
 def page_of(notebook: Path) -> dict[str, str | bytes]:
-    """The page of a notebook, as Markdown, and the pictures on it, by their names."""
+    """The page of a notebook, as Markdown, and its pictures, by file name."""
     text, resources = MarkdownExporter().from_filename(str(notebook))  # type: ignore[no-untyped-call]
     pictures = {name: f"{notebook.stem}_{name}" for name in resources["outputs"]}
     for name, unique in pictures.items():

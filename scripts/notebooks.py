@@ -1,7 +1,7 @@
-"""Runs the notebooks and keeps what they show: ``make notebooks``.
+"""Runs the notebooks and stores their outputs: ``make notebooks``.
 
-Each runs in an empty folder and a kernel of its own. What is kept tells nothing of the machine: no
-places, no log, no metadata of editors.
+Each runs in an empty folder and its own kernel. The stored outputs reveal nothing about the machine:
+no paths, no log, no metadata of editors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _METADATA = {
 
 
 def read(file: Path) -> Any:
-    """A notebook as it is stored."""
+    """Read a notebook."""
     return nbformat.read(file, as_version=4)  # type: ignore[no-untyped-call]
 
 
@@ -36,13 +36,13 @@ def execute(file: Path, folder: Path) -> Any:
     """Run a notebook from its first cell to its last.
 
     Args:
-        folder: an empty one, in which it runs and makes its temporary folders.
+        folder: an empty folder, in which the notebook runs and creates its temporary folders.
 
     Returns:
-        The notebook with its new outputs; the file is left as it is.
+        The notebook with its new outputs. The file itself does not change.
 
     Raises:
-        CellExecutionError: a cell has failed, an assertion in it included.
+        CellExecutionError: a cell failed, or an assertion in it.
     """
     client = NotebookClient(
         read(file),
@@ -55,9 +55,9 @@ def execute(file: Path, folder: Path) -> Any:
 
 
 def tidy(notebook: Any, folder: Path) -> Any:
-    """The notebook without what differs from machine to machine and from editor to editor.
+    """Remove from the notebook what differs between machines and between editors.
 
-    Temporary folders are called ``/tmp/flip27``; standard error, which is Spark's log, is left out.
+    Temporary folders are renamed to ``/tmp/flip27``; standard error, which is Spark's log, is removed.
     """
     notebook.metadata = nbformat.from_dict(_METADATA)  # type: ignore[no-untyped-call]
     for number, cell in enumerate(notebook.cells):
@@ -85,7 +85,7 @@ def _neutral(output: Any, folder: Path) -> Any:
 
 
 def main(words: Sequence[str] | None = None) -> None:
-    """The command: all notebooks, or those that are named."""
+    """Run the command, for all notebooks or for the given ones."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="such as quickstart; all when none is given")
     asked = parser.parse_args(words).names

@@ -1,7 +1,7 @@
-"""Fills the made parts of docs/protocol.md from the code and the tests; with --check, only compares.
+"""Fills the generated parts of docs/protocol.md from the code and the tests; with --check, only compares.
 
-Made are the state tables of the gateway and of the checkpoint, from the data that the code acts on, and
-the list of which test shows which scenario, from the names of the tests.
+The generated parts are the state tables of the gateway and of the checkpoint, from the data that the code
+uses, and the list of the tests that show each scenario, from the names of the tests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PAGE = TOP / "docs" / "protocol.md"
 TESTS = TOP / "tests"
 
 SCENARIOS = [*range(1, 36), *range(44, 68), 70, 71, 74, *range(79, 90), *range(91, 101)]
-"""The scenarios that the protocol has to show, or to say why they cannot arise."""
+"""The scenarios that tests must show, or for which the page must say why they cannot arise."""
 
 
 def page(text: str) -> str:

@@ -17,7 +17,7 @@ _SHOWN = {"supported": "yes", "without effect": "no effect", "default only": "de
 
 
 def table() -> str:
-    """One row for each option of a reader of files, one column for each reader."""
+    """One row for each option of a file reader, one column for each reader."""
     found: dict[str, dict[str, str]] = {}
     for reader in READERS:
         for option in find_reader(reader).options:
@@ -31,7 +31,7 @@ def table() -> str:
 
 
 def page(text: str) -> str:
-    """The page with the table as it should be."""
+    """The page with the table generated again."""
     before, _, rest = text.partition(BEGIN)
     after = rest.partition(END)[2]
     return f"{before}{BEGIN}{table()}{END}{after}"

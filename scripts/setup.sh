@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Makes .venv ready for a target of the Makefile: checks Python, and Java where Spark runs, and installs the
-# part that the target needs: once, and again only when what decides the install has changed.
-# The part venv is the empty environment alone.
-# Run from the top of the checkout:  scripts/setup.sh [PART]     without a part, all of them.
+# Prepares .venv for a target of the Makefile: checks Python and, where Spark runs, Java, and installs the part
+# that the target needs. It installs again only if the checkout has moved or its set-up files have changed.
+# The part venv is only the empty environment.
+# Run it from the top of the checkout:  scripts/setup.sh [PART]     Without a part, it installs all of them.
 set -eu
 
 readonly VENV=.venv
@@ -10,7 +10,7 @@ readonly PART=${1:-dev}
 readonly PYTHON_NEEDED=3.11
 readonly JAVA_NEEDED=17
 
-# The Makefile puts .venv first; a new .venv is not to be made from the old one.
+# The Makefile puts .venv first on the PATH, but a new .venv must not be created with the old one's Python.
 PATH=${PATH#"$(pwd -P)/$VENV/bin:"}
 
 fail() {
@@ -40,7 +40,7 @@ find_python() {
         "  or name one:     make PYTHON=path/to/python3.12"
 }
 
-# Spark takes JAVA_HOME first, then the PATH; so does this.
+# Like Spark, look in JAVA_HOME first, then on the PATH.
 check_java() {
     local java=java where="on the PATH" output major
     if [ -n "${JAVA_HOME:-}" ]; then
@@ -59,14 +59,14 @@ check_java() {
         "  installed elsewhere:  export JAVA_HOME=path/to/jdk"
 }
 
-# The place is part of it: a copied or moved checkout has to point its editable install at itself.
+# It contains the path, because a copied or moved checkout needs an editable install that points to itself.
 wanted_stamp() {
     cksum <setup.cfg
     cksum <setup.py
     pwd -P
 }
 
-# A part has its own stamp; that of all parts will do for each.
+# Each part has its own stamp; the stamp of all parts is valid for each.
 stamp_of() {
     if [ "$1" = dev ]; then
         printf '%s' "$VENV/.flip27-install"
@@ -114,7 +114,7 @@ make_venv() {
     fi
 }
 
-# Not quiet: pip says what it fetches and how far it is.
+# Not quiet, so that pip shows what it downloads and its progress.
 install() {
     local requirements
     case $PART in

@@ -1,4 +1,4 @@
-"""Runs the demo and writes docs/terminal.svg: what its terminal shows, as a picture.
+"""Runs the demo and writes docs/terminal.svg: a picture of what its terminal shows.
 
 python -m scripts.terminal_picture     takes about a minute
 """
@@ -23,8 +23,8 @@ COLUMNS = 84
 
 
 def picture(settings: DemoSettings) -> str:
-    """The SVG of one run; the places it shows are those of a user, below the current folder."""
-    # Not a terminal: progress bars are then recorded once, as they stand at the end.
+    """The SVG of one run. Its paths are those that a user sees, below the current folder."""
+    # Not a terminal, so that progress bars are recorded only once, in their final state.
     console = Console(record=True, file=io.StringIO(), width=COLUMNS, force_terminal=False)
     console.print("[bold]$ make demo", highlight=False)
     with tempfile.TemporaryDirectory(prefix="flip27-picture-") as parent:
@@ -35,7 +35,7 @@ def picture(settings: DemoSettings) -> str:
 
 
 def without_fonts(svg: str) -> str:
-    """The picture without the fonts that it would fetch; the reader's own fixed-width one is used."""
+    """The picture without the fonts that it would fetch; a browser then uses its own fixed-width font."""
     return re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
 
 

@@ -1,6 +1,6 @@
-"""Run by wheel_test.py with the Python of a clean environment: imports everything, streams a little.
+"""Imports everything and streams a little; wheel_test.py runs it with the Python of a clean environment.
 
-Its one argument is the folder of that environment: whatever is imported has to come from there.
+Its one argument is the folder of that environment, from which all modules of the wheel must be imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FILES = 4
 
 
 def import_everything(home: Path) -> None:
-    """Every module of the wheel imports, and comes from the wheel."""
+    """Import every module of the wheel, and check that it comes from the wheel."""
     import flip27_source
 
     for info in pkgutil.walk_packages(flip27_source.__path__, "flip27_source."):
@@ -31,7 +31,7 @@ def import_everything(home: Path) -> None:
 
 
 def load_entry_points() -> None:
-    """Every built-in enumerator and reader is found by its name."""
+    """Load every built-in enumerator and reader by its name."""
     for group in ("flip27_source.enumerators", "flip27_source.readers"):
         found = entry_points(group=group)
         assert found, f"no entry points in the group {group}"
@@ -40,7 +40,7 @@ def load_entry_points() -> None:
 
 
 def stream_a_few_files(folder: Path) -> None:
-    """Files in, rows out, without spark.dataSource.register."""
+    """Stream files to rows, without spark.dataSource.register."""
     from pyspark.sql import SparkSession
 
     landing = folder / "landing"

@@ -1,9 +1,9 @@
-"""Proves that the wheel works where there is no checkout, and that the sdist makes the same wheel.
+"""Proves that the wheel works without a checkout, and that the sdist builds the same wheel.
 
 Builds in a copy of the tree (a stale build/ folder would smuggle deleted modules into the wheel), installs
 the wheel without its dependencies into a clean environment, and runs scripts/wheel_smoke.py there from
-another folder. The dependencies, pyspark's 450 MB above all, are lent by the environment that runs this
-script: a path entry makes its site-packages importable but does not process its .pth files, so the
+another folder. The dependencies, of which pyspark alone has 450 MB, come from the environment that runs
+this script: a path entry makes its site-packages importable but does not process its .pth files, so the
 checkout's editable install stays invisible.
 """
 
@@ -29,7 +29,7 @@ NOT_SOURCE = shutil.ignore_patterns(
 
 
 def run(*command: str | Path, cwd: Path, **environment: str) -> None:
-    """Run a command; its output is only shown when it fails."""
+    """Run a command; show its output only if it fails."""
     outcome = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
@@ -45,7 +45,7 @@ def run(*command: str | Path, cwd: Path, **environment: str) -> None:
 
 
 def pip_into(python: Path) -> tuple[str | Path, ...]:
-    """The pip of this environment, for another one: an environment without pip is made in no time."""
+    """This environment's pip, for another environment: creating one without pip is much faster."""
     return (sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check")
 
 
@@ -53,21 +53,21 @@ def build_wheels(work: Path) -> tuple[Path, Path]:
     """The wheel built from the tree, and the wheel built from an sdist of the tree."""
     tree = work / "tree"
     shutil.copytree(CHECKOUT, tree, symlinks=True, ignore=NOT_SOURCE)
-    # One environment for all builds; nothing is in it but the tools and what they need.
+    # One environment for all builds, with nothing but the build tools and their dependencies.
     builder = work / "builder"
     venv.create(builder)
     python = builder / "bin" / "python"
     run(*pip_into(python), "install", "--quiet", "build", "setuptools", cwd=work)
     build = (python, "-m", "build", "--no-isolation")
     run(*build, "--wheel", "--outdir", work / "direct", cwd=tree)
-    run(*build, "--outdir", work / "by-sdist", cwd=tree)  # sdist, then wheel from it
+    run(*build, "--outdir", work / "by-sdist", cwd=tree)  # the sdist, then the wheel from it
     (direct,) = (work / "direct").glob("*.whl")
     (by_sdist,) = (work / "by-sdist").glob("*.whl")
     return direct, by_sdist
 
 
 def expected_files() -> set[str]:
-    """What the wheel has to hold, read off the tree itself."""
+    """The files that the wheel must contain, according to the tree."""
     modules = {
         path.relative_to(CHECKOUT).as_posix()
         for path in (CHECKOUT / "flip27_source").rglob("*.py")
@@ -116,14 +116,14 @@ def entry_points_in_setup_cfg() -> dict[str, dict[str, str]]:
 
 
 def parsed_entry_points(text: str) -> dict[str, dict[str, str]]:
-    """The groups of an entry_points.txt."""
+    """The entry points in the text of an entry_points.txt, by group."""
     parser = configparser.ConfigParser(interpolation=None)
     parser.read_string(text)
     return {group: dict(parser[group]) for group in parser.sections()}
 
 
 def clean_environment(work: Path, wheel: Path) -> Path:
-    """The Python of a new environment that holds the wheel alone and borrows the dependencies."""
+    """The Python of a new environment that contains only the wheel and borrows the dependencies."""
     home = work / "clean"
     venv.create(home)
     python = home / "bin" / "python"
