@@ -1,4 +1,4 @@
-"""The sequence source: every number once, however it is cut, dealt out, limited and restarted."""
+"""The sequence source: every number is read once, with any splits, limits and restarts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def numbers(
 
 
 def read(source: Source, batches: int, limits: Limits | None = None, **changes: Any) -> list[list[int]]:
-    """The numbers of so many batches, each made by a driver of its own."""
+    """Return the numbers of at most ``batches`` batches, each planned by a new driver."""
     store, start, found = MemoryStore(), INITIAL, []
     for _ in range(batches):
         holder = holder_of(source, store, **changes)

@@ -1,4 +1,4 @@
-"""Which files are read, and in which order: the options that Spark's file source has, and more."""
+"""Which files are read, and in which order: the options of Spark's file source, and further ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .test_enumerator import Run, WholeFiles, files_source, write
 
 
 class Rounds:
-    """A query that goes on: rounds of discovery and batches in turn, on one thread."""
+    """A query without an end: alternates rounds of discovery with batches, on one thread."""
 
     def __init__(self, source: Source, restored: Snapshot[Any] | None = None) -> None:
         self.source = source
@@ -36,7 +36,7 @@ class Rounds:
         )
 
     def names(self, limits: Limits = UNLIMITED) -> list[str]:
-        """The files of the next batch, after one more round of discovery."""
+        """Run one round of discovery and a batch; return the files of the batch."""
         self.works.run(self.coordinator)
         pending = freeze(self.coordinator, limits)
         if pending is None:
@@ -47,7 +47,7 @@ class Rounds:
         return sorted(split.path.rpartition("/")[2] for item in planned for split in item.splits)
 
     def restarted(self, **options: Any) -> Rounds:
-        """The query in a new process, from its last checkpoint."""
+        """Return the query as restarted in a new process from its last checkpoint."""
         given = {"path": self.source.options["path"], **{name: str(value) for name, value in options.items()}}
         return Rounds(
             source_of(FilesEnumerator, given, WholeFiles) if options else self.source, self.restored
@@ -59,7 +59,7 @@ class Rounds:
 
 
 def one_by_one(run: Run, count: int) -> list[str]:
-    """The files of so many batches of one file, each in a run of its own."""
+    """Run ``count`` batches of one file, each in a separate run; return their files."""
     return [name for _ in range(count) for name in run.names(Limits(files=1))]
 
 
@@ -106,7 +106,7 @@ def test_latest_first_reads_what_came_later_before_what_waits(tmp_path: Path) ->
 
 
 def test_latest_first_does_not_write_a_backlog_again_for_every_new_file(tmp_path: Path) -> None:
-    """1,000 files wait, two come with each batch of one: the 1,000 are one segment that stays as it is."""
+    """1,000 files wait; two arrive with each batch of one file: the segment of the 1,000 is not rewritten."""
     for number in range(1000):
         write(tmp_path, f"old-{number:04}", modified_s=1000)
     rounds = Rounds(files_source(tmp_path, latestFirst=True))
@@ -131,7 +131,7 @@ def test_latest_first_and_another_order_are_refused_together(tmp_path: Path) -> 
 def test_files_older_than_max_file_age_are_left_out_counted_and_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Measured against the newest file known; the first round takes all, as Spark does."""
+    """The age is relative to the newest known file; as in Spark, the first round accepts every file."""
     rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
     write(tmp_path, "ancient", modified_s=1000)
     write(tmp_path, "new", modified_s=100_000)
@@ -149,7 +149,7 @@ def test_files_older_than_max_file_age_are_left_out_counted_and_named(
 def test_of_files_that_are_too_old_those_are_remembered_that_are_there(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A query that goes on for years leaves out any number of files, which are removed in time."""
+    """Over years, a query leaves out any number of files; it forgets those that have been removed."""
     rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["new"]
@@ -194,7 +194,7 @@ def test_with_file_name_only_a_name_is_read_once_wherever_it_lies(tmp_path: Path
 
 
 def test_file_name_only_cannot_be_changed_later(tmp_path: Path) -> None:
-    """The state holds hashes of what a file is known by: everything would be read again."""
+    """The state holds hashes of paths or of names: with the other kind, every file would be read again."""
     run = Run(files_source(tmp_path))
     write(tmp_path, "a")
     assert run.names() == ["a"]
@@ -216,7 +216,7 @@ def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> 
 
 
 def test_a_start_behind_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
-    """A file that comes while the query is down, before its first file, is new when it starts again."""
+    """A file that arrives while the query is down, before it has read any file, is new after the restart."""
     write(tmp_path, "existing")
     rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
     assert rounds.names() == []
@@ -235,7 +235,7 @@ def test_a_start_behind_existing_files_is_stored_once(tmp_path: Path) -> None:
 
 
 def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_path: Path) -> None:
-    """Such a run finds only what exists: every one of them would begin anew and read nothing."""
+    """Such a run finds only existing files: every run would skip them all and read nothing."""
     with pytest.raises(OptionError, match="skip every file that exists and read nothing") as caught:
         Run(files_source(tmp_path, includeExistingFiles=False)).names()
     assert "start the query once with a processing-time trigger" in str(caught.value)
@@ -325,7 +325,7 @@ def test_a_missing_path_has_no_files_where_missing_files_are_ignored(tmp_path: P
 
 
 def test_a_directory_below_that_vanishes_while_it_is_listed_is_no_failure(tmp_path: Path) -> None:
-    """Its files are gone with it, as a file is that vanishes between listing and looking."""
+    """Its files count as removed, like a file that vanishes between its listing and its ``stat``."""
     write(tmp_path, "a/1", "b/2")
     rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True, discoveryRetries=0))
     enumerator = rounds.coordinator.enumerator

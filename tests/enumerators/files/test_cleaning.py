@@ -1,4 +1,4 @@
-"""cleanSource: files are archived or deleted once their batch is complete, if they are still the same."""
+"""cleanSource: files are archived or deleted once their batch is complete, unless they have changed."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Ranges(EchoReader, ReadsRanges):
 
 
 class Landing:
-    """A landing folder and an archive somewhere, and a query that cleans up behind itself."""
+    """A landing folder and an archive in a file system, and a query that cleans up what it has read."""
 
     def __init__(self, file_system: Any, root: str, options: dict[str, str]) -> None:
         self.fs = file_system
@@ -53,7 +53,7 @@ class Landing:
         self.fs.makedirs(self.name("landing"), exist_ok=True)
 
     def name(self, path: str) -> str:
-        """What the file system calls a path that is relative to the root."""
+        """Return the file system's name for a path that is relative to the root."""
         return str(self.fs._strip_protocol(f"{self.root}/{path}"))
 
     def put(self, name: str, data: bytes = b"data") -> None:
@@ -68,14 +68,14 @@ class Landing:
         return bytes(self.fs.cat_file(self.name(path)))
 
     def files(self) -> list[str]:
-        """All files, relative to the root."""
+        """Return all files, relative to the root."""
         self.fs.invalidate_cache()
         root = self.fs._strip_protocol(self.root)
         return sorted(name[len(root) + 1 :] for name in self.fs.find(root))
 
     @property
     def archived(self) -> str:
-        """Where files of the landing folder come to lie, relative to the root."""
+        """The folder to which files of the landing folder are archived, relative to the root."""
         path = self.fs._strip_protocol(self.path).lstrip("/")
         is_in_bucket = self.root.startswith(("s3:", "gs:", "abfs:"))
         return "archive/" + (path.partition("/")[2] if is_in_bucket else path)
@@ -93,13 +93,13 @@ class Landing:
         return Batches(FilesEnumerator, Ranges, given, boundedness=Boundedness.BOUNDED)
 
     def next_batch(self, query: Batches, limits: Limits | None = None) -> list[str]:
-        """One batch of a run of its own."""
+        """Run one batch in a new run; return the names of its files."""
         query.restart()
         rows = query.batch(limits) or []
         return [row.rpartition("/")[2] for row in rows]
 
     def told(self, query: Batches) -> None:
-        """The next run learns that the last batch is complete."""
+        """Restart the query, which is then notified that the last batch is complete."""
         query.restart()
         assert query.trigger() is False
 
@@ -150,7 +150,7 @@ def _sftp(request: pytest.FixtureRequest) -> Iterator[Landing]:
 @contextmanager
 def sftp_landing(folder: Path) -> Iterator[Landing]:
     with sftp_server(folder) as server:
-        # Another server of this process may have had the port: fsspec would give out its connection.
+        # An earlier server of this process may have had the same port, and fsspec caches connections.
         fs = fsspec.filesystem(
             "sftp",
             host="127.0.0.1",
@@ -205,7 +205,7 @@ def test_a_batch_whose_commit_was_lost_is_read_again_before_its_files_are_cleane
 
 
 def test_a_file_that_was_replaced_while_its_batch_ran_stays(landing: Landing) -> None:
-    """It holds rows that nobody has read."""
+    """It contains rows that were not read."""
     landing.put("a", b"old")
     landing.put("b", b"old")
     query = landing.query("archive")
@@ -225,7 +225,7 @@ def test_two_notifications_of_one_batch_lose_nothing(landing: Landing) -> None:
 
 
 def test_a_file_in_ranges_is_cleaned_only_after_the_batch_of_its_last_range(landing: Landing) -> None:
-    """Three ranges, three batches, a driver each, every one told twice of the batch before it."""
+    """There are three ranges in three batches; each batch is reported to two drivers."""
     landing.put("large", b"x" * (3 * MIB))
     query = landing.query("delete", maxPartitionBytes="1m")
     for start in (0, 1, 2):
@@ -387,7 +387,7 @@ def test_options_that_do_not_fit_say_what_is_expected(
     ],
 )
 def test_an_archive_with_credentials_in_it_is_refused_without_them(archive: str) -> None:
-    """Where a file is moved to is stored until it is there."""
+    """The state contains the archive's path until the file has been moved there."""
     options = {"path": "sftp://host/landing", "cleanSource": "archive", "sourceArchiveDir": archive}
     with pytest.raises(
         OptionError, match=r"option sourceArchiveDir .*(user name or password|parameter sig)"
@@ -424,7 +424,7 @@ def test_a_whole_file_is_complete_at_once_also_an_empty_one() -> None:
 
 
 def on_another_device(than: Path) -> str:
-    """A folder that can be written to."""
+    """Return a writable folder on another device than ``than``; skip the test if there is none."""
     for folder in ("/dev/shm", "/var/tmp", str(Path.home())):
         if os.access(folder, os.W_OK) and os.stat(folder).st_dev != than.stat().st_dev:
             return folder

@@ -1,4 +1,4 @@
-"""What cleanSource takes away really lies below the source's path, whatever links there are."""
+"""cleanSource removes only files that are really below the source's path, whatever links there are."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def cleaning(path: Path | str, clean: str, archive: Path) -> Cleaning:
 
 
 def due(path: Path, clean: str, archive: Path) -> CleanFile:
-    """What is due for a file as it is now."""
+    """Return the cleaning that is due for a file in its present state."""
     found = path.stat()
     target = f"{archive}/{str(path).lstrip('/')}" if clean == "archive" else None
     return CleanFile(

@@ -1,4 +1,4 @@
-"""The files enumerator: every file of a directory once, oldest first, wherever the directory lies."""
+"""The files enumerator: it assigns every file of a directory once, oldest first, in any file system."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ Json = dict[str, Any]
 
 
 class WholeFiles(EchoReader):
-    """Reads a file as a whole only."""
+    """Reads only whole files."""
 
 
 class Ranges(EchoReader, ReadsRanges):
-    """Reads ranges of all files but those that end in .gz."""
+    """Reads ranges of all files except those whose names end in .gz."""
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -72,7 +72,7 @@ def splits_of(source: Source, planned: list[PlannedSubtask]) -> list[FileSplit]:
 
 
 class Run:
-    """Bounded runs on one source and one state: each is a new driver that lists once."""
+    """Bounded runs of one source with one state: each run is a new driver that lists once."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -80,7 +80,7 @@ class Run:
         self.offset = INITIAL
 
     def read(self, limits: Limits | None = None) -> list[FileSplit]:
-        """The splits of the next batch."""
+        """Plan the next batch in a new driver; return its splits."""
         holder = holder_of(self.source, self.store, boundedness=Boundedness.BOUNDED)
         try:
             end = json.loads(json.dumps(holder.latest_offset(self.offset, limits)))
@@ -137,7 +137,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, 
 
 
 def test_files_are_found_once_wherever_they_lie(place: tuple[Any, str, dict[str, str]]) -> None:
-    """State in memory, files on local disk, in fsspec's memory, on an S3 server; restarts in between."""
+    """The state is in memory; the files are on local disk, in fsspec's memory or on an S3 server."""
     file_system, url, options = place
     file_system.makedirs(url, exist_ok=True)
     for name in ("a.json", "b.json", "_SUCCESS", "c.csv"):
@@ -163,7 +163,7 @@ def test_files_are_handed_out_oldest_first_and_by_name_within_a_moment(tmp_path:
 
 
 def test_waiting_files_of_a_run_are_read_by_the_next_though_they_are_gone(tmp_path: Path) -> None:
-    """They were found and frozen: whether they are still there is for the reader to say (R12)."""
+    """They were found and frozen: it is the reader that reports whether they still exist (R12)."""
     write(tmp_path, "a", "b", "c")
     run = Run(files_source(tmp_path))
     assert run.names(Limits(files=1)) == ["a"]
@@ -299,7 +299,7 @@ def test_a_file_that_vanished_between_listing_and_looking_is_left_out_and_found_
 
 
 def discovering(source: Source) -> FilesEnumerator:
-    """An enumerator whose discovery is called by the test."""
+    """Return an enumerator whose discovery the test calls."""
     coordinator = coordinator_of(FilesEnumerator, options=source.options, reader_type=source.reader_type)
     assert isinstance(coordinator.enumerator, FilesEnumerator)
     return coordinator.enumerator
@@ -323,7 +323,7 @@ def test_large_files_are_cut_into_ranges_that_cover_them_and_all_are_read_S92(tm
 
 
 def test_ranges_of_one_file_may_go_to_several_batches_and_come_once_each_S92(tmp_path: Path) -> None:
-    """One file to a batch, a restart before each: the ranges that were put off are not forgotten."""
+    """Each batch has one file and is preceded by a restart: postponed ranges are not lost."""
     for name in ("a", "b"):
         write(tmp_path, name, data=b"x" * (5 * MIB), modified_s=1000)
     run = Run(files_source(tmp_path, Ranges, maxPartitionBytes="2m"))
@@ -357,7 +357,7 @@ def test_a_range_is_named_after_its_file_and_its_bytes() -> None:
 
 
 class Paths(Lister):
-    """Lists paths that are nowhere but in a list."""
+    """Lists the paths of a list, which do not exist in any file system."""
 
     def __init__(self) -> None:
         self.paths: list[str] = []
@@ -371,7 +371,7 @@ class Paths(Lister):
 
 
 class Stream:
-    """Discovery, checkpoint and completion in turn, on paths in a list; what each checkpoint wrote."""
+    """Runs discovery, checkpoint and completion in turn, on paths in a list, and counts the bytes written."""
 
     def __init__(self, folder: Path) -> None:
         source = files_source(folder)
@@ -391,7 +391,7 @@ class Stream:
         self.offset = INITIAL_OFFSET
 
     def batch(self, new: int) -> int:
-        """The bytes written for a batch of so many new files."""
+        """Run a batch with ``new`` new files; return the number of bytes that its checkpoint wrote."""
         known = self.coordinator.last_checkpoint_id
         self.listing.paths = [f"/landing/2026/01/part-{known:05}-{number:08}.json" for number in range(new)]
         self.works.run(self.coordinator)
@@ -403,7 +403,7 @@ class Stream:
 
 
 def test_state_written_for_a_batch_is_proportional_to_its_new_files_S99(tmp_path: Path) -> None:
-    """50,000 files are known and 1,000 are new: under 100 bytes for each new one, and a small offset."""
+    """With 50,000 known files, each of 1,000 new ones takes under 100 bytes, and the offset stays small."""
     stream = Stream(tmp_path)
     stream.batch(50_000)
     for _ in range(5):
@@ -412,7 +412,7 @@ def test_state_written_for_a_batch_is_proportional_to_its_new_files_S99(tmp_path
 
 
 def test_small_batches_do_not_write_the_state_of_those_before_again(tmp_path: Path) -> None:
-    """200 new files a batch, 60 batches: on average, merges included, under 100 bytes for each new file."""
+    """60 batches of 200 new files write under 100 bytes for each file on average, merges included."""
     stream = Stream(tmp_path)
     written = [stream.batch(200) for _ in range(60)]
     assert sum(written) < 60 * 200 * 100
@@ -438,7 +438,7 @@ def test_a_discovery_that_failed_half_way_is_repeated_in_full(tmp_path: Path) ->
 
 
 def test_a_failed_fetch_of_older_state_loses_no_file_R12(tmp_path: Path) -> None:
-    """The sixteenth file makes a merge, the merge fetches what a restart restored, the fetch fails once."""
+    """The sixteenth file causes a merge, the merge fetches restored runs, and the fetch fails once."""
     source = files_source(tmp_path)
     first = discovering(source)
     position: FilesPosition | None = None
@@ -467,7 +467,7 @@ def test_a_failed_fetch_of_older_state_loses_no_file_R12(tmp_path: Path) -> None
 
 
 def test_what_is_no_file_is_not_handed_to_a_reader(tmp_path: Path) -> None:
-    """A reader that opens a FIFO waits for ever; a link to nowhere may get a target yet."""
+    """A reader that opens a FIFO would wait forever; a dangling link may still get a target."""
     os.mkfifo(tmp_path / "fifo")
     os.symlink("/nowhere", tmp_path / "dangling")
     write(tmp_path, "a")

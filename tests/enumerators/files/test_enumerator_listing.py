@@ -1,4 +1,4 @@
-"""How much is listed: local directories that have changed, and pages of S3 behind a cursor."""
+"""How much is listed: local directories that have changed, and pages of S3 after a cursor."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .test_choice import Rounds
 from .test_enumerator import WholeFiles, files_source, write
 
 SCANNED: list[str] = []
-"""Every directory that this process has scanned."""
+"""The directories that this process has scanned."""
 
 
 def _audit(event: str, arguments: tuple[Any, ...]) -> None:
@@ -42,7 +42,7 @@ class Clock:
 
 
 class Watched:
-    """A query on a local directory, with a clock; what a round found, which directories it scanned."""
+    """A query on a local directory, with a clock; reports the files and scanned directories of each round."""
 
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
@@ -62,7 +62,7 @@ class Watched:
         return names, sorted(os.path.relpath(path, self.root) for path in scanned)
 
     def settled(self) -> Watched:
-        """After as many rounds as it takes to believe the times of all directories."""
+        """Run rounds until the times of all directories are trusted; return the query."""
         self.round()
         self.round()
         return self
@@ -86,7 +86,7 @@ def test_directories_in_which_nothing_changed_are_not_scanned_again(tmp_path: Pa
 def test_a_directory_that_has_changed_just_now_is_scanned_until_its_time_is_old_enough(
     tmp_path: Path,
 ) -> None:
-    """Within the granularity of time stamps it may change again and look the same."""
+    """Within the granularity of its time stamp it may change again without a visible difference."""
     write(tmp_path, "a")
     watched = Watched(tmp_path).settled()
     write(tmp_path, "b")
@@ -107,7 +107,7 @@ def test_a_file_that_is_moved_in_with_an_old_time_is_found(tmp_path: Path) -> No
 
 
 def test_a_directory_with_a_file_that_is_not_taken_yet_is_scanned_on(tmp_path: Path) -> None:
-    """A touched file, a link that gets a target: nothing of it shows in the directory."""
+    """Neither a touched file nor a link that gets a target changes the directory's time."""
     write(tmp_path, "x/a", "z/b", modified_s=1000)
     os.symlink(tmp_path / "target", tmp_path / "x" / "link")
     watched = Watched(tmp_path, modifiedAfter="1970-01-02T00:00:00Z")
@@ -132,7 +132,7 @@ def test_a_round_that_failed_leaves_nothing_to_be_skipped(tmp_path: Path) -> Non
 
 
 def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
-    """A query that goes on for years meets ever new directories, and old ones are removed."""
+    """Over years, new directories appear and old ones are removed."""
     watched = Watched(tmp_path)
     lister = watched.rounds.coordinator.enumerator.lister
     for day in range(20):
@@ -172,7 +172,7 @@ def test_no_more_than_so_many_directories_are_remembered_and_the_others_are_scan
 
 
 def test_where_files_may_be_overwritten_every_directory_is_scanned(tmp_path: Path) -> None:
-    """Writing over a file changes nothing in its directory."""
+    """Overwriting a file does not change the time of its directory."""
     write(tmp_path, "x/a")
     watched = Watched(tmp_path, allowOverwrites=True).settled()
     watched.round()
@@ -194,11 +194,11 @@ def test_a_file_system_that_is_not_known_to_keep_times_is_not_trusted(tmp_path: 
 
 
 PAGE = 50
-"""Keys of a page here; a thousand of them take long to put."""
+"""The number of keys in a page in these tests; writing a thousand keys would take long."""
 
 
 class Bucket:
-    """A bucket of the S3 server, and the requests that reach it."""
+    """A bucket of the S3 server, and the requests that the server received."""
 
     def __init__(self, bucket: S3Bucket, caplog: pytest.LogCaptureFixture) -> None:
         self.name = bucket.name
@@ -213,7 +213,7 @@ class Bucket:
             self.fs.call_s3("put_object", Bucket=self.name, Key=f"in/{key}", Body=b"x")
 
     def requests(self) -> list[str]:
-        """What was asked of the server since the last call."""
+        """Return the requests that the server has received since the last call."""
         texts = [record.getMessage() for record in self._log.records if record.name == "werkzeug"]
         self._log.clear()
         return [match[1] for text in texts if (match := re.search(r'"(\w+ /\S*) HTTP', text))]
@@ -272,7 +272,7 @@ def test_many_keys_under_few_prefixes_are_listed_whole_and_once(bucket: Bucket) 
     expected = {key for key in keys if not key.startswith("_")} | {"top-1", "zz", "a.json", "b/deep/er/x"}
     assert len(found) == len(expected)
     assert set(found) == expected
-    assert len(bucket.requests()) == 4  # a page, the prefixes, the rest of b and c; of hidden ones none
+    assert len(bucket.requests()) == 4  # a page, the prefixes, the rest of b and c; none for hidden ones
     after = f"s3://{bucket.name}/in/b/10"
     behind = [path.rpartition("/in/")[2] for path, _ in lister.files_after(after, recursive=True)]
     assert sorted(behind) == sorted(key for key in expected if key > "b/10")

@@ -1,4 +1,4 @@
-"""Every name that a file system can hold is a name: its file is read once, by its own rows, and cleaned."""
+"""A file with any name that its file system allows is read once, with its own rows, and cleaned."""
 
 from __future__ import annotations
 
@@ -119,19 +119,19 @@ ODDEST = [
     "<a>",
     "a+b",
 ]
-"""Names that cost enough where each takes several requests."""
+"""The names that are tried where each takes several requests."""
 
 NOT_UTF8 = [b"\xff\xfe.x", b"a\x80b", b"caf\xe9.txt"]
 FOLDERS = ["day::1", "http:", "%3A", "a#b", "a?b", "[x]", "{x}", "~", "b@c", "new\nline"]
 
 
 def storable(place: Place, names: list[str] = NAMES) -> list[str]:
-    """The names that the file system can hold."""
+    """Return the names that the file system can hold."""
     return [name for name in names if place.can_hold(name)]
 
 
 def cleanable(place: Place) -> list[str]:
-    """The same for tests in which each file takes many requests."""
+    """Return fewer of these names for slow places, in tests in which each file takes many requests."""
     return storable(place, NAMES if place.is_quick else ODDEST)
 
 
@@ -149,7 +149,7 @@ def comes_true(place: Place, names: set[str]) -> None:
 def test_each_file_is_read_once_and_by_its_own_rows_whatever_it_is_called(place: Place) -> None:
     names = storable(place)
     for number, name in enumerate(names):
-        place.put(name, b"%05d\n" % number)  # all of one length: a wrong file would not be noticed by that
+        place.put(name, b"%05d\n" % number)  # of equal length, so a wrong file would not be noticed by it
     engine = query(place)
     engine.process_all_available()
     found = sorted(row[0] for row in engine.rows)
@@ -177,7 +177,7 @@ def test_files_in_folders_of_any_name_are_found_and_named_by_partition_columns(p
 
 
 READ_AS_OTHERS = [("s3", "b?versionId=1"), ("azure", "a#"), ("azure", "a?versionid=1")]
-"""Names of objects that the libraries take for those of other objects."""
+"""Names of objects that the client libraries mistake for other objects."""
 
 
 @pytest.mark.parametrize(("place", "name"), READ_AS_OTHERS, indirect=["place"])
@@ -358,7 +358,7 @@ def test_a_url_through_several_file_systems_is_refused_where_it_is_given(url: st
 
 
 def test_a_path_of_databricks_that_only_spark_knows_is_refused_with_the_path_to_use() -> None:
-    """As a relative path it would be a folder of the driver's own disk, which is gone with the cluster."""
+    """As a relative path it would be a folder on the driver's disk, which disappears with the cluster."""
     with pytest.raises(StateLocationError, match="give /dbfs/mnt/ckpt where it is mounted"):
         open_store("dbfs:/mnt/ckpt", {})
     given = {"enumerator": "files", "reader": "text", "path": "dbfs:/mnt/in"}

@@ -1,4 +1,4 @@
-"""What a hostile or broken web server cannot do: get what is for another one, hold a query, fill memory."""
+"""A hostile or broken web server obtains no credentials of others, blocks no query and fills no memory."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def query(url: str, **options: str) -> MicroBatchEngine:
 
 
 def redirecting(name: str, target: str, status: int = 302) -> type[WebFiles]:
-    """A server that answers requests for ``name`` with a redirect."""
+    """Return the class of a server that answers requests for ``name`` with a redirect."""
 
     class Redirecting(WebFiles):
         def do_HEAD(self) -> None:
@@ -71,7 +71,7 @@ def redirecting(name: str, target: str, status: int = 302) -> type[WebFiles]:
 
 @contextmanager
 def another_server() -> Iterator[RawServer]:
-    """It answers everything, and remembers what it was asked."""
+    """Start a server that answers every request and records the requests."""
     with raw_server(says(answer(b"stolen\n", "Content-Type: text/plain"))) as server:
         yield server
 
@@ -272,7 +272,7 @@ def test_another_part_of_a_file_than_the_one_that_was_asked_for_is_refused() -> 
 
 @pytest.mark.parametrize("piece", ["<a ", " ", "x ", "<a href=", " href=", "http://", "<a\n'", '"'])
 def test_the_links_of_a_page_are_found_in_one_pass(piece: str) -> None:
-    """With fsspec's own expression a page of 3,000 blanks takes minutes, and one of 10,000 hours."""
+    """With fsspec's regular expression, a page of 3,000 blanks takes minutes, and one of 10,000 hours."""
     with soon():
         links = list(links_of("<a " + piece * 1_000_000 + '><a href="a.txt">'))
     assert len(links) <= 1_000_001

@@ -1,4 +1,4 @@
-"""What counts as new: every file, every version, or what is behind a cursor; and what comes late."""
+"""What counts as new: every file, every version, or files after a cursor; and files that arrive late."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_an_object_that_was_overwritten_within_a_second_is_known_by_its_etag(s3_
 
 
 def test_two_versions_of_a_file_may_wait_at_once(tmp_path: Path) -> None:
-    """They are two splits: the ledger refuses two of one id."""
+    """They are two splits with different ids: the ledger refuses two splits with the same id."""
     rounds = rounds_on(tmp_path, allowOverwrites=True)
     write(tmp_path, "a", data=b"1")
     rounds.works.run(rounds.coordinator)
@@ -83,7 +83,7 @@ def test_two_versions_of_a_file_may_wait_at_once(tmp_path: Path) -> None:
 
 
 def test_overwrites_are_looked_for_from_the_restart_that_allows_them(tmp_path: Path) -> None:
-    """And nothing that was read before it is read again for that."""
+    """Files that were read before that restart are not read again because of the option."""
     rounds = rounds_on(tmp_path)
     write(tmp_path, "a", "b")
     assert rounds.names() == ["a", "b"]
@@ -126,7 +126,7 @@ def test_the_state_of_a_name_cursor_does_not_grow_with_the_files(tmp_path: Path)
 
 
 def late_by_name(folder: Path, **options: Any) -> Rounds:
-    """A query that has read a and c; b comes late."""
+    """Return a query that has read a and c, while b arrives late."""
     rounds = rounds_on(folder, seenFiles="nameCursor", backfillInterval=EVERY_ROUND, **options)
     write(folder, "a", "c")
     assert rounds.names() == ["a", "c"]
@@ -135,7 +135,7 @@ def late_by_name(folder: Path, **options: Any) -> Rounds:
 
 
 def late_by_time(folder: Path, **options: Any) -> Rounds:
-    """A query that has read a and c; b is moved there with a time of long ago."""
+    """Return a query that has read a and c, after which b is moved in with a much older time."""
     rounds = rounds_on(folder, seenFiles="modifiedCursor", allowedLateness="1 hour", **options)
     write(folder, "a", modified_s=10 * DAY)
     write(folder, "c", modified_s=20 * DAY)
@@ -196,7 +196,7 @@ def test_a_late_file_of_a_name_cursor_is_found_at_the_next_backfill(tmp_path: Pa
 
 
 class Objects(Lister):
-    """An object store's listing: a file appears at the time it has."""
+    """The listing of an object store, in which a file appears at its modification time."""
 
     def __init__(self) -> None:
         self.files_there: dict[str, FileInfo] = {}
@@ -213,7 +213,7 @@ class Objects(Lister):
 
 
 def test_a_modified_cursor_reads_each_file_once_and_keeps_those_of_the_window_only(tmp_path: Path) -> None:
-    """200 hours, a file in each half of them, restarts in between; the window is two hours."""
+    """For 200 hours, a file arrives every half hour, with restarts in between; the window is two hours."""
     objects = Objects()
     rounds = rounds_on(tmp_path, seenFiles="modifiedCursor", allowedLateness="2 hours")
     largest = 0
@@ -299,7 +299,7 @@ def test_options_that_do_not_go_together_are_refused(
 
 
 def test_a_position_of_an_earlier_version_is_read() -> None:
-    """It says what was seen and how many files that is, and nothing else."""
+    """It contains only what was seen and the number of files."""
     position = msgspec.convert({"seen": [], "files": 0}, FilesPosition)
     assert (position.strategy, position.versions) == ("exact", None)
 

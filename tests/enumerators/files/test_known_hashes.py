@@ -16,7 +16,7 @@ def hashes(*numbers: int) -> list[bytes]:
 
 
 def stored(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    """The runs as a restart gets them: names, and a place to fetch the bytes from."""
+    """Return the runs as a restart gets them: names, and a function that fetches the bytes."""
     files = {run.name: run.data for run in runs}
     return tuple(Segment(run.name, load=files.__getitem__, size=run.size) for run in runs)
 
@@ -30,7 +30,7 @@ def test_what_was_added_is_known_and_nothing_else() -> None:
 
 
 def test_the_hash_of_a_path_is_the_same_in_every_process() -> None:
-    """It is in the stored state: another hash would read every file again."""
+    """Hashes are stored in the state: with another hash, every file would be read again."""
     assert path_hash("/landing/a.json").hex() == "c2d4958b55ac8219dc4bf5e5757aebb9"
     assert len(path_hash("/landing/a.json")) == HASH_BYTES
     assert path_hash("bad\udcff") != path_hash("bad\udcfe")
@@ -51,7 +51,7 @@ def test_restored_runs_hold_the_same_files_S57(sizes: list[int]) -> None:
 
 
 def test_runs_stay_few_and_are_rewritten_few_times_S99() -> None:
-    """10,000 files, one at a time: a few dozen runs, each hash written about once for each tier."""
+    """10,000 single additions make a few dozen runs; each hash is written about once for each tier."""
     seen = SeenFiles()
     names: set[str] = set()
     written = 0
@@ -97,7 +97,7 @@ def test_restored_bytes_are_not_kept_in_memory_twice() -> None:
 
 
 def test_a_failed_addition_leaves_the_files_new_R12() -> None:
-    """A merge fetches older runs, which can fail; the next round has to find the same files new again."""
+    """A merge fetches older runs, which can fail; the next round must find the same files as new again."""
     failures = [OSError("connection reset")]
     files = {Segment.of("seen", item).name: item for item in hashes(*range(MERGE_WIDTH - 1))}
 

@@ -1,4 +1,4 @@
-"""Links in a landing folder: one that leads back to where it is neither stops a query nor doubles rows."""
+"""Links in a landing folder: a link that leads back to a parent neither stops a query nor doubles rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .test_enumerator_listing import Watched
 
 
 def names_below(root: Path | str, *, recursive: bool = True) -> list[str]:
-    """What is listed, relative to the root, as often as it is listed."""
+    """Return the listed paths relative to the root; a path that is listed twice is returned twice."""
     listed = open_lister(str(root), {}).files(recursive=recursive)
     return sorted(os.path.relpath(path, root) for path, info in listed if info() is not None)
 
@@ -55,7 +55,7 @@ def test_a_loop_of_links_is_passed_over_and_all_other_files_are_read_once(
     found = [os.path.realpath(split.path) for split in run.read()]
     expected = {str(root / name) for name in ("a", "x/b", "x/y/c", "z/d", "day=1/e")}
     assert set(found) == expected
-    assert len(found) <= 2 * len(expected)  # two directories that link to each other hold the other's files
+    assert len(found) <= 2 * len(expected)  # directories that link to each other double files
     write(root, "later")
     assert run.names() == ["later"]
 
@@ -109,7 +109,7 @@ def test_a_loop_does_not_keep_its_directory_from_being_left_out_of_listings(tmp_
 
 
 def test_a_loop_below_directories_that_are_not_scanned_again_is_still_one(tmp_path: Path) -> None:
-    """How a directory was come by is known of one that is left out of a listing too."""
+    """The path of links to a directory stays known while the directory is left out of listings."""
     write(tmp_path / "in", "a")
     write(tmp_path / "elsewhere", "b/c")
     link(tmp_path / "in" / "link", tmp_path / "elsewhere")

@@ -20,7 +20,7 @@ from tests.s3_server import S3Bucket
 
 
 class Place:
-    """A directory to list: how files get there, and how it is named."""
+    """A directory to list: puts files into it, and names it."""
 
     def __init__(self, url: str, storage_options: dict[str, Any]) -> None:
         self.url = url
@@ -40,7 +40,7 @@ class Place:
         return open_lister(self.url, self.storage_options)
 
     def names(self, *, recursive: bool = False) -> list[str]:
-        """What is listed, relative to the directory."""
+        """Return the listed paths, relative to the directory."""
         found = sorted(path for path, _ in self.lister.files(recursive=recursive))
         marker = "/landing/"
         return [path[path.index(marker) + len(marker) :] for path in found]
@@ -114,7 +114,7 @@ def test_a_second_listing_sees_what_came_and_what_went(place: Place) -> None:
 
 @pytest.mark.parametrize("recursive", [True, False])
 def test_a_second_listing_sees_what_another_process_wrote(s3_bucket: S3Bucket, recursive: bool) -> None:
-    """s3fs remembers what it has listed, and whoever writes the files is never this process."""
+    """s3fs caches its listings, and files are always written by other processes."""
     options = {**s3_bucket.storage_options, "skip_instance_cache": True}
     writer = Place(f"s3://{s3_bucket.name}/landing", options)
     writer.put("a.json")
@@ -165,7 +165,7 @@ def test_a_path_below_a_file_is_an_error_that_names_it(place: Place) -> None:
 
 
 def test_a_prefix_of_an_object_store_that_was_emptied_holds_no_files(s3_bucket: S3Bucket) -> None:
-    """Who archives what was read leaves no trace of the directory: that is no failure of discovery."""
+    """After all its objects were archived, a prefix no longer exists: that is no failure of discovery."""
     place = Place(f"s3://{s3_bucket.name}/landing", s3_bucket.storage_options)
     place.put("a.json")
     place.remove("a.json")
@@ -189,7 +189,7 @@ def test_a_file_that_vanished_since_it_was_listed_is_known_to_have(tmp_path: Pat
 
 
 def test_a_directory_that_may_not_be_read_is_an_error_that_says_what_to_grant(tmp_path: Path) -> None:
-    """As another user, for root may read anything."""
+    """Check it as another user, because root may read anything."""
     program = (
         "import os, sys\n"
         "from flip27_source.enumerators.files.listing.walk import open_lister\n"
@@ -201,7 +201,7 @@ def test_a_directory_that_may_not_be_read_is_an_error_that_says_what_to_grant(tm
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o000)
     for folder in (tmp_path, *tmp_path.parents[:2]):
-        os.chmod(folder, 0o755)  # noqa: S103 - the other user has to get there
+        os.chmod(folder, 0o755)  # noqa: S103 - the other user must be able to reach it
     done = subprocess.run(
         [sys.executable, "-c", program, str(locked)], capture_output=True, text=True, check=False
     )

@@ -26,7 +26,7 @@ def bucket(proxy: SlowDown) -> S3Bucket:
 def test_every_version_that_was_there_to_be_read_is_read_once_through_crashes_and_throttling(
     bucket: S3Bucket, proxy: SlowDown
 ) -> None:
-    """What was deleted or overwritten before it was read is listed as ignored, and nothing else is."""
+    """Exactly the versions that were deleted or overwritten before they were read are listed as ignored."""
     outcome = overwritten_and_deleted(bucket, proxy, objects=1000, seed=27)
     assert outcome.is_exact, outcome
     assert outcome.kills >= 3

@@ -1,4 +1,4 @@
-"""Files on the file systems of fsspec that are neither local nor an object store: streamed for real."""
+"""Real streams from fsspec's file systems that are neither local nor an object store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def query(url: str, **options: str) -> MicroBatchEngine:
 
 
 def read(engine: MicroBatchEngine) -> list[str]:
-    """All that is there, in a query that is killed once in the middle of it."""
+    """Read all files in a query that is killed twice; return the rows of the sink, sorted."""
     for step in (Step.STATE_WRITTEN, Step.SINK_WRITTEN):
         engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
@@ -79,7 +79,7 @@ def test_an_archive_on_another_host_is_refused() -> None:
 
 
 class MovesToNewNamesOnly(LocalFileSystem):
-    """As HDFS."""
+    """Like HDFS, refuses to move a file to a name that exists."""
 
     protocol = "new-names-only"
 
@@ -90,7 +90,7 @@ class MovesToNewNamesOnly(LocalFileSystem):
 
 
 class MovesToNewNamesOnlyAndSaysNothing(LocalFileSystem):
-    """As WebHDFS, whose answer to a move fsspec does not look at."""
+    """Like WebHDFS through fsspec, ignores such a move without an error: fsspec does not check the answer."""
 
     protocol = "new-names-only-silently"
 
@@ -120,7 +120,7 @@ def test_a_crash_in_the_middle_of_a_write_leaves_nothing_under_its_name(tmp_path
 
 
 class WithAClosedRoom(LocalFileSystem):
-    """One directory cannot be listed as long as it is closed: no right, no connection."""
+    """A file system with a directory that cannot be listed while it is closed."""
 
     protocol = "with-a-closed-room"
     is_closed = True

@@ -1,6 +1,6 @@
-"""Random files, formats, options, orders of arrival and crashes: rows out equal rows in.
+"""Random files, formats, options, orders of arrival and crashes: the sink has exactly the rows of the files.
 
-``make soak`` plays thousands of such histories; here it is the same few in every run.
+``make soak`` plays thousands of such histories; these tests play the same few in every run.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""cleanSource.retentionDuration: files stay for a time after they were read, then they are cleaned."""
+"""cleanSource.retentionDuration: files are cleaned a given time after they were read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Landing(InlineBatches):
         os.utime(path, (modified_s, modified_s))
 
     def read(self, *names: str) -> None:
-        """These files arrive and are read, and Spark has committed their batch."""
+        """Let these files arrive, read them in a batch, and let Spark commit it."""
         for name in names:
             self.arrive(name)
         rows = self.batch() or []
@@ -92,7 +92,7 @@ def test_a_file_that_waits_is_not_read_again_after_a_restart_and_is_deleted_in_t
 
 
 def test_a_file_that_was_rewritten_while_it_waited_stays(tmp_path: Path) -> None:
-    """It has rows that nobody has read."""
+    """It contains rows that were not read."""
     landing = Landing(tmp_path)
     landing.read("a", "b")
     landing.arrive("a", "other", modified_s=1_700_000_001)
@@ -155,7 +155,7 @@ def test_a_time_that_is_shortened_or_removed_counts_for_files_that_wait(tmp_path
 
 
 def waiting(folder: Path, names: str, **options: str) -> Edited:
-    """Files of which each batch reads two, and which stay for ten days."""
+    """Return a query that reads two of these files in each batch, and deletes them after ten days."""
     return files(folder, names, **{"cleanSource": "delete", RETENTION: "10 days", **options})
 
 

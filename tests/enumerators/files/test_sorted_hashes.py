@@ -1,4 +1,4 @@
-"""SortedHashes: a set of very many hashes in little more than their own bytes."""
+"""SortedHashes: a set of very many hashes that needs little more memory than their bytes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_it_holds_what_it_was_given_and_nothing_else(count: int) -> None:
 
 
 def test_what_lies_across_two_neighbours_is_not_in_it() -> None:
-    """Every hash that can be cut from the bytes of those that begin alike, but is none of them."""
+    """Look up every slice of the bytes of hashes with equal prefixes: only the real hashes are found."""
     alike = [bytes([7, 7, 7]) + bytes([number]) * 13 for number in range(3, 250)] + [bytes([7] * HASH_BYTES)]
     data = b"".join(sorted(set(alike)))
     held = SortedHashes(data)
@@ -34,7 +34,7 @@ def test_what_lies_across_two_neighbours_is_not_in_it() -> None:
 
 
 def test_hashes_of_few_values_are_found_wherever_they_lie() -> None:
-    """Bytes of 0, 1 and 255: the first and the last prefix, and many that overlap."""
+    """The bytes are 0, 1 and 255: hashes have the first and the last prefix, and many overlap."""
     drawn = random.Random(27)
     values = [bytes(drawn.choice((0, 1, 255)) for _ in range(HASH_BYTES)) for _ in range(4_000)]
     given, others = set(values[:2_000]), values[2_000:]

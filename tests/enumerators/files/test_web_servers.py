@@ -1,4 +1,4 @@
-"""Files of web servers as they are: without lengths, failing now and then, with pages of every kind."""
+"""Files of realistic web servers: without lengths, with occasional failures, with pages of every kind."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def lines_of(engine: MicroBatchEngine) -> list[str]:
 
 
 def put_files(folder: Path, *names: str) -> None:
-    """Files of one line, the name, each ten days younger than the one before it."""
+    """Write files that contain their own name as a line; each is ten days newer than the one before it."""
     for number, name in enumerate(names):
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def test_a_file_whose_length_the_server_does_not_send_stops_the_query_and_is_nam
 
 
 def failing(status: int | None, times: int) -> type[WebFiles]:
-    """A server that answers so to the first requests for ``b.txt``; None hangs up."""
+    """Return the class of a server that fails the first requests for ``b.txt``; None hangs up."""
 
     class Failing(WebFiles):
         left: ClassVar[Counter[str]] = Counter({"b.txt": times})
@@ -104,7 +104,7 @@ def test_a_request_that_fails_is_tried_again_and_no_file_is_left_out(
     status: int | None, seen: str, available_now: bool, tmp_path: Path
 ) -> None:
     put_files(tmp_path, "a.txt", "b.txt", "c.txt")
-    # A file is asked for by HEAD, then by GET.
+    # A file is requested with HEAD, then with GET.
     with http_files(tmp_path, failing(status, times=2)) as url:
         assert lines_of(query(url, available_now=available_now, seenFiles=seen)) == [
             "a.txt",
@@ -241,7 +241,7 @@ def test_a_path_with_a_user_is_refused_before_any_server_is_contacted(url: str, 
 
 
 def page(html: str) -> type[WebFiles]:
-    """A server whose page of the top directory is this one."""
+    """Return the class of a server with this page for its top directory."""
 
     class Page(WebFiles):
         def do_HEAD(self) -> None:
@@ -364,7 +364,7 @@ def test_the_schema_of_a_parquet_file_is_found_out_where_the_server_gives_no_par
 
 
 class GivesParts(WebFiles):
-    """Says that it gives parts, and answers a request for one with it."""
+    """Supports requests for ranges of a file, and records the ranges."""
 
     asked: ClassVar[list[str | None]] = []
 

@@ -1,4 +1,4 @@
-"""The http enumerator: which endpoints there are, and that each is handed out once."""
+"""The http enumerator: which endpoints there are, and that each is assigned once."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def coordinator(source: Source, **settings: Any) -> Any:
 
 
 def handed_out(source: Source, restored: Any = None) -> tuple[set[str], Any]:
-    """The endpoints of the next plan, and the state after it."""
+    """Return the endpoints that the next plan assigns, and the state after it."""
     pending = freeze(coordinator(source, restored=restored))
     if pending is None:
         return set(), restored
@@ -95,7 +95,7 @@ def test_an_endpoint_that_is_added_later_is_handed_out_then() -> None:
 
 
 def restarted(state: HttpState, **options: str) -> Any:
-    """The enumerator as it is made from ``state``."""
+    """Return the enumerator restored from ``state``."""
     source = http(**options)
     enumerator = source.enumerator_type(coordinator(source).enumerator.context, source.options, state)
     enumerator.start()
@@ -226,7 +226,7 @@ def batch(source: Source, holder: CoordinatorHolder, start: Any, end: Any, store
 
 
 def test_over_restarts_of_the_driver_every_record_is_in_one_batch_and_no_credential_in_the_state() -> None:
-    """Each batch is made and read by a driver of its own, twice, and the API grows in between."""
+    """Each batch is read by two drivers, and the API gets more records in between."""
     with http_api() as api:
         api.records = records(*range(10))
         source = http(

@@ -1,4 +1,4 @@
-"""Queries on the kafka source, and what they delivered."""
+"""Queries of the kafka source, and the rows that they delivered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _OF_ENGINE = ("available_now", "inline_state", "max_failures", "parallelism", "s
 
 
 class HandClock:
-    """A clock that goes on only when a test, or the code that it tests, waits."""
+    """A clock that advances only when a test, or the code under test, waits."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -27,7 +27,7 @@ class HandClock:
 
 
 def options_of(broker: KafkaBroker, topic: str | None = None, **more: Any) -> dict[str, str]:
-    """The options of a query from the beginning, whose looks follow each other without pause."""
+    """Return the options of a query that reads from the beginning and looks at the broker without pauses."""
     given: dict[str, Any] = {
         "enumerator": "kafka",
         "kafka.bootstrap.servers": broker.address,
@@ -44,13 +44,13 @@ def options_of(broker: KafkaBroker, topic: str | None = None, **more: Any) -> di
 
 
 def stream(broker: KafkaBroker, topic: str | None = None, **more: Any) -> MicroBatchEngine:
-    """A streaming query; names of options with a dot are given in ``more`` as they are."""
+    """Return a streaming query with the options ``more``, whose names may contain dots."""
     engine = {name: more.pop(name) for name in _OF_ENGINE if name in more}
     return MicroBatchEngine(options_of(broker, topic, **more), **{"max_failures": 1, **engine})
 
 
 def offsets_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[int]]:
-    """The offsets of rows with Spark's columns, in the order of delivery, by partition."""
+    """Return the offsets of rows with Spark's columns, by partition, in the order of delivery."""
     found: dict[str, list[int]] = {}
     for row in rows:
         found.setdefault(f"{row[2]}/{row[3]}", []).append(row[4])
@@ -58,5 +58,5 @@ def offsets_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[int]]:
 
 
 def values_of(rows: Iterable[tuple[Any, ...]]) -> list[bytes | None]:
-    """The values of rows with Spark's columns."""
+    """Return the values of rows with Spark's columns."""
     return [row[1] for row in rows]

@@ -25,7 +25,7 @@ def look(
     resolved: tuple[int, ...] = (),
     at_s: float = 0.0,
 ) -> Look:
-    """A look at the partitions of orders, from 0 on."""
+    """Return a look at the partitions of orders, numbered from 0."""
 
     def of(offsets: tuple[int, ...]) -> dict[tuple[str, int], int]:
         return {("orders", number): offset for number, offset in enumerate(offsets)}
@@ -35,7 +35,7 @@ def look(
 
 
 def assigner_at(*looks: Look, chosen: bool = True) -> Assigner:
-    """An assigner that has seen these looks."""
+    """Return an assigner that has taken these looks."""
     assigner = Assigner(None, lambda _: chosen)
     for seen in looks:
         assigner.take(seen)

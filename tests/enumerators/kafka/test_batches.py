@@ -1,4 +1,4 @@
-"""How much of which partition is in a batch: limits, parts for tasks, batch reads, and what is committed."""
+"""How much of each partition a batch contains: limits, parts for tasks, batch reads, committed offsets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ HOUR_MS = 3_600_000
 def batch_read(
     broker: KafkaBroker, topic: str, schema: pa.Schema | None = None, **more: object
 ) -> dict[str, list[int]]:
-    """What ``spark.read`` delivers: the offsets, by partition."""
+    """Return the offsets that ``spark.read`` delivers, by partition."""
     source = Source.resolve(options_of(broker, topic, **more))
     schema = schema or source.reader_type.default_schema(source.options)
     holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
@@ -47,7 +47,7 @@ def batch_read(
 
 
 def fill(broker: KafkaBroker, topic: str, *counts: int) -> None:
-    """As many records as given in each partition, an hour apart from 1970 on."""
+    """Produce as many records as given into each partition, an hour apart, starting in 1970."""
     for partition, count in enumerate(counts):
         records = [Record(value=b"%d" % hour, timestamp_ms=(hour + 1) * HOUR_MS) for hour in range(count)]
         broker.produce(topic, records, partition=partition)
@@ -231,7 +231,7 @@ def test_a_batch_read_does_not_start_at_the_end(kafka: KafkaBroker) -> None:
 
 
 def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> list[int]:
-    """The offsets that a group has, -1001 for none."""
+    """Return the committed offsets of a group; -1001 where there is none."""
     consumer = broker.consumer(group_id=group)
     try:
         wanted = [TopicPartition(topic, partition) for partition in range(partitions)]

@@ -1,4 +1,4 @@
-"""Properties of the client: Kafka's own names, secrets that nobody sees, and what is refused."""
+"""Properties of the client: Kafka's names, secrets that are never shown, and properties that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Positions of partitions are edited by their names, and the query goes on from there."""
+"""Positions of partitions are edited, and the query continues there."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR_MS = 3_600_000
 
 
 def read_query(broker: KafkaBroker, topic: str, folder: Path, **more: object) -> MicroBatchEngine:
-    """A query that has read five records, an hour apart from 1970 on."""
+    """Return a query that has read five records, an hour apart, starting in 1970."""
     broker.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
     engine = stream(broker, topic, stateLocation=folder, **more)
     engine.process_all_available()
@@ -32,7 +32,7 @@ def read_query(broker: KafkaBroker, topic: str, folder: Path, **more: object) ->
 
 
 def set_position(engine: MicroBatchEngine, split_id: str, **position: object) -> edits.EditPlan:
-    """Plan the edit, submit it, and let the query go on."""
+    """Plan the edit, submit it, and let the query continue."""
     state = engine.source.options["stateLocation"]
     plan = edits.plan(
         "set-position", state=state, why="test", splits=[split_id], position=NamedPosition(**position)
@@ -170,7 +170,7 @@ def test_two_positions_at_once_are_refused(
 
 
 def unreadable(broker: KafkaBroker, topic: str, folder: Path) -> MicroBatchEngine:
-    """A query that has set a range aside, because the broker did not answer in time, and has read on."""
+    """Return a query that has set a range aside because the broker did not answer, and has continued."""
     broker.produce(topic, [b"a", b"b", b"c"])
     more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "kafkaConsumer.pollTimeoutMs": 500}
     engine = stream(broker, topic, stateLocation=folder, **more)

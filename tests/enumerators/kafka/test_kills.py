@@ -1,4 +1,4 @@
-"""Driver, tasks and broker are killed, partitions are added: the sink has every record once."""
+"""The driver, tasks and the broker are killed, and partitions are added: the sink has every record once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Producers:
     """Sends records to a topic, some of them in transactions that are aborted.
 
     Attributes:
-        sent: partition and offset of each record that readers are to see.
+        sent: partition and offset of each record that readers must see.
     """
 
     def __init__(self, broker: KafkaBroker, topic: str, choice: random.Random) -> None:
@@ -31,7 +31,7 @@ class Producers:
         self.sent: set[Place] = set()
 
     def send(self, partitions: int) -> None:
-        """Records for every partition."""
+        """Send a random number of records to every partition."""
         for partition in range(partitions):
             values = [b"x"] * self._choice.randrange(RECORDS)
             transaction = self._choice.choice([None, "committed", "aborted"])
@@ -41,7 +41,7 @@ class Producers:
 
 
 def run_through_crashes(engine: MicroBatchEngine, sent: set[Place]) -> None:
-    """Batches until the sink has as many records as were sent."""
+    """Run batches until the sink has as many records as were sent."""
     for _ in range(200):
         try:
             engine.run_batch()

@@ -13,7 +13,7 @@ from tests.kafka_server import KafkaBroker
 
 @pytest.fixture
 def options(kafka: KafkaBroker) -> dict[str, str]:
-    """Three partitions with records, aborted ones among them, read a few offsets at a time."""
+    """Three partitions with records, some of them aborted, which are read a few offsets at a time."""
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.produce(topic, [b"%d" % number for number in range(4)], partition=partition)

@@ -38,7 +38,7 @@ def counted() -> Iterator[type[CountingEnumerator]]:
 
 
 def fill(broker: KafkaBroker, topic: str, partitions: int) -> None:
-    """One record more in each partition."""
+    """Produce one record into each partition."""
     producer = broker.producer(linger_ms=20)
     for partition in range(partitions):
         send(producer, topic, partition, b"v", raise_error)
@@ -67,7 +67,7 @@ def test_five_thousand_partitions_are_four_tasks_and_a_small_offset(
 
 
 def counting(monkeypatch: pytest.MonkeyPatch, name: str, calls: Counter[str]) -> None:
-    """Count the calls of a method of the cluster, which does its work."""
+    """Count the calls of a method of the cluster whose argument is not empty; the method still runs."""
     method: Callable[..., Any] = getattr(Cluster, name)
 
     def counted(self: Cluster, *given: Any) -> Any:
@@ -88,5 +88,5 @@ def test_an_idle_look_is_one_question_for_topics_and_one_for_offsets(
     for name in ("topics", "offsets", "names"):
         counting(monkeypatch, name, calls)
     assert [engine.run_batch() for _ in range(10)] == [None] * 10
-    # Looks of this engine follow each other; topics and beginnings are asked less often than ends.
+    # Each batch of this engine makes a look; topics and beginnings are requested less often than ends.
     assert calls == {"offsets": 10}

@@ -1,4 +1,4 @@
-"""Queries that start from a savepoint of another one: each goes on with offsets of its own."""
+"""Queries that start from a savepoint of another one: each continues with its own offsets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.kafka_server import KafkaBroker
 
 
 def saved(engine: MicroBatchEngine, folder: Path) -> str:
-    """A savepoint of a stopped query, which Spark's logs belong to."""
+    """Stop the query, and create a savepoint of it with Spark's logs."""
     engine.stop()
     for batch_id, offset in enumerate(engine.logs.offsets):
         for log, text in (("offsets", f"v1\n{{}}\n{offset}"), ("commits", "v1\n{}")):
@@ -23,7 +23,7 @@ def saved(engine: MicroBatchEngine, folder: Path) -> str:
 
 
 def query(broker: KafkaBroker, topic: str, state: Path, group: str, **more: str) -> MicroBatchEngine:
-    """A query that commits to a group."""
+    """Return a query that commits to a group."""
     committing = {"commitOffsets": "true", "kafka.group.id": group}
     return stream(broker, topic, stateLocation=state, **committing, **more)
 

@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
 
 
 def look_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
-    """A topic counts as gone when descriptions do not have it for some time."""
+    """Look until a topic counts as gone: descriptions lack it for some time."""
     for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
         engine.process_all_available()
         clock.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))

@@ -1,4 +1,4 @@
-"""A server of these tests alone: some change its settings, some kill it."""
+"""A separate server for these tests: some of them change its settings, others kill it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OLDER = pytest.param(
 )
 
 ON_BOTH = ("test_replica", "test_server_facts_visibility", "test_snapshot_and_log")
-"""What `make test-slow` tries on PostgreSQL 16, too; `make test-long` tries everything."""
+"""Files that `make test-slow` also runs on PostgreSQL 16; `make test-long` runs every file on it."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -42,7 +42,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def database(server: PostgresServer) -> Iterator[TestedDatabase]:
-    """An empty database with a publication ``p`` of all tables, and after it a slot, ``slot``."""
+    """An empty database with a publication ``p`` of all tables and, created after it, a slot."""
     with server.database() as name:
         database = TestedDatabase(server=server, name=name)
         try:

@@ -1,4 +1,4 @@
-"""A database that a test works in: sessions, statements, and the slot of the test."""
+"""The database of a test: sessions, statements, and the test's slot."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEADLINE_S = 60
 
 
 class TestedDatabase:
-    """Sessions in one database. The first is used where none is named."""
+    """Sessions in one database. Methods use the first one unless they are given another."""
 
     __test__ = False
 
@@ -29,7 +29,7 @@ class TestedDatabase:
         self._first = self.session()
 
     def session(self, **settings: str) -> psycopg.Connection:
-        """Another session, in autocommit."""
+        """Open another session, in autocommit."""
         options = " ".join(f"-c{name}={value}" for name, value in settings.items())
         session = self.server.connect(self.name, options=options)
         self._sessions.append(session)
@@ -40,7 +40,7 @@ class TestedDatabase:
             session.close()
 
     def reconnect(self) -> None:
-        """After a restart of the server."""
+        """Open a new first session after a restart of the server."""
         self.close()
         self._first = self.session()
 
@@ -49,7 +49,7 @@ class TestedDatabase:
             self._first.execute(statement)
 
     def one(self, query: str, *values: Any, session: psycopg.Connection | None = None) -> Any:
-        """The only value of the only row."""
+        """Return the only value of the only row."""
         ((value,),) = (session or self._first).execute(query, values).fetchall()
         return value
 
@@ -64,7 +64,7 @@ class TestedDatabase:
         self.execute(f"SELECT pg_copy_logical_replication_slot('{self.slot}', '{name}')")
 
     def flushed(self) -> int:
-        """The position up to which the log is on disk."""
+        """Return the position up to which the log is on disk."""
         return log.lsn(self.one("SELECT pg_current_wal_flush_lsn()::text"))
 
     def confirmed(self, slot: str | None = None) -> int:
@@ -72,7 +72,7 @@ class TestedDatabase:
         return log.lsn(self.one(query, slot or self.slot))
 
     def advance(self, to: int, slot: str | None = None) -> int:
-        """Advance the slot; the position that the server reports."""
+        """Advance the slot; return the position that the server reports."""
         query = "SELECT end_lsn::text FROM pg_replication_slot_advance(%s, %s)"
         return log.lsn(self.one(query, slot or self.slot, log.text(to)))
 
@@ -80,7 +80,7 @@ class TestedDatabase:
         return log.peek(self._first, slot or self.slot, upto)
 
     def changes(self) -> list[log.Change]:
-        """The changes of all transactions."""
+        """Return the changes of all transactions."""
         return [change for transaction in self.peek() for change in transaction.changes]
 
     def wait_event(self, session: psycopg.Connection) -> str | None:
@@ -100,7 +100,7 @@ def wait_until(condition: Callable[[], bool], observed: Callable[[], str]) -> No
 
 
 class Running:
-    """Statements in another thread."""
+    """A call that runs in another thread."""
 
     def __init__(self, call: Callable[[], Any]) -> None:
         self._call = call
@@ -116,7 +116,7 @@ class Running:
             self._error = error
 
     def result(self) -> Any:
-        """Wait for its end; raises what it raised."""
+        """Wait for the call; return its result or raise its error."""
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
         if self._error is not None:

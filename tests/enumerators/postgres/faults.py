@@ -1,4 +1,4 @@
-"""A table and a query that reads it, for tests of what goes wrong. Every test is one fault."""
+"""A table and a query that reads it, for tests of faults."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ class FaultyShop:
         return value
 
     def reconnect(self) -> None:
-        """After a restart of the server."""
+        """Connect again after a restart of the server."""
         self.control.close()
         self.control = self.server.connect(self.database)
 
     def engine(self, schema: pa.Schema | None = None, **more: str) -> MicroBatchEngine:
-        """A query, which is told the columns of the table unless a schema is given."""
+        """Return a query, which finds the columns of the table itself unless a schema is given."""
         evolution = {"schemaEvolutionMode": "addNewColumns"} if schema is None else {}
         return MicroBatchEngine({**self.options, **evolution, **more}, schema=schema)
 
@@ -53,14 +53,14 @@ class FaultyShop:
         return slot_name_of(Source.resolve(self.options).options)
 
     def ops(self, engine: MicroBatchEngine) -> list[tuple[str, int | None, str | None]]:
-        """Letter, id and name of all changes, in their order."""
+        """Return the operation, id and name of all changes, in the order of the log."""
         at = {name: engine.schema.names.index(name) for name in ("_op", "id", "name", "_lsn", "_seq")}
         rows = sorted(engine.rows, key=lambda row: (row[at["_lsn"]], row[at["_seq"]], row[at["_op"]] == "c"))
         return [(row[at["_op"]], row[at["id"]], row[at["name"]]) for row in rows]
 
 
 def caught_up(engine: MicroBatchEngine) -> MicroBatchEngine:
-    """The same query, in a run that reads what there is and ends."""
+    """Restart the query in a run that reads everything available and ends; return the query."""
     engine.restart(available_now=True)
     engine.process_all_available()
     return engine
@@ -68,7 +68,7 @@ def caught_up(engine: MicroBatchEngine) -> MicroBatchEngine:
 
 @contextmanager
 def faulty_shop(server: PostgresServer, *, rows: int = 10, **options: str) -> Iterator[FaultyShop]:
-    """The database; everything in it goes away."""
+    """Make a shop; its database and its state are removed at the end."""
     with ExitStack() as stack:
         database = stack.enter_context(server.database())
         control = server.connect(database)

@@ -1,4 +1,4 @@
-"""What a slot gives, message by message: for tests that look at the server itself."""
+"""The messages that a slot delivers, for tests of the server itself."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 UNCHANGED = "<unchanged>"
-"""In place of a large value that an update did not touch: the log does not contain it."""
+"""Stands for a large value that an update did not change, which the log does not contain."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +34,8 @@ class Transaction:
 
     Attributes:
         final_lsn: position of the commit record, from Begin.
-        commit_lsn: the same from Commit.
-        end_lsn: the position behind the commit record.
+        commit_lsn: the same position, from Commit.
+        end_lsn: the position after the commit record.
     """
 
     xid: int
@@ -46,20 +46,20 @@ class Transaction:
 
 
 def lsn(text: str) -> int:
-    """``16/B374D848`` as a number."""
+    """Return a position such as ``16/B374D848`` as a number."""
     high, low = text.split("/")
     return int(high, 16) << 32 | int(low, 16)
 
 
 def text(number: int) -> str:
-    """The number as PostgreSQL writes it."""
+    """Return a position as PostgreSQL writes it."""
     return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
 
 
 def messages(
     connection: psycopg.Connection, slot: str, upto: int | None = None, publication: str = "p"
 ) -> list[bytes]:
-    """A peek: nothing is consumed."""
+    """Return the messages of a peek, which does not advance the slot."""
     found = connection.execute(
         "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL,"
         " 'proto_version', '1', 'publication_names', %s)",
@@ -71,12 +71,12 @@ def messages(
 def peek(
     connection: psycopg.Connection, slot: str, upto: int | None = None, publication: str = "p"
 ) -> list[Transaction]:
-    """The transactions of a peek."""
+    """Return the transactions of a peek."""
     return list(transactions(messages(connection, slot, upto, publication)))
 
 
 def transactions(found: list[bytes]) -> Iterator[Transaction]:
-    """The messages as transactions; each has to be complete."""
+    """Group the messages into transactions; each must be complete."""
     relations: dict[int, tuple[str, list[str]]] = {}
     begin: tuple[int, int] | None = None
     changes: list[Change] = []

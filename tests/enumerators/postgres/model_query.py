@@ -1,8 +1,8 @@
 """A query that reads the model server with the real assigner and the real rules for rows.
 
-It follows the enumerator and the coordinator: a look at the server is taken in later than it was made, a
-batch has chunks and at most one window, its tasks read at different moments, and what a crash leaves is what
-the last checkpoint stored.
+It imitates the enumerator and the coordinator: a look at the server is made first and applied later, a batch
+has chunks and at most one window, its tasks read at different moments, and after a crash only the last
+checkpoint is left.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def table_name(number: int) -> TableName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """What a task leaves: rows for the sink, and an event for the enumerator."""
+    """The result of a task: rows for the sink, and an event for the enumerator."""
 
     rows: tuple[Row, ...]
     event: ChunkRead | LogRead
@@ -51,7 +51,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stored:
-    """A checkpoint: the state of the assigner, splits that are live, and the batch that was planned."""
+    """A checkpoint: the state of the assigner, the live splits, and the planned batch."""
 
     assigner: AssignerState
     start: int
@@ -62,12 +62,12 @@ class Stored:
 
 @dataclass
 class ModelQuery:
-    """One query. Its steps are called in any order, and do nothing where they are not possible.
+    """One query. Its steps may be called in any order; a step that is not possible does nothing.
 
     Attributes:
-        keeps_reports: a task that is repeated after a crash gives new rows, and the report of its first run.
-        batches: the rows of each batch, as the sink got them.
-        is_exact: false once rows were read again that had been read.
+        keeps_reports: a task that is repeated after a crash has new rows and the report of its first run.
+        batches: the rows of each batch, as the sink received them.
+        is_exact: false once rows have been read a second time.
     """
 
     server: ModelServer
@@ -97,7 +97,7 @@ class ModelQuery:
     # Facts.
 
     def look_at_server(self, tables: Iterable[int] = ()) -> None:
-        """Ask the server; new tables are published first."""
+        """Make a look at the server, after these tables have been published."""
         new = tuple(sorted(tables))
         self.server.published |= set(new)
         if self.assigner.pending is not None:
@@ -122,7 +122,7 @@ class ModelQuery:
     # Batches.
 
     def plan(self) -> None:
-        """Plan a batch, and store it with the state."""
+        """Plan a batch, and store it with the state in a checkpoint."""
         if self.batch:
             return
         asks_first = self.rng.random() < 0.5
@@ -140,7 +140,7 @@ class ModelQuery:
             self._store()
 
     def read_some(self) -> None:
-        """One task of the batch reads."""
+        """Let one task of the batch read."""
         missing = [split for split in self.batch if split.split_id not in self.done]
         if missing:
             split = self.rng.choice(missing)
@@ -148,7 +148,7 @@ class ModelQuery:
                 self.done[split.split_id] = self._read(split)
 
     def complete(self) -> None:
-        """The sink has the rows; the enumerator gets the events."""
+        """Complete the batch if all of its tasks have read: rows go to the sink, events to the enumerator."""
         if not self.batch or len(self.done) < len(self.batch):
             return
         self.batches.append([row for done in self.done.values() for row in done.rows])
@@ -164,7 +164,7 @@ class ModelQuery:
                 self.start = event.end
 
     def crash(self) -> None:
-        """Everything is forgotten but the last checkpoint, and maybe the reports of its tasks."""
+        """Forget everything except the last checkpoint and, possibly, the reports of its tasks."""
         if self.stored is None:
             return
         is_complete = not self.batch
@@ -244,18 +244,18 @@ class ModelQuery:
         )
 
     def _waits(self, split: PostgresSplit) -> bool:
-        """Whether a chunk waits for a transaction whose id a killed server had given out before."""
+        """Return whether a chunk waits for a transaction whose id was assigned again after a kill."""
         if split.chunk is None or not self.server.was_killed:
             return False
         self.server.reach_id(split.chunk.horizon)
         return self.server.snapshot().xmin <= split.chunk.horizon
 
     def keep_ids(self) -> None:
-        """No id that the snapshot of a chunk takes for ended is given out again."""
+        """Make sure that no id that a chunk's snapshot regards as ended is assigned again."""
         self.server.flush()
 
     def reported_snapshot(self) -> str:
-        """The snapshot in which a chunk is read now."""
+        """Return the snapshot in which a chunk is read now."""
         return str(self.server.snapshot())
 
     def _log(self, window: LogWindow) -> Done:
@@ -296,7 +296,7 @@ class ModelQuery:
 
 
 def changes_of(writes: Sequence[tuple[int, int, int, Write]]) -> DeliveredChanges:
-    """Writes of one table as the reader has them, from ids of 32 bits."""
+    """Return the writes of one table as the reader represents them, with ids widened from 32 bits."""
     table = writes[0][3].table
     column = RelationColumn(name="id", type_oid=23, type_modifier=-1, is_key=True)
     keys = [None if write.op == "t" else str(write.key) for *_, write in writes]

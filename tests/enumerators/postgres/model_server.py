@@ -1,9 +1,12 @@
-"""A model of PostgreSQL: transactions, snapshots, a log. Pure, and as exact as the assigner's rules need it.
+"""A pure model of PostgreSQL's transactions, snapshots and log, as exact as the assigner's rules require.
 
-What it has that a simple model lacks: a commit is in the log before it is visible (as while it waits for a
-synchronous standby), and locks are held until then; a snapshot's xmax is behind the newest transaction that
-has ended, not behind the newest that has begun; changes are in the log only once their table is published; a
-server that is killed forgets the end of the log that is not on disk, and gives out its ids again.
+It contains what a simple model would omit:
+
+- A commit is in the log before it is visible (as while it waits for a synchronous standby), and locks are
+  held until it is visible.
+- A snapshot's xmax follows the newest transaction that has ended, not the newest that has begun.
+- Changes are in the log only if their table is published.
+- A server that is killed forgets the end of the log that is not on disk, and assigns its ids again.
 """
 
 from __future__ import annotations
@@ -13,10 +16,10 @@ from dataclasses import dataclass, field
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
 
 FIRST_XID = (1 << 32) - 40
-"""The epoch of transaction ids changes in the course of a test."""
+"""Chosen so that the epoch of transaction ids changes during a test."""
 
 RECORD = 10
-"""Bytes of a record in the log."""
+"""The size of a record in the log, in bytes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +27,8 @@ class Write:
     """One change of a row, or of a whole table.
 
     Attributes:
-        op: c, u, d or t; an update of a key is a d and a c.
-        is_published: whether the log has it.
+        op: c, u, d or t; an update of a key is a d followed by a c.
+        is_published: whether the log contains it.
     """
 
     table: int
@@ -40,7 +43,7 @@ class Transaction:
     xid: int
     writes: list[Write] = field(default_factory=list)
     commit: int | None = None
-    """Position of its commit record."""
+    """The position of the commit record."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,13 +60,13 @@ class Snapshot:
 
 
 class ModelServer:
-    """Tables of integers by integer keys."""
+    """A server with tables of integers by integer keys."""
 
     def __init__(self) -> None:
         self.end = 100
         self.running: list[Transaction] = []
         self.log: list[Transaction] = []
-        """Transactions whose commit record is in the log, by its position."""
+        """Transactions whose commit record is in the log, in the order of these records."""
         self.published: set[int] = set()
         self.durable = self.end
         """The end of the log on disk."""
@@ -102,7 +105,7 @@ class ModelServer:
             self._log(transaction, table, "t", 0)
 
     def write_commit(self, transaction: Transaction) -> None:
-        """The commit record, which nobody sees yet."""
+        """Write the commit record; the commit is not visible yet."""
         if transaction.commit is None:
             transaction.commit = self.end
             self._record(transaction.xid)
@@ -110,14 +113,14 @@ class ModelServer:
             self.log.append(transaction)
 
     def end_of(self, transaction: Transaction) -> None:
-        """A commit becomes visible, and its locks are free; without a commit record it is a rollback."""
+        """Make a commit visible and release its locks; without a commit record, roll back."""
         self.running.remove(transaction)
-        # The record of a rollback; a transaction that begins has an id at once here.
+        # A rollback writes a record, too; in this model, each transaction has an id from its beginning.
         self._newest_logged = max(self._newest_logged, transaction.xid)
         self._newest_ended = max(self._newest_ended, transaction.xid)
 
     def kill(self) -> None:
-        """End the server and start it again: what has a commit record is committed, the rest is forgotten."""
+        """Kill and restart the server: only transactions with a commit record on disk are committed."""
         self.was_killed = True
         self.running.clear()
         self.end = self.durable
@@ -132,7 +135,7 @@ class ModelServer:
         return Snapshot(xmin=min((*running, xmax)), xmax=xmax, in_progress=running)
 
     def rows(self, table: int, snapshot: Snapshot) -> dict[int, int]:
-        """The table in this snapshot. Locks make the order of commits that of the changes of each row."""
+        """Return the table in this snapshot. Locks put each row's changes in the order of their commits."""
         return _applied(w for t in self.log if snapshot.sees(t.xid) for w in t.writes if w.table == table)
 
     def observe(self, *, makes_horizon: bool) -> Observation:
@@ -150,7 +153,7 @@ class ModelServer:
             self.flush()
 
     def window(self, first: int, end: int) -> list[Transaction]:
-        """The transactions that commit in ``[first, end)``."""
+        """Return the transactions that commit in ``[first, end)``."""
         return [t for t in self.log if t.commit is not None and first <= t.commit < end]
 
     def _new_xid(self) -> int:
@@ -162,11 +165,11 @@ class ModelServer:
         self._newest_logged = max(self._newest_logged, xid)
 
     def flush(self) -> None:
-        """What the server itself does after some time."""
+        """Write the log to disk, as the server does by itself after some time."""
         self.durable, self._newest_durable = self.end, self._newest_logged
 
     def _rows_for(self, transaction: Transaction, table: int) -> dict[int, int]:
-        """What a statement of the transaction sees (READ COMMITTED)."""
+        """Return the rows that a statement of the transaction sees (READ COMMITTED)."""
         snapshot = self.snapshot()
         seen = [w for t in self.log if snapshot.sees(t.xid) for w in t.writes if w.table == table]
         return _applied([*seen, *(w for w in transaction.writes if w.table == table)])

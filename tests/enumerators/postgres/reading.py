@@ -1,4 +1,4 @@
-"""Queries of the postgres source in these tests, and copies of tables that their changes keep."""
+"""Queries of the postgres source for tests, and copies of tables made from their changes."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _OPS_IN_ORDER = "dcurt"
 
 
 class Query:
-    """A query whose columns are texts, and the session that writes its tables.
+    """A query that reads all columns as text, and the session that writes its tables.
 
     Args:
-        columns: columns of the table that are read.
-        key: those that identify a row; empty if none do.
+        columns: the columns of the table that are read.
+        key: the columns that identify a row; empty if there are none.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Query:
         self.engine = MicroBatchEngine(options, schema=schema)
 
     def batches(self, most: int = 50) -> int:
-        """Batches until nothing new is there; their number."""
+        """Run batches until nothing is left; return their number."""
         for number in range(most):
             if not self.engine.logs.has_uncommitted and not self.engine.trigger():
                 return number
@@ -55,14 +55,14 @@ class Query:
         raise AssertionError(f"after {most} batches there is still more")
 
     def until_planned(self) -> None:
-        """Plan a batch, which the tasks have not read yet."""
+        """Plan a batch without running its tasks."""
         for _ in range(50):
             if self.engine.trigger():
                 return
         raise AssertionError("nothing is planned")
 
     def catch_up(self) -> None:
-        """Read everything, in a run that ends."""
+        """Read everything that is available, in a run that ends."""
         self.engine.restart(available_now=True)
         self.engine.process_all_available()
 
@@ -72,17 +72,17 @@ class Query:
 
     @property
     def changes(self) -> list[dict[str, Any]]:
-        """The changes in the order of their commits."""
+        """The changes, in the order of their commits."""
         names = self.engine.schema.names
         rows = [dict(zip(names, row, strict=True)) for row in self.engine.rows]
         return sorted(rows, key=lambda row: (row["_lsn"], row["_seq"], _OPS_IN_ORDER.index(row["_op"])))
 
     def ops(self, column: str = "") -> list[tuple[str, str | None]]:
-        """Operation and one column of every change."""
+        """Return the operation and one column of every change."""
         return [(row["_op"], row[column or self._columns[0]]) for row in self.changes]
 
     def copy(self, *, is_exact: bool = True) -> list[tuple[str | None, ...]]:
-        """The rows of the copy, in order. In exact mode, each change has to fit."""
+        """Return the rows of a copy made from the changes, sorted. If it is exact, each change must fit."""
         rows: dict[Any, tuple[str | None, ...]] = {}
         for change in self.changes:
             row = tuple(change[name] for name in self._columns)
@@ -103,12 +103,12 @@ class Query:
         return sorted(rows.values(), key=repr)
 
     def inserted(self) -> Counter[tuple[str | None, ...]]:
-        """The rows of a table whose rows are only inserted."""
+        """Return the rows of a table whose rows are only inserted."""
         assert {change["_op"] for change in self.changes} <= {"r", "c"}
         return Counter(tuple(change[name] for name in self._columns) for change in self.changes)
 
     def table(self, name: str) -> list[tuple[str | None, ...]]:
-        """The rows of the table now, as texts, in order."""
+        """Return the present rows of the table, as text, sorted."""
         listed = ", ".join("format('%s', \"" + column.replace('"', '""') + '")' for column in self._columns)
         return sorted((tuple(row) for row in self.control.execute(f"SELECT {listed} FROM {name}")), key=repr)
 
@@ -122,7 +122,7 @@ def query(
     key: Sequence[str] = ("id",),
     **options: str,
 ) -> Iterator[Query]:
-    """A database after these statements, and a query of its tables in chunks of three rows."""
+    """Run these statements in a new database; yield a query of its tables in chunks of three rows."""
     with ExitStack() as stack:
         database = stack.enter_context(server.database())
         control = stack.enter_context(server.connect(database))

@@ -1,4 +1,4 @@
-"""The assigner's three rules, line by line, on literal positions and transaction ids."""
+"""The assigner's three rules, tested with literal positions and transaction ids."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIRST, SECOND, THIRD = (f"public.orders/16400/{number}" for number in range(3))
 
 
 def assigner(*, start: int = 100, most_chunks: int = 100, most_lag_bytes: int = 50) -> Assigner:
-    """The table ``orders``, whose keys are not known yet."""
+    """Return an assigner of the table ``orders``, whose keys are not known yet."""
     found = Assigner(AssignerState(), start=start, most_chunks=most_chunks, most_lag_bytes=most_lag_bytes)
     found.add_table(ORDERS, ID)
     return found
@@ -52,7 +52,7 @@ def settled(
     most_chunks: int = 100,
     most_lag_bytes: int = 50,
 ) -> Assigner:
-    """The table in chunks, with a horizon that has settled at ``lsn``."""
+    """Return an assigner of the table in chunks, with a horizon that has settled at ``lsn``."""
     found = assigner(most_chunks=most_chunks, most_lag_bytes=most_lag_bytes)
     cut(found, *bounds)
     found.observe(seen(end, xmin=xid + 1, horizon=Horizon(lsn=lsn, xid=xid)))
@@ -60,7 +60,7 @@ def settled(
 
 
 def chunks(found: Assigner) -> list[PostgresSplit]:
-    """All chunks that can be assigned now."""
+    """Request all chunks that can be assigned now."""
     return list(iter(found.next_chunk, None))
 
 
@@ -78,7 +78,7 @@ def window(found: Assigner, first: int = 100, most_bytes: int | None = None) -> 
     return planned
 
 
-# Rule 1: a chunk is assigned with a settled horizon.
+# Rule 1: a chunk is assigned only with a settled horizon.
 
 
 def test_no_chunk_is_assigned_before_there_is_a_horizon() -> None:
@@ -232,7 +232,7 @@ def test_a_split_with_another_id_is_refused() -> None:
         read(broken, "log", "8:8:")
 
 
-# Rule 2: no window goes beyond the horizon of a chunk that is not read.
+# Rule 2: no window goes beyond the horizon of a chunk that has not been read.
 
 
 def test_a_near_log_is_not_read_beside_chunks() -> None:
@@ -402,7 +402,7 @@ def test_the_state_restores_everything() -> None:
     restored = Assigner(found.state(), start=130, most_chunks=9, most_lag_bytes=50)
     assert restored.state() == found.state()
     restored.observe(seen(300, xmin=20))
-    assert restored.window(130, None) is None  # held by the first chunk
+    assert restored.window(130, None) is None  # held back by the first chunk
     assert restored.next_chunk() is None
     read(restored, FIRST, "20:20:")
     planned = window(restored, 130)
@@ -424,7 +424,7 @@ def test_chunks_are_read_again_after_a_truncate_between_them_and_keep_their_firs
     read(found, SECOND, "9:9:")
     log_read(found, 200, ORDERS.oid)
     assert found.reads_chunks
-    assert found.next_chunk() is None  # the horizon is behind the log that was read
+    assert found.next_chunk() is None  # the log has been read beyond the horizon
     assert found.wants_horizon
     found.observe(seen(230, xmin=31, horizon=Horizon(lsn=220, xid=30)))
     again = chunks(found)

@@ -1,4 +1,4 @@
-"""A batch read has the tables as of one moment, in parallel chunks."""
+"""A batch read reads the tables as of one moment, in parallel chunks."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_table_cannot_be_rewritten_or_emptied_while_it_is_read(postgres: Postg
 
 
 def planned(given: SourceUnderTest) -> Sequence[PlannedSubtask]:
-    """The tasks of a batch read."""
+    """Plan the tasks of a batch read."""
     holder = CoordinatorHolder(
         given.resolve(),
         Boundedness.BOUNDED,
@@ -88,7 +88,7 @@ def planned(given: SourceUnderTest) -> Sequence[PlannedSubtask]:
 
 
 def rows_of_task(given: SourceUnderTest, task: PlannedSubtask) -> list[Row]:
-    """What the task reads."""
+    """Return the rows that the task reads."""
     source = given.resolve()
     context = SourceReaderContext(options=source.options, schema=given.arrow_schema())
     return [row for item in read_subtask(source, task, context, MemoryStore()) for row in rows_of(item)]

@@ -1,4 +1,4 @@
-"""What ``flip27 check`` finds about a PostgreSQL server, on servers that lack one thing each."""
+"""What ``flip27 check`` finds about a PostgreSQL server; each test has a server with another deficiency."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def shop(database: TestedDatabase) -> TestedDatabase:
 def check(
     server: PostgresServer, database: str = "postgres", role: Role | None = None, **options: str
 ) -> list[Finding]:
-    """The findings; the slot of the options is not there unless a test has made it."""
+    """Return the findings; the slot that the options name exists only if the test has made it."""
     given = {
         "enumerator": "postgres",
         "host": HOST,
@@ -67,7 +67,7 @@ def the(findings: list[Finding], name: str) -> Finding:
 
 
 def wrong(findings: list[Finding]) -> dict[str, str]:
-    """What is not in order, by check; the tests' server sets no limit for the WAL of slots."""
+    """Return failures and warnings by check, except that the server has no limit for the WAL of slots."""
     return {
         finding.check: finding.found
         for finding in findings

@@ -16,7 +16,7 @@ TABLE = TableName(oid=0, schema="public", name="t")
 def bounds(
     server: PostgresServer, key: tuple[KeyColumn, ...], *statements: str, rows: int
 ) -> list[tuple[str, ...]]:
-    """The bounds of chunks of ``rows`` rows, at most 50."""
+    """Return at most 50 bounds of chunks of ``rows`` rows."""
     found: list[tuple[str, ...]] = []
     with server.database() as database, server.connect(database) as connection:
         for statement in statements:

@@ -1,4 +1,4 @@
-"""PostgreSQL's types as Arrow's, on literal types and on those in the catalog of a server."""
+"""PostgreSQL's types as Arrow's: literal types, and types in a server's catalog."""
 
 from __future__ import annotations
 

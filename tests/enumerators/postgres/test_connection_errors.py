@@ -1,4 +1,4 @@
-"""What is said where a connection to PostgreSQL fails. No server."""
+"""Errors about connections to PostgreSQL that fail."""
 
 from __future__ import annotations
 

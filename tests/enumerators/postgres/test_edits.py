@@ -1,4 +1,4 @@
-"""Edits of a query that reads tables: chunks that are skipped or replayed, and the view of them."""
+"""Edits of a query that reads tables: chunks are skipped or replayed, and shown in the view of splits."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tests.postgres_server import PostgresServer
 
 @pytest.fixture
 def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
-    """Ten rows in three chunks, one of which is read in a batch."""
+    """A shop with ten rows in three chunks; each batch reads one of them."""
     with faulty_shop(postgres, maxRowsPerTrigger="4", parallelism="1") as shop:
         yield shop
 
 
 def splits(shop: FaultyShop) -> dict[str, Any]:
-    """The view: status by the number of the chunk, and ``log``."""
+    """Return the rows of the view of splits, by number of the chunk or ``log``."""
     (lineage,) = find_lineages(shop.options["stateLocation"], {})
     rows = split_rows(History(lineage.store({}), lineage), EVERYTHING)
     return {row["split_id"].rpartition("/")[2]: row for row in rows}

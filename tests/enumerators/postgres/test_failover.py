@@ -33,7 +33,7 @@ ROWS = 600
 
 @dataclass
 class Pair:
-    """A primary with a table that is written, its standby, and the options of a query of the table.
+    """A primary with one table, its standby, and the options of a query of the table.
 
     Attributes:
         control: a session of the server that is the primary now.
@@ -47,7 +47,7 @@ class Pair:
     rng: random.Random
 
     def write(self, times: int) -> None:
-        """Statements of three sessions; all of their transactions have ended afterwards."""
+        """Write with three sessions until all of their transactions have ended."""
         with ExitStack() as stack:
             server = self.primary if self.primary.is_running else self.standby
             sessions = [stack.enter_context(server.connect(self.database)) for _ in range(3)]
@@ -60,7 +60,7 @@ class Pair:
         return slot_name_of(Source.resolve(self.options).options)
 
     def read_until_slot_is_copied(self, engine: MicroBatchEngine) -> None:
-        """The standby keeps a copy of the slot once the query has advanced the slot behind the copy."""
+        """Run batches until the slot has passed its copy on the standby, which then keeps the copy."""
         copy = (
             "SELECT temporary, restart_lsn::text, catalog_xmin::text FROM pg_replication_slots "
             "WHERE synced AND slot_name = %s"
@@ -85,7 +85,7 @@ class Pair:
             wait_until(is_copied, lambda: self.standby.log.read_text()[-2000:])
 
     def fail_over(self) -> None:
-        """Kill the primary once the standby has all of its log; the standby goes on at its address."""
+        """Kill the primary once the standby has all of its log; the standby takes over its address."""
         self.control.execute("SELECT pg_switch_wal()")
         ((end,),) = self.control.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
         with self.standby.connect() as standby:
@@ -96,7 +96,7 @@ class Pair:
         self.promote()
 
     def promote(self) -> None:
-        """The standby becomes the primary, at the address that the primary had."""
+        """Make the standby the primary, at the address of the former primary."""
         with self.standby.connect() as standby:
             assert standby.execute("SELECT pg_promote(true, 100)").fetchone() == (True,)
         self.standby.stop()
@@ -107,7 +107,7 @@ class Pair:
 
 @contextmanager
 def pair(**options: str) -> Iterator[Pair]:
-    """A table in chunks of 7 rows, one chunk in each batch."""
+    """Make a pair whose table is read in chunks of 7 rows, one chunk in each batch."""
     with ExitStack() as stack:
         primary = stack.enter_context(postgres_server(synchronized_standby_slots=STANDBY))
         database = stack.enter_context(primary.database())
@@ -130,7 +130,7 @@ def pair(**options: str) -> Iterator[Pair]:
 
 
 def in_snapshot(pair: Pair) -> MicroBatchEngine:
-    """Some chunks are read, the log beside them, and one is planned."""
+    """Return a query that has read some chunks and some of the log, and has planned a batch."""
     engine = MicroBatchEngine(pair.options)
     engine.run_batch()
     pair.read_until_slot_is_copied(engine)
@@ -142,7 +142,7 @@ def in_snapshot(pair: Pair) -> MicroBatchEngine:
 
 
 def in_log(pair: Pair) -> MicroBatchEngine:
-    """All chunks are read, and a window of the log is planned."""
+    """Return a query that has read all chunks and has planned a window of the log."""
     engine = caught_up(MicroBatchEngine({**pair.options, "maxRowsPerTrigger": "1000"}))
     engine.restart(available_now=False)
     pair.read_until_slot_is_copied(engine)
@@ -250,7 +250,7 @@ def test_a_copy_of_a_slot_is_a_failover_slot_where_the_option_says_so(
     with faulty_shop(server) as shop:
         query = caught_up(shop.engine())
         query.stop()
-        # The query is started again with other options: its state and its logs are those of before.
+        # The query is restarted with other options, and with its former state and logs.
         renamed = shop.engine(slotName="renamed", slotFailover="true")
         renamed.logs, renamed.sink = query.logs, query.sink
         caught_up(renamed).stop()
@@ -264,6 +264,6 @@ def test_a_slot_is_no_failover_slot_without_the_option(server: PostgresServer) -
 
 
 def failover_slots(shop: FaultyShop) -> dict[str, bool]:
-    """Whether each slot is a failover slot."""
+    """Return which slots are failover slots."""
     slots = "SELECT slot_name, to_jsonb(s) ->> 'failover' = 'true' FROM pg_replication_slots s"
     return {name: bool(is_failover) for name, is_failover in shop.control.execute(slots)}

@@ -1,4 +1,4 @@
-"""A server that stops, is killed, cuts connections, or refuses, in each phase of a query."""
+"""A server that stops, is killed, cuts connections or refuses requests, in each phase of a query."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_server_that_restarts_loses_and_invents_nothing(
 
 
 def test_an_id_that_a_killed_server_gives_out_again_is_that_of_a_new_transaction() -> None:
-    # What ends without a commit that is waited for stays in the server's memory, and is gone with it.
+    # With these settings, the log of a transaction that is rolled back is lost when the server is killed.
     settings = {"wal_writer_delay": "10s", "autovacuum": "off", "bgwriter_delay": "10s"}
     with postgres_server(**settings) as server, faulty_shop(server) as shop:
         engine = shop.engine(maxRowsPerTrigger="4")
@@ -131,7 +131,7 @@ def test_a_connection_that_is_cut_in_the_middle_of_a_chunk_gives_the_chunk_again
 
 
 def task_is_cut(engine: MicroBatchEngine, task: object, shop: FaultyShop) -> bool:
-    """Begin the task, and cut its connection behind the first rows."""
+    """Begin the task, and cut its connection after its first rows; return whether it had any."""
     rows = iter(engine.read(task))  # type: ignore[arg-type]
     first = next(rows, None)
     if first is None:

@@ -1,4 +1,4 @@
-"""What goes wrong with the slot, the publication and the tables of a query, on a real server."""
+"""Faults of the slot, the publication and the tables of a query, on a real server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
 
 
 def read(shop: FaultyShop, **options: str) -> MicroBatchEngine:
-    """The query, with its snapshot read."""
+    """Return a query that has read its snapshot."""
     engine = caught_up(shop.engine(**options))
     assert len(engine.rows) == 10
     return engine
@@ -88,7 +88,7 @@ def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_when_the_time_
     assert engine.trigger()
     blocking, other = shop.server.connect(shop.database), shop.server.connect(shop.database)
     with blocking, other:
-        # The decoder looks publications up: this peek holds the slot as long as the lock is held.
+        # The decoder reads pg_publication: this peek holds the slot as long as the lock is held.
         blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
         peek = (
             "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1',"
@@ -135,7 +135,7 @@ def test_a_second_query_on_a_slot_is_refused_with_the_process_that_has_it(shop: 
 def test_a_driver_that_hangs_does_not_keep_its_successor_from_the_slot(shop: FaultyShop) -> None:
     engine = shop.engine()
     engine.run_batch()
-    hanging = engine.holder  # kept, with its connection
+    hanging = engine.holder  # keeps its connection open
     engine.restart()
     engine.run_batch()
     assert hanging is not engine.holder
@@ -169,7 +169,7 @@ def test_a_query_that_runs_notices_that_its_publication_is_missing(shop: FaultyS
     engine = read(shop)
     engine.restart(available_now=False)
     shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
-    engine.trigger()  # looks
+    engine.trigger()  # makes a look
     with pytest.raises(DataLossError, match="was missing when rows were changed"):
         engine.process_all_available()
 
@@ -271,7 +271,7 @@ def test_changes_before_a_table_is_dropped_are_read_and_then_the_query_says_that
     shop.execute("INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders")
 
     def found() -> list[tuple[str, int | None, str | None]]:
-        engine.run_batch()  # looks for changes less often where a look takes long
+        engine.run_batch()  # looks less often where a look takes long
         return changes(shop, engine)
 
     wait_until(lambda: found() == [("c", 11, "x")], lambda: str(changes(shop, engine)))

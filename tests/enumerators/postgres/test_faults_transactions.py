@@ -1,4 +1,4 @@
-"""Transactions that are large, open for a long time, or prepared, while tables are read."""
+"""Transactions that are large, open for a long time, or prepared while tables are read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
 
 
 def final_rows(shop: FaultyShop, engine: MicroBatchEngine) -> dict[int | None, str | None]:
-    """What the changes make of the table; each must fit."""
+    """Return the rows that result from the changes; each change must fit."""
     rows: dict[int | None, str | None] = {}
     for op, key, name in shop.ops(engine):
         assert (key in rows) == (op in "ud"), (op, key, name)

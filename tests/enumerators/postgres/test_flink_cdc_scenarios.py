@@ -1,7 +1,8 @@
-"""The scenarios of Flink CDC's suites for PostgreSQL, each by the name that it has there.
+"""The scenarios of Flink CDC's test suites for PostgreSQL, under their names in these suites.
 
-PostgresScanFetchTaskTest, PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc. A low watermark
-is the moment before a chunk is read, a high watermark the moment after; nothing is backfilled here.
+The suites are PostgresScanFetchTaskTest, PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc.
+A low watermark is the moment before a chunk is read, a high watermark the moment after; this source backfills
+nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def run(found: Query, *statements: str) -> None:
 
 
 def among(found: Query, *statements: str) -> None:
-    """These statements between the plan of the chunks and their reads; then all is read."""
+    """Run these statements between the plan of the chunks and their reads; then read everything."""
     found.until_planned()
     run(found, *statements)
     found.engine.run_batch()
@@ -70,7 +71,7 @@ def test_snapshot_scan_skip_backfill_with_post_low_watermark(postgres: PostgresS
 
 
 def test_snapshot_scan_skip_backfill_with_pre_high_watermark(postgres: PostgresServer) -> None:
-    """The change is committed when some chunks are read and others are not."""
+    """The change is committed after some chunks were read and before the others are."""
     with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as found:
         while not found.engine.rows:
             found.until_planned()
@@ -166,7 +167,7 @@ def test_task_manager_and_job_manager_failover(
         run(found, *CHANGES[2:])
         found.engine.itinerary.crash_points.clear()
         found.catch_up()
-        # A chunk that is read again has rows that are newer than its first snapshot.
+        # A chunk that is read again may contain rows that are newer than its first snapshot.
         assert found.copy(is_exact=False) == found.table("customers")
 
 
@@ -184,7 +185,7 @@ def test_read_single_table_with_single_parallelism_and_unbounded_chunk_first(
 
 
 def test_a_slot_stays_when_the_query_stops(postgres: PostgresServer) -> None:
-    """testDebeziumSlotDropOnStop: there, an option drops it; here, ``flip27 postgres drop`` does."""
+    """testDebeziumSlotDropOnStop: there, an option drops the slot; here, ``flip27 postgres drop`` does."""
     with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
         found.batches()
         found.engine.stop()
@@ -266,7 +267,7 @@ def test_commit_lsn_when_task_manager_failover(postgres: PostgresServer) -> None
 
 
 def test_table_with_chunk_column_of_no_primary_key(postgres: PostgresServer) -> None:
-    """The index of the replica identity cuts the table, and not the primary key."""
+    """The table is cut by the index of its replica identity instead of its primary key."""
     with query(
         postgres,
         "CREATE TABLE customers (id int PRIMARY KEY, phone text NOT NULL UNIQUE, v text)",
@@ -283,7 +284,7 @@ def test_table_with_chunk_column_of_no_primary_key(postgres: PostgresServer) -> 
 
 
 def test_heart_beat(postgres: PostgresServer) -> None:
-    """The slot moves on while only other tables are written."""
+    """The slot advances while only other tables are written."""
     other = "CREATE TABLE other AS SELECT repeat('x', 100) AS filler"
     with query(postgres, TABLE, ROWS, other, **CUSTOMERS, heartbeatBytes="64k") as found:
         found.batches()
@@ -296,7 +297,7 @@ def test_heart_beat(postgres: PostgresServer) -> None:
 
 
 def test_append_only(postgres: PostgresServer) -> None:
-    """Every change is a row of its own, with its operation."""
+    """Every change is a separate row with its operation."""
     with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
         found.batches()
         found.catch_up()
@@ -305,7 +306,7 @@ def test_append_only(postgres: PostgresServer) -> None:
         assert kinds(found) == "cccd" + "r" * 21 + "uuu"
 
 
-# NewlyAddedTableITCase: a table that the pattern has is found when the query starts.
+# NewlyAddedTableITCase: a new table that matches the pattern is found when the query starts.
 
 ALL = {"tables": "public.*"}
 EVERY_ROW = ("_table", "id")

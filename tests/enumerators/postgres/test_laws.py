@@ -15,7 +15,7 @@ from flip27_source.testing import check_enumerator, check_reader, check_source
 from tests.postgres_server import PostgresServer
 
 SCHEMA = pa.schema({"id": pa.int64(), "v": pa.string()})
-"""Without the columns of the change: positions in the log differ from run to run."""
+"""Omits the columns of the change, because positions in the log differ from run to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ class Orders:
     numbers: Iterator[int]
 
     def grow(self) -> None:
-        """Three more rows."""
+        """Insert three more rows."""
         self.control.execute(
             "INSERT INTO orders SELECT %s * 3 + i, 'more' FROM generate_series(1, 3) i",
             [100 + next(self.numbers)],
         )
 
     def update(self) -> None:
-        """Every row has another value."""
+        """Change the value of every row."""
         self.control.execute("UPDATE orders SET v = 'update ' || %s::text", [next(self.numbers)])
 
 
@@ -70,9 +70,10 @@ def test_a_snapshot_keeps_the_laws_while_rows_change(orders: Orders) -> None:
 def test_snapshot_and_log_keep_the_laws_while_rows_are_added(
     postgres: PostgresServer, orders: Orders, tmp_path: Path
 ) -> None:
-    # The location names the query: the checks run it many times, with one slot and their states in memory.
-    # A source that has nothing at one look is at rest for the laws: the log is read without a look.
+    # The state location identifies the query: the checks run it many times with one slot.
+    # The checks regard a source as idle as soon as it has no batch: with heartbeatBytes, any new byte of the
+    # log makes a batch.
     options = {**orders.options, "stateLocation": str(tmp_path), "heartbeatBytes": "1"}
-    # Then a record that the server itself writes is news, too.
+    # With this option, even a record that the server writes by itself counts as new.
     with postgres.only_sessions_write():
         check_source(options, schema=SCHEMA, grow=orders.grow, fast=True)

@@ -1,4 +1,4 @@
-"""How far behind the log a query is: on literal looks, and as a query on a real server tells it."""
+"""How far a query is behind the log: for literal looks, and as a query of a real server reports it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def at(seconds: float) -> dt.datetime:
 
 
 def clock(*looks: tuple[int, float], committed_at: int | None = None) -> LogClock:
-    """A clock that has seen the log end here, so many seconds after noon."""
+    """Return a clock that has seen the log end at these positions, each given seconds after noon."""
     found = LogClock(committed_at)
     for end, seconds in looks:
         found.seen(end, at(seconds))
@@ -123,13 +123,13 @@ def query(database: TestedDatabase, tmp_path: Path) -> Iterator[MicroBatchEngine
 
 
 def numbers(engine: MicroBatchEngine) -> dict[str, Any]:
-    """The numbers in the newest offset, which progress events show."""
+    """Return the numbers in the newest offset, which progress events show."""
     found: dict[str, Any] = json.loads(engine.logs.offsets[-1])["summary"]
     return found
 
 
 def next_batch(engine: MicroBatchEngine) -> dict[str, Any]:
-    """The numbers of the next batch that has something to read; not every look asks for changes."""
+    """Run triggers until one has a batch, because not every look asks for changes; return its numbers."""
     found: list[Batch | None] = []
 
     def is_there() -> bool:
@@ -141,7 +141,7 @@ def next_batch(engine: MicroBatchEngine) -> dict[str, Any]:
 
 
 def read_all(engine: MicroBatchEngine, rows: int) -> None:
-    """Batches until so many rows were read."""
+    """Run batches until exactly ``rows`` rows have been read."""
 
     def is_read() -> bool:
         engine.run_batch()
@@ -201,7 +201,7 @@ def test_after_a_restart_the_age_of_the_log_is_that_of_the_last_change_that_was_
     database.execute("INSERT INTO orders VALUES (100)")
     read_all(query, 26)
     database.execute("INSERT INTO orders VALUES (101)")
-    read_all(query, 27)  # its batch has what the one before it reported
+    read_all(query, 27)  # the state of this batch contains the report of the batch before it
     query.stop()
     database.execute("SELECT pg_sleep(0.3)", "INSERT INTO orders SELECT generate_series(200, 2000)")
     query.restart()

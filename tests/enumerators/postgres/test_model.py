@@ -1,6 +1,6 @@
 """Random interleavings of writers, looks, tasks, crashes: the copy equals the table, no change comes twice.
 
-Each rule of the assigner, put back to what is simpler, is found to lose or invent rows.
+A simpler version of any of the assigner's rules is found to lose or invent rows.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from tests.enumerators.postgres.model_server import ModelServer, Snapshot
 
 SEEDS = int(os.environ.get("FLIP27_MODEL_SEEDS", "300"))
 MOST_SEEDS = 3_000
-"""So many seeds at most to find a defect."""
+"""The number of seeds that are tried at most to find a defect."""
 
 _OPS_IN_ORDER = "dcurt"
 
 
 class WrongCopyError(AssertionError):
-    """The copy is not the table."""
+    """The copy differs from the table."""
 
 
 def simulate(seed: int) -> ModelQuery:
-    """One history: the server is written while a query reads it; then both come to rest."""
+    """Play one history: sessions write while a query reads; then both come to rest."""
     rng = random.Random(seed)
     server = ModelServer()
     server.published.add(1)
@@ -58,7 +58,7 @@ def simulate(seed: int) -> ModelQuery:
 
 
 def write(server: ModelServer, rng: random.Random, *, truncates: bool) -> None:
-    """One step of the writers."""
+    """Do one step of the writers."""
     what = rng.random()
     if not server.running or (what < 0.15 and len(server.running) < 4):
         server.begin()
@@ -76,7 +76,7 @@ def write(server: ModelServer, rng: random.Random, *, truncates: bool) -> None:
 
 
 def act(query: ModelQuery, rng: random.Random, weights: list[float], *, new_tables: bool) -> None:
-    """One step of the query."""
+    """Do one step of the query."""
     tables = {2} if new_tables and rng.random() < 0.3 else set()
     (step,) = rng.choices(
         [
@@ -93,7 +93,7 @@ def act(query: ModelQuery, rng: random.Random, weights: list[float], *, new_tabl
 
 
 def come_to_rest(server: ModelServer, query: ModelQuery) -> None:
-    """All transactions end, and the query reads everything."""
+    """End all transactions, and let the query read everything."""
     for transaction in list(server.running):
         server.write_commit(transaction)
         server.end_of(transaction)
@@ -111,7 +111,7 @@ def come_to_rest(server: ModelServer, query: ModelQuery) -> None:
 
 
 def check(server: ModelServer, query: ModelQuery) -> None:
-    """The copies of all tables, made in the order of commits and in the order of batches."""
+    """Check copies of all tables, made in the order of commits and in the order of batches."""
     changes = [row for batch in query.batches for row in batch]
     events = [row[:5] for row in changes if row[2] != "r"]
     if len(events) != len(set(events)):
@@ -137,7 +137,7 @@ def order(row: Row) -> tuple[int, int, int]:
 
 
 def copy_of(batches: list[list[Row]], *, is_exact: bool) -> dict[tuple[int, int], int]:
-    """Apply the changes; in exact mode each has to fit."""
+    """Apply the changes; if the copy is exact, each must fit."""
     rows: dict[tuple[int, int], int] = {}
     for row in (row for batch in batches for row in batch):
         _, _, op, table, key, value = row
@@ -178,7 +178,7 @@ Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 def commits_are_compared_by_position(patch: pytest.MonkeyPatch) -> None:
-    """Flink CDC's rule: what the log has before the chunk was read is in the chunk."""
+    """Flink CDC's rule: a chunk contains the changes that are in the log before the chunk is read."""
 
     def snapshot(self: ModelServer) -> Snapshot:
         logged = {t.xid for t in self.log}
@@ -250,7 +250,7 @@ def chunks_are_not_read_again_after_a_truncate(patch: pytest.MonkeyPatch) -> Non
 
 
 def a_table_is_read_anew_after_a_truncate(patch: pytest.MonkeyPatch) -> None:
-    """Without the first snapshots: deletes between the two reads are seen by the second and not delivered."""
+    """First snapshots are dropped: deletes between the two reads are seen by the second, not delivered."""
 
     def log_read(self: Assigner, event: LogRead) -> None:
         self.reads_up_to(event.end)
@@ -317,13 +317,13 @@ DEFECTS: list[Patch] = [
 ]
 
 
-@pytest.mark.slow  # a test of the model
+@pytest.mark.slow  # it tests the model itself
 @pytest.mark.parametrize("defect", DEFECTS, ids=lambda defect: defect.__name__)
 def test_every_defect_is_found(defect: Patch, monkeypatch: pytest.MonkeyPatch) -> None:
     defect(monkeypatch)
     for seed in range(MOST_SEEDS):
         try:
             simulate(seed)
-        except Exception:  # noqa: BLE001 - also what the defect itself raises
+        except Exception:  # noqa: BLE001 - includes errors that the defect itself raises
             return
     pytest.fail(f"{MOST_SEEDS} seeds find nothing")

@@ -1,4 +1,4 @@
-"""What is said of a transaction that holds chunks back, on a real server."""
+"""What is reported about a transaction that holds chunks back, on a real server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replica that is kept by snapshot and log equals the table, whatever happens while it is made."""
+"""A replica made from snapshot and log equals the table, whatever happens meanwhile."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CRASH_STEPS = [step for step in Step if step not in (Step.STATE_WRITE, Step.REPO
 
 @dataclass(frozen=True)
 class Shop:
-    """A database with one table that is written."""
+    """A database with one table that sessions write."""
 
     options: dict[str, str]
     control: psycopg.Connection
@@ -41,7 +41,7 @@ def shop(
     rows: int = 60,
     **options: str,
 ) -> Iterator[Shop]:
-    """A table of ``rows`` rows, in chunks of 7, and three writers."""
+    """Make a table of ``rows`` rows, which is read in chunks of 7, and three writers."""
     with ExitStack() as stack:
         database = stack.enter_context(server.database())
         control, *sessions = (stack.enter_context(server.connect(database)) for _ in range(4))
@@ -62,7 +62,7 @@ def shop(
 
 
 def batch_among_writes(engine: MicroBatchEngine, writers: Writers, rng: random.Random) -> None:
-    """One batch; the table is written before it is planned, and between the plan and the tasks."""
+    """Run a batch; sessions write before it is planned, and between its plan and its tasks."""
     writers.act(rng.randrange(12))
     if engine.logs.has_uncommitted or engine.trigger():
         writers.act(rng.randrange(12))
@@ -70,7 +70,7 @@ def batch_among_writes(engine: MicroBatchEngine, writers: Writers, rng: random.R
 
 
 def catch_up(engine: MicroBatchEngine) -> None:
-    """Read everything, in a run that ends."""
+    """Read everything that is available, in a run that ends."""
     engine.restart(available_now=True)
     engine.process_all_available()
 
@@ -80,7 +80,7 @@ def test_a_replica_equals_the_table_and_every_change_fits(postgres: PostgresServ
     rng = random.Random(seed)
     with shop(postgres, seed, parallelism="1") as found:
         engine = MicroBatchEngine(found.options)
-        engine.run_batch()  # makes the slot, which waits for open transactions
+        engine.run_batch()  # makes the slot, which would wait for open transactions
         for _ in range(30):
             batch_among_writes(engine, found.writers, rng)
         found.writers.finish()
@@ -118,7 +118,7 @@ def test_the_changes_of_each_key_are_those_that_triggers_note_in_their_order(
     postgres: PostgresServer,
 ) -> None:
     rng = random.Random(3)
-    # One chunk in a batch: there are writes before and while each of them is read.
+    # Each batch has one chunk: there are writes before and while each chunk is read.
     with shop(postgres, 3, tables="public.audited", maxRowsPerTrigger="7", parallelism="1") as found:
         found.control.execute(AUDIT)
         found.control.execute(audited_table("public.audited", 60))

@@ -1,4 +1,4 @@
-"""Queries that start from a savepoint of another one, and a query that is set back: who reads which slot."""
+"""Queries that start from another query's savepoint, and a query that is rewound: which slot each reads."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def shop(server: PostgresServer) -> Iterator[FaultyShop]:
 
 
 def ended(engine: MicroBatchEngine) -> MicroBatchEngine:
-    """The query, once it has read what there is and was stopped."""
+    """Let the query read everything available, and stop it; return it."""
     if engine.is_alive:
         engine.stop()
     engine.restart(available_now=True)
@@ -39,7 +39,7 @@ def ended(engine: MicroBatchEngine) -> MicroBatchEngine:
 
 
 def saved(shop: FaultyShop, engine: MicroBatchEngine, folder: Path) -> str:
-    """A savepoint of a stopped query, which Spark's logs belong to."""
+    """Create a savepoint of a stopped query with Spark's logs."""
     for batch_id, offset in enumerate(engine.logs.offsets):
         for log, text in (("offsets", f"v1\n{{}}\n{offset}"), ("commits", "v1\n{}")):
             (folder / log).mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def saved(shop: FaultyShop, engine: MicroBatchEngine, folder: Path) -> str:
 
 
 def started(shop: FaultyShop, savepoint: str, folder: Path, **options: str) -> MicroBatchEngine:
-    """A new query, with a state location of its own."""
+    """Return a new query from the savepoint, with its own state location."""
     return shop.engine(savepoint=savepoint, stateLocation=str(folder / "new"), **options)
 
 
@@ -129,7 +129,7 @@ def test_a_savepoint_that_the_slot_has_left_behind_is_refused(shop: FaultyShop, 
         ended(started(shop, savepoint, tmp_path))
 
 
-# A slot of its own.
+# A separate slot.
 
 
 def test_a_fork_gets_a_copy_of_the_slot_and_both_queries_go_on(shop: FaultyShop, tmp_path: Path) -> None:
@@ -215,7 +215,7 @@ def test_a_query_goes_on_with_another_slot_where_its_option_changes(shop: Faulty
     assert slots(shop) == sorted(["renamed", shop.slot])
 
 
-# Set back.
+# Rewinds.
 
 
 def rewind(shop: FaultyShop, checkpoint: int) -> str:

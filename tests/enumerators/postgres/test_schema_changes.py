@@ -21,7 +21,7 @@ def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
 
 
 def values(engine: MicroBatchEngine, *columns: str) -> list[tuple[object, ...]]:
-    """These columns of all changes after the snapshot."""
+    """Return these columns of all changes after the snapshot, in order."""
     at = [engine.schema.names.index(column) for column in columns]
     op = engine.schema.names.index("_op")
     order = [engine.schema.names.index(name) for name in ("_lsn", "_seq")]
@@ -30,7 +30,7 @@ def values(engine: MicroBatchEngine, *columns: str) -> list[tuple[object, ...]]:
 
 
 def read(shop: FaultyShop, schema: pa.Schema | None = None, **options: str) -> MicroBatchEngine:
-    """The query, with its snapshot read."""
+    """Return a query that has read its snapshot."""
     engine = shop.engine(schema, **options)
     caught_up(engine)
     assert len(engine.rows) == 10
@@ -38,7 +38,7 @@ def read(shop: FaultyShop, schema: pa.Schema | None = None, **options: str) -> M
 
 
 def grown(shop: FaultyShop, engine: MicroBatchEngine) -> MicroBatchEngine:
-    """The query after a stop for new columns: loaded again, it goes on where it was."""
+    """Let the query stop at new columns; return it loaded again with them, and caught up."""
     schema = engine.schema
     with pytest.raises(
         NewColumnsError, match=r"table public\.orders has columns that the schema does not have"
@@ -108,7 +108,7 @@ def test_a_table_that_is_rewritten_while_a_chunk_begins_loses_no_row(shop: Fault
     engine = shop.engine()
     engine.restart(available_now=True)
     assert engine.trigger()
-    # To a snapshot that is older than the new table, the new table is empty.
+    # A snapshot that is older than the rewritten table sees it empty.
     shop.execute("BEGIN", "ALTER TABLE orders ALTER id TYPE bigint")
     with shop.server.connect(shop.database) as other:
         batch = Running(engine.run_batch)

@@ -1,4 +1,4 @@
-"""What the source takes for granted about the contents of the log, on a real server."""
+"""The source's assumptions about the contents of the log, checked on a real server."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def test_changes_of_partitions_belong_to_the_root_where_the_publication_says_so(
         peeked = log.peek(database.session(), database.slot, publication=publication)
         return [(change.op, tuple(sorted(change.tables))) for each in peeked for change in each.changes]
 
-    # A row that moves to another partition is deleted and inserted.
+    # A row that moves to another partition is logged as a delete and an insert.
     assert found("leaves") == [
         ("I", ("public.low",)), ("D", ("public.low",)), ("I", ("public.high",)),
         ("T", ("public.high", "public.low")), ("T", ("public.low",)),

@@ -1,4 +1,4 @@
-"""What the source takes for granted about slots and publications, on a real server."""
+"""The source's assumptions about slots and publications, checked on a real server."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_slot_is_refused_while_a_peek_of_another_session_decodes(
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     other, blocking = database.session(), database.session()
-    # The decoder looks publications up.
+    # The decoder reads pg_publication.
     blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
     peek = Running(lambda: log.peek(other, database.slot))
     database.wait_for("Lock relation", other)

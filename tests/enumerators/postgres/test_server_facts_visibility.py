@@ -1,6 +1,6 @@
-"""What the source takes for granted about snapshots and the log together, on a real server.
+"""The source's assumptions about snapshots together with the log, checked on a real server.
 
-A commit that waits for a synchronous standby is in the log and not yet visible.
+A commit that waits for a synchronous standby is in the log but not yet visible.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SNAPSHOT = "SELECT pg_current_snapshot()::text"
 
 
 class Snapshot:
-    """``xmin:xmax:xip`` as PostgreSQL writes it."""
+    """The present snapshot, parsed from PostgreSQL's ``xmin:xmax:xip``."""
 
     def __init__(self, database: TestedDatabase) -> None:
         self.text = database.one(SNAPSHOT)
@@ -27,7 +27,7 @@ class Snapshot:
 
 @pytest.fixture
 def waiting(database: TestedDatabase) -> Iterator[Callable[[str], tuple[psycopg.Connection, Running]]]:
-    """Runs a statement whose commit waits for a standby that never comes."""
+    """A function that runs a statement whose commit waits for a standby that never appears."""
     database.execute("SET synchronous_commit = local")
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     database.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
@@ -50,7 +50,7 @@ def waiting(database: TestedDatabase) -> Iterator[Callable[[str], tuple[psycopg.
         session.cancel()
         running.result()
     database.execute("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-    # Sessions of later tests do not wait.
+    # Sessions of later tests must not wait for the standby.
     wait_until(lambda: database.one("SHOW synchronous_standby_names") == "", lambda: "the setting stays")
 
 
@@ -87,7 +87,7 @@ def test_xmax_of_a_snapshot_is_no_horizon_for_what_the_log_contains_and_a_new_xi
     last = database.peek()[-1]
     s0 = Snapshot(database)
     assert last.final_lsn < database.flushed()
-    # xmax is the latest completed transaction plus one: the one that waits is not below it.
+    # xmax is the newest ended transaction plus one: the waiting transaction is not below it.
     assert s0.xmax <= last.xid
     x0 = int(database.one("SELECT pg_current_xact_id()::text"))
     assert x0 > last.xid

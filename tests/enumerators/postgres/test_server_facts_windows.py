@@ -1,4 +1,4 @@
-"""What the source takes for granted about windows of the log, on a real server."""
+"""The source's assumptions about windows of the log, checked on a real server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.enumerators.postgres.log import Transaction
 
 
 def work(database: TestedDatabase, chance: random.Random, steps: int) -> None:
-    """Transactions of two sessions, interleaved: small, large, rolled back, with savepoints, prepared."""
+    """Interleave transactions of two sessions: small, large, rolled back, with savepoints, prepared."""
     database.execute("CREATE TABLE t (id bigserial PRIMARY KEY, v text)")
     sessions = [database.session(), database.session()]
     for step in range(steps):
@@ -40,7 +40,7 @@ def work(database: TestedDatabase, chance: random.Random, steps: int) -> None:
 
 
 def ends(everything: list[Transaction], last: int, chance: random.Random, count: int) -> list[int]:
-    """Ends of windows in ascending order: at records, one byte beside them, and anywhere."""
+    """Return ends of windows in ascending order: at records, one byte off, and anywhere."""
     near = [lsn for transaction in everything for lsn in (transaction.final_lsn, transaction.end_lsn)]
     start = everything[0].final_lsn - 100
     found = {chance.choice(near) + chance.choice([-1, 0, 0, 0, 1]) for _ in range(count)}
@@ -141,7 +141,7 @@ def test_a_commit_that_is_not_on_disk_is_visible_and_missing_from_a_window_that_
     session = database.session(synchronous_commit="off")
     found: list[tuple[int, int, list[Transaction]]] = []
     try:
-        # The WAL writer may happen to write in between: then another row is tried.
+        # If the WAL writer happens to write in between, another row is tried.
         for number in range(20):
             session.execute("INSERT INTO t VALUES (%s)", [number])
             inserted = log.lsn(database.one("SELECT pg_current_wal_insert_lsn()::text"))
@@ -173,7 +173,7 @@ def test_windows_are_the_same_after_the_server_was_killed(database: TestedDataba
     database.server.kill()
     database.server.start()
     database.reconnect()
-    # An advance is durable with the next checkpoint only.
+    # An advance is durable only after the server's next checkpoint.
     assert start <= database.confirmed() <= middle
     for first, end in pairwise(between):
         if first >= middle:
@@ -202,7 +202,7 @@ def test_the_first_row_of_a_peek_comes_when_the_whole_window_is_decoded_and_the_
 
 
 def restart(database: TestedDatabase) -> int:
-    """Where the next peek starts to decode."""
+    """Return the position at which the next peek starts to decode."""
     query = "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
     return log.lsn(database.one(query, database.slot))
 
@@ -217,7 +217,7 @@ def test_a_peek_decodes_again_from_the_last_list_of_running_transactions_before_
     database.execute("INSERT INTO t VALUES (2)")
     database.advance(database.flushed())
     assert before <= restart(database) <= listed
-    # Otherwise the background writer logs such a list every 15 seconds. Since 16 a client can ask for one.
+    # By itself, the background writer logs such a list every 15 seconds. Since 16, a client can request one.
     asked = database.flushed()
     database.execute("SELECT pg_log_standby_snapshot()", "INSERT INTO t VALUES (3)")
     database.advance(database.flushed())

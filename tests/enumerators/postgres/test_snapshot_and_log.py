@@ -17,13 +17,13 @@ ROWS = "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 9) i"
 
 @pytest.fixture(scope="module")
 def waiting_server() -> Iterator[PostgresServer]:
-    """A server with a synchronous standby that is never there; only sessions that want to wait for it."""
+    """A server whose synchronous standby never appears; only sessions that opt in wait for it."""
     with postgres_server(synchronous_standby_names="nobody", synchronous_commit="local") as server:
         yield server
 
 
 class WaitingCommit:
-    """A statement whose commit is in the log and not visible."""
+    """A statement whose commit is in the log but not visible."""
 
     def __init__(self, server: PostgresServer, found: Query, statement: str) -> None:
         self._control = found.control
@@ -32,7 +32,7 @@ class WaitingCommit:
         wait_until(lambda: self._event() == "SyncRep", lambda: str(self._event()))
 
     def end(self) -> None:
-        """Wait no longer: it is visible."""
+        """End the wait, which makes the commit visible."""
         self._control.execute("SELECT pg_cancel_backend(%s)", [self._session.info.backend_pid])
         self._running.result()
         self._session.close()
@@ -182,7 +182,7 @@ def test_a_truncate_behind_all_chunks_is_delivered_once(postgres: PostgresServer
 def test_a_chunk_locks_its_table_before_its_snapshot_so_that_a_rewrite_waits(
     postgres: PostgresServer,
 ) -> None:
-    """To a snapshot that is older than a rewrite of the table, the table would be empty."""
+    """A snapshot that is older than a rewrite of the table would see it empty."""
     from flip27_source.enumerators.postgres.split import TableChunk, TableName
     from flip27_source.readers.postgres.chunk_rows import open_chunk
 

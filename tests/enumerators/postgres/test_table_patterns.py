@@ -1,4 +1,4 @@
-"""Names and patterns of tables."""
+"""Names of tables, and patterns that match them."""
 
 from __future__ import annotations
 

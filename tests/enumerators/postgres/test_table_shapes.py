@@ -20,10 +20,10 @@ class Key:
     """A key of one column.
 
     Attributes:
-        type: its type and collation.
-        values: SQL for its values; nine of them before the query starts.
-        later: two values that are inserted while it runs.
-        setup: statements before the table is made.
+        type: SQL for its type and collation.
+        values: SQL for the nine values that are inserted before the query starts.
+        later: SQL for two values that are inserted while it runs.
+        setup: statements that run before the table is made.
     """
 
     type: str
@@ -33,7 +33,7 @@ class Key:
 
 
 LARGE = "(SELECT string_agg(md5(i::text || '-' || j), '') FROM generate_series(1, 75) j)"
-"""2,400 characters that cannot be compressed: PostgreSQL stores them beside the row."""
+"""2,400 characters that cannot be compressed: PostgreSQL stores them outside of the row."""
 
 KEYS = {
     "int": Key(type="int", values="SELECT i FROM generate_series(-4, 4) i", later="VALUES (100), (-100)"),
@@ -99,7 +99,7 @@ KEYS = {
 
 
 def write_among_chunks(found: Query, *statements: str, table: str = "orders") -> None:
-    """Half of the statements while the chunks are read, the rest behind them; then the copy is compared."""
+    """Run half of the statements while chunks are read, the rest afterwards; then compare the copy."""
     middle = len(statements) // 2
     found.until_planned()
     for statement in statements[:middle]:
@@ -118,7 +118,7 @@ def test_a_key_of_any_type_is_cut_into_chunks_and_followed(postgres: PostgresSer
     with query(
         postgres, *key.setup,
         f"CREATE TABLE orders (id {key.type} PRIMARY KEY, v text, filler text)",
-        # Rows without compression or space, so that a large key is stored beside its row.
+        # PostgreSQL can neither compress nor move filler, and stores a large key outside of the row.
         "ALTER TABLE orders ALTER filler SET STORAGE PLAIN",
         f"INSERT INTO orders SELECT column1, 'old', '' FROM ({key.values}) AS given (column1)",
         maxRowsPerTrigger="3", parallelism="1",
@@ -269,7 +269,7 @@ def test_a_table_with_as_many_columns_as_there_can_be(postgres: PostgresServer) 
         found.engine.run_batch()
         found.control.execute("DELETE FROM orders WHERE id = 5")
         found.catch_up()
-        # The server writes a bool as t or f.
+        # The table has a bool as t or f; the copy may have it as true or false.
         words = {"t": "t", "f": "f", "true": "t", "false": "f", "": None}
         copied = [(row[0], *(words.get(value or "", value) for value in row[1:])) for row in found.copy()]
         assert copied == [tuple(value or None for value in row) for row in found.table("orders")]

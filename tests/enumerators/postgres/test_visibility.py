@@ -1,4 +1,4 @@
-"""Which transactions a snapshot sees, and which events a rule delivers: literal snapshots."""
+"""Which transactions a snapshot sees, and which events a rule delivers, for literal snapshots."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from tests.enumerators.sql.shops import KINDS, Shop, enter_shop, sqlite_shop
 
 @pytest.fixture(params=KINDS)
 def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
-    """An empty table of orders; the test runs with each database."""
+    """An empty table of orders; the test runs with each kind of database."""
     with ExitStack() as stack:
         yield enter_shop(request.param, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
 

@@ -1,4 +1,4 @@
-"""Shops: a table of orders in each database that the sql source reads. Real databases, literal rows."""
+"""Shops: a table of orders with literal rows in each kind of real database that the sql source reads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Shop:
     """A database with a table orders.
 
     Attributes:
-        options: those of the sql source, for the table by updated_at and id.
+        options: options of the sql source that read the table by updated_at and id.
         execute: runs a statement and commits it.
     """
 
@@ -51,12 +51,12 @@ class Shop:
         self.execute(f"INSERT INTO orders VALUES {values}")
 
     def add_one(self) -> None:
-        """One more row, with the newest time and a greater id."""
+        """Insert one more row, with the newest time and the greatest id."""
         self.insert([(self.next_id, 1.5, f"{DAY} 09:00:00")])
         self.next_id += 1
 
     def change_amounts(self) -> None:
-        """A change that moves no row."""
+        """Change a column that does not determine the order in which rows are read."""
         self.execute("UPDATE orders SET amount = amount + 1")
 
     def with_options(self, **more: str) -> dict[str, str]:
@@ -115,7 +115,7 @@ KINDS = ("sqlite", "sqlite by sqlalchemy", "duckdb", "postgresql", "postgresql b
 
 
 def enter_shop(kind: str, stack: ExitStack, folder: Path, server: Callable[[], PostgresServer]) -> Shop:
-    """The shop of a kind; the server is asked for only where it is needed."""
+    """Return a shop of a kind; the server is started only where it is needed."""
     with_adbc = not kind.endswith("sqlalchemy")
     if kind.startswith("sqlite"):
         return stack.enter_context(sqlite_shop(folder, with_adbc=with_adbc))
@@ -125,11 +125,11 @@ def enter_shop(kind: str, stack: ExitStack, folder: Path, server: Callable[[], P
 
 
 def batches_of(engine: MicroBatchEngine) -> list[list[Any]]:
-    """The first columns of each batch that has rows."""
+    """Run all batches; return the first column of each batch that has rows."""
     return [sorted(row[0] for row in batch.rows) for batch in engine.process_all_available() if batch.rows]
 
 
 def polled(engine: MicroBatchEngine) -> list[list[Any]]:
-    """The same, after the next round of discovery."""
+    """Return the same after the next round of discovery."""
     engine.now_ms += 2000
     return batches_of(engine)

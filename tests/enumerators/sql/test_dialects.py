@@ -1,4 +1,4 @@
-"""Literals, comparisons of tuples, and secrets in the errors of drivers. No database."""
+"""Literals, comparisons of tuples, and secrets in the errors of drivers."""
 
 from __future__ import annotations
 
@@ -81,8 +81,8 @@ def test_any_text_is_one_literal(value: str) -> None:
 )
 def test_what_sqlite_quotes_is_the_same_value_again(value: Any) -> None:
     if isinstance(value, str) and ("\x00" in value or any("\ud800" <= char <= "\udfff" for char in value)):
-        return  # quote() ends at a zero
-    # The SQLite of the driver, which is newer than that of Python: older ones read tiny floats inexactly.
+        return  # quote() stops at a NUL
+    # The driver's SQLite is newer than Python's; older ones read tiny floats inexactly.
     with adbc_driver_sqlite.dbapi.connect(":memory:") as connection, connection.cursor() as cursor:
         cursor.execute("SELECT quote(?)", (value,))
         ((stored,),) = cursor.fetchall()

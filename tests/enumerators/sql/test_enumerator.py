@@ -1,4 +1,4 @@
-"""The sql enumerator: ranges of cursors, each row in one of them, in every database."""
+"""The sql enumerator: each row is in one range of cursors, in every database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Engine = Callable[..., MicroBatchEngine]
 
 
 def ids(options: dict[str, str]) -> list[Any]:
-    """The ids that a run reads which begins and ends now."""
+    """Return the ids that a run with an end reads now."""
     return [number for batch in run(options) for number in batch.column("id").to_pylist()]
 
 
@@ -340,7 +340,7 @@ def with_driver(options: dict[str, str], driver: str | None) -> dict[str, str]:
 def test_standard_sql_reads_a_table_without_tuples_and_casts(
     tmp_path: Path, flip27_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A database that is not known by its name; here DuckDB stands for it."""
+    """DuckDB stands in for a database whose name is unknown."""
     monkeypatch.setattr(adbc, "dialect_of", lambda _name: ANSI)
     with duckdb_shop(tmp_path) as shop:
         shop.insert(ORDERS[:4])

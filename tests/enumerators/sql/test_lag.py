@@ -1,4 +1,4 @@
-"""How far rows are held back by their own time."""
+"""Rows are held back until their time is old enough."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import pytest
 from flip27_source.testing import check_enumerator, check_reader, check_source
 from tests.enumerators.sql.shops import KINDS, ORDERS, Shop
 
-# Opening DuckDB or a connection to PostgreSQL takes long; check_source does it some hundred times.
+# Opening DuckDB or connecting to PostgreSQL takes long; check_source does so some hundred times.
 MARKS = {
     "postgresql": pytest.mark.slow,
     "duckdb": pytest.mark.long,

@@ -59,7 +59,7 @@ def shop(postgres: PostgresServer) -> Iterator[Shop]:
 
 @pytest.fixture
 def open_transaction(postgres: PostgresServer, shop: Shop) -> Iterator[Callable[[], psycopg.Connection]]:
-    """Opens a transaction on a connection of its own."""
+    """A function that opens a transaction on a new connection."""
     with ExitStack() as stack:
 
         def opened() -> psycopg.Connection:

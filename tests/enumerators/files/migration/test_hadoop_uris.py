@@ -1,4 +1,4 @@
-"""Names of files by Hadoop and by us: pairs that a real query of Spark has logged."""
+"""Hadoop's and this source's name of the same file: pairs that a real Spark query logged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The path under which all files of a list lie."""
+"""The path that finds all files of a list."""
 
 from __future__ import annotations
 

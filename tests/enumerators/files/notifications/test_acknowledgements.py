@@ -1,4 +1,4 @@
-"""When a message may be deleted: never before the state that has resulted from it is complete."""
+"""When a message may be deleted: never before the checkpoint that contains its effect is complete."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def event(container: str, name: str, kind: str = "BlobCreated", *, account: str 
 
 
 def in_base64(found: Any) -> str:
-    """As Event Grid writes it to a queue."""
+    """Encode an event as Event Grid does for a queue."""
     return base64.b64encode(json.dumps(found).encode()).decode()
 
 
@@ -95,7 +95,7 @@ def test_a_message_of_another_form_is_refused_and_the_error_says_why(body: str, 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blobs:
-    """A container, and a queue on the same server."""
+    """A container and a queue on the same server."""
 
     container: AzureContainer
     url: str

@@ -1,4 +1,4 @@
-"""A lister says of one path what its whole listing says, without listing."""
+"""A lister finds a single file without listing, with the same result as a whole listing."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_an_entry_has_the_information_of_the_listing_and_none_for_what_is_not_th
 
 
 class NoHead:
-    """A file system whose objects may be listed and not be read."""
+    """A file system that allows listing objects but not reading them."""
 
     def __init__(self, file_system: Any) -> None:
         self._fs = file_system

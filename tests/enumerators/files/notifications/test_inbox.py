@@ -1,4 +1,4 @@
-"""The inbox: messages of several queues, kept hidden until they are deleted, and never too many."""
+"""The inbox: it holds a bounded number of messages of several queues, hidden until they are deleted."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_no_more_messages_are_received_than_may_be_held_until_some_are_deleted(i
     queue = MemoryQueue(*(f"m{number}" for number in range(200)))
     inbox = inbox_of(inboxes, {"q": queue}, most_held=50)
     first = inbox.take(wait=True)
-    # Threads that ask at the same time may each bring ten more.
+    # Threads that receive at the same time may each add ten more.
     assert 50 <= len(first) <= 90
     inbox.delete_soon(first)
     until(lambda: len(inbox.take(wait=True)) > 0)
@@ -155,7 +155,7 @@ def test_a_deletion_that_fails_is_logged_and_the_message_is_no_longer_held(
 
 
 class DeletedInPairs(MemoryQueue):
-    """A queue whose calls of ``delete`` end two by two."""
+    """A queue whose ``delete`` returns only when two calls run at the same time."""
 
     def __init__(self, *names: str) -> None:
         super().__init__(*names)
@@ -183,7 +183,7 @@ def test_messages_that_nobody_took_are_given_back_when_a_run_ends(inboxes: list[
 
 
 def test_the_threads_of_a_run_that_was_dropped_end_without_being_told() -> None:
-    """A driver that is killed in a test leaves its threads behind, which must not go on receiving."""
+    """A driver that a test kills leaves threads behind, which must not continue to receive messages."""
     before = set(threading.enumerate())
     inbox = Inbox({"q": MemoryQueue()}, hidden_s=300.0, until_empty=False)
     inbox.start()

@@ -34,7 +34,7 @@ from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 @pytest.fixture(autouse=True)
 def _no_long_polls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer of this server is about the whole queue, without a second of waiting."""
+    """Do not wait in short polls: this server searches the whole queue for each answer."""
     monkeypatch.setattr(inbox, "_SHORT_POLL_S", 0.0)
 
 
@@ -83,7 +83,7 @@ def planned(engine: MicroBatchEngine) -> list[FileSplit]:
 
 
 def once_more(engine: MicroBatchEngine) -> None:
-    """A run that ends by itself."""
+    """Run the query again until nothing is left."""
     engine.restart(available_now=True)
     engine.process_all_available()
 
@@ -290,7 +290,7 @@ def test_a_queue_that_is_gone_stops_the_query_and_nothing_is_lost_when_it_is_the
 
 
 class Spool(NotificationQueue):
-    """A service of somebody's own: lines in memory."""
+    """A user's own notification service: messages in memory."""
 
     lines: ClassVar[dict[str, str]] = {}
 
@@ -364,7 +364,7 @@ def test_files_whose_messages_are_deleted_are_found_again_when_a_query_goes_back
     put(s3_bucket, "landing/a")
     once_more(engine)
     until(lambda: queue.left == 0)
-    # The checkpoint before the newest one, which is surely complete.
+    # A savepoint contains the checkpoint before the newest one, because that one is certainly complete.
     saved = savepoints.create(state=str(tmp_path), to=str(tmp_path / "saved")).directory
     fork = MicroBatchEngine(options(s3_bucket, queue, tmp_path / "fork", savepoint=saved))
     until(lambda: [fork.run_batch()] and read(fork) == Counter(["landing/a"]))

@@ -1,4 +1,4 @@
-"""A stream of S3 objects whose events are lost, doubled and late, with a queue that goes away, and kills."""
+"""A stream of S3 objects with lost, doubled and late events, a queue that is deleted, and killed drivers."""
 
 from __future__ import annotations
 
