@@ -19,7 +19,7 @@ from flip27_source._version import __version__
 from .help_texts import Command, CommandGroup
 
 _COMPLETING = "_FLIP27_COMPLETE"
-"""Set by the shell that asks for completions of a line."""
+"""Set by a shell that requests completions of a line."""
 
 COMMANDS = {
     "demo": "Stream files while the query is killed with SIGKILL, and count every row; "

@@ -320,7 +320,7 @@ def check_enumerator(
 
     Args:
         source: options, or a SourceUnderTest. It must find at least two splits, and the same ones each time.
-        enumerator, reader: classes in place of the options with these names.
+        enumerator, reader: classes, instead of the options with these names.
         grow: adds data in which at least one new split is found; called once, at the end.
 
     Raises:

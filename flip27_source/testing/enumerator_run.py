@@ -178,7 +178,7 @@ class EnumeratorRun:
         return len(self.assigned) > before
 
     def drain(self) -> list[Any]:
-        """Ask until no subtask receives a split; returns the splits assigned by this call."""
+        """Request splits until no subtask receives one; returns the splits assigned by this call."""
         before = len(self.assigned)
         idle = 0
         while idle < self._parallelism:

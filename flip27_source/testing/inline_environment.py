@@ -30,7 +30,7 @@ class AsyncCall:
     rounds: int = 0
 
     def run(self) -> tuple[Any, BaseException | None]:
-        """Run one round; returns its result or its last error. Catches no error that kills the process."""
+        """Run one round; returns its result or its last error. An error that kills the process is raised."""
         self.rounds += 1
         for failures in range(self.retry.retries + 1):
             try:

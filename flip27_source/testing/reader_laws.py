@@ -261,7 +261,7 @@ def check_reader(
 
     Args:
         source: options, or a SourceUnderTest. Its data must not change during the check.
-        enumerator, reader: classes in place of the options with these names.
+        enumerator, reader: classes, instead of the options with these names.
         splits: the splits to read, at least two with rows; those of the enumerator if None.
         schema: the columns; the reader's default if None.
 

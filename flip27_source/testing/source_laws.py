@@ -367,7 +367,7 @@ def check_source(
 
     Args:
         source: options, or a SourceUnderTest. Only ``grow`` and ``update`` may change its data.
-        enumerator, reader: classes in place of the options with these names.
+        enumerator, reader: classes, instead of the options with these names.
         schema: the columns; the reader's default if None.
         rows: the expected rows, in any order; the rows of its splits if None.
         grow: adds rows; called several times, at the end.

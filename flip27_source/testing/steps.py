@@ -63,7 +63,7 @@ class Killed(BaseException):
         self.victim = victim
 
 
-class Crashed(Exception):  # noqa: N818 - a state of the engine that a caller asked for
+class Crashed(Exception):  # noqa: N818 - a state of the engine that a caller has requested
     """The driver was killed: only the store, the logs and the sink are left. Call ``restart()``."""
 
 

@@ -24,7 +24,7 @@ class SourceUnderTest:
 
     Attributes:
         options: as for ``.option(name, text)``.
-        enumerator, reader: classes in place of the options with these names.
+        enumerator, reader: classes, instead of the options with these names.
         schema: the Arrow schema of the DataFrame; None for the reader's default, or an inferred one.
     """
 

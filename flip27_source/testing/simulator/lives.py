@@ -1,6 +1,6 @@
 """Lives: the behaviour of one kind of source in a simulation, its operations, and the checks at its end.
 
-The lives of the two toy sources are here; those of the files and kafka sources are in modules of their own.
+The lives of the two toy sources are here; those of the files and kafka sources are in separate modules.
 """
 
 from __future__ import annotations

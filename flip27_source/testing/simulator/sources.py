@@ -1,4 +1,4 @@
-"""Sources of the simulator besides files: one with events, and one with an author's mistake."""
+"""Sources of the simulator other than files and kafka: one with events, and one with an author's mistake."""
 
 from __future__ import annotations
 
