@@ -1,7 +1,7 @@
 """Makes items in a thread while the items before them are used.
 
-Spark's JVM takes a batch while its Python worker waits, and the other way round. A reader of one long log has
-no other task beside it that would use the processor meanwhile.
+Spark's JVM takes a batch while its Python worker waits, and vice versa. While one long log is read, there is
+no other task that could use the processor in these pauses.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ _END: Any = object()
 def produced_ahead(
     items: Generator[T, None, None], *, interrupt: Callable[[], None], most: int = 2
 ) -> Iterator[T]:
-    """The same items in the same order, and at the end the same error.
+    """Yield the same items in the same order, and raise the same error at the end.
 
-    A thread runs the generator. It has ended when the iteration ends, in whichever way.
+    A thread runs the generator. The thread has ended when the iteration ends, even if it ends early.
 
     Args:
-        interrupt: called if the iteration is left early; makes an item that is waited for fail soon.
-        most: items that are made and not yet taken.
+        interrupt: called if the iteration is left early; makes the generator fail soon if it is still
+            working on an item.
+        most: the maximum number of items that are made and not yet taken.
     """
     with closing(items), ThreadPoolExecutor(1, thread_name_prefix=THREAD) as thread:
         ahead = deque(thread.submit(next, items, _END) for _ in range(most))

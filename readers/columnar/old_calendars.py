@@ -1,4 +1,4 @@
-"""Refuses dates whose calendar a file does not tell: reading them could shift them by days. No I/O."""
+"""Refuses old dates in files that do not name their calendar: reading could shift them by days. No I/O."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ZONES_SINCE = dt.datetime(1900, 1, 1)
 
 
 def refuse_dates_of_spark_2(column: pa.Array, _field: pa.Field | None = None) -> pa.Array:
-    """A column of a Parquet file that Spark 2 has written, or a later release in legacy mode.
+    """Check and return a column of a Parquet file from Spark 2, or from a later release in legacy mode.
 
     Raises:
         MismatchError: it contains dates before 1900.
@@ -34,7 +34,7 @@ def refuse_dates_of_spark_2(column: pa.Array, _field: pa.Field | None = None) ->
 
 
 def refuse_dates_of_hive(column: pa.Array, _field: pa.Field | None = None) -> pa.Array:
-    """A column of an ORC file, whose dates use the Julian or the Gregorian calendar.
+    """Check and return a column of an ORC file, whose dates may be in the Julian or the Gregorian calendar.
 
     Raises:
         MismatchError: it contains dates for which the calendars differ.

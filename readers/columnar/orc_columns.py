@@ -1,4 +1,4 @@
-"""The type conversions for ORC files: those that Spark's ORC reader does, as far as no value is lost.
+"""The type conversions for ORC files: those of Spark's ORC reader that lose no value.
 
 Spark also rounds and truncates, and replaces values that do not fit by null. Here such a value is an error.
 Conversions to which Spark gives another meaning, such as a number that becomes clock time, are not
@@ -27,7 +27,7 @@ _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TIMESTAMP = (
     r"\A(?:19|[2-9][0-9])[0-9]{2}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{0,9})?)?\z"
 )
-"""From 1900 on: Spark shifts earlier ones by the offset of the zone's local mean time."""
+"""Timestamps from 1900 on: Spark shifts earlier ones by the offset of the zone's local mean time."""
 _SECONDS = pa.decimal128(28, 9)
 
 _Is: TypeAlias = Callable[[pa.DataType], bool]
@@ -54,7 +54,7 @@ def orc_conversions(zone: str) -> Conversions:
         return pa.array([None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers], _SECONDS)
 
     def numbers_of(numbers: _Cast, stored: _Is) -> Conversions:
-        """Conversions to numbers; ``numbers`` first makes decimals."""
+        """Conversions of ``stored`` types to numbers; ``numbers`` first converts a column to decimals."""
         return (
             _to(_is_integer, stored, lambda column, wanted: numbers(column, wanted).cast(wanted)),
             _to(types.is_floating, stored, lambda column, wanted: _as_float(numbers(column, wanted), wanted)),
@@ -182,7 +182,7 @@ def _float_as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _java_text(number: float) -> str:
-    """What Java's Double.toString gives."""
+    """The text that Java's Double.toString returns."""
     if math.isnan(number):
         raise pa.ArrowInvalid("NaN, which Spark would read as null")
     if math.isinf(number):
@@ -196,7 +196,7 @@ def _java_text(number: float) -> str:
 
 
 def _plain_text(number: Decimal) -> str:
-    """Without zeros at the end."""
+    """The text of a decimal without trailing zeros in the fraction."""
     text = format(number, "f")
     return text.rstrip("0").rstrip(".") if "." in text else text
 
@@ -211,7 +211,7 @@ def _midnight(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _unless_lost(values: pa.Array, same: pa.Array, column: pa.Array, problem: str) -> pa.Array:
-    """``values``; raises ArrowInvalid for the first value of ``column`` that is not the ``same``."""
+    """``values``; raises ArrowInvalid for the first value of ``column`` whose entry in ``same`` is false."""
     if pc.all(same).as_py() is False:
         raise pa.ArrowInvalid(f"{column[same.index(False).as_py()]} {problem}")
     return values
@@ -242,7 +242,7 @@ def _as_instant(column: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
 
 
 def _valid(values: pa.Array, bad: pa.Array | None, texts: pa.Array) -> pa.Array:
-    """``values``; raises ArrowInvalid for the first text that is bad."""
+    """``values``; raises ArrowInvalid for the first text marked as ``bad``."""
     if bad is not None and pc.any(bad).as_py():
         raise pa.ArrowInvalid(repr(texts[bad.index(True).as_py()].as_py()))
     return values

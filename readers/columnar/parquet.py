@@ -159,7 +159,7 @@ def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
 
 
 _ROWS_ARE_MISSING = ("child array invalid", "Struct child array")
-"""What Arrow says when one column of a struct has fewer values than another after an empty page."""
+"""Arrow's messages when one column of a struct has fewer values than another after an empty page."""
 
 
 def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:

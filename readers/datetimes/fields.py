@@ -30,8 +30,8 @@ _LARGEST_OFFSET_S = 18 * 3600
 _DAY_US = 86_400_000_000
 _LONG = range(-(2**63), 2**63)
 _INSTANTS = range(-9_223_372_036_854_000_000, 2**63)
-"""Instants by a pattern. Spark converts whole seconds first, so the earliest second, in the year -290308,
-overflows."""
+"""The instants that a pattern can give. Spark converts whole seconds first, so the earliest second, in the
+year -290308, overflows."""
 _RANGES = {
     MONTH: range(1, 13), DAY: range(1, 32), DAY_OF_YEAR: range(1, 367), HOUR: range(24),
     CLOCK_HOUR: range(1, 25), HALF_HOUR: range(12), CLOCK_HALF_HOUR: range(1, 13), MINUTE: range(60),

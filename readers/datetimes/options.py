@@ -1,6 +1,7 @@
 """The options for dates and timestamps.
 
-The coordinator's process imports them; what must not live here: what reads texts, which takes time to import.
+The coordinator's process imports them. What must not live here: code that reads texts, because its import
+takes time.
 """
 
 from __future__ import annotations

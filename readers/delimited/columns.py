@@ -208,7 +208,7 @@ def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:
         return pa.repeat(pa.scalar(False), len(lines))
     if fields <= _MOST_FIELDS_IN_PATTERN and dialect.is_for_arrow:
         return pc.match_substring_regex(lines, dialect.clean_line(fields))
-    # The pattern would be too large for so many fields, or there is none: lines with quotes are not clean.
+    # Without a pattern, or with too many fields for one, lines with quotes do not count as clean.
     of_count = pc.equal(pc.count_substring(lines, dialect.sep), fields - 1)
     return pc.and_not(of_count, pc.match_substring(lines, dialect.quote))
 

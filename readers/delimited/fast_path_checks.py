@@ -1,6 +1,6 @@
 """Proofs over all bytes of a block, in a fraction of the time that parsing takes.
 
-A proof returns True only if its claim is certain; otherwise the caller must look closer. Without NumPy,
+A proof returns True only if its claim is certain; otherwise the caller must check further. Without NumPy,
 which Spark's Arrow support also requires, every proof returns False. What must not live here: parsing.
 """
 

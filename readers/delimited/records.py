@@ -345,14 +345,14 @@ class _Tokenizer:
         return self._goes_on_after_stray_quote()
 
     def _skip_value(self) -> None:
-        """Read to the end of a field that is null; or refuse the field."""
+        """Read to the end of a field that is null, or refuse the field if unescaped quotes are errors."""
         if self._dialect.unescaped_quotes == RAISE_ERROR:
             raise UnescapedQuoteError(self._start)
         self._is_skipped = True
         self._take_rest()
 
     def _end_fields_before(self) -> None:
-        """Separators and line ends in the text so far end fields; the rest and the character go on."""
+        """End fields at separators and line ends in the text so far; the rest and the character stay."""
         new = "".join(self._field[self._without_sep :])
         sep = self._sep
         if sep in new or _END in new:
@@ -369,7 +369,10 @@ class _Tokenizer:
         self._without_sep = len(self._field)
 
     def _goes_on_after_closing_quote(self) -> bool:
-        """Ignore white space after the closing quote, unless other text follows; True as above."""
+        """Ignore white space after the closing quote, unless other text follows.
+
+        True if the field continues within its quotes.
+        """
         blanks: list[str] = []
         while self._char <= " " and not self._is_at_end():
             blanks.append(self._char)

@@ -93,7 +93,7 @@ def csv_schema(
 
 
 def csv_types(options: Options) -> CsvTypes:
-    """The inference of types that the options ask for."""
+    """The inference of types that the options request."""
     return CsvTypes(
         options[TIME_ZONE] or "UTC",
         float_words(options),

@@ -189,7 +189,7 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
 
 
 def partition_values(path: str, depth: int | None) -> dict[str, str | None]:
-    """The partition columns of one file as text, in order; a depth of None: there are none."""
+    """The partition columns of one file as text, in order; empty if the depth is None."""
     if depth is None or "=" not in path:
         return {}
     parts = (part.partition("=") for part in _parts_of_listed(path)[depth:-1] if "=" in part)

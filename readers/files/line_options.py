@@ -1,4 +1,4 @@
-"""The option of all readers of lines. The coordinator's process imports it without what reads lines."""
+"""The option of all readers of lines; the coordinator's process imports it without code that reads lines."""
 
 from __future__ import annotations
 

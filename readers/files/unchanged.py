@@ -19,7 +19,7 @@ from flip27_source.readers.files.errors import FileMissingError
 from flip27_source.readers.files.input import check_length, file_system, reading
 
 _AT_ONCE = 16
-"""Requests at once to a file system on the network."""
+"""The number of concurrent requests to a file system on the network."""
 
 
 def check_unchanged(split: FileSplit, options: Options) -> None:
@@ -76,7 +76,7 @@ def _check_remote(split: FileSplit, options: Options) -> None:
         if etag_of(found) != split.etag:
             raise _changed(split, "ETag")
         return
-    # Some servers report fractions of a second, or the time at all, in some answers only.
+    # Some servers report fractions of a second, or the time itself, in only some of their answers.
     now_us = modified_us(found)
     has_time = now_us and split.modified_us and not is_web_server(fs)
     if has_time and now_us // 1_000_000 != split.modified_us // 1_000_000:

@@ -185,7 +185,7 @@ def changed_records(place: str, what: str) -> SplitReadError:
 
 
 def repeated(place: str, what: str) -> Doubtful:
-    """The doubt about a page that was already read."""
+    """The ``Doubtful`` for a page that was already read."""
     return Doubtful(
         f"{place}: {what}",
         remedy="the server repeats a page; no record was lost or read twice. If the API marks its end like "

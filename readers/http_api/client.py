@@ -45,7 +45,7 @@ _REMEDIES: dict[int, str] = {
 
 
 class Doubtful(Exception):  # noqa: N818 - a request to retry, which becomes an error in the end
-    """A complete answer that cannot be right; its text says why."""
+    """A complete answer that cannot be right; the message says why."""
 
     def __init__(self, why: str, remedy: str) -> None:
         super().__init__(why)

@@ -40,7 +40,8 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
     """Reads the endpoints of a JSON API page by page.
 
     Args:
-        pause, now_s: waits, and gives the time; tests replace both.
+        pause: waits for a number of seconds; tests replace it.
+        now_s: returns the time, in seconds since the epoch; tests replace it.
         most_requests: the most requests in a row without rows or progress.
     """
 

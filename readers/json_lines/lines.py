@@ -1,6 +1,6 @@
-"""Which lines the fast path of the JSON reader takes, and its rows of them.
+"""Chooses the lines that the fast path of the JSON reader can parse, and returns their rows.
 
-What must not live here: the slow path, and what becomes of malformed lines.
+What must not live here: the slow path, and the handling of malformed lines.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
 
 
 class JsonLines:
-    """Reads blocks of lines with a parser of columns, as far as it takes them."""
+    """Reads those lines of a block that a parser of columns accepts."""
 
     def __init__(self, parser: JsonColumnsParser) -> None:
         self._parser = parser
@@ -41,11 +41,11 @@ class JsonLines:
         return outcome if isinstance(outcome, Parsed) else None
 
     def sorted_out(self, lines: Sequence[bytes], objects: list[int]) -> tuple[Pieces, list[int]]:
-        """The rows of those lines that the parser takes, in pieces, and the numbers of those it refuses.
+        """The rows of the lines that the parser accepts, in pieces, and the numbers of the other lines.
 
         Args:
-            objects: the numbers of the lines to try, rising; each starts and ends with a brace and has no
-                newline.
+            objects: the numbers of the lines to try, in ascending order; each of these lines starts and ends
+                with a brace and has no newline.
         """
         if not self._parser.usable:
             return [], objects

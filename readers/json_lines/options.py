@@ -1,6 +1,6 @@
 """The options of the json reader: malformed lines, documents, syntax beyond the JSON standard, inference.
 
-The coordinator's process imports them; what must not live here: parsers, which take time to import.
+The coordinator's process imports them. What must not live here: parsers, because their import takes time.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The json reader: reads JSON lines and documents to the same rows as ``spark.read.schema(...).json(...)``.
 
-What lives here: what the coordinator asks a reader for. It does not read, and the parsers take a while to
-import, so they are imported where files are read: :mod:`flip27_source.readers.json_lines.rows`.
+What lives here: the parts of a reader that the coordinator uses. The coordinator reads no files, and the
+import of the parsers takes time, so they are imported where files are read:
+:mod:`flip27_source.readers.json_lines.rows`.
 """
 
 from __future__ import annotations

@@ -58,7 +58,7 @@ class JsonRescue:
             return pa.schema([])
         found = [self._types.of_lines(lines, malformed=None)]
         if self._evolution.widens:
-            # The lines together may have types that do not widen, such as a string beside a long number.
+            # The type that covers all lines may be string, although one line alone needs a wider number.
             found += dict.fromkeys(self._types.of_lines([line], malformed=None) for line in lines)
         return self._evolution.new_columns(*found)
 

@@ -60,7 +60,7 @@ class JsonRows:
     """Reads files with the schema and the options of one reader.
 
     Args:
-        context: of the reader.
+        context: the context of the reader.
         constant_names: columns that the reader does not fill.
     """
 

@@ -106,7 +106,7 @@ class JsonTypes:
             options[INFER_TIMESTAMP],
             options[DROP_FIELD_IF_ALL_NULL],
             options[TIME_ZONE] or "UTC",
-            # JsonInferSchema does not try other formats either.
+            # Spark's JsonInferSchema does not try other formats either.
             replace(DateTimeFormats.of(options), fallback=False),
             json_dialect(options),
         )

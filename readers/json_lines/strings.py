@@ -18,7 +18,7 @@ _REST_OF_NAME = {0x22: re.compile(rb'(?:[^"\\]|\\.)*"?'), 0x27: re.compile(rb"(?
 _ESCAPES = {0x62: "\b", 0x74: "\t", 0x6E: "\n", 0x66: "\f", 0x72: "\r"}
 _ESCAPES |= {ord(char): char for char in "\"/\\'"}
 _APOSTROPHE = 0x27
-# Java's identifier characters in ISO-8859-1, as Jackson decodes each byte, and some more.
+# Java's identifier characters in ISO-8859-1, as which Jackson decodes each byte, and a few other characters.
 _UNQUOTED_NAME = re.compile(
     rb"[0-9A-Za-z_$@#*+\x7f-\x9f\xa2-\xa5\xaa\xad\xb5\xba\xc0-\xd6\xd8-\xf6\xf8-\xff-]*"
 )
@@ -37,9 +37,13 @@ class JsonDialect:
     """The syntax accepted beyond the JSON standard; the defaults are Spark's.
 
     Attributes:
-        comments: as in Java and C++. unquoted_names: of fields. single_quotes: around names and strings.
-        leading_zeros: of numbers. words: NaN, Infinity and the like as numbers.
-        any_escape: a backslash before any character. control_characters: in strings.
+        comments: accept comments as in Java and C++.
+        unquoted_names: accept names of fields without quotes.
+        single_quotes: accept single quotes around names and strings.
+        leading_zeros: accept leading zeros in numbers.
+        words: accept NaN, Infinity and the like as numbers.
+        any_escape: accept a backslash before any character.
+        control_characters: accept control characters in strings.
     """
 
     comments: bool = False

@@ -1,6 +1,6 @@
 """The slow path of the JSON reader: reads one line to rows by the rules of Spark's JacksonParser.
 
-It reads any document, also a malformed one, one value at a time. Values have Arrow's storage form
+It reads any document, even a malformed one, one value at a time. Values have Arrow's storage form
 (strings as UTF-8 bytes, timestamps in microseconds, dates in days), and
 :mod:`flip27_source.readers.json_lines.arrays` stores them without another conversion.
 """
@@ -95,7 +95,7 @@ class JsonLineParser:
         """The rows of one line, without its newline.
 
         Args:
-            whole: whether a line that continues after its object is malformed; Spark ignores what follows.
+            whole: treat a line that continues after its object as malformed; Spark ignores the rest.
         """
         token = None
         try:

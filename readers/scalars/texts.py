@@ -104,11 +104,12 @@ class _Numbers:
 
     Args:
         kind: the type.
-        characters: Arrow casts a column of only these characters as a whole, and what it accepts then, it
-            reads as Java does. (Arrow accepts hexadecimal numbers, words and blanks that Java does not. A
-            decimal with the exponent -999999999 crashes the process, so exponents are excluded.) The same
-            applies to digits, minus, point and slash in columns of numbers. Their codes are adjacent, so
-            a fast range check recognises most of those columns.
+        characters: a column that has only these characters is cast by Arrow as a whole. Every text that
+            Arrow accepts then has the same value in Java. (With other characters, Arrow also accepts
+            hexadecimal numbers, words and blanks that Java does not. A decimal with the exponent -999999999
+            crashes the process, so the characters for decimals have no exponent.) Columns of numbers are
+            also cast as a whole if they have only digits, minus, point and slash: the codes of these
+            characters are adjacent, so a fast range check recognises most columns.
         plain: pattern of single texts that Arrow reads as Java does.
         parse: returns the value of any other text; None if it is malformed.
     """

@@ -1,4 +1,4 @@
-"""Types of databases as types of Spark: which a column has, and how its values get there. No I/O."""
+"""Finds Spark's type for a column of a database, and converts the column's values to it. No I/O."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _US_PER_DAY = 86_400_000_000
 
 
 def spark_type(field: pa.Field) -> pa.DataType:
-    """The type of Spark for a column; string for types that Spark does not have."""
+    """Spark's type for a column; string for types that Spark does not have."""
     metadata = field.metadata or {}
     named = metadata.get(b"POSTGRESQL:type", b"").decode()
     if named in _POSTGRESQL_AS_TEXT:
@@ -55,23 +55,23 @@ def spark_type(field: pa.Field) -> pa.DataType:
 
 
 def affinity(declared: str) -> pa.DataType | None:
-    """The type of a column of SQLite by its declaration; None if it does not decide."""
+    """The type that the declaration of a SQLite column implies; None if it implies none."""
     upper = declared.upper()
     return next((kind for part, kind in _AFFINITIES if part in upper), None)
 
 
 def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
-    """The expression that selects a column: as it is, or as text where Arrow has no type for it."""
+    """The SQL expression that selects a column: as text if text is wanted or Arrow has no type for it."""
     column = qualified(dialect.quoted(field.name))
     natural = spark_type(field)
     named = (field.metadata or {}).get(b"POSTGRESQL:type")
     if named == b"oid":
         column = f"CAST({column} AS bigint)"
     if named == b"inet":
-        # A cast to text would append the length of the network, which a single address does not show.
+        # A cast to text would append a netmask to single addresses, which PostgreSQL's output omits.
         return f"CASE WHEN {column} IS NOT NULL THEN format('%s', {column}) END"
     if dialect.name == "sqlite" and (pa.types.is_string(target) or pa.types.is_decimal(target)):
-        # The driver would write six digits of a fraction that stands beside texts.
+        # In a column that also has texts, the driver would write fractions with only six digits.
         return f"CASE typeof({column}) WHEN 'real' THEN quote({column}) ELSE {column} END"
     wants_text = pa.types.is_string(target) or pa.types.is_string(natural)
     if dialect.cast_to_text is not None and wants_text and not _is_text(field.type):
@@ -80,10 +80,10 @@ def selected(field: pa.Field, target: pa.DataType, dialect: Dialect) -> str:
 
 
 def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
-    """A column of a result in the type of the DataFrame.
+    """A column of a result, converted to its type in the DataFrame.
 
     Raises:
-        ValueError: a value does not fit; the text says which.
+        ValueError: a value does not fit; the message says which.
     """
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
@@ -99,19 +99,19 @@ def converted(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array
 
 
 def array_of(values: list[Any], target: pa.DataType) -> pa.Array:
-    """The values that a Python driver returned, as a column of their own type; texts if requested.
+    """The values that a Python driver returned, as a column; only text and nested values get the target type.
 
     Raises:
         ValueError, TypeError: the values have no common type.
     """
     if pa.types.is_string(target):
         return pa.array([value if value is None else as_text(value) for value in values], target)
-    # Nested values have no type of their own: an empty list does not say what it could contain.
+    # The type of nested values cannot be inferred: an empty list does not show the type of its elements.
     return pa.array(values, target) if pa.types.is_nested(target) else pa.array(values)
 
 
 def as_text(value: Any) -> str:
-    """A value of Python as text."""
+    """A Python value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
@@ -142,7 +142,7 @@ def _known(kind: pa.DataType) -> pa.DataType:
 
 
 def _nested(kind: pa.DataType) -> pa.DataType:
-    """The type within another one; a type that Spark does not have stays, so that the whole is text."""
+    """The type of a part of a nested type; a type that Spark lacks stays: the whole column becomes text."""
     found = _known(kind)
     return kind if pa.types.is_string(found) and not _is_text(kind) else found
 
@@ -152,7 +152,7 @@ def _is_text(kind: pa.DataType) -> bool:
 
 
 def _numeric(modifier: int) -> pa.DataType:
-    """The type of PostgreSQL's numeric(precision, scale); string without one, and for those of no decimal."""
+    """Spark's type for a PostgreSQL numeric; string if it has no precision or no decimal type can hold it."""
     if modifier < 4:
         return pa.string()
     precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
@@ -160,7 +160,7 @@ def _numeric(modifier: int) -> pa.DataType:
 
 
 def _check_times(column: pa.Array) -> None:
-    """Raise ValueError for infinity, which looks like a time of another year, and years that Spark lacks."""
+    """Raise ValueError for years that Spark lacks, and for infinity, which looks like a year far away."""
     if pa.types.is_timestamp(column.type) and column.type.unit == "us":
         numbers, first, last = column.cast(pa.int64()), _FIRST_US, _LAST_US
     elif pa.types.is_date32(column.type):
@@ -174,7 +174,7 @@ def _check_times(column: pa.Array) -> None:
 
 
 def _check_fractions(column: pa.Array, target: pa.DataType) -> None:
-    """Raise ValueError for fractions that the driver of SQLite has shortened, because texts are beside."""
+    """Raise ValueError for fractions that SQLite's driver has shortened because the column also has texts."""
     if not (_is_text(column.type) and (pa.types.is_floating(target) or pa.types.is_integer(target))):
         return
     if pc.any(pc.match_substring_regex(column, _SHORTENED)).as_py():
@@ -182,7 +182,7 @@ def _check_fractions(column: pa.Array, target: pa.DataType) -> None:
 
 
 def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Array:
-    """Times with and without a zone: those without one are in the session's time zone."""
+    """Convert times to timestamps; times without a zone are in the session's time zone."""
     if _is_text(column.type):
         try:
             return column.cast(target)

@@ -144,7 +144,7 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
 
 
 def _with_type_of(source: pa.Field, wanted: pa.Field) -> pa.Field:
-    """Python has a value for each type, so only what is wanted as text is selected as text."""
+    """The source column with the wanted type unless that is text: only wanted texts are selected as text."""
     return source if pa.types.is_string(wanted.type) else source.with_type(wanted.type)
 
 

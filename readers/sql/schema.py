@@ -68,7 +68,7 @@ def _of_rows(database: RowDatabase, relation: str, table: str | None) -> pa.Sche
 
 
 def _reflected(database: RowDatabase, table: str) -> dict[str, pa.DataType]:
-    """The declared types of a table's columns, as far as they have one in Spark."""
+    """The types of those columns of a table whose declared type has a counterpart in Spark."""
     schema, _, name = table.rpartition(".")
     found = {}
     for column in database.columns(re.sub(r'["`\[\]]', "", name), re.sub(r'["`\[\]]', "", schema) or None):
@@ -95,7 +95,7 @@ def _of_declared(kind: Any) -> pa.DataType | None:
 
 
 def _of_values(values: tuple[Any, ...]) -> pa.DataType:
-    """The type of some values. Decimals are text, because more digits may follow, and so are JSON objects."""
+    """The type of some values. Decimals are text, because others may have more digits; JSON objects are too."""
     try:
         found = pa.array(values).type
     except pa.ArrowException:
