@@ -1,7 +1,7 @@
-"""Consumers of this process: made once, and used again by later tasks and batches.
+"""The consumers of this process, which later tasks and batches reuse.
 
-A task takes a consumer for itself and gives it back; a consumer that failed is closed instead. Consumers do
-not join a group: partitions are assigned to them.
+A task takes a consumer out of the pool and returns it at its end, unless the consumer failed: then it is
+closed. Consumers do not join a group: partitions are assigned to them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 _MOST_IDLE = 4
-"""Idle consumers of a process; a Python worker of Spark runs one task at a time."""
+"""The maximum number of idle consumers in a process; a Python worker of Spark runs one task at a time."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +29,7 @@ class _Idle:
     """A consumer that no task uses.
 
     Attributes:
-        topics: the ids of the topics that it has read, as far as brokers give topics an id.
+        topics: the ids of the topics that it has read, except topics without an id.
     """
 
     process: int
@@ -44,13 +44,13 @@ _idle: list[_Idle] = []
 
 @contextmanager
 def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) -> Iterator[Consumer]:
-    """A consumer with these properties, which has no assignment.
+    """A consumer with these properties and no assignment.
 
     librdkafka 2.16 can crash when it fetches from a topic that was deleted and recreated, so a consumer is
-    closed when a topic has another id than before.
+    closed if the id of one of its topics has changed.
 
     Args:
-        splits: what is read.
+        splits: the ranges that it will read.
     """
     topics = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     taken = _taken(properties, topics)
@@ -66,7 +66,7 @@ def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) 
 
 
 def close_idle_consumers() -> None:
-    """Close what the tasks of this process have left, as the end of the process does."""
+    """Close the consumers that the tasks of this process have returned, as the end of the process would."""
     with _lock:
         own = [idle for idle in _idle if idle.process == os.getpid()]
         _idle.clear()
@@ -75,7 +75,7 @@ def close_idle_consumers() -> None:
 
 
 def _taken(properties: ClientProperties, topics: Mapping[str, str]) -> _Idle | None:
-    """An idle consumer; those of a process that this one was forked from are left to it."""
+    """Take an idle consumer; None if there is none. Consumers from before a fork are left to the parent."""
     fitting: _Idle | None = None
     outdated: list[_Idle] = []
     with _lock:

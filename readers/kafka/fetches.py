@@ -1,8 +1,9 @@
-"""Fetches: the messages of planned ranges, partition after partition, each range to its end by position.
+"""Fetches the messages of planned ranges, each range up to its end.
 
-A range ends when the consumer has passed its end, also where the last offsets have no record to deliver:
-markers of transactions, aborted transactions, and what compaction has removed. Partitions are fetched
-together and delivered in the order of the ranges, so that a repeated task delivers the same rows.
+A range is complete when the consumer's position has passed its end, even if its last offsets have no record
+to deliver: they may be markers of transactions, or belong to aborted transactions or compacted records.
+Partitions are fetched together but delivered in the order of the ranges, so that a repeated task delivers
+the same rows.
 """
 
 from __future__ import annotations
@@ -26,23 +27,23 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
 
 GROUP_OFFSETS = 50_000
-"""Offsets of ranges that are fetched together; a longer range is fetched alone."""
+"""The most offsets of ranges that are fetched together; a longer range is fetched alone."""
 
 GROUP_PARTITIONS = 1_000
 MOST_HELD_BYTES = 64 * 1024 * 1024
-"""Bytes of messages that wait for those of earlier ranges; beyond it, only the first range is fetched."""
+"""The most bytes of messages that wait for earlier ranges; beyond it, only the first range is fetched."""
 
 _MOST_MESSAGES = 20_000
 _CALL_BYTES = 8 * 1024 * 1024
 _WAIT_S = 0.05
 _SILENCE_S = 1.0
-"""After it the end of the partition is requested: librdkafka takes half a minute to report a deleted
-topic."""
+"""After this time without messages, the end of the partition is requested: librdkafka takes half a minute to
+report a deleted topic."""
 
 _ANSWER_S = 2.0
 
 Lost = Callable[[KafkaSplit, str], None]
-"""Reports what a range has lost; raises if losses are fatal."""
+"""Reports the data loss of a range; raises an error if losses are fatal."""
 
 
 @dataclass(slots=True)
@@ -65,7 +66,7 @@ class _Range:
         return self.position >= self.end
 
     def take(self) -> list[Run]:
-        """The messages that were fetched and not delivered."""
+        """Take the messages that were fetched but not yet delivered."""
         held, self.held, self.held_bytes = self.held, [], 0
         return held
 
@@ -74,7 +75,7 @@ class Fetches:
     """Fetches ranges with one consumer.
 
     Args:
-        timeout_s: how long to wait for the next message of a partition that has more.
+        timeout_s: how long to wait for the next message of a partition.
         lost: reports losses.
     """
 
@@ -98,7 +99,7 @@ class Fetches:
         """The messages of all ranges, in order.
 
         Raises:
-            SplitReadError: the brokers do not answer within the time.
+            SplitReadError: no message arrives within the time.
             KafkaError: the brokers refuse a partition.
         """
         for group in _groups(splits):
@@ -129,7 +130,7 @@ class Fetches:
                     self._pause_others(ranges, item)
 
     def _fetch(self, ranges: dict[tuple[str, int], _Range], first: _Range) -> None:
-        """Fetch once, and keep what arrives with its range."""
+        """Fetch once, and keep the messages with their ranges."""
         left = sum(item.end - item.position for item in ranges.values() if not item.is_done)
         messages = self._consumer.consume(min(left, self._per_call), _WAIT_S)
         events: list[Message] = []
@@ -151,7 +152,7 @@ class Fetches:
             self._check_time(first, now)
 
     def _check_time(self, first: _Range, now: float) -> None:
-        """No message arrived: check whether more will come, and whether the time is over."""
+        """After a fetch without messages, check whether the time is over, and whether more will come."""
         if now > self._deadline:
             raise self._too_late(first)
         if now > self._look_after:
@@ -159,7 +160,7 @@ class Fetches:
             self._check_end(first)
 
     def _keep(self, item: _Range, messages: Sequence[Message]) -> int:
-        """Keep those messages of a partition that belong to its range; gives their bytes."""
+        """Keep the messages that belong to the range of the partition; return their size in bytes."""
         last = _offset(messages[-1])
         if _offset(messages[0]) < item.position or last >= item.end:
             first = bisect_left(messages, item.position, key=_offset)
@@ -170,12 +171,12 @@ class Fetches:
             item.held_bytes += size
         item.position = max(item.position, last + 1)
         if item.is_done:
-            # The partition may have more, which would fill the queue of the others.
+            # Further messages of this partition would fill the queue that it shares with the others.
             self._release(item)
         return size
 
     def _handle(self, ranges: dict[tuple[str, int], _Range], message: Message) -> None:
-        """The end of a partition, or an error."""
+        """Handle the end of a partition, or an error."""
         error: Any = message.error()
         code, kafka = error.code(), self._kafka.KafkaError
         topic, number = message.topic(), message.partition()
@@ -191,13 +192,13 @@ class Fetches:
         elif code in (kafka._AUTO_OFFSET_RESET, kafka.OFFSET_OUT_OF_RANGE):
             self._out_of_range(item)
         elif code in self._unknown:
-            # librdkafka trusts a single answer and stops fetching, so this class asks again after a silence.
+            # librdkafka stops fetching after one such answer; _check_end resumes if the partition exists.
             item.has_failed = True
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
 
     def _check_end(self, item: _Range) -> None:
-        """No more records arrived before the end of the range: check whether the partition still has them."""
+        """Check whether the partition still has the rest of the range."""
         end = self._offset_at(item, LATEST)
         if end is not None and end < item.end:
             self._gone(item, item.end, f"the partition ends at offset {end} now")
@@ -205,7 +206,7 @@ class Fetches:
             self._assign_again(item)
 
     def _out_of_range(self, item: _Range) -> None:
-        """The partition does not have the offset that is to be read."""
+        """Handle a position that the partition does not have: report a loss, if any, and continue."""
         start = self._offset_at(item, EARLIEST)
         if start is None:
             return
@@ -220,7 +221,7 @@ class Fetches:
         self._assign_again(item)
 
     def _assign_again(self, item: _Range) -> None:
-        """Continue at the position: a failed partition does not accept seek."""
+        """Assign the partition again at the current position: a failed partition does not accept seek."""
         item.has_failed = False
         if not item.is_done:
             partition = self._partition(item)
@@ -229,7 +230,7 @@ class Fetches:
             self._consumer.incremental_assign([partition])
 
     def _gone(self, item: _Range, until: int, why: str) -> None:
-        """Report offsets of a range that are gone, and continue after them."""
+        """Report the loss of the offsets up to ``until``, and continue there."""
         self._lost(item.split, f"offsets {item.position} to {until - 1} are gone: {why}")
         item.position = until
 
@@ -263,9 +264,9 @@ class Fetches:
             self._consumer.pause([self._partition(item) for item in others])
 
     def _release(self, item: _Range) -> None:
-        """End fetching a partition.
+        """Stop fetching a partition.
 
-        A partition that is paused stays paused when it is assigned again, so it is resumed before.
+        A partition that is paused would still be paused when it is assigned again, so it is resumed first.
         """
         if item.is_released:
             return
@@ -286,7 +287,7 @@ class Fetches:
 
 
 def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:
-    """Ranges that are fetched together: few offsets, and a partition once."""
+    """Yield groups of ranges to fetch together: with few offsets, and each partition at most once."""
     group: list[KafkaSplit] = []
     partitions: set[tuple[str, int]] = set()
     offsets = 0

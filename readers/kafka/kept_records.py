@@ -1,4 +1,4 @@
-"""Kept records: records that were set aside, with everything needed to read them without the broker. Pure."""
+"""Records that were set aside, stored with everything needed to read them without the broker. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ class KeptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record, as JSON in ``KafkaSplit.record``; bytes are in Base64.
 
     Attributes:
-        timestamp_ms: milliseconds since 1970 UTC. timestamp_type: librdkafka's number.
+        timestamp_ms: milliseconds since 1970 UTC.
+        timestamp_type: librdkafka's number of the type.
     """
 
     timestamp_ms: int
@@ -29,7 +30,7 @@ class KeptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class KeptMessage:
-    """A kept record with the methods of a message, as far as columns are made of them."""
+    """A kept record with those methods of a message from which columns are made."""
 
     def __init__(self, offset: int, record: KeptRecord) -> None:
         self._offset = offset
@@ -48,7 +49,7 @@ class KeptMessage:
         return self._record.value
 
     def timestamp(self) -> tuple[int, int]:
-        """The type of the time, and the time."""
+        """The type of the timestamp, and its milliseconds."""
         return self._record.timestamp_type, self._record.timestamp_ms
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
@@ -77,7 +78,11 @@ def split_of(topic: str, partition: int, message: Message | KeptMessage) -> Kafk
 
 
 def run_of(split: KafkaSplit) -> Run:
-    """The record of a split that keeps one."""
+    """A run of the one record that the split keeps.
+
+    Raises:
+        CorruptStateError: the stored record is damaged.
+    """
     try:
         record = msgspec.json.decode(split.record or "", type=KeptRecord)
     except msgspec.MsgspecError as error:

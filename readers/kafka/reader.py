@@ -51,14 +51,14 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
-        """The same columns with decoded values, by a file or a schema registry."""
+        """The columns of Spark's Kafka source; the type of values is from a file or a schema registry."""
         records = record_schema(include_headers=options[INCLUDE_HEADERS])
         topics = options[SUBSCRIBE]
         kind = value_type(options, () if topics is None else topics)
         return records.set(records.get_field_index(VALUE), pa.field(VALUE, kind))
 
     def open(self, context: SourceReaderContext) -> None:
-        """Check the schema, and find the properties of the client."""
+        """Check the schema, and prepare the properties of the client and the decoding of values."""
         super().open(context)
         known = record_schema(include_headers=True)
         for field in context.schema:
@@ -88,7 +88,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
             yield from self._batches(map(run_of, together)) if is_kept else self._fetched(together)
 
     def _fetched(self, wanted: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
-        """The records of ranges, from the brokers."""
+        """The records of ranges, fetched from the brokers."""
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
         wanted = self._of_the_same_topics(wanted, timeout_s)
         with pooled_consumer(self._properties, wanted) as consumer, _no_automatic_collection():
@@ -98,7 +98,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
                 gc.collect(0)
 
     def _of_the_same_topics(self, wanted: Sequence[KafkaSplit], timeout_s: float) -> list[KafkaSplit]:
-        """The ranges whose topics were not recreated since they were planned; the others are lost."""
+        """The ranges whose topics were not recreated since they were planned; others are reported as lost."""
         others = other_topics(self._properties, wanted, timeout_s=timeout_s)
         for split in wanted:
             if split.topic in others:
@@ -107,7 +107,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         return [split for split in wanted if split.topic not in others]
 
     def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
-        """The runs, in batches of some size."""
+        """The records of the runs, in batches of limited size."""
         held: list[Run] = []
         rows = size = 0
         for run in runs:
@@ -139,9 +139,10 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
 
 @contextmanager
 def _no_automatic_collection() -> Iterator[None]:
-    """Messages would start Python's garbage collector after every few hundred, to look at thousands.
+    """Turn Python's automatic garbage collection off while messages are read.
 
-    That doubles the time that they take. They are in no cycle: what holds them lets them go.
+    Otherwise every few hundred new messages start a collection, which visits thousands of them and doubles
+    the time. Messages are in no reference cycle, so they are freed without it.
     """
     was_enabled = gc.isenabled()
     gc.disable()

@@ -1,4 +1,4 @@
-"""Columns of records: blocks of messages become Arrow arrays, a column at a time. Pure."""
+"""Converts blocks of messages to Arrow arrays, column by column. Pure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ RECORD_SCHEMA = pa.schema(
 """The columns of Spark's Kafka source."""
 
 _MOST_BYTES = (1 << 31) - 1
-"""Of the values of one array."""
+"""The most bytes of values in one array."""
 
 
 def record_schema(*, include_headers: bool) -> pa.Schema:
@@ -42,8 +42,8 @@ class Run:
     """Messages of one partition, in the order of their offsets.
 
     Attributes:
-        size: bytes of their values.
-        range_id: the id of the range that they are read with, if it is set aside.
+        size: the size of their values in bytes.
+        range_id: the id that the range of these messages has if it is set aside.
     """
 
     topic: str
@@ -85,14 +85,14 @@ def _partitions(runs: Sequence[Run]) -> pa.Array:
     return _numbers(np.repeat(partitions, [len(run.messages) for run in runs]), pa.int32())
 
 
-# pa.array and pa.scalar import pandas where it is installed, which takes a third of a second in each Python
-# worker: what every record has is put together from buffers.
+# pa.array and pa.scalar import pandas if it is installed, which takes a third of a second in each Python
+# worker. So the columns that every record has are built from buffers.
 def _numbers(values: np.ndarray, kind: pa.DataType) -> pa.Array:
     return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _bytes(values: list[bytes | None]) -> pa.Array:
-    """A binary column; None is null."""
+    """A binary column; None becomes null."""
     given = [value for value in values if value is not None]
     data = b"".join(given)
     if len(data) > _MOST_BYTES:
@@ -110,14 +110,14 @@ def _bytes(values: list[bytes | None]) -> pa.Array:
 def _of_lengths(
     kind: pa.DataType, lengths: np.ndarray, data: bytes, validity: pa.Buffer | None = None
 ) -> pa.Array:
-    """Bytes, cut into values of these lengths."""
+    """An array of values with these lengths, which follow each other in ``data``."""
     ends = np.zeros(len(lengths) + 1, np.int32)
     np.cumsum(lengths, out=ends[1:])
     buffers = [validity, pa.py_buffer(ends), pa.py_buffer(data)]
     return pa.Array.from_buffers(kind, len(lengths), buffers)
 
 
-# Methods of a class are mapped: a loop in Python costs as much again as the call.
+# Map the method of the class over the messages: a loop in Python would cost as much again as the calls.
 def _called(name: str, messages: Sequence[Any]) -> Iterator[Any]:
     return map(getattr(type(messages[0]), name), messages)
 
@@ -137,7 +137,7 @@ def _offsets(messages: Sequence[Message]) -> pa.Array:
 def _times(messages: Sequence[Message]) -> np.ndarray:
     """The type and the milliseconds of each timestamp.
 
-    The pairs are not kept: a million tuples at a time would occupy Python's garbage collector.
+    The tuples are not kept, because a million of them would slow down Python's garbage collector.
     """
     numbers = chain.from_iterable(_called("timestamp", messages))
     return np.fromiter(numbers, np.int64, 2 * len(messages)).reshape(-1, 2)
@@ -148,7 +148,7 @@ def _timestamps(times: np.ndarray) -> pa.Array:
 
 
 def _timestamp_types(times: np.ndarray) -> pa.Array:
-    # librdkafka has 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark has -1, 0 and 1.
+    # librdkafka uses 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark uses -1, 0 and 1.
     return _numbers((times[:, 0] - 1).astype(np.int32), pa.int32())
 
 

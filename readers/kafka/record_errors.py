@@ -1,4 +1,4 @@
-"""Records whose values cannot be decoded: they fail the query, are delivered with null, or are set aside."""
+"""Handles records whose values cannot be decoded: fails the query, delivers null, or sets them aside."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _READ_BEFORE = "it could not be read when its batch was first read"
 
 
 class RecordErrors:
-    """Handles the records of a task that cannot be decoded, as ``onRecordError`` says."""
+    """Handles the records of a task that cannot be decoded, as ``onRecordError`` requires."""
 
     def __init__(self, context: SourceReaderContext) -> None:
         self._context = context
         self._policy = context.options[ON_RECORD_ERROR]
 
     def left_out(self, failures: Mapping[int, str], runs: Sequence[Run]) -> list[int]:
-        """Handle the failures of a block; gives the rows of the records that are set aside.
+        """Handle the failures of a block; return the rows of the records that are set aside.
 
         Args:
             failures: why a value cannot be decoded, by its row in the block.
             runs: the records of the block, in order.
 
         Raises:
-            SplitReadError: a value cannot be decoded, and that is not allowed.
+            SplitReadError: a value cannot be decoded, and ``onRecordError`` is fail.
         """
         aside = self._set_aside_before(runs)
         left = {row: why for row, why in failures.items() if row not in aside}
@@ -48,7 +48,10 @@ class RecordErrors:
         return sorted(aside)
 
     def _set_aside_before(self, runs: Sequence[Run]) -> dict[int, str]:
-        """What an attempt that has reported set aside: the rows that it delivered may be in the sink."""
+        """The rows that an earlier attempt set aside and reported, with the reason.
+
+        They stay set aside, because the rows that it delivered may already be in the sink.
+        """
         before = self._context.set_aside_before
         if not before:
             return {}

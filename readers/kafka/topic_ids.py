@@ -1,7 +1,6 @@
-"""The ids of the topics of a task: whether they are those that its ranges were planned for.
+"""Checks that the topics of a task still have the ids with which its ranges were planned.
 
-A batch that is repeated may be older than its topic: the offsets of a recreated topic hold other
-records.
+A topic may have been recreated since the batch that is repeated: its offsets then belong to other records.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ _clusters: list[tuple[int, ClientProperties, Cluster]] = []
 def other_topics(
     properties: ClientProperties, splits: Sequence[KafkaSplit], *, timeout_s: float
 ) -> dict[str, str]:
-    """The topics of these ranges that have another id now, with that id: one request.
+    """The topics of these ranges that now have another id, with that id; found with one request.
 
-    Topics that the brokers do not have, and those without ids, are not among them.
+    Topics that the brokers do not have, and topics without ids, are left out.
 
     Raises:
         KafkaError: the brokers do not answer within the time.
@@ -53,7 +52,7 @@ def other_topics(
 
 
 def _cluster(properties: ClientProperties) -> Cluster:
-    """The connection of this process; that of a process which it was forked from is left to it."""
+    """The connection of this process; it never uses the connection of a parent process."""
     for process, known, cluster in _clusters:
         if process == os.getpid() and known == properties:
             return cluster

@@ -1,4 +1,4 @@
-"""The column ``value`` of records, decoded as the options say."""
+"""Decodes the column ``value`` of records by the options."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ class ValueColumn:
     """Decodes the values of blocks of records.
 
     Raises:
-        SchemaError: the values cannot have the type that the schema has. OptionError: an option is missing.
+        SchemaError: the values cannot have the type in the schema.
+        OptionError: an option is missing.
     """
 
     def __init__(self, context: SourceReaderContext) -> None:
@@ -40,5 +41,5 @@ class ValueColumn:
         self._decoder = value_decoder(context.schema.field(VALUE).type, options, time_zone)
 
     def decoded(self, values: pa.Array) -> Decoded:
-        """The decoded values, null where a value cannot be decoded; and why it does not."""
+        """The decoded values, null where a value cannot be decoded, and the reasons."""
         return self._decoder.decode(values)

@@ -95,7 +95,7 @@ def _of_declared(kind: Any) -> pa.DataType | None:
 
 
 def _of_values(values: tuple[Any, ...]) -> pa.DataType:
-    """The type of some values. Decimals are text, because others may have more digits; JSON objects are too."""
+    """The type of some values. JSON objects and decimals are text: other decimals may have more digits."""
     try:
         found = pa.array(values).type
     except pa.ArrowException:

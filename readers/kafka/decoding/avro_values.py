@@ -1,4 +1,4 @@
-"""Values that are Avro records, each with the writer's schema that belongs to it. fastavro decodes them."""
+"""Decodes values that are Avro records of one writer's schema, with fastavro."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class AvroSchema:
 
     Args:
         schema: the schema, as JSON.
-        named: the schemas of the types that ``schema`` only names, by name.
+        named: the schemas of types that ``schema`` uses by name without defining them.
         where: where the schema comes from, for messages.
 
     Raises:
@@ -57,7 +57,7 @@ class AvroSchema:
 
     @property
     def type(self) -> pa.DataType:
-        """The type of the records, with the types that Spark has."""
+        """The type of the records, in Spark's types."""
         return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
 
     def record(self, value: bytes) -> dict[str, Any] | str:
@@ -75,7 +75,7 @@ class AvroValues(ValueDecoder):
     """Decodes Avro records of one schema to structs.
 
     Raises:
-        SchemaError: a field has another type than the schema's.
+        SchemaError: a field's type does not match the writer's schema.
     """
 
     def __init__(self, kind: pa.StructType, schema: AvroSchema) -> None:
@@ -113,7 +113,7 @@ class AvroValues(ValueDecoder):
             if len(records) == 1:
                 failures[rows[0]] = f"it has a value that no column can have: {error}"
                 return []
-        # Some value is outside its type: a decimal with too many digits, or a date beyond the calendar.
+        # Find the values that do not fit their type: a decimal with too many digits, or a date out of range.
         middle = len(records) // 2
         left = self._structs(records[:middle], rows[:middle], failures)
         return left + self._structs(records[middle:], rows[middle:], failures)
@@ -128,7 +128,7 @@ class AvroValues(ValueDecoder):
 
 
 def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
-    """The schema with the definition of each of ``named`` in place of its first name."""
+    """The schema, where the first use of each name in ``named`` is replaced by the type's definition."""
     if isinstance(schema, str):
         name = next((name for name in (f"{space}.{schema}", schema) if name in named), None)
         return schema if name is None else _with_types(named.pop(name), named)

@@ -1,4 +1,4 @@
-"""The contract of decoders: a block of values in, a block of decoded values and the failures out."""
+"""The contract of decoders, which turn a block of values into decoded values and failures."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ class ValueDecoder(ABC):
         """Decode a block.
 
         Args:
-            values: an array of type binary; null values are null in the result, and no failures.
+            values: an array of type binary. A null value is null in the result, and is not a failure.
         """
 
 
 def joined(
     pieces: Sequence[tuple[Sequence[int] | pa.Array, pa.Array]], rows: int, kind: pa.DataType
 ) -> pa.Array:
-    """An array of ``rows`` values from pieces with the row of each value; the other rows are null."""
+    """An array of ``rows`` values from pieces and the row of each of their values; other rows are null."""
     numbers = [np.asarray(number, np.int64) for number, _ in pieces]
     places = np.full(rows, -1, np.int64)
     start = 0
@@ -70,6 +70,6 @@ def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.A
 
 
 def shown(value: bytes) -> str:
-    """The start of a value, for messages."""
+    """The start of a value, quoted for messages."""
     text = repr(value[:SHOWN_BYTES].decode("utf-8", "replace"))
     return text if len(value) <= SHOWN_BYTES else f"{text}... ({len(value)} bytes)"

@@ -1,7 +1,7 @@
-"""Values that are JSON objects, read by the parsers of the json reader to what ``from_json`` gives.
+"""Decodes values that are JSON objects, with the parsers of the json reader and the results of ``from_json``.
 
-A block of values is joined to a block of lines for the fast path. A value that is more than one line, not
-an object, or broken goes to the slow path alone, so that it affects no other value.
+The fast path reads a block of values as a block of lines. A value that has several lines, is not an object,
+or is malformed goes to the slow path alone, so that it affects no other value.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class JsonValues(ValueDecoder):
 
     Args:
         kind: the type of the structs.
-        time_zone: of timestamps without a zone.
+        time_zone: the zone of timestamps without one.
         formats: how texts become dates and timestamps.
         dialect: the syntax accepted beyond the JSON standard.
 
     Raises:
-        SchemaError: a field has a type that JSON cannot be read as.
+        SchemaError: a field has a type that cannot be read from JSON.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class JsonValues(ValueDecoder):
         return Decoded(values=joined(found, len(values), self.type), failures=failures)
 
     def _block(self, block: pa.Array, rows: Any, failures: dict[int, str]) -> Iterator[tuple[Any, pa.Array]]:
-        """Structs with their numbers in the block (None: all of them); ``rows`` are those of failures."""
+        """Yield structs and their numbers in the block (None for all), and record failures by ``rows``."""
         data = _as_lines(block)
         parsed = self._lines.parsed(data) if data.count(b"\n") == len(block) else None
         if parsed is not None and not parsed.doubtful:
@@ -139,7 +139,7 @@ class JsonValues(ValueDecoder):
 
 
 def _blocks(values: pa.Array) -> Iterator[tuple[int, pa.Array]]:
-    """Parts of some size, with the row of their first value."""
+    """Parts of about ``_BLOCK_BYTES``, each with the row of its first value."""
     if not len(values):
         return
     size = values.nbytes
@@ -150,7 +150,7 @@ def _blocks(values: pa.Array) -> Iterator[tuple[int, pa.Array]]:
 
 
 def _as_lines(values: pa.Array) -> bytes:
-    """The values each followed by a newline."""
+    """The values, each followed by a newline."""
     empty, newline = pa.scalar(b"", pa.binary()), pa.scalar(b"\n", pa.binary())
     lines = pc.binary_join_element_wise(values, empty, newline)
     _, offsets, data = lines.buffers()

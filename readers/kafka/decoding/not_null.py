@@ -1,4 +1,4 @@
-"""NOT NULL within decoded values: a value without a field that must be there cannot be decoded."""
+"""Handles NOT NULL within decoded values: a value with a null there cannot be decoded."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def has_inner_not_null(kind: pa.DataType) -> bool:
 
 
 class NotNullValues(ValueDecoder):
-    """Decodes as another decoder does, and refuses nulls where the type has none."""
+    """Decodes values with another decoder, and refuses values with a null that the type forbids."""
 
     def __init__(self, decoder: ValueDecoder) -> None:
         self.type = decoder.type
         self._decoder = decoder
 
     def decode(self, values: pa.Array) -> Decoded:
-        """The values that have all that they must have."""
+        """The values of the other decoder; values with forbidden nulls are failures."""
         decoded = self._decoder.decode(values)
         failures = dict(decoded.failures)
         for name, rows in _forbidden_nulls(decoded.values, self.type, np.arange(len(values)), ""):
@@ -44,7 +44,7 @@ class NotNullValues(ValueDecoder):
 def _forbidden_nulls(
     values: pa.Array, kind: pa.DataType, rows: np.ndarray, name: str
 ) -> Iterator[tuple[str, np.ndarray]]:
-    """The rows that have a null where the type has none; ``rows`` are those of the elements."""
+    """Yield the names of fields with forbidden nulls, and their rows; ``rows`` has the row of each value."""
     if pt.is_struct(kind):
         there = np.asarray(values.is_valid())
         for number in range(kind.num_fields):

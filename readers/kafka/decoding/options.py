@@ -1,4 +1,4 @@
-"""The options that say how values are decoded."""
+"""The options for decoding values."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def registry_secrets(options: Options) -> tuple[tuple[str, str] | None, str | No
     """Credentials and token for the registry.
 
     Raises:
-        OptionError: a variable is not set, or does not have the form.
+        OptionError: a variable is not set, or does not have the form user:password; or both options are set.
     """
     auth, token = (_variable(options, option) for option in (REGISTRY_AUTH_ENV, REGISTRY_TOKEN_ENV))
     if auth is None:

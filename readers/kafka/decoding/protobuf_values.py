@@ -1,7 +1,6 @@
-"""Values that are Protobuf messages of one type. The package protobuf decodes them.
+"""Decodes values that are Protobuf messages of one type, with the package protobuf.
 
-A field that can tell whether it is set is null where it is not set. Another one has its default value, as
-Protobuf defines it.
+A field with presence is null if it is not set. Other fields then have Protobuf's default value.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _UINT64 = pa.decimal128(20, 0)
 
 
 class ProtobufMessage:
-    """A type of messages.
+    """A message type.
 
     Args:
-        files: FileDescriptorProto messages, those that others import first, as bytes.
-        name: the full name of the type; empty: the first message type of the last file.
-        path: the places of a nested type: that of the type in the last file, then of each inner one. Used
-            instead of ``name``.
-        where: where the descriptors come from, for messages.
+        files: FileDescriptorProto messages as bytes; imported files come before those that import them.
+        name: the full name of the type; if it is empty, ``path`` selects the type.
+        path: the index of a message type in the last file, then the index of each nested type. If it is
+            empty, too, the type is the first one in the last file.
+        where: where the descriptors come from, for error messages.
 
     Raises:
         SchemaError: the descriptors are invalid, or have no such type.
@@ -70,7 +69,7 @@ class ProtobufMessage:
         return pa.struct(list(self.stored))
 
     def message(self, value: bytes) -> Any:
-        """One message.
+        """The message in ``value``.
 
         Raises:
             ValueError: ``value`` is not a message of this type.
@@ -87,7 +86,7 @@ class ProtobufValues(ValueDecoder):
     """Decodes messages of one type to structs.
 
     Raises:
-        SchemaError: a field has another type than the message's.
+        SchemaError: a field's type does not match the message type.
     """
 
     def __init__(self, kind: pa.StructType, message: ProtobufMessage) -> None:
@@ -127,7 +126,7 @@ class ProtobufValues(ValueDecoder):
 
 
 class _Field:
-    """A field of messages: its type, and its value in a message."""
+    """A field of a message type: its Arrow type, and a function that returns its value in a message."""
 
     def __init__(self, field: Any, inside: tuple[str, ...]) -> None:
         self.name: str = field.name
@@ -156,7 +155,7 @@ class _Field:
 
 
 def _one(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
-    """The type and the conversion of a value that is set."""
+    """The type of a single value of the field, and the function that converts the value."""
     if field.message_type is not None:
         return _message(field.message_type, inside)
     if field.enum_type is not None:
@@ -201,7 +200,7 @@ def _at(file: Any, path: Iterable[int]) -> Any:
 
 
 def _well_known(protobuf: Any, files: Sequence[bytes]) -> list[bytes]:
-    """Google's own files that ``files`` import and do not contain."""
+    """Google's own files that ``files`` import but do not contain."""
     parsed = [protobuf.FileDescriptorProto.FromString(file) for file in files]
     there = {file.name for file in parsed}
     missing = dict.fromkeys(name for file in parsed for name in file.dependency if name not in there)
@@ -209,7 +208,7 @@ def _well_known(protobuf: Any, files: Sequence[bytes]) -> list[bytes]:
 
 
 class _Protobuf:
-    """What this module uses of the package protobuf."""
+    """The parts of the package protobuf that this module uses."""
 
     def __init__(self) -> None:
         from google.protobuf import (
@@ -246,7 +245,7 @@ def _protobuf() -> Any:
 
 
 def files_of_set(data: bytes) -> list[bytes]:
-    """The files of a FileDescriptorSet, as protoc writes it, in its order.
+    """The files of a FileDescriptorSet from protoc, in the same order.
 
     Raises:
         ValueError: it is not a FileDescriptorSet.

@@ -1,4 +1,4 @@
-"""Values that begin with the id of their schema in a registry: each schema has a decoder."""
+"""Decodes values that begin with the id of their schema in a registry, with one decoder per schema."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class RegisteredValues(ValueDecoder):
 
     Args:
         kind: the type of the decoded values.
-        decoder_of: the decoder for an id. Raises UnknownSchemaError if the registry has no such schema,
-            SchemaError if the schema does not fit ``kind``: then its values cannot be decoded.
+        decoder_of: returns the decoder for an id. It raises UnknownSchemaError if the registry has no such
+            schema, or SchemaError if the schema does not fit ``kind``; values of such a schema are failures.
     """
 
     def __init__(self, kind: pa.DataType, decoder_of: Callable[[int], ValueDecoder]) -> None:
@@ -53,11 +53,11 @@ class RegisteredValues(ValueDecoder):
 
 
 class ProtobufPayloads(ValueDecoder):
-    """Decodes Protobuf payloads, which begin with the place of their message type in its file.
+    """Decodes Protobuf payloads, which begin with the index of their message type in its file.
 
     Args:
-        files: the descriptors, those that others import first.
-        where: where they come from, for messages.
+        files: the descriptors; imported files come before those that import them.
+        where: where they come from, for error messages.
     """
 
     def __init__(self, kind: pa.StructType, files: Sequence[bytes], where: str) -> None:

@@ -1,6 +1,6 @@
-"""A client of schema registries with Confluent's API: schemas by id, and the latest one of a subject.
+"""A client of schema registries with Confluent's API: schemas by id, and the latest schema of a subject.
 
-A process asks for a schema once: what an id means never changes.
+A process requests each schema only once, because the schema of an id never changes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,8 @@ class RegisteredSchema:
     Attributes:
         kind: ``AVRO``, ``PROTOBUF`` or ``JSON``.
         text: the schema; for Protobuf a FileDescriptorProto in base64.
-        references: the schemas that it needs, by the name that it uses, those needed first first.
+        references: the schemas that it needs, by the names that it uses for them; each comes after those
+            that it needs itself.
     """
 
     kind: str
@@ -43,11 +44,12 @@ class RegisteredSchema:
 
 
 class SchemaRegistry:
-    """Asks a registry. ``registry_at`` makes one for the process.
+    """Requests schemas from a registry and keeps them. ``registry_at`` returns the instance of the process.
 
     Args:
-        url: where the API is.
-        credentials: user and password. token: a bearer token instead.
+        url: the URL of the API.
+        credentials: user and password.
+        token: a bearer token, used instead if there are no credentials.
     """
 
     def __init__(
@@ -57,7 +59,7 @@ class SchemaRegistry:
         self.place = redacted(url)
         self._url = url.rstrip("/")
         self._session: Any = requests.Session()
-        # A netrc file of the machine is not meant for this server.
+        # Do not use the credentials of a netrc file.
         self._session.trust_env = False
         self._session.headers["Accept"] = "application/vnd.schemaregistry.v1+json"
         if credentials is not None:
@@ -78,12 +80,14 @@ class SchemaRegistry:
         """The schema with this id.
 
         Raises:
-            UnknownSchemaError: there is none. SplitReadError: the registry does not answer.
+            UnknownSchemaError: the registry has no such schema.
+            OptionError: the registry refuses the credentials.
+            SplitReadError: the registry does not answer.
         """
         return self._schema(f"/schemas/ids/{number}")
 
     def latest(self, subject: str) -> RegisteredSchema:
-        """The newest schema of a subject; raises as ``schema`` does."""
+        """The newest schema of a subject; raises the same errors as ``schema``."""
         return self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
 
     def _schema(self, path: str) -> RegisteredSchema:
@@ -140,7 +144,7 @@ _registries: dict[tuple[str, tuple[str, str] | None, str | None], SchemaRegistry
 
 
 def registry_at(url: str, credentials: tuple[str, str] | None, token: str | None) -> SchemaRegistry:
-    """The registry of this process."""
+    """The client that this process uses for a registry."""
     with _lock:
         key = (url, credentials, token)
         if key not in _registries:

@@ -1,4 +1,4 @@
-"""Values that are text, in UTF-8."""
+"""Decodes values that are text in UTF-8."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The schemas of values, from a file or a registry, and the decoders that the options ask for.
+"""The schemas of values, from a file or a registry, and the decoders that the options select.
 
 ``value_decoder`` makes the decoder of a task; ``value_type`` finds the type if the user gives none.
 """
@@ -44,10 +44,11 @@ _LARGEST_FILE_BYTES = 64 << 20
 
 
 def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:
-    """The decoder to values of a type.
+    """The decoder whose values have the type ``kind``.
 
     Raises:
-        SchemaError: the values cannot have that type. OptionError: an option is missing.
+        SchemaError: the values cannot have that type.
+        OptionError: an option is missing.
     """
     value_format = options[VALUE_FORMAT]
     if value_format == "string":
@@ -61,13 +62,13 @@ def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueD
 
 
 def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
-    """The type of the values, by the file or the registry.
+    """The type of the values, from a file or a schema registry.
 
     Args:
-        topics: the registry is asked for the schema of the first one's values.
+        topics: the schema of the first topic's values is requested from the registry.
 
     Raises:
-        SchemaError: neither says it.
+        SchemaError: no file and no registry gives the type.
     """
     value_format = options[VALUE_FORMAT]
     if value_format == "string":
@@ -88,7 +89,7 @@ def _decoder(value_format: str | None, kind: pa.StructType, options: Options, ti
     if value_format == "json":
         formats, dialect = DateTimeFormats.of(options, day_numbers=True), json_dialect(options)
         decoder = JsonValues(kind, time_zone=time_zone, formats=formats, dialect=dialect)
-        # The header is removed, whatever its schema: the type of the values is given.
+        # Only remove the header: the type of the values is given, so the registered schema is not needed.
         return decoder if options[REGISTRY_URL] is None else RegisteredValues(kind, lambda _number: decoder)
     if options[REGISTRY_URL] is not None:
         return _registered(value_format, kind, _registry(options))
@@ -189,7 +190,7 @@ def _message_of_file(options: Options) -> ProtobufMessage:
 
 
 def _file(options: Options) -> tuple[str, bytes]:
-    """The shown path of valueSchemaFile, and its content."""
+    """The path of valueSchemaFile without secrets, and the content of the file."""
     path = options[VALUE_SCHEMA_FILE] or ""
     try:
         file_system, inner = open_file_system(path, {}, what=VALUE_SCHEMA_FILE.name, error_type=OptionError)

@@ -17,8 +17,8 @@ class Framed:
     """The values of a block without their headers.
 
     Attributes:
-        rows: by the id of a schema, the rows of its values.
-        payloads: what follows the header, for each value of the block; empty where there is none.
+        rows: the rows of the values of each schema, by the schema's id.
+        payloads: the bytes after the header, for each value of the block; empty if the value is too short.
         failures: why a value has no header, by its row.
     """
 
@@ -28,7 +28,7 @@ class Framed:
 
 
 def unframed(values: pa.Array) -> Framed:
-    """Separate the headers of a block of values; null values are in no group."""
+    """Separate the headers from the values of a block; null values are in no group."""
     lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
     there = np.asarray(values.is_valid())
     starts = _starts(values)
@@ -46,17 +46,17 @@ def unframed(values: pa.Array) -> Framed:
         for row in np.flatnonzero(there & ~is_framed)
     }
     groups = {int(number): pa.array(rows[ids == number]) for number in np.unique(ids)}
-    # Without an end, pyarrow computes a negative size for short values.
+    # Without a stop position, pyarrow computes a negative size for short values.
     longest = int(lengths.max()) if len(lengths) else 0
     payloads = pc.binary_slice(values, HEADER_BYTES, max(longest, HEADER_BYTES))
     return Framed(rows=groups, payloads=payloads, failures=failures)
 
 
 def message_path(payload: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message type of its file a Protobuf payload has, and where the message begins.
+    """The indexes of a Protobuf payload's message type in its file, and the position of the message.
 
     Raises:
-        ValueError: the payload ends within this header.
+        ValueError: the payload does not begin with valid indexes.
     """
     count, at = _varint(payload, 0)
     if count == 0:
@@ -74,7 +74,7 @@ def _starts(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A zigzag number, and where it ends."""
+    """A number in zigzag encoding, and the position after it."""
     number = shift = 0
     while at < len(data) and shift < 35:
         byte = data[at]
