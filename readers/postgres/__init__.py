@@ -1,5 +1,5 @@
 """The postgres reader: chunks of tables as they were, and windows of the log of changes.
 
 Open `pgoutput` for the log: it decodes messages into columns of texts; `values` converts texts to Arrow.
-What must not be here: which rows belong to which batch, slots and positions (`enumerators.postgres`).
+What must not live here: decisions about batches, slots and positions (`enumerators.postgres`).
 """

@@ -1,6 +1,6 @@
-"""Texts of PostgreSQL's arrays, ``{1,NULL,"a b"}``, cut into lists of the texts of their elements.
+"""Splits texts of PostgreSQL's arrays, such as ``{1,NULL,"a b"}``, into lists of the texts of their elements.
 
-What the elements mean belongs to ``values``.
+What must not live here: the meaning of the elements, which belongs to ``values``.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
 def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Array:
-    """Lists in lists, ``dimensions`` deep, of texts; NULL is null. Lower bounds are dropped.
+    """The arrays as lists of texts, nested ``dimensions`` deep; NULL is null, and lower bounds are dropped.
 
     Args:
-        texts: without nulls.
+        texts: the arrays; none is null.
 
     Raises:
         UnfitError: an array has other dimensions, or a text is not an array.
@@ -56,10 +56,10 @@ def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Arr
 
 
 def nested_lists(texts: pa.Array, *, delimiter: str) -> list[Any]:
-    """The array of each text, of any number of dimensions, as lists in lists of texts, without lower bounds.
+    """The arrays as nested lists of texts, each with its own number of dimensions; lower bounds are dropped.
 
     Args:
-        texts: without nulls.
+        texts: the arrays; none is null.
 
     Raises:
         UnfitError: a text is not an array.
@@ -83,10 +83,10 @@ def _list_type(dimensions: int, value: pa.DataType | None = None) -> pa.DataType
 
 @dataclass(frozen=True, slots=True)
 class _Marks:
-    """What gives texts their structure.
+    """The characters that give texts of arrays their structure.
 
     Attributes:
-        texts: whole texts of arrays, if each is well-formed.
+        texts: the texts; the positions are only right if all of them are well-formed.
         escapes: positions of backslashes that escape the next byte.
         quotes: positions of quotes that are not escaped.
         structure: positions of braces and delimiters outside quotes.
@@ -98,7 +98,7 @@ class _Marks:
     structure: _Positions
 
     def are_plain(self) -> Mask:
-        """True for texts of one dimension without bounds, as far as their structure shows."""
+        """True for texts whose structure is that of an array with one dimension and no bounds."""
         content, starts, ends = self.texts.content, self.texts.bounds[:-1], self.texts.bounds[1:]
         kinds = content[self.structure]
         plain = np.ones(len(starts), np.bool_)
@@ -112,7 +112,7 @@ class _Marks:
 
 
 def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
-    """The marks of texts. After a text whose quotes do not pair up, texts count as quoted: none is plain."""
+    """The marks of texts. After a text with an unpaired quote, later texts look quoted, so none is plain."""
     content = texts.content
     is_structure = (content == ord(delimiter)) | (content == _OPEN) | (content == _CLOSE)
     escapes = _escaping(np.flatnonzero(content == _BACKSLASH))
@@ -128,7 +128,7 @@ def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
 
 
 def _escaping(backslashes: _Positions) -> _Positions:
-    """Those of the backslashes that are not escaped: in each run every second one, from the first."""
+    """The backslashes that are not escaped: the first of each run of backslashes, the third, and so on."""
     if not len(backslashes):
         return backslashes
     places = np.arange(len(backslashes))
@@ -166,7 +166,7 @@ def _plain_lists(marks: _Marks) -> pa.Array | None:
 
 
 def _quoted_bytes(content: Bytes, quotes: _Positions) -> Mask:
-    """True from each opening quote up to its closing quote; ``quotes`` are their positions."""
+    """True from each opening quote up to its closing quote; ``quotes`` has the positions of all quotes."""
     steps = np.zeros(len(content), np.int8)
     steps[quotes[::2]] = 1
     steps[quotes[1::2]] = -1
@@ -217,7 +217,7 @@ class _ArrayText:
         self._behind = re.compile(rb"(" + mark + rb")|(\})")
 
     def parse(self, text: bytes) -> tuple[list[Any], int]:
-        """The nested lists, and how deep they are."""
+        """The nested lists, and the number of their dimensions."""
         bounds = _BOUNDS.match(text)
         at = bounds.end() if bounds else 0
         outer: list[Any] = []

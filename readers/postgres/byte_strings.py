@@ -1,4 +1,4 @@
-"""Texts of PostgreSQL's bytea in the form ``\\x0aff``, converted to binary."""
+"""Converts texts of PostgreSQL's bytea in the form ``\\x0aff`` to binary."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REASON = "it is not a bytea in hexadecimal form"
 
 
 def _byte_of_pair() -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
-    """The byte that two characters are, by their number in the machine's byte order."""
+    """A table from two characters, read as one number in the machine's byte order, to the byte they mean."""
     table = np.full(1 << 16, _NO_BYTE, np.uint16)
     pairs = [f"{byte:02x}".encode() for byte in range(256)]
     table[np.frombuffer(b"".join(pairs), np.uint16)] = np.arange(256)
@@ -24,7 +24,7 @@ _BYTE_OF_PAIR = _byte_of_pair()
 
 
 def parse_hex(texts: pa.Array) -> pa.Array:
-    """The bytes that the texts stand for."""
+    """The bytes that the texts represent."""
     laid_out = bytes_of(texts)
     lengths = laid_out.lengths
     refuse(texts, (lengths < 2) | (lengths % 2 != 0), _REASON)

@@ -1,4 +1,4 @@
-"""What makes rows of chunks and changes, and which of them an option chooses."""
+"""The interface that makes rows of chunks and changes, and the choice of its implementation."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class ChangeRows(Protocol):
         rows: int,
         lsn: int,
     ) -> pa.RecordBatch:
-        """Rows that were read from the table.
+        """A batch of rows that were read from the table.
 
         Args:
             texts: the values of the wanted columns that the table has, in the order of the table.
             key: the names of the key's columns.
-            lsn: position of the log that the rows precede.
+            lsn: the position of the log that the rows precede.
         """
 
     def changes(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """Rows of the log, in its order.
+        """A batch of changes from the log, in its order.
 
         Args:
             key: the names of the key's columns; empty if the table has no key.
@@ -52,7 +52,7 @@ class ChangeRows(Protocol):
 
 
 def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
-    """The rows of the format that the options choose; the others are not imported."""
+    """The implementation for the format that the options select; the others are not imported."""
     if options[CHANGE_FORMAT] == "envelope":
         from flip27_source.readers.postgres.json_rows import EnvelopeRows
 

@@ -1,7 +1,7 @@
-"""Rows of a snapshot chunk: PostgreSQL's CSV as Arrow columns of texts.
+"""Parses the rows of a snapshot chunk: PostgreSQL's CSV becomes Arrow columns of texts.
 
-PostgreSQL writes NULL as nothing at all and the empty text as ``""``. A row whose only value is NULL is an
-empty line.
+PostgreSQL writes NULL as an unquoted empty field and the empty text as ``""``. A row whose only value is NULL
+is an empty line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def csv_batches(
 
     Args:
         blocks: the CopyData messages; each of them ends at the end of a row.
-        columns: names of the selected columns. Without columns, a batch has rows and no column.
+        columns: names of the selected columns. Without columns, a batch has rows but no columns.
         block_bytes: a batch ends with the message that reaches this size.
 
     Raises:
@@ -47,12 +47,12 @@ def _batch(rows: bytes, columns: Sequence[str]) -> pa.RecordBatch:
         array = pa.StructArray.from_buffers(pa.struct([]), len(rows), [None])
         return pa.RecordBatch.from_struct_array(array)
     if rows.startswith(_BYTE_ORDER_MARK):
-        # Arrow skips one such mark; here it is the beginning of a value.
+        # Arrow skips one byte order mark, but here it is part of a value.
         rows = _BYTE_ORDER_MARK + rows
     try:
         table = pc.read_csv(
             pa.BufferReader(rows),
-            # One block, one batch: the next one is parsed when this one is wanted.
+            # With one block for all rows, the result is one batch.
             read_options=pc.ReadOptions(column_names=columns, block_size=len(rows), use_threads=False),
             parse_options=pc.ParseOptions(newlines_in_values=True, ignore_empty_lines=False),
             convert_options=pc.ConvertOptions(
@@ -77,7 +77,7 @@ def _unreadable(rows: bytes, columns: Sequence[str]) -> SplitReadError:
             f"the server sent the bytes {wrong}, which are not UTF-8",
             remedy="values of a database with the encoding SQL_ASCII have to be converted to UTF-8 first",
         )
-    # Arrow's text quotes the row; it stays in the cause.
+    # Arrow's message quotes the row, so it is only in the cause.
     return SplitReadError(
         f"the server's CSV cannot be read as the {len(columns)} columns {', '.join(columns)}",
         remedy="report this with the definition of the table",

@@ -1,4 +1,4 @@
-"""Reads the rows of one chunk in one transaction, and says which snapshot they are of."""
+"""Reads the rows of one chunk in one transaction, and returns the transaction's snapshot."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
 MOST_ROWS = 1 << 17
-"""The most rows of a block: a row of one digit can become five hundred bytes of JSON."""
+"""The maximum rows of a block: a row with one digit can become five hundred bytes of JSON."""
 
 _POLL_S = 0.01
 
@@ -34,7 +34,7 @@ class OpenChunk:
 
     Attributes:
         snapshot: the value of ``pg_current_snapshot()``.
-        table: the table under its present name.
+        table: the table with its current name.
         columns: the columns of the table in this snapshot.
     """
 
@@ -47,12 +47,13 @@ class OpenChunk:
 def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -> OpenChunk:
     """Begin the transaction of a chunk, which ends with the connection.
 
-    Its snapshot sees every transaction below the horizon of the chunk. They had ended when the chunk was
-    assigned; but a server that was killed meanwhile may reuse these ids, and then the chunk waits.
+    Its snapshot must see every transaction with an id up to the horizon of the chunk. All of them had ended
+    when the chunk was assigned; but a server that was killed since then may reuse their ids. In that case,
+    wait until the transactions with these ids have ended.
 
     Raises:
         DataLossError: the table was dropped.
-        SplitReadError: a transaction below the horizon is still open after ``timeout_s``.
+        SplitReadError: a transaction with an id up to the horizon is still open after ``timeout_s``.
     """
     deadline = time.monotonic() + timeout_s
     while True:
@@ -82,10 +83,10 @@ def open_chunk(connection: Connection, chunk: TableChunk, *, timeout_s: float) -
 
 
 def _locked(connection: Connection, table: TableName, exported: str | None) -> str | None:
-    """The snapshot in which the table is read; None if the table was dropped or renamed just now.
+    """Lock the table and return the snapshot in which to read it; None if it was just dropped or renamed.
 
-    The lock comes before the snapshot: to a snapshot that is older than an ALTER TABLE which rewrites the
-    table, the table is empty.
+    The lock is taken before the snapshot: in a snapshot from before an ALTER TABLE that rewrites the table,
+    the table would be empty.
     """
     import psycopg
 
@@ -118,10 +119,10 @@ def _join(connection: Connection, exported: str) -> None:
 def chunk_texts(
     connection: Connection, opened: OpenChunk, wanted: Sequence[str] | None, filter_sql: str | None
 ) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
-    """The rows in blocks: their number, and the texts of the wanted columns that the table has.
+    """Yield blocks of rows: their number, and the texts of the wanted columns that the table has.
 
     Args:
-        wanted: None for all columns.
+        wanted: the names of the wanted columns; None for all columns.
     """
     chunk = opened.chunk
     names = [column.name for column in opened.columns if wanted is None or column.name in wanted]

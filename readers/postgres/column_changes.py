@@ -12,15 +12,15 @@ from flip27_source.enumerators.postgres.options import ON_SCHEMA_CHANGE
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 
-# Set where Spark was told the columns of the table; not where the user's schema chooses some of them.
+# In these modes, the schema has all columns of the table; in others, the user's schema may have only some.
 _WHOLE = ("addNewColumns", "failOnNewColumns")
 
 
 class ColumnChanges:
-    """Compares the columns of tables with those of the DataFrame, as ``onSchemaChange`` says.
+    """Compares the columns of tables with those of the DataFrame, as ``onSchemaChange`` requires.
 
     Args:
-        wanted: the columns of the table that the DataFrame has; None if its rows have any columns.
+        wanted: the table's columns in the DataFrame; None if the format can deliver rows with any columns.
     """
 
     def __init__(self, context: SourceReaderContext, wanted: Sequence[str] | None) -> None:
@@ -30,11 +30,11 @@ class ColumnChanges:
         self._is_whole = context.options.get("schemaEvolutionMode") in _WHOLE
 
     def check(self, table: str, types: Mapping[str, PgType], *, old: Collection[str]) -> None:
-        """Compare before the first row with these columns is delivered.
+        """Compare the columns, before the first row with them is delivered.
 
         Args:
             types: the columns of the table.
-            old: the names of those that an old row has in the log.
+            old: the names of the columns that old rows have in the log.
 
         Raises:
             NewColumnsError: there are new columns; they are recorded, and the query has them after a restart.

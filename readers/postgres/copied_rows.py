@@ -1,7 +1,7 @@
-"""The rows of COPY ... TO STDOUT, many at a time.
+"""Reads the rows of COPY ... TO STDOUT, many at a time.
 
-psycopg's own iteration costs more for each row than PostgreSQL needs to make it, so this loop asks libpq
-itself for the rows that have arrived.
+psycopg's own iteration takes more time per row than PostgreSQL needs to produce the row, so this loop gets
+the rows from libpq directly.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CopiedBlock:
-    """Rows one after the other.
+    """Rows, concatenated.
 
     Attributes:
         lengths: the number of bytes of each row.
@@ -30,17 +30,17 @@ class CopiedBlock:
 def copied_rows(
     connection: Connection, sql: str, parameters: Sequence[Any], *, most_rows: int, block_bytes: int = 8 << 20
 ) -> Iterator[CopiedBlock]:
-    """The CopyData messages of a COPY statement in blocks, each message one row.
+    """The CopyData messages of a COPY statement in blocks; each message is one row.
 
     A block ends with the row that reaches one of the limits. If the iteration is not finished, close the
     connection: the server is still sending.
 
     Args:
         most_rows, block_bytes: the limits of a block.
-        parameters: written into the statement, because COPY takes none.
+        parameters: inserted into the text of the statement, because COPY takes no parameters.
 
     Raises:
-        psycopg.Error: the server refused the statement, or broke it off.
+        psycopg.Error: the server refused the statement or cancelled it.
     """
     import psycopg
     from psycopg import pq
@@ -52,10 +52,10 @@ def copied_rows(
     if result.status != pq.ExecStatus.COPY_OUT:
         raise error_from_result(result, encoding="utf-8")
     get = pgconn.get_copy_data
-    # Not select.select, which cannot wait for a socket whose number is above 1023.
+    # select.select cannot wait for a socket with a file descriptor above 1023.
     arrival = select.poll()
     arrival.register(pgconn.socket, select.POLLIN)
-    # Copied at once: rows that are kept, each in memory of its own, cost more than the copy.
+    # Copy each row immediately: keeping every row in separate memory would cost more than the copy.
     data, lengths = bytearray(), []
     while True:
         count, row = get(1)

@@ -1,6 +1,6 @@
-"""Texts of PostgreSQL's dates and timestamps, in ISO style, converted to Arrow's.
+"""Converts texts of PostgreSQL's dates and timestamps, in ISO style, to Arrow's types.
 
-Values outside the years 1 to 9999, and infinity, are refused: neither Spark nor Python has them.
+Infinity and values outside the years 1 to 9999 are refused, because Spark and Python do not support them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _YEARS = "only values in the years 1 to 9999 are possible"
 
 
 def date_time_parser(name: str, kind: pa.DataType) -> Parse | None:
-    """The parser of texts of the type ``name``: date, timestamp or timestamptz; None if none is exact."""
+    """The parser of texts of the type ``name`` (date, timestamp or timestamptz); None if none is exact."""
     if name == "timestamptz":
         return _instants(kind) if pa.types.is_timestamp(kind) and kind.unit == "us" and kind.tz else None
     return _LOCAL.get((name, kind))
@@ -66,7 +66,7 @@ def _micros(texts: pa.Array, name: str, kind: pa.DataType, offset: str, odd_offs
 
 
 def _refuse_years(texts: pa.Array, numbers: pa.Array, per_day: int) -> None:
-    # With an offset, values at both ends are in other years in UTC.
+    # In UTC, the first and the last values with an offset may be outside these years.
     values = np.asarray(numbers)
     if values.min() < _FIRST_DAY * per_day or values.max() >= (_LAST_DAY + 1) * per_day:
         refuse(texts, (values < _FIRST_DAY * per_day) | (values >= (_LAST_DAY + 1) * per_day), _YEARS)

@@ -1,13 +1,13 @@
-"""Rows with the JSON that Debezium's PostgreSQL connector writes: what ``changeFormat=debezium`` delivers.
+"""Makes the rows of ``changeFormat=debezium``, with the JSON of Debezium's PostgreSQL connector.
 
 The fields and their order are those of Debezium 3.6 with Kafka's JSON converter and ``schemas.enable=false``.
-What is different:
+The differences are:
 
 - ``source.version`` names this project.
-- ``source.lsn`` is the position of the commit, and ``source.sequence`` has it and the index of the change in
-  the transaction: positions of single changes are not read.
-- Old values that the log does not have are null, also in columns that are NOT NULL.
-- Tombstones are not written. TRUNCATE is.
+- ``source.lsn`` is the position of the commit, and ``source.sequence`` has this position and the index of the
+  change in the transaction, because positions of single changes are not read.
+- Old values that the log does not have are null, even in columns that are NOT NULL.
+- Tombstones are not written, but TRUNCATE is.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class DebeziumRows:
 
     Args:
         topic_prefix: the name of the source.
-        decimal_handling, interval_handling: as Debezium's options.
-        now_ns: the clock, in nanoseconds since 1970 UTC.
+        decimal_handling, interval_handling: the values of Debezium's options for these types.
+        now_ns: returns the time in nanoseconds since 1970 UTC.
     """
 
     wanted = None
@@ -75,7 +75,7 @@ class DebeziumRows:
 
     @classmethod
     def of(cls, schema: pa.Schema, options: Options) -> DebeziumRows:
-        """Rows as the options want them."""
+        """The instance that the options define."""
         database = options.require(opts.DATABASE, why="the postgres source reads the tables of one database")
         return cls(
             schema,
@@ -95,7 +95,7 @@ class DebeziumRows:
         rows: int,
         lsn: int,
     ) -> pa.RecordBatch:
-        """Rows that were read from the table."""
+        """A batch of rows that were read from the table."""
         columns: Columns = {
             "key": lambda: self._objects.snapshot_key(texts, types, key, rows=rows, table=str(table)),
             "value": lambda: self._snapshot_values(table, types, texts, rows=rows, lsn=lsn),
@@ -107,7 +107,7 @@ class DebeziumRows:
     def changes(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """Rows of the log, in its order."""
+        """A batch of changes from the log, in its order."""
         columns: Columns = {
             "key": lambda: self._objects.key(changes, types, key),
             "value": lambda: self._change_values(changes, types),

@@ -1,6 +1,7 @@
-"""PostgreSQL's dates, times and intervals as Debezium writes them with ``time.precision.mode=adaptive``.
+"""Writes PostgreSQL's dates, times and intervals as Debezium does with ``time.precision.mode=adaptive``.
 
-Numbers count from 1970-01-01: days for a date, milli- or microseconds, by the precision, for a timestamp.
+A date is a number of days since 1970-01-01. A timestamp is a number of milliseconds or microseconds,
+depending on its precision.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _DAY_US = 86_400_000_000
 _MOST_PRECISE = 6
 _MILLISECONDS = 3
 
-# The numbers that Debezium's Java classes give for infinity.
+# The numbers that Debezium's Java classes return for infinity.
 _INFINITE_US = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
 _INFINITE_DAYS = {"infinity": -2_147_472_692, "-infinity": -2_147_472_691}
 
@@ -45,7 +46,7 @@ _DAYS_PER_MONTH = 365.25 / 12.0
 
 
 def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
-    """How values of a type of times are written; None if it is not one."""
+    """The encoder for a type of dates, times or intervals; None for other types."""
     precision = type.modifier if 0 <= type.modifier <= _MOST_PRECISE else _MOST_PRECISE
     factor = 1000 if precision <= _MILLISECONDS else 1
     encoders: dict[str, Encode] = {
@@ -107,7 +108,7 @@ def _parts(text: str, kind: str) -> tuple[int, str]:
 
 
 def _year(found: re.Match[str]) -> int:
-    """The year, where 0 is 1 BC."""
+    """The year as a number, in which 1 BC is 0."""
     return 1 - int(found["year"]) if found["bc"] else int(found["year"])
 
 
@@ -125,7 +126,7 @@ def _time_us(text: str) -> int:
 
 
 def _instants(precision: int) -> Encode:
-    """Timestamps with time zone as ISO 8601 in UTC, with all digits of the second that the column has."""
+    """Timestamps with time zone in ISO 8601, in UTC, with as many digits of a second as the column stores."""
     length = len("2000-01-01T00:00:00") + (precision + 1 if precision else 0)
 
     def fast(texts: pa.Array) -> pa.Array:
@@ -152,7 +153,7 @@ def _odd_instant(precision: int, text: str) -> str:
 
 
 def _zoned_time(text: str) -> str:
-    """A time of day in UTC."""
+    """A time of day with a time zone, converted to UTC."""
     if _END_OF_DAY.fullmatch(text):
         return "24:00:00Z"
     found = _ZONED_TIME.fullmatch(text)
@@ -178,7 +179,7 @@ def _interval(text: str) -> tuple[int, int, int, int, int, Decimal]:
 
 
 def _interval_us(text: str) -> str:
-    # The order of these operations on doubles is Debezium's: results are the same, their rounding too.
+    # The order of these operations on doubles is Debezium's, so that the rounded results are the same.
     years, months, days, hours, minutes, seconds = _interval(text)
     every_day = ((years * 12) + months) * _DAYS_PER_MONTH + days
     every_second = (((every_day * 24 + hours) * 60) + minutes) * 60 + float(seconds)

@@ -1,7 +1,8 @@
-"""PostgreSQL's texts as JSON values as Debezium's PostgreSQL connector and Kafka's JSON converter write them.
+"""Converts PostgreSQL's texts to the JSON that Debezium's connector and Kafka's JSON converter write.
 
-Debezium 3.6 with its defaults: ``time.precision.mode=adaptive``, ``binary.handling.mode=bytes``,
-``hstore.handling.mode=json``. Values of types that Debezium leaves out are strings.
+The values are those of Debezium 3.6 with its defaults: ``time.precision.mode=adaptive``,
+``binary.handling.mode=bytes``, ``hstore.handling.mode=json``. Values of types that Debezium leaves out are
+strings.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from flip27_source.readers.postgres.json_values import (
 from flip27_source.readers.postgres.parsers import UnfitError, bytes_of
 
 PLACEHOLDER = "__debezium_unavailable_value"
-"""What stands for a TOAST value that did not change, so that the log does not have it."""
+"""The placeholder for a TOAST value that did not change and is therefore not in the log."""
 
 _SPECIAL = {"NaN": "NAN", "Infinity": "POSITIVE_INFINITY", "-Infinity": "NEGATIVE_INFINITY"}
 _ENOUGH = Context(prec=200_000)  # a numeric has up to 131,072 digits before the point and 16,383 after it
@@ -43,7 +44,7 @@ _TEXT_ARRAYS = frozenset({"text", "varchar", "bpchar", "json", "jsonb"})
 
 
 def debezium_encoder(type: PgType, *, decimal_handling: str, interval_handling: str) -> Encode:
-    """How the values of a type are written.
+    """The encoder for the values of a type.
 
     Args:
         decimal_handling: ``string`` or ``precise``.
@@ -77,7 +78,7 @@ def _encoder(type: PgType, is_precise: bool, interval_handling: str) -> Encode:
         return _precise(type) if is_precise else _decimal_strings
     if type.name in ("bit", "varbit"):
         return one_by_one(_bits, is_string=True) if type.modifier != 1 else _bit
-    # Types of extensions are in any schema.
+    # The types of extensions can be in any schema.
     name = type.name.rpartition(".")[2]
     if name in ("vector", "halfvec"):
         return as_they_are
@@ -105,7 +106,7 @@ def _precise(type: PgType) -> Encode:
 
 
 def _unscaled(scale: int, text: str) -> str:
-    """The digits as one integer, in Base64 of its bytes."""
+    """The number without its decimal point, as the bytes of an integer in Base64."""
     number = int(_finite(text).scaleb(scale, _ENOUGH))
     return b64encode(number.to_bytes(_bytes_of_integer(number), "big", signed=True)).decode()
 
@@ -117,7 +118,7 @@ def _variable_scale(text: str) -> str:
 
 
 def _bytes_of_integer(number: int) -> int:
-    """The fewest bytes that have the number and its sign."""
+    """The least number of bytes that can hold the number and its sign."""
     return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
@@ -143,7 +144,7 @@ def _bit(texts: pa.Array) -> JsonTexts:
 
 
 def _bits(text: str) -> str:
-    """The bits as bytes, the least significant byte first, without zeros at the end."""
+    """The bits as bytes in Base64, the least significant byte first, without zero bytes at the end."""
     number = int(text or "0", 2)
     return b64encode(number.to_bytes((number.bit_length() + 7) // 8, "little")).decode()
 
@@ -158,7 +159,7 @@ def _point(text: str) -> str:
 
 
 def _hstore(text: str) -> str:
-    """An object with the pairs, as the content of a JSON string."""
+    """The pairs as a JSON object, escaped as the content of a JSON string."""
     pairs: dict[str, str | None] = {}
     at = 0
     while at < len(text):
@@ -172,7 +173,7 @@ def _hstore(text: str) -> str:
 
 
 def _named_uuid(name: bytes) -> UUID:
-    """What Java's ``UUID.nameUUIDFromBytes`` gives: the MD5 digest as a UUID of version 3."""
+    """The result of Java's ``UUID.nameUUIDFromBytes``: the MD5 digest as a UUID of version 3."""
     import hashlib
 
     return UUID(bytes=hashlib.md5(name, usedforsecurity=False).digest(), version=3)

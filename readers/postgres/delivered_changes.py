@@ -1,6 +1,6 @@
-"""Changes as they are delivered: key changes as a delete and an insert, and those that a chunk has left out.
+"""Finds the changes to deliver: those that no chunk contains. A change of a key is a delete and an insert.
 
-Pure. What follows makes rows of them: typed columns or JSON.
+Pure. Other modules make rows of these changes, with typed columns or JSON.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")
 _FULL, _KEY = ord("O"), ord("K")
 
 RankKeys = Callable[[TableRules, Sequence[pa.Array]], Int64s]
-"""For each key, given by the texts of its columns, the number of the range to which it belongs."""
+"""Returns the number of the range of each key; keys are given as the texts of their columns."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,12 +36,14 @@ class DeliveredChanges:
 
     Attributes:
         op: c, u, d or t, as the number of the character.
-        xid: with its epoch.
+        xid: the id of the transaction with its epoch.
         committed_at: microseconds since 1970 UTC.
-        after: for each column the texts of the row after the change; nulls for d and t.
-        before: for each column the texts of the row before it, as far as the log has them.
-        has_before: whether there is such a row. An insert has one if an update gave the row another key.
-        unchanged: for each column, where its value did not change and is not in the log; None if nowhere.
+        after: for each column, the texts of the rows after the changes; nulls for d and t.
+        before: for each column, the texts of the rows before the changes; nulls where the log has no text.
+        has_before: true where the log has a row before the change. An insert has one if an update gave the
+            row another key.
+        unchanged: for each column, true where its value did not change and is not in the log; None if all
+            values are known.
     """
 
     relation: Relation
@@ -59,7 +61,7 @@ class DeliveredChanges:
         return len(self.op)
 
     def take(self, rows: Int64s) -> DeliveredChanges:
-        """These rows, in this order."""
+        """The changes at these indexes, in this order."""
         return DeliveredChanges(
             relation=self.relation,
             op=self.op[rows],
@@ -75,16 +77,16 @@ class DeliveredChanges:
 
 
 def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) -> DeliveredChanges:
-    """The changes, where an update of the key is a delete of the old row and an insert of the new one.
+    """The changes, with each update of a key as a delete of the old row and an insert of the new one.
 
     Args:
         key: the indexes of the key's columns; empty if the table has no key.
-        xid_near: the 64-bit id of a recent transaction, from which others get their epoch.
+        xid_near: the 64-bit id of a recent transaction, which determines the epochs of the others.
     """
     unchanged = list(changes.new.unchanged)
     after = list(changes.new.texts)
     for column, mask in enumerate(unchanged):
-        # A large key is logged as the old key even where it did not change.
+        # The log has the old key of a large key even if the key did not change.
         is_old = changes.old_kind == _FULL
         if changes.relation.columns[column].is_key:
             is_old |= changes.old_kind == _KEY
@@ -113,9 +115,9 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
 
 
 def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank: RankKeys) -> Bools:
-    """Which of the changes are delivered: those that the snapshot of their row's chunk does not see.
+    """True for the changes to deliver: those that the snapshot of their row's chunk does not see.
 
-    A TRUNCATE is delivered if any chunk does not see it.
+    A TRUNCATE is delivered if the snapshot of any chunk does not see it.
     """
     is_truncate = changes.op == TRUNCATE
     seen = _seen(rules, changes.xid)
@@ -132,7 +134,7 @@ def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank:
 
 
 def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
-    """Whether a TRUNCATE is seen by the snapshots of some chunks and not by those of others."""
+    """True if some TRUNCATE is seen by the snapshots of some chunks, but not by those of others."""
     truncates = changes.xid[changes.op == TRUNCATE]
     if not len(truncates) or len(rules.rules) == 1:
         return False
@@ -141,17 +143,17 @@ def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
 
 
 def _seen(rules: TableRules, xids: Int64s) -> list[Bools]:
-    """For each rule, which transactions its chunk has seen; one that is not read yet will see all of them."""
+    """For each rule, the transactions that its chunk has seen; a chunk that is not read yet will see all."""
     return [~rule.delivered(xids) for rule in rules.rules]
 
 
 def _key_texts(changes: DeliveredChanges, column: int) -> pa.Array:
-    """The key of the row that each change concerns: the new one, for a delete the old one."""
+    """A column of the key of each changed row: of the old row for a delete, otherwise of the new row."""
     return pc.if_else(pa.array(changes.op == DELETE), changes.before[column], changes.after[column])
 
 
 def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
-    """Where an update gives a row another key; None if nowhere."""
+    """True where an update gives a row another key; None if there is no such update."""
     candidates = (changes.op == UPDATE) & changes.has_before
     if not key or not candidates.any():
         return None
@@ -167,7 +169,7 @@ def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
 
 
 def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
-    """Each moved row twice, as a delete and as an insert."""
+    """The changes, with each update in ``moved`` replaced by a delete and an insert."""
     rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
     found = changes.take(rows)
     is_moved = moved[rows]

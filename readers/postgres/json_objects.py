@@ -1,6 +1,6 @@
-"""Rows as JSON objects: of a chunk, and before and after a change, with their keys.
+"""Converts rows and their keys to JSON objects: the rows of a chunk, and the rows before and after a change.
 
-What a value becomes, the caller says.
+The caller gives the encoder of the values.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class JsonObjects:
     """Makes objects of the columns of tables.
 
     Args:
-        encoder: how values of a type are written.
-        placeholder: the JSON value of an unchanged TOAST value of a type. None: objects have only the columns
-            whose values are known.
+        encoder: returns the encoder for the values of a type.
+        placeholder: returns the JSON value for unchanged TOAST values of a type; None if objects have only
+            the columns whose values are known.
     """
 
     def __init__(
@@ -79,10 +79,10 @@ class JsonObjects:
     def before(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, has_before: Bools
     ) -> pa.Array:
-        """The row before each change, as far as the log has it.
+        """The row before each change, with those values that the log has.
 
         Args:
-            has_before: which of the changes that have such a row; others get null.
+            has_before: true for the changes whose row is wanted; others get null.
         """
         if not has_before.any():
             return pa.nulls(len(changes), pa.string())
@@ -95,7 +95,7 @@ class JsonObjects:
         return placed(objects(members, len(some)), has_before)
 
     def key(self, changes: DeliveredChanges, types: Mapping[str, PgType], key: Sequence[str]) -> pa.Array:
-        """The key of the row that each change concerns; null for a TRUNCATE, and without a key."""
+        """The key of each changed row; null for a TRUNCATE, and for tables without a key."""
         has_key = changes.op != TRUNCATE
         if not key or not has_key.any():
             return pa.nulls(len(changes), pa.string())
@@ -111,7 +111,7 @@ class JsonObjects:
         after, before, unchanged = changes.after[number], changes.before[number], changes.unchanged[number]
         is_old = changes.op == DELETE
         if unchanged is not None:
-            # The log has the old key if a part of it is a TOAST value.
+            # If a part of the key is a TOAST value, the log has the old key.
             is_old = is_old | (unchanged & changes.has_before)
             unchanged = unchanged & ~changes.has_before
         texts = pc.if_else(pa.array(is_old), before, after) if is_old.any() else after

@@ -1,4 +1,4 @@
-"""Rows with key, before and after as JSON objects: what ``changeFormat=envelope`` delivers."""
+"""Makes the rows of ``changeFormat=envelope``, with key, before and after as JSON objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flip27_source.readers.postgres.json_values import envelope_encoder
 from flip27_source.readers.postgres.typed_rows import constant, op_texts, unchanged_names
 
 Columns = Mapping[str, Callable[[], pa.Array]]
-"""For each column of a format, what makes it; a schema may have some of them."""
+"""The functions that make the columns of a format, by name; a schema may have only some of the columns."""
 
 
 class EnvelopeRows:
@@ -39,7 +39,7 @@ class EnvelopeRows:
         rows: int,
         lsn: int,
     ) -> pa.RecordBatch:
-        """Rows that were read from the table."""
+        """A batch of rows that were read from the table."""
         columns: Columns = {
             "table": lambda: constant(str(table), rows, pa.string()),
             "op": lambda: constant("r", rows, pa.string()),
@@ -54,7 +54,7 @@ class EnvelopeRows:
     def changes(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """Rows of the log, in its order."""
+        """A batch of changes from the log, in its order."""
         columns: Columns = {
             "table": lambda: constant(str(changes.relation), len(changes), pa.string()),
             "op": lambda: op_texts(changes.op),
@@ -68,10 +68,10 @@ class EnvelopeRows:
 
 
 def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) -> None:
-    """Check that a schema has no other columns than those of the format.
+    """Check that a schema has only columns of the format.
 
     Raises:
-        SchemaError: it has one.
+        SchemaError: it has another column.
     """
     others = [name for name in schema.names if name not in known.names]
     if others:
@@ -82,7 +82,7 @@ def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) ->
 
 
 def snapshot_position(rows: int, lsn: int) -> Columns:
-    """The columns that say where rows of a chunk are in the log."""
+    """The columns with the position of a chunk's rows in the log."""
     return {
         names.LSN: lambda: constant(lsn, rows, pa.int64()),
         names.SEQ: lambda: constant(0, rows, pa.int64()),
@@ -92,7 +92,7 @@ def snapshot_position(rows: int, lsn: int) -> Columns:
 
 
 def change_position(changes: DeliveredChanges) -> Columns:
-    """The columns that say where changes are in the log."""
+    """The columns with the positions of changes in the log."""
     return {
         names.LSN: lambda: pa.array(changes.lsn),
         names.SEQ: lambda: pa.array(changes.seq),
@@ -102,6 +102,6 @@ def change_position(changes: DeliveredChanges) -> Columns:
 
 
 def batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
-    """The columns that the schema has, with its types."""
+    """A batch of those columns that the schema has, with the schema's types."""
     made: Iterable[pa.Array] = (columns[field.name]().cast(field.type) for field in schema)
     return pa.RecordBatch.from_arrays(list(made), schema=schema)

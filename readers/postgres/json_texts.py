@@ -1,4 +1,4 @@
-"""Columns of JSON values as texts, and objects made of them. All by columns: no Python value per row."""
+"""Columns of JSON values as texts, and the objects made of them, without a Python value for each row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class JsonTexts:
     is_string: bool = False
 
     def complete(self) -> pa.Array:
-        """The values with their quotes, and ``null`` for null."""
+        """The complete JSON texts: strings have their quotes, and nulls are ``null``."""
         texts = joined('"', self.texts, '"') if self.is_string else self.texts
         return pc.fill_null(texts, "null") if texts.null_count else texts
 
@@ -60,7 +60,7 @@ def quoted(text: str) -> str:
 
 
 def objects(members: Sequence[Member], rows: int) -> pa.Array:
-    """An object for each row."""
+    """A JSON object with these members for each row."""
     if not members:
         return pa.repeat(pa.scalar("{}"), rows)
     if any(member.omitted is not None for member in members):
@@ -79,12 +79,12 @@ def objects(members: Sequence[Member], rows: int) -> pa.Array:
 
 
 def joined(*parts: str | pa.Array) -> pa.Array:
-    """The parts of each row, one after the other; null where a part is null."""
+    """The concatenated parts of each row; null where a part is null."""
     return pc.binary_join_element_wise(*parts, "")
 
 
 def placed(values: pa.Array, mask: Bools) -> pa.Array:
-    """The values where the mask is true, in its order; null elsewhere."""
+    """An array with the values, in order, where the mask is true; null elsewhere."""
     if mask.all():
         return values
     return values.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
@@ -95,7 +95,7 @@ def _objects_with_gaps(members: Sequence[Member]) -> pa.Array:
     for member in members:
         part = joined(f",{quoted(member.name)}:", member.values.complete())
         parts.append(part if member.omitted is None else pc.if_else(pa.array(member.omitted), "", part))
-    # The first comma becomes the brace.
+    # Replace the comma before the first member with the opening brace.
     return joined(pc.binary_replace_slice(joined(*parts), 0, 1, "{"), "}")
 
 
@@ -105,7 +105,7 @@ def _escaped(texts: pa.Array) -> pa.Array:
     if not is_special.any():
         return texts
     found = set(np.unique(content[is_special]).tolist())
-    # The backslash comes first: the others are replaced by texts that have one.
+    # Replace backslashes first, because the replacements of the other characters contain backslashes.
     for byte in sorted(found, key=lambda byte: byte != _BACKSLASH):
         texts = pc.replace_substring(texts, chr(byte), quoted(chr(byte))[1:-1])
     return texts

@@ -1,7 +1,7 @@
-"""PostgreSQL's texts as JSON values, as ``changeFormat=envelope`` has them; nothing is rounded.
+"""Converts PostgreSQL's texts to the JSON values of ``changeFormat=envelope``; nothing is rounded.
 
-Integers and floats are JSON numbers. Strings are: numeric, NaN and infinity, bytes (in Base64), and the texts
-of all types that JSON does not have, json itself among them.
+Integers and floats are JSON numbers. Values of numeric, NaN and infinity, bytes (in Base64), and the texts of
+all other types, including json, are JSON strings.
 """
 
 from __future__ import annotations
@@ -21,17 +21,20 @@ from flip27_source.readers.postgres.json_texts import JsonTexts, joined, json_st
 from flip27_source.readers.postgres.parsers import UnfitError, bytes_of, parse_present
 
 Encode: TypeAlias = Callable[[pa.Array], JsonTexts]
-"""From texts, among them nulls, to JSON values. Raises UnfitError."""
+"""Converts texts, some of which may be null, to JSON values. Raises UnfitError."""
 
 
 def envelope_encoder(type: PgType) -> Encode:
-    """How the values of a type are written."""
+    """The encoder for the values of a type."""
     encode = SCALARS.get(type.name, json_strings)
     return array_encoder(encode, type.delimiter) if type.is_array else encode
 
 
 def array_encoder(encode: Encode, delimiter: str) -> Encode:
-    """Arrays of any number of dimensions, whose elements ``encode`` writes. Lower bounds are dropped."""
+    """The encoder for arrays, with ``encode`` for their elements.
+
+    Arrays may have any number of dimensions; lower bounds are dropped.
+    """
 
     def arrays(texts: pa.Array) -> pa.Array:
         try:
@@ -47,7 +50,7 @@ def array_encoder(encode: Encode, delimiter: str) -> Encode:
 
 
 def one_by_one(write: Callable[[str], str], *, is_string: bool) -> Encode:
-    """Texts of a rare type: ``write`` gives the JSON value of one text, or the content of the string."""
+    """The encoder for a rare type: ``write`` returns the JSON value of one text, or a string's content."""
 
     def written(texts: pa.Array) -> pa.Array:
         return pa.array([write(text) for text in texts.to_pylist()], pa.string())
@@ -56,7 +59,7 @@ def one_by_one(write: Callable[[str], str], *, is_string: bool) -> Encode:
 
 
 def as_they_are(texts: pa.Array) -> JsonTexts:
-    """Texts that are JSON."""
+    """The texts themselves, which already are JSON."""
     return JsonTexts(texts)
 
 

@@ -1,4 +1,4 @@
-"""To which range of a table's key a row belongs: by numbers here, by the server for all other types."""
+"""Finds the range of a table's key to which a row belongs: integers here, other types on the server."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.
 def ranges_on_server(
     connection: Connection, rules: TableRules, keys: Sequence[pa.Array]
 ) -> npt.NDArray[np.int64]:
-    """The number of each key's range, as the server compares keys: by the types and collations of the
-    columns.
-    """
+    """The number of each key's range; the server compares the keys by the columns' types and collations."""
     columns = range(len(rules.key))
     row = ", ".join(f"k.c{i}" for i in columns)
     bound = ", ".join(f"b.c{i}" for i in columns)

@@ -1,4 +1,4 @@
-"""Reads a window of the log: the messages of pgoutput in blocks, from the slot and without consuming them."""
+"""Reads a window of the log: blocks of pgoutput's messages, which stay in the slot."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _log = logging.getLogger(__name__)
 
 MESSAGES_PER_BLOCK = 196_608
 BLOCK_BYTES = 4 << 20
-"""Each column of a block is read in a pass of its own, twice as fast in the processor's cache."""
+"""Each column of a block is read in a separate pass, which is twice as fast if the block fits in a cache."""
 
 FIELD_BYTES = 6
-"""What COPY's binary format has before the message in each row: the number of fields, and a length."""
+"""The bytes before the message in each row of COPY's binary format: the number of fields, and a length."""
 
 _HEADER_BYTES = 19
 _TRAILER = b"\xff\xff"
@@ -33,14 +33,14 @@ _POLL_S = 0.05
 def log_blocks(
     connection: Connection, slot: str, publication: str, *, end: int, timeout_s: float
 ) -> Iterator[CopiedBlock]:
-    """The rows of COPY, each with one message after ``FIELD_BYTES``; transactions up to ``end``, and maybe
-    one more.
+    """The rows of COPY, each with ``FIELD_BYTES`` bytes before its message.
 
-    Waits while another connection reads the slot: an attempt that was killed, or a speculative copy.
+    They contain the transactions up to ``end``, and maybe one more. Waits while another connection reads the
+    slot, such as that of a killed attempt or of a speculative copy.
 
     Raises:
-        SplitReadError: the slot is still read after ``timeout_s``.
-        psycopg.Error: the server refuses.
+        SplitReadError: another connection still reads the slot after ``timeout_s``.
+        psycopg.Error: the server refuses the statement or cancels it.
     """
     import psycopg
 

@@ -1,6 +1,6 @@
-"""Blocks of messages of the log: their bytes in one buffer, and numbers gathered from many places of it.
+"""Blocks of messages of the log: their bytes in one buffer, and access to numbers at many positions at once.
 
-What must not live here: the meaning of a message, beyond its kind and its shortest form.
+What must not live here: the meaning of a message, except its kind and its minimum length.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Bools: TypeAlias = "NDArray[np.bool_]"
 
 REPORT = "read the log again; if the error remains, report it with the version of the server"
 
-_PADDING = bytes(8)  # lets numbers be gathered at any position of any message
+_PADDING = bytes(8)  # so that numbers can be read at any position of any message
 _SHORTEST = {"B": 21, "C": 26, "O": 10, "R": 10, "Y": 7, "I": 8, "U": 8, "D": 8, "T": 6, "M": 15}
 _LEAST_BYTES = np.full(256, -1, np.int64)
 _MOST_BYTES = np.full(256, np.iinfo(np.int64).max)
@@ -31,7 +31,7 @@ for _kind in "BC":
 
 
 class MessageBlock:
-    """Messages of known kinds, none of them shorter than its kind allows.
+    """Messages of known kinds, each at least as long as its kind requires.
 
     Attributes:
         data: the bytes of all messages, and some padding.
@@ -64,7 +64,7 @@ class MessageBlock:
         self._int64s = self._everywhere(">i8")
         self._uint32s = self._everywhere(">u4")
         self._uint16s = self._everywhere(">u2")
-        # An empty message has no kind; its place holds another message, or padding.
+        # For an empty message, this is a byte of the next message or of the padding.
         self.kinds: Bytes = self.octets[np.minimum(self.starts, self.ends)]
         self._check_lengths()
         self._check_texts()
@@ -89,7 +89,7 @@ class MessageBlock:
         """The error for one message.
 
         Args:
-            at: a position in the block, which the error names relative to the message.
+            at: a position in the block; the error message has it relative to the message's start.
         """
         kind = chr(self.kinds[index]) if self.starts[index] < self.ends[index] else ""
         named = f" ({kind})" if kind in _SHORTEST and kind else ""
@@ -100,7 +100,7 @@ class MessageBlock:
         )
 
     def _everywhere(self, dtype: str) -> NDArray[Any]:
-        """The data as numbers that start at every byte."""
+        """A view of the data as numbers, one starting at each byte."""
         size = np.dtype(dtype).itemsize
         return np.ndarray((self.data.size - size + 1,), dtype, self.data, 0, (1,))
 
@@ -126,7 +126,7 @@ class MessageBlock:
         raise self.error(index, f"the message is {what}: it has {length} bytes, not {expected}")
 
     def _check_texts(self) -> None:
-        """Messages that are not used (Origin, Type, Message) have to be complete too."""
+        """Check that messages that are not used (Origin, Type, Message) are complete, too."""
         origins = np.flatnonzero(self.kinds == ord("O"))
         cut = origins[self.octets[self.ends[origins] - 1] != 0].tolist()
         for index in np.flatnonzero((self.kinds == ord("Y")) | (self.kinds == ord("M"))).tolist():
@@ -137,7 +137,7 @@ class MessageBlock:
 
 
 def block_of(data: bytearray, lengths: Sequence[int], *, first_number: int, skip: int) -> MessageBlock:
-    """The messages that lie one after the other in ``data``, which is changed, as one block."""
+    """The messages that ``data`` contains one after the other, as one block; ``data`` is changed."""
     data += _PADDING
     offsets = np.zeros(len(lengths) + 2, dtype=np.int64)
     np.cumsum([*lengths, len(_PADDING)], out=offsets[1:])
@@ -147,7 +147,7 @@ def block_of(data: bytearray, lengths: Sequence[int], *, first_number: int, skip
 
 
 def _is_complete(message: bytes) -> bool:
-    """Whether a Type or Message message ends where it has to."""
+    """True if a Type or Message message has the length that its content requires."""
     if message[:1] == b"Y":
         return message.count(b"\0", 5) == 2 and message.endswith(b"\0")
     content = message.find(b"\0", 10) + 5

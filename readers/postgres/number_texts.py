@@ -1,6 +1,6 @@
-"""Texts of PostgreSQL's integers, floats and numerics, converted to Arrow's numbers without loss.
+"""Converts texts of PostgreSQL's integers, floats and numerics to Arrow's numbers without loss.
 
-Only a float of a numeric may be rounded, to the nearest float.
+The only exception: a numeric that becomes a float is rounded to the nearest float.
 
 Arrow's own casts are not sufficient: they read ``0x10`` as an integer, make numbers beyond a float's range
 infinite, and let a decimal of 39 digits overflow silently.
@@ -53,11 +53,11 @@ def number_parser(name: str, kind: pa.DataType) -> Parse | None:
 
 
 def _integers(kind: pa.DataType) -> Parse:
-    """For integers, and numerics that are whole numbers."""
+    """The parser of integers, and of numerics that are whole numbers."""
     limit = 1 << (kind.bit_width - 1)
 
     def fast(texts: pa.Array) -> pa.Array:
-        # Minus, point, slash and digits are neighbours, and Arrow refuses a slash and a point.
+        # The range from minus to nine also has the point and the slash, which Arrow refuses.
         if not lie_between(texts, "-", "9"):
             raise NotOrdinaryError
         if (bytes_of(texts).content == ord(".")).any():
@@ -66,7 +66,7 @@ def _integers(kind: pa.DataType) -> Parse:
 
     def slow(text: str) -> int:
         number = _finite(text, kind)
-        # Numbers of a hundred thousand digits are possible.
+        # Check the size first: a number may have a hundred thousand digits.
         if number.adjusted() > MOST_DIGITS or not -limit <= number < limit:
             raise UnfitError(text, _range_text(kind))
         if number != int(number):
@@ -95,7 +95,7 @@ def _integers_of_floats(name: str, kind: pa.DataType) -> Parse:
 
 
 def _floats(texts: pa.Array, name: str) -> pa.Array:
-    """The values of a float column, in its own precision."""
+    """The values of a float column, in the column's precision."""
     kind = _FLOATS[name]
     try:
         values = texts.cast(kind)
@@ -112,8 +112,8 @@ def _floats(texts: pa.Array, name: str) -> pa.Array:
 
 def _floats_of_floats(name: str, kind: pa.DataType) -> Parse:
     def parse(texts: pa.Array) -> pa.Array:
-        # The text of a float4 has only the digits that distinguish it from other float4s: read as a double,
-        # it would be another number.
+        # The text of a float4 has only the digits that distinguish it from other float4s, so reading it as a
+        # double would give another number.
         values = _floats(texts, name)
         if values.type == kind:
             return values
@@ -133,7 +133,7 @@ def _floats_of_integers(kind: pa.DataType) -> Parse:
     def parse(texts: pa.Array) -> pa.Array:
         exact = np.asarray(integers(texts))
         result = exact.astype(kind.to_pandas_dtype())
-        # 2**63 as a float is what the largest integers are rounded to, and no integer.
+        # The largest integers are rounded to 2**63, which is not a bigint.
         is_same = result < 2.0**63
         is_same[is_same] = result[is_same].astype(np.int64) == exact[is_same]
         refuse(texts, ~is_same, _EXACTLY, remedy="give the column the type bigint in the schema")
@@ -143,7 +143,7 @@ def _floats_of_integers(kind: pa.DataType) -> Parse:
 
 
 def _rounded(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The floats that are nearest to numerics."""
+    """The nearest float of each numeric."""
     return _floats(texts, "float4" if kind == pa.float32() else "float8")
 
 
@@ -160,7 +160,7 @@ def _decimals(kind: pa.DataType) -> Parse:
     def fast(texts: pa.Array) -> pa.Array:
         if not lie_between(texts, "-", "9"):
             raise NotOrdinaryError
-        # What is longer can overflow when Arrow appends zeros up to the scale.
+        # A longer number can overflow when Arrow appends zeros up to the scale.
         if bytes_of(texts).lengths.max(initial=0) > MOST_DIGITS - kind.scale and not are_ordinary(texts):
             raise NotOrdinaryError
         return texts.cast(kind)

@@ -1,6 +1,7 @@
-"""Parsers of columns of texts: what takes ordinary texts at once, and odd ones one by one.
+"""The basis of parsers of columns of texts, which parse ordinary texts together, and odd ones one by one.
 
-What the texts mean belongs to ``number_texts``, ``date_times``, ``byte_strings`` and ``array_texts``.
+What must not live here: the meaning of the texts, which belongs to ``number_texts``, ``date_times``,
+``byte_strings`` and ``array_texts``.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Parse: TypeAlias = Callable[[pa.Array], pa.Array]
-"""From texts to values; neither has nulls. Raises UnfitError."""
+"""Converts texts without nulls to values without nulls. Raises UnfitError."""
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Bounds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
@@ -25,7 +26,7 @@ class UnfitError(Exception):
     """The target cannot hold a value.
 
     Attributes:
-        remedy: what the user can do; None if the type string for the column is the answer.
+        remedy: what the user can do; None if the remedy is the type string for the column.
     """
 
     def __init__(self, text: str, reason: str, *, remedy: str | None = None) -> None:
@@ -36,7 +37,7 @@ class UnfitError(Exception):
 
 
 class NotOrdinaryError(Exception):
-    """A column has texts that the fast path does not take."""
+    """A column has texts that the fast path does not accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class TextBytes:
 
 
 def bytes_of(texts: pa.Array) -> TextBytes:
-    """The bytes of texts, none of which is null; no copy of them."""
+    """The bytes of texts, none of which is null, without a copy."""
     _, offsets, data = texts.buffers()
     if not len(texts):
         return TextBytes(np.zeros(0, np.uint8), np.zeros(1, np.int32))
@@ -75,7 +76,7 @@ def text_at(texts: pa.Array, row: int) -> str:
 
 
 def refuse(texts: pa.Array, bad: Mask, reason: str, *, remedy: str | None = None) -> None:
-    """Raise UnfitError for the first text in ``bad``, if there is one."""
+    """Raise UnfitError for the first text that ``bad`` marks, if there is one."""
     if bad.any():
         raise UnfitError(text_at(texts, int(bad.argmax())), reason, remedy=remedy)
 
@@ -103,9 +104,9 @@ class OrdinaryOrOdd:
 
     Attributes:
         fast: parses a column of ordinary texts. For other columns it raises NotOrdinaryError or
-            pa.ArrowInvalid, or returns the right values all the same.
-        ordinary: pattern of texts that ``fast`` takes.
-        slow: parses one text; raises UnfitError. It returns what ``pa.array`` turns into a value of ``kind``.
+            pa.ArrowInvalid, or still returns the right values.
+        ordinary: pattern of texts that ``fast`` accepts.
+        slow: parses one text to an object that ``pa.array`` accepts for ``kind``; raises UnfitError.
     """
 
     kind: pa.DataType
@@ -130,6 +131,6 @@ class OrdinaryOrOdd:
 
 
 def interleaved(first: pa.Array, second: pa.Array, is_first: Mask) -> pa.Array:
-    """The values of both in the order of ``is_first``, which is true where the next one is from ``first``."""
+    """The values of both arrays in their order, with those of ``first`` where ``is_first`` is true."""
     places = np.where(is_first, np.cumsum(is_first) - 1, len(first) + np.cumsum(~is_first) - 1)
     return pa.concat_arrays([first, second]).take(pa.array(places, pa.int64()))

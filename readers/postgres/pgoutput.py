@@ -37,9 +37,9 @@ class Changes:
     Attributes:
         op: ``I``, ``U``, ``D`` or ``T``, as the number of the character.
         lsn: the commit LSN of the transaction.
-        seq: the index of the change in its transaction, from 1, among all tables of the log; TRUNCATE is one
-            change for each of its tables.
-        xid: the transaction, with 32 bits.
+        seq: the index of the change in its transaction, from 1, counting the changes of all tables of the
+            log; TRUNCATE is one change for each of its tables.
+        xid: the 32-bit id of the transaction.
         committed_at: microseconds since 1970 UTC.
         new: the row after an insert or update; nulls in rows of ``D`` and ``T``.
         old: the row, or its key, before an update or delete; nulls if the log does not contain it.
@@ -63,7 +63,7 @@ class Changes:
 class PgOutputDecoder:
     """Decodes the messages of one read of the log (``proto_version`` 1, texts), block by block.
 
-    Only transactions with ``first <= commit LSN < end`` give rows.
+    Only changes of transactions with ``first <= commit LSN < end`` are returned.
     """
 
     def __init__(self, *, first: int, end: int) -> None:
@@ -77,21 +77,21 @@ class PgOutputDecoder:
         """The changes of the next block of messages, ordered by their first change.
 
         Args:
-            data: the messages one after the other, also of parts of transactions; it is used up. Blocks of
-                a few MB are fastest.
+            data: the messages one after the other, and owned by the decoder from now on. A block may begin
+                or end within a transaction. Blocks of a few MB are fastest.
             lengths: the number of bytes of each message.
             skip: the number of bytes to ignore at the start of each message: 6 for rows of COPY in binary
                 format, which are a number of fields and a length before the message.
 
         Raises:
-            SplitReadError: a message is invalid. The decoder cannot be used further.
+            SplitReadError: a message is invalid. The decoder cannot be used after this error.
         """
         block = block_of(data, lengths, first_number=self._messages + 1, skip=skip)
         self._messages += len(lengths)
         return list(self._changes(block))
 
     def finish(self) -> None:
-        """Check that the last transaction is complete; to be called after the last block.
+        """Check that the last transaction is complete; call this after the last block.
 
         Raises:
             SplitReadError: the log ends within a transaction.
@@ -103,7 +103,7 @@ class PgOutputDecoder:
             )
 
     def _changes(self, block: MessageBlock) -> list[Changes]:
-        # Also for transactions outside of the window: each table is described once in a read.
+        # Include transactions outside the window: the server describes a table only once in a read.
         versions = self._relations.versions(block)
         placed, self._opened = placed_changes(block, self._opened)
         inside = (placed.lsn >= self._first) & (placed.lsn < self._end)
@@ -172,7 +172,7 @@ def _new_tuples(block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s)
 def _tuples(
     block: MessageBlock, tables: RowsByTable, has_tuple: Bools, at: Int64s
 ) -> tuple[TupleColumns, Int64s]:
-    """The tuples whose markers are at ``at``, and the positions after them; elsewhere ``at`` itself."""
+    """The tuples whose markers are at ``at``, and the positions after them (without a tuple, ``at``)."""
     rows = np.flatnonzero(has_tuple)
     columns, behind = read_tuples(block, tables, rows, at[rows] + 1)
     at = at.copy()

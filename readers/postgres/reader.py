@@ -1,8 +1,8 @@
 """The postgres reader: chunks of tables and windows of the log as rows, read on executors.
 
-What lives here: what happens in which order. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput`
-parses, :mod:`.window_delivery` decides which changes are delivered, :mod:`.change_rows` chooses what makes
-rows. They are imported where they are used, because the driver, too, imports the reader's class.
+What lives here: the order of the steps. :mod:`.chunk_rows` and :mod:`.log` read, :mod:`.pgoutput` parses,
+:mod:`.window_delivery` decides which changes are delivered, and :mod:`.change_rows` makes rows. Most of them
+are imported where they are used, because the driver also imports the reader's class.
 """
 
 from __future__ import annotations
@@ -53,12 +53,12 @@ _TEXT = PgType(name="text")
 
 @dataclass(slots=True, kw_only=True)
 class _Found:
-    """What a window has, as far as it is read.
+    """What has been found in a window so far.
 
     Attributes:
-        rows: delivered changes.
+        rows: the number of delivered changes.
         truncated: the oids of tables that were truncated between the snapshots of their chunks.
-        committed_at: time of the last commit, in microseconds; None without one.
+        committed_at: time of the last commit, in microseconds; None if there is none.
     """
 
     rows: int = 0
@@ -67,7 +67,7 @@ class _Found:
 
 
 class PostgresReader(SplitReader[PostgresSplit]):
-    """Reads chunks and windows; each says what it read in an event."""
+    """Reads chunks and windows, and reports each in an event."""
 
     options: ClassVar = opts.POSTGRES_OPTIONS
     repeatable: ClassVar[bool] = False
@@ -95,7 +95,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             raise self._failed(split, error) from None
 
     def close(self) -> None:
-        """End the second connection."""
+        """Close the side connection."""
         if self._side is not None:
             self._side.close()
 
@@ -111,7 +111,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 opened = open_chunk(connection, chunk, timeout_s=self.context.options[opts.SLOT_TIMEOUT])
             except DataLossError as error:
                 self.context.report_data_loss(error.what, split_id=split.split_id, remedy=error.remedy)
-                # Without rows it counts as read: an event that a snapshot could not have seen is delivered.
+                # Count the chunk as read, without rows: changes above its horizon are then delivered.
                 seen = str(TransactionSnapshot(xmin=chunk.horizon + 1, xmax=chunk.horizon + 1))
                 self.context.send_event_to_coordinator(
                     ChunkRead(split_id=split.split_id, snapshot=seen, rows=0)
@@ -126,7 +126,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 rows += count
                 yield self._rows.snapshot(opened.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
             if written_to is not None:
-                # No transaction of a server that is killed gets an id that the snapshot counts as ended.
+                # Wait until the ids that the snapshot counts as ended are durable: otherwise a server that is
+                # killed could reuse them.
                 connection.execute("COMMIT")
                 await_durable(connection, written_to)
         if chunk.exported is not None:
@@ -146,7 +147,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         options = self.context.options
         slot_name, publication = window.slot, window.publication
         found = _Found()
-        # Closed explicitly: leaving psycopg's own context in the middle of COPY would wait for its end.
+        # Close the connection explicitly: psycopg's own context would wait for the end of COPY.
         with ExitStack() as stack:
             connection = stack.enter_context(closing(connect(options, purpose="log window")))
             self._check_slot(connection, split_id, slot_name, window)
@@ -162,7 +163,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 self._changes(decoder, blocks, delivery, found), interrupt=connection.cancel
             )
             self._report_gaps(gaps, split_id, publication, window)
-            # Once more: what was read is complete only if the slot has not moved meanwhile.
+            # Check again: the rows are complete only if the slot has not moved meanwhile.
             self._check_slot(connection, split_id, slot_name, window)
         self.context.send_event_to_coordinator(
             LogRead(
@@ -214,7 +215,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             )
 
     def _checked_types(self, relation: Relation) -> dict[str, PgType]:
-        """The types of a relation's columns, which are compared with the DataFrame's at the first time."""
+        """The types of a relation's columns; the first call compares the columns with the DataFrame's."""
         types = self.types(relation)
         if relation not in self._compared:
             old = [column.name for column in relation.columns if column.is_key]
@@ -223,7 +224,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
         return types
 
     def types(self, relation: Relation) -> dict[str, PgType]:
-        """The types of a relation's columns, asked once."""
+        """The types of a relation's columns; each type is looked up only once."""
         wanted = [(column.type_oid, column.type_modifier) for column in relation.columns]
         missing = [pair for pair in dict.fromkeys(wanted) if pair not in self._types]
         if missing:
@@ -241,14 +242,14 @@ class PostgresReader(SplitReader[PostgresSplit]):
         return found
 
     def _is_text(self, column: str) -> bool:
-        """Whether rows have the text of a value of this column, or not the column at all."""
+        """True if rows have this column as text, or do not have it."""
         wanted = self._rows.wanted
         if wanted is None:
             return False
         return column not in wanted or pa.types.is_string(self.context.schema.field(column).type)
 
     def side(self) -> Connection:
-        """A connection for questions while another one reads."""
+        """A second connection, for queries while the first one reads."""
         if self._side is None or self._side.closed:
             self._side = connect(self.context.options, purpose="reader")
         return self._side

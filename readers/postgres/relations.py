@@ -1,6 +1,6 @@
-"""Relations as the log describes them, and which description holds for a change.
+"""The log's descriptions of relations, and the search for the description that is valid for a change.
 
-A description (a Relation message) holds until the next one of the same table, also within a transaction.
+A description (a Relation message) is valid until the next one of the same table, even within a transaction.
 What must not live here: the values of tuples.
 """
 
@@ -24,8 +24,8 @@ class RelationColumn:
     """A column of a table.
 
     Attributes:
-        type_modifier: such as precision and scale of a numeric; -1 if the type has none.
-        is_key: the column belongs to the replica identity; with the identity ``f`` every column does.
+        type_modifier: for example the precision and scale of a numeric; -1 if there is none.
+        is_key: true if the column belongs to the replica identity; with the identity ``f`` all columns do.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Versions:
-    """The descriptions that hold somewhere in one block.
+    """The descriptions that are valid somewhere in one block.
 
     Attributes:
         keys: the table and the first message of each description, as one sorted number.
@@ -65,7 +65,7 @@ class Versions:
     relations: tuple[Relation, ...]
 
     def find(self, block: MessageBlock, oids: Int64s, messages: Int64s) -> Int64s:
-        """The index of the description that holds for each change.
+        """The index of the description that is valid for each change.
 
         Args:
             oids: the table of each change.
@@ -75,7 +75,7 @@ class Versions:
             SplitReadError: a table has no description.
         """
         found = np.searchsorted(self.keys, _keys(oids, messages + 1), side="right") - 1
-        known = np.array([relation.oid for relation in self.relations] + [-1], np.int64)  # -1: none before
+        known = np.array([relation.oid for relation in self.relations] + [-1], np.int64)  # -1: no description
         wrong = known[found] != oids
         if wrong.any():
             row = int(wrong.argmax())
@@ -92,7 +92,7 @@ class KnownRelations:
         self._versions = _versions([])
 
     def versions(self, block: MessageBlock) -> Versions:
-        """The descriptions for a block, which must follow the block of the last call."""
+        """The descriptions for a block; the blocks must be given in the order of the log."""
         found: list[_Description] = []
         before = self._versions
         for index in np.flatnonzero(block.kinds == ord("R")).tolist():
@@ -111,7 +111,7 @@ class KnownRelations:
 
 
 _Description: TypeAlias = "tuple[int, int, Relation]"
-"""A table, the index of the first message for which the description can hold, and the description."""
+"""A table, the index of the first message for which the description is valid, and the description."""
 
 
 def _versions(found: list[_Description]) -> Versions:
@@ -159,7 +159,7 @@ def _relation(raw: bytes) -> Relation:
         raise ValueError(f"{len(raw) - at} bytes follow the last column")
     return Relation(
         oid=oid,
-        schema=schema or "pg_catalog",  # which pgoutput writes as an empty text
+        schema=schema or "pg_catalog",  # pgoutput writes this schema as an empty text
         name=name,
         replica_identity=identity.decode(),
         columns=tuple(columns),

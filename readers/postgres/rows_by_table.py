@@ -1,4 +1,4 @@
-"""The changes of a block put together by table, so that the tuples of all tables are read in the same passes.
+"""Groups the changes of a block by table, so that the tuples of all tables are read in the same passes.
 
 What must not live here: the bytes of tuples.
 """
@@ -25,14 +25,14 @@ class Group:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowsByTable:
-    """Changes in the order of the log, and a place by table for each.
+    """Changes in the order of the log, and the place of each change in an order by table.
 
-    Tables with more columns come first: the changes that have a certain column have the first places.
+    Tables with more columns come first, so the changes that have a certain column have the first places.
 
     Attributes:
         messages: the message of each change, as its index in the block.
         relations: the table of each change.
-        widths: the number of columns of this table.
+        widths: the number of columns of the table of each change.
         order: the change at each place; None if places are in the order of the log.
         places: the place of each change; None if places are in the order of the log.
         groups: the tables, ordered by their first change.
@@ -59,10 +59,10 @@ class _Relations:
 
 
 def by_table(messages: Int64s, known: Sequence[Relation], numbers: Int64s) -> RowsByTable:
-    """Put changes together by table.
+    """Group changes by table.
 
     Args:
-        numbers: for each change, at least one, its table as an index of ``known``.
+        numbers: the table of each change as an index of ``known``; there is at least one change.
     """
     relations = _Relations(known=known, numbers=numbers)
     total = len(numbers)

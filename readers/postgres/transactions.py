@@ -1,4 +1,4 @@
-"""Which transaction a change belongs to, and its place there.
+"""Finds the transaction of each change, and the change's place in it.
 
 What must not live here: tables and values.
 """
@@ -25,7 +25,7 @@ class OpenTransaction:
     """A transaction whose Commit message has not been read.
 
     Attributes:
-        changes: the number of its changes so far.
+        changes: the number of its changes that have been read.
     """
 
     lsn: int
@@ -77,7 +77,7 @@ def placed_changes(
         opened: the transaction that is open at the start of the block.
 
     Raises:
-        SplitReadError: Begin and Commit messages do not match, or a change is outside of a transaction.
+        SplitReadError: Begin and Commit messages do not match, or a change is not in a transaction.
     """
     is_begin = block.kinds == _BEGIN
     begins = np.flatnonzero(is_begin)
@@ -90,9 +90,9 @@ def placed_changes(
     xid = _with_opened(block.uint32_at(at + 17), opened.xid if opened else 0)
 
     messages, oids, counts = _changes(block)
-    before = np.cumsum(counts)[begins]  # a Begin message counts 0
+    before = np.cumsum(counts)[begins]  # a Begin message has no changes
     before = _with_opened(before, -opened.changes if opened else 0)
-    # 0: the transaction that is open at the start.
+    # The number of each change's transaction; 0 is the one that is open at the start of the block.
     numbers = np.cumsum(is_begin, dtype=np.int64)[messages]
     _check_inside(block, messages, numbers, commits, opened)
     placed = PlacedChanges(
@@ -147,8 +147,8 @@ def _truncated_tables(block: MessageBlock, truncates: Int64s) -> Int64s:
 def _check_pairs(
     block: MessageBlock, begins: Int64s, commits: Int64s, opened: OpenTransaction | None
 ) -> None:
-    """Begin and Commit messages have to alternate."""
-    # Each transaction that begins here must end before the next one begins, and after it began.
+    """Check that Begin and Commit messages alternate."""
+    # Each transaction must end after its beginning, and before the next one begins.
     expected = begins if opened is None else np.concatenate([np.array([-1], np.int64), begins])
     paired = min(len(expected), len(commits))
     is_paired = (
@@ -169,7 +169,7 @@ def _check_pairs(
 
 
 def _check_commits(block: MessageBlock, commits: Int64s, lsn: Int64s) -> None:
-    """A Commit message has to name the LSN of its Begin message."""
+    """Check that each Commit message has the LSN of its Begin message."""
     wrong = block.int64_at(block.starts[commits] + 2) != lsn[: len(commits)]
     if wrong.any():
         first = int(wrong.argmax())
@@ -182,7 +182,7 @@ def _check_commits(block: MessageBlock, commits: Int64s, lsn: Int64s) -> None:
 def _check_inside(
     block: MessageBlock, messages: Int64s, numbers: Int64s, commits: Int64s, opened: OpenTransaction | None
 ) -> None:
-    """Every change has to be inside a transaction."""
+    """Check that every change is in a transaction."""
     never = np.array([len(block.kinds)], np.int64)
     ends = commits if opened else np.concatenate([np.array([-1], np.int64), commits])
     outside = messages > np.concatenate([ends, never])[numbers]

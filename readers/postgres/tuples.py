@@ -1,7 +1,7 @@
-"""Tuples as columns of texts, read by columns from the messages of a block.
+"""Reads the tuples in the messages of a block as columns of texts, column by column.
 
-What must not live here: the types of values. Texts are binary arrays: the converter of a column validates
-UTF-8 where its target is a string.
+What must not live here: the types of values. Texts are binary arrays; the converter of a column validates
+UTF-8 if its target is a string.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ class Tuples:
     """Tuples of one table.
 
     Attributes:
-        texts: a ``pa.binary()`` array for each column: the values as the server writes them; null where the
-            value is NULL or unchanged, or where there is no tuple. It may be a slice of a longer array.
+        texts: a ``pa.binary()`` array for each column, with the server's texts; null where the value is NULL
+            or unchanged, or where there is no tuple. It may be a slice of a longer array.
         unchanged: for each column, true where a TOAST value did not change, so that the log does not contain
-            it; None if that is nowhere the case.
+            it; None if the log contains all values.
     """
 
     texts: list[pa.Array]
@@ -37,7 +37,7 @@ class Tuples:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TupleColumns:
-    """Tuples of all tables of a block: per column, what :class:`Tuples` has, for each place of a change."""
+    """Tuples of all tables of a block: the columns of :class:`Tuples`, with a row for each change's place."""
 
     texts: list[pa.Array]
     unchanged: list[Bools | None]
@@ -63,7 +63,7 @@ def read_tuples(
     """The tuples, and the position after each of them.
 
     Args:
-        rows: the changes that have a tuple, ascending.
+        rows: the indexes of the changes that have a tuple, in ascending order.
         starts: the position of each tuple in the block.
 
     Raises:
@@ -87,7 +87,7 @@ def read_tuples(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """The tuples that have the next column, and for each of them:
+    """The tuples that have the next column; each attribute has a value for each of them.
 
     Attributes:
         at: the position of the column.
@@ -95,7 +95,7 @@ class _Walk:
         widths: the number of columns of the table.
         rows: the change to which the tuple belongs.
         tuples: the index among all tuples.
-        places: its place; None if every change has a tuple, and places are in the order of the log.
+        places: the change's place; None if every change has a tuple, and places are in the order of the log.
     """
 
     at: Int64s
@@ -112,9 +112,9 @@ class _Values:
 
     Attributes:
         starts: the position of each text.
-        ends: the position after it.
-        is_text: None if all are texts.
-        is_unchanged: None if none is.
+        ends: the position after each text.
+        is_text: true for texts; None if all values are texts.
+        is_unchanged: true for unchanged values; None if there are none.
     """
 
     starts: Int64s
@@ -124,7 +124,7 @@ class _Values:
 
 
 def _spans(tables: RowsByTable) -> Iterator[tuple[int, int, pa.Array]]:
-    """Each column, the number of changes whose tables have it, and that many nulls."""
+    """Yield each column, the number of changes whose tables have it, and this number of nulls."""
     start = 0
     for width in sorted({len(group.relation.columns) for group in tables.groups}):
         total = int((tables.widths >= width).sum())
@@ -155,7 +155,7 @@ def _first_column(block: MessageBlock, tables: RowsByTable, rows: Int64s, starts
 
 
 def _without_narrow(walk: _Walk, column: int, behind: Int64s) -> _Walk:
-    """The tuples that have the column; the others end here."""
+    """The tuples that have the column; the end positions of the others are stored in ``behind``."""
     has = walk.widths > column
     if has.all():
         return walk
@@ -195,11 +195,11 @@ def _values(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int) 
 
 
 def _gathered(block: MessageBlock, walk: _Walk, values: _Values, total: int, nulls: pa.Array) -> pa.Array:
-    """The texts, each at its place."""
+    """The texts, in the order of places."""
     count = len(values.starts)
     if not count or (values.is_text is not None and not values.is_text.any()):
         return nulls
-    # An array over the whole block, of the texts and of the gaps between them: take() copies the texts alone.
+    # An array over the whole block has the texts and the gaps between them; take() copies only the texts.
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[0:-1:2] = values.starts
     offsets[1::2] = values.ends
@@ -224,7 +224,7 @@ def _even_numbers(count: int) -> pa.Array:
 
 
 def _placed(walk: _Walk, mask: Bools, total: int) -> Bools:
-    """A mask of tuples as a mask of places."""
+    """A mask of tuples, converted to a mask of places."""
     if walk.places is None:
         return mask
     placed = np.zeros(total, np.bool_)
@@ -245,7 +245,7 @@ def _part(mask: Bools | None, group: Group) -> Bools | None:
 
 
 def _check_kinds(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int, kinds: Bytes) -> None:
-    # What follows the message belongs to the next one.
+    # Bytes after the end of the message belong to the next message.
     what = "a tuple is truncated before column {column} of {table}"
     _check(block, tables, walk, walk.at >= walk.limits, walk.at, what, column)
     what = "the value of column {column} of {table} is in binary form"

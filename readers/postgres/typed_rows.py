@@ -1,4 +1,4 @@
-"""Rows with a column for each column of the table: what ``changeFormat=typed`` delivers."""
+"""Makes the rows of ``changeFormat=typed``, with a column for each column of the table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OPS = {ord(op): op for op in "cudtr"}
 
 
 class TypedRows:
-    """Makes the batches of one schema, which is that of the tables or the user's."""
+    """Makes the batches of one schema, which was inferred from the tables or given by the user."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -40,11 +40,11 @@ class TypedRows:
         rows: int,
         lsn: int,
     ) -> pa.RecordBatch:
-        """Rows that were read from the table.
+        """A batch of rows that were read from the table.
 
         Args:
             texts: the values of the wanted columns that the table has.
-            lsn: position of the log that the rows precede.
+            lsn: the position of the log that the rows precede.
         """
         constants: dict[str, Any] = {
             names.OP: "r", names.LSN: lsn, names.SEQ: 0, names.TABLE: str(table),
@@ -64,7 +64,7 @@ class TypedRows:
     def changes(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """Rows of the log, in its order."""
+        """A batch of changes from the log, in its order."""
         table = str(changes.relation)
         numbers = {column.name: i for i, column in enumerate(changes.relation.columns)}
 
@@ -143,7 +143,7 @@ class TypedRows:
 
 
 def unchanged_names(changes: DeliveredChanges) -> pa.Array:
-    """For each change the names of the columns whose values it does not have; null if it has all."""
+    """For each change, the names of the columns whose values it does not have; null if it has all values."""
     kind = pa.list_(pa.string())
     masks = {
         column.name: mask
@@ -160,7 +160,7 @@ def unchanged_names(changes: DeliveredChanges) -> pa.Array:
 
 
 def op_texts(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
-    """The letter of each change."""
+    """The letter of each change's operation."""
     codes = np.zeros(256, dtype=np.int8)
     for place, number in enumerate(_OPS):
         codes[number] = place

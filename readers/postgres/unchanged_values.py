@@ -1,6 +1,6 @@
-"""Large values that an update did not change and that the log therefore does not have, read from the table.
+"""Reads from the table the large values that are not in the log, because an update did not change them.
 
-The table may have a newer value by then, or no such row: then the log has a later change of the row.
+The table may have a newer value by then, or may not have the row: then the log has a later change of the row.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ if TYPE_CHECKING:
 
 
 def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
-    """The rows of which values are read from the table.
+    """True for the changes with missing values that are to be read from the table.
 
-    A row that got another key is delivered as an insert. The row with the old key, which has the values, may
-    not have been delivered: the chunk of that key may have been read after the update.
+    An update that gives a row another key is delivered as a delete and an insert, and the values of the
+    insert are always read. The row with the old key, which has these values, may not have been delivered:
+    its chunk may have been read after the update.
     """
     masks = [mask for mask in changes.unchanged if mask is not None]
     if not masks:
@@ -37,9 +38,7 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
 def with_values_read(
     connection: Connection, changes: DeliveredChanges, *, key: Sequence[int], rows: Bools
 ) -> DeliveredChanges:
-    """The changes with the values that the table has now for these rows; changes of deleted rows stay as
-    they are.
-    """
+    """The changes, with the table's current values for these rows; changes of deleted rows stay unchanged."""
     relation = changes.relation
     columns = [
         number for number, mask in enumerate(changes.unchanged) if mask is not None and (mask & rows).any()
@@ -71,7 +70,7 @@ def _read(
     columns: Sequence[int],
     keys: Sequence[Sequence[str | None]],
 ) -> list[tuple[int, tuple[str | None, ...]]]:
-    """The place of each key that the table has, and the texts of the columns."""
+    """The place of each key that exists in the table, and the texts of its row's columns."""
     types = connection.execute(
         "SELECT format_type(oid, modifier) FROM unnest(%s::bigint[]::oid[], %s::int[]) WITH ORDINALITY "
         "t(oid, modifier, place) ORDER BY place",

@@ -1,7 +1,7 @@
 """Converts columns of PostgreSQL's texts, from COPY or from the log, to the types of a schema.
 
-The texts are what the types' output functions write under the session settings of `readers.postgres`. A value
-becomes exactly itself or an error; only a float of a numeric may be rounded.
+The texts are those of PostgreSQL's output functions with the session settings of `enumerators.postgres`. A
+value that cannot be converted exactly is an error, except that a numeric is rounded if it becomes a float.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ class ValueConverter:
 
 
 def _parser(type: PgType, target: pa.DataType) -> Parse | None:
-    """The parser of texts of a type; None if the target is impossible."""
+    """The parser of texts of a type; None if values of the type cannot become ``target``."""
     if types.is_string(target):
         return _strings
     if type.is_array:
@@ -110,7 +110,7 @@ def _parser(type: PgType, target: pa.DataType) -> Parse | None:
 
 
 def _strings(texts: pa.Array) -> pa.Array:
-    """The texts, nulls among them."""
+    """The texts as strings, checked for valid UTF-8; they may contain nulls."""
     raw = texts.view(pa.binary())
     try:
         return raw.cast(pa.string())
@@ -156,7 +156,7 @@ def _arrays(type: PgType, target: pa.DataType) -> Parse | None:
 
 
 def _lists(texts: pa.Array, levels: list[pa.DataType], parse: Parse) -> pa.Array:
-    """The lists with their innermost texts parsed."""
+    """The lists, with the innermost texts converted by ``parse``."""
     if not levels:
         return parse(texts)
     bounds = np.zeros(len(texts) + 1, np.int32)

@@ -1,4 +1,4 @@
-"""Which changes of a window of the log are delivered: by table, and by what the chunks' snapshots have seen.
+"""Decides which changes of a window of the log are delivered, by their tables and the snapshots of chunks.
 
 What must not live here: reading the log, and making rows.
 """
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 
 class WindowDelivery:
-    """Which changes of a window are delivered.
+    """Finds the changes of a window that are delivered.
 
     Args:
         near: the 64-bit id of a recent transaction.
-        side: gives a connection for questions while another one reads the window.
+        side: returns a connection for queries while another one reads the window.
     """
 
     def __init__(
@@ -53,14 +53,18 @@ class WindowDelivery:
         self._patterns = patterns or ()
 
     def delivered(self, changes: Changes, truncated: dict[int, None]) -> DeliveredChanges | None:
-        """The changes of one relation that are delivered; None if it is not read."""
+        """The changes of one relation that are delivered; None if the query does not read the relation.
+
+        Args:
+            truncated: the oid is added if a TRUNCATE is seen by only some of the relation's chunks.
+        """
         relation = changes.relation
         rules = self._rules.get(relation.oid)
         if self._known is None:
             if rules is None and not matched(self._patterns, relation.schema, relation.name):
                 return None
         elif rules is None and relation.oid not in self._known:
-            # By number, not by name: a renamed table continues.
+            # Tables are known by oid, not by name, so a renamed table is still read.
             return None
         key = self._key(relation)
         found = delivered_changes(changes, key=key, xid_near=self._near)
