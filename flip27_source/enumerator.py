@@ -208,10 +208,10 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def set_apart(cls, cut: SplitT) -> SplitT:
         """A range of ``bound_split`` that could not be read, as a split that can be retried alone.
 
-        It needs an id of its own, because the split that it was cut from continues, and because a task may
+        It needs a different id, because the split that it was cut from continues, and because a task may
         read several ranges of one split. ``flip27 edit quarantine retry`` assigns it, and ``bound_split``
-        gets it like any other. The default has the same id: the range is listed, and cannot be retried while
-        its split is read.
+        gets it like any other split. The default keeps the id: the range is listed, but cannot be retried
+        while the split that it was cut from is read.
         """
         return cut
 
@@ -219,16 +219,16 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Whether a split holds its data itself, such as a record that a reader has set aside.
 
         Called for assigned splits of an enumerator with ``bound_split``, which is not called for those that
-        carry data: they are planned whole, as many of them in a batch as tasks can be given.
+        carry data: they are planned whole, and the bytes of those in one batch are limited.
         """
         return False
 
     def readable(self, live: Sequence[SplitT]) -> Sequence[SplitT]:
-        """Those live splits that ``bound_split`` is to be called for, in the same order.
+        """The live splits that ``bound_split`` should be called for, in the same order.
 
         Called at every checkpoint, before ``bound_split``, with all live splits; on an idle stream that is
         many times a second. A source with thousands of splits leaves out those with nothing to read. The
-        default is all of them.
+        default returns all of them.
         """
         return live
 
@@ -236,7 +236,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Cut ranges that ``bound_split`` returned into parts that different subtasks may read.
 
         Called once for each batch with the ranges of splits that any subtask may read. The parts of a range
-        have its id, are its rows without overlap, and come in its place. The default cuts nothing.
+        have its id, cover its rows without overlap, and replace it in the result. The default cuts nothing.
         """
         return Division(parts=ranges)
 
@@ -264,7 +264,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
     @classmethod
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
-        """Values of options of every source that follow from those of this one: other names of limits.
+        """Values of common options that this source's own options imply, such as limits under other names.
 
         Runs in planning processes: no I/O.
 

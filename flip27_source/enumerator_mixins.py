@@ -1,4 +1,4 @@
-"""Optional mix-ins of an enumerator: actions after a checkpoint, and what edits ask of its state.
+"""Optional mix-ins of an enumerator: actions after a checkpoint, and the methods that edits need.
 
 An enumerator implements those that apply to it; the mix-ins are independent of each other. Pure: no pyspark,
 no I/O.
@@ -39,7 +39,7 @@ class PerformsActions(ABC, Generic[ActionT]):
         """How long delayed actions wait after their checkpoint is complete, in seconds; None: this run
         performs none of them, and they stay in the state.
 
-        Asked once in each run, which also applies it to actions that earlier runs have delayed.
+        Called once in each run; the result also applies to actions that earlier runs have delayed.
         """
         return 0.0
 
@@ -47,8 +47,8 @@ class PerformsActions(ABC, Generic[ActionT]):
     def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
         """For each action, whether it touches the data of one of these splits.
 
-        Called for an edit that has splits read again: such actions must no longer be performed. The default
-        is True for all actions, because a skipped action loses no data.
+        Called for an edit after which splits are read again: such actions must no longer be performed. The
+        default is True for all actions, because a skipped action loses no data.
         """
         return [True] * len(actions)
 
@@ -138,12 +138,12 @@ class CutsSomeSplits(Protocol):
 
     @classmethod
     def is_cut_off(cls, split: Any) -> bool:
-        """Whether a planned split is a range that was cut off another one, and cannot be read alone."""
+        """Whether a planned split is a range that was cut from another split and cannot be read alone."""
 
 
 @runtime_checkable
 class LimitsRewinds(Protocol):
-    """Optional mix-in of an enumerator: what an older state needs may be gone."""
+    """Optional mix-in of an enumerator: data that an older state needs may no longer exist."""
 
     @classmethod
     def check_rewind(cls, present: Any, older: Any) -> None:

@@ -1,7 +1,7 @@
-"""The comment of a text column that says whether headers were left out: written by one side, read by another.
+"""The comment of a text column, which records whether headers were left out of the lines.
 
 A DataFrame does not show the options that it was loaded with. The comment of a column travels with it through
-``select``, ``where`` and ``withWatermark``, so that a parser of lines can check that there is no header left.
+``select``, ``where`` and ``withWatermark``, so that a parser of lines can check that no header is left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ _COMMENT = re.compile(r"header=true(?:, comment=(.))?")
 
 
 def header_comment(comment: str = "") -> str:
-    """The comment of a column whose lines are those of files without their headers.
+    """The comment of a column that contains the lines of files without their headers.
 
     Args:
         comment: the character at the start of lines that do not count as a header; empty for none.

@@ -15,7 +15,7 @@ def late_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[
 
     Args:
         package: its ``__name__``.
-        modules: for each module of the package the names that the package has from it.
+        modules: the names that the package exports, by the module that defines them.
     """
     module_of = {name: module for module, names in modules.items() for name in names}
 

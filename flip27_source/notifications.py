@@ -48,7 +48,7 @@ class NotificationQueue(ABC):
     """A queue of messages about files.
 
     One instance is used by several threads at once. Its methods may raise any error: a failed ``receive`` is
-    retried as any discovery; after a failed ``extend`` or ``delete`` the message is delivered again, and is
+    retried like any discovery; after a failed ``extend`` or ``delete`` the message is delivered again, and is
     recognised by its files. No error may contain a secret.
     """
 
@@ -57,28 +57,29 @@ class NotificationQueue(ABC):
 
         Args:
             url: the queue's part of ``notificationQueues``.
-            options: those of the source; ``options.with_prefix("storage.")`` has those of the file system.
+            options: the options of the source; ``options.with_prefix("storage.")`` returns those of the file
+                system.
         """
         self.url = url
         self.options = options
 
     @abstractmethod
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        """Messages that no other receiver has; none if none arrives within ``wait_s`` seconds.
+        """Receive messages that no other receiver has; return none if none arrives within ``wait_s`` seconds.
 
         Args:
-            count: the largest number of messages.
-            hidden_s: for this number of seconds no other call receives them, unless they are deleted before.
+            count: the maximum number of messages.
+            hidden_s: for this number of seconds no other call receives these messages.
         """
 
     @abstractmethod
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
-        """Hide received messages for ``hidden_s`` seconds from now; 0: others may receive them at once.
+        """Hide received messages for ``hidden_s`` seconds from now; with 0 others may receive them at once.
 
         A message that is gone, or that others have, is left out without an error.
 
         Returns:
-            The receipts that have changed, by their old ones; mostly empty.
+            The new receipts of messages whose receipts have changed, by the old receipt; usually empty.
         """
 
     @abstractmethod

@@ -41,7 +41,7 @@ class Option(Generic[T]):
 
     Attributes:
         name: camelCase name; case-insensitive. ``kafka.*`` stands for every name that begins with ``kafka.``;
-            :meth:`Options.texts_under` has their values.
+            :meth:`Options.texts_under` returns their values.
         parse: turns the string into a value; raises a ValueError that says what is expected.
         default: value when the option is absent.
         doc: one or two sentences for docs and ``--help``.

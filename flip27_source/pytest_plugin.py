@@ -65,7 +65,7 @@ def flip27_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSess
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.warehouse.dir", str(tmp_path_factory.mktemp("warehouse")))
-        # On a local disk the default starts 30 processes (readlink, chmod) in each batch, this class 6.
+        # On a local disk the default starts 30 processes (readlink, chmod) in each batch; this one starts 6.
         .config(
             "spark.sql.streaming.checkpointFileManagerClass",
             "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager",

@@ -62,15 +62,16 @@ class SourceReaderContext:
         time_zone: the session's time zone, an IANA name such as ``Europe/Berlin``.
         subtask_id: number of this subtask within its batch, from 0.
         checkpoint_id: id of the checkpoint whose plan is being read.
-        checkpoint_name: its lineage and document, if the tasks of the batch report; otherwise None.
+        checkpoint_name: lineage and document of the checkpoint, if the tasks of the batch report; otherwise
+            None.
         attempt_number: 0 for the first attempt of the task, then 1, 2, ...
-        end_positions: for readers that yield Progress, by split id: where an earlier attempt of this
-            subtask ended, None if it finished the split. This attempt must pass the same position and
-            ends there; a reader may use it to request no more data than that.
+        end_positions: for readers that yield Progress: the position at which an earlier attempt of this
+            subtask ended each split, by split id; None if it finished the split. This attempt must reach the
+            same position and ends there; a reader may use it to request no data after it.
         is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add files
             (FLINK-5777).
         set_aside_before: ids of the parts that an earlier attempt of this subtask set aside; this attempt
-            must set aside exactly these, also where it could read them.
+            must set aside exactly these, even those that it could read.
     """
 
     options: Options
@@ -109,16 +110,16 @@ class SourceReaderContext:
         """Leave a part of a split out of the batch and keep it in the state, to be read later.
 
         For a record that cannot be decoded in a split that can be read. The part is recorded with the report
-        of this subtask once the batch is complete, is listed with the quarantined splits, counts for
-        ``maxQuarantinedSplits``, and is read again after ``flip27 edit quarantine retry``. The reader must
-        have ``sets_aside``.
+        of this subtask once the batch is complete, is listed with the quarantined splits, counts towards
+        ``maxQuarantinedSplits``, and is read again after ``flip27 edit quarantine retry``. ``sets_aside`` of
+        the reader must return True.
 
         Args:
-            part: a split of its own: the part alone, and whatever is needed to read it later. Its id differs
-                from those of all other splits and parts.
+            part: a split that consists of the part alone, with whatever is needed to read it later. Its id
+                differs from those of all other splits and parts.
             error: why it cannot be read.
             split_id: the split that it is a part of, or for a range of a split the id that ``set_apart`` of
-                the enumerator gives the range. If that fails as a whole, its parts are not recorded.
+                the enumerator gives the range. If that split fails as a whole, its parts are not recorded.
 
         Raises:
             SplitReadError: this is a batch read, which has no state.
@@ -260,8 +261,8 @@ class YieldsProgress:
     its budget (``maxRowsPerSplit``, ``maxBytesPerSplit``, ``maxSplitDuration``) is used up, or when
     ``read`` returns because there is no more data for now; the split is then read again from there, at
     once or after ``pollInterval``. ``Progress(None)`` means that the split is finished for good; it has
-    no position, so if a source may still grow, yield it only from a ``read`` without rows. Rows after the
-    last Progress are an error, because no position covers them.
+    no position, so if the source may still grow, yield ``Progress(None)`` only from a ``read`` without
+    rows. Rows after the last Progress are an error, because no position covers them.
 
     If a batch is repeated (a retried task, a restart after a crash), ``read`` is called with the same
     split again and must yield the same rows. It is stopped at the position where the first attempt ended.

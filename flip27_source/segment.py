@@ -26,7 +26,7 @@ def content_digest(data: bytes) -> str:
 
 
 class _Bytes(NamedTuple):
-    """The bytes of a segment where they are in memory, and how they are fetched where they are not."""
+    """The bytes of a segment if they are in memory, and the function that fetches stored bytes."""
 
     data: bytes | None
     load: Callable[[str], bytes] | None
@@ -35,15 +35,15 @@ class _Bytes(NamedTuple):
 class Segment:
     """An immutable piece of bulk state.
 
-    Only the cache of its bytes changes. Each change replaces ``_cache[0]`` by another pair in one step, so
-    that a thread which reads the bytes meanwhile sees the old pair or the new one.
+    Only the cache of its bytes changes. Each change replaces ``_cache[0]`` with another pair in one step, so
+    that a thread that reads the bytes at the same time sees the old pair or the new one.
 
     Attributes:
         name: ``<digest>.<kind>.<json|bin>``; equal names mean equal bytes.
         size: number of bytes; None if it is not known without loading them.
     """
 
-    # Not a dataclass: msgspec would store its fields in place of its name.
+    # Not a dataclass: msgspec would store its fields instead of its name.
     __slots__ = ("_cache", "name", "size")
 
     name: str
@@ -98,7 +98,7 @@ class Segment:
 
     @property
     def data(self) -> bytes:
-        """The bytes; fetched and checked against the name at the first use."""
+        """The bytes; fetched, and checked against the name, when they are first used."""
         data, load = self._cache[0]
         if data is None:
             if load is None:
@@ -114,7 +114,7 @@ class Segment:
         return data
 
     def forget(self) -> None:
-        """Drop the bytes from memory where they can be fetched again."""
+        """Drop the bytes from memory if they can be fetched again."""
         load = self._cache[0].load
         if load is not None:
             self._cache[0] = _Bytes(None, load)

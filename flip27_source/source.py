@@ -55,7 +55,7 @@ class Source:
 
     @property
     def description(self) -> str:
-        """What people are shown: ``flip27[files orders s3://bucket/orders]``; no credentials."""
+        """The source as people see it: ``flip27[files orders s3://bucket/orders]``; without credentials."""
         uid = "" if self.uid == self.enumerator_name else self.uid
         parts = (self.enumerator_name, uid, redacted(self.options.get(PATH.name) or ""))
         return f"flip27[{' '.join(part for part in parts if part)}]"

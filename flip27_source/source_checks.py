@@ -56,13 +56,13 @@ def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
 
 
 class ChecksSource(ABC):
-    """Optional mix-in of an enumerator: ``flip27 check`` asks it whether the source is ready."""
+    """Optional mix-in of an enumerator: ``flip27 check`` calls it to find out whether a source is ready."""
 
     @classmethod
     @abstractmethod
     def check_source(cls, options: Options) -> Iterable[Finding]:
-        """The findings, in the order in which they are shown; it may do I/O, and changes nothing.
+        """The findings, in the order in which they are shown. It may do I/O, but changes nothing.
 
-        An error that it raises becomes a failed check, after the findings that came before it. Findings
+        An error that it raises becomes a failed check after the findings that it has yielded. Findings
         contain no secrets.
         """

@@ -228,7 +228,7 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     "the schema is changed. none: do not read them.",
 )
 FOUND_SCHEMA_OPTIONS: tuple[Option[Any], ...] = (SCHEMA_EVOLUTION_MODE,)
-"""Only for readers and enumerators that find out their schema (``FindsSchema``)."""
+"""Only for readers and enumerators that find their schema in the source (``FindsSchema``)."""
 
 SAVEPOINT: Option[str | None] = Option(
     name="savepoint",

@@ -56,6 +56,6 @@ _UNKNOWN_SIZE = SplitSize()
 
 
 def size_of(split: SourceSplit) -> SplitSize:
-    """The split's ``size``; without one, one file with unknown rows and bytes."""
+    """The split's ``size``; if it has none, the size of one file with unknown rows and bytes."""
     size = getattr(split, "size", None)
     return size if isinstance(size, SplitSize) else _UNKNOWN_SIZE

@@ -1,6 +1,6 @@
-"""What the rows of ``reader=splits`` say about their source: written by the reader, read by native_batches.
+"""The source of the rows of ``reader=splits``: the reader records it, native_batches reads it.
 
-A DataFrame does not tell the options that it was loaded with. The comment of the column ``path`` travels
+A DataFrame does not show the options that it was loaded with. The comment of the column ``path`` travels
 with it, so that ``flip27_source.native`` can apply the policies of the source. Pure: no pyspark, no I/O.
 """
 

@@ -1,8 +1,9 @@
 """Pages of delayed actions: the stored form of actions that wait for a time. Pure.
 
 Millions of actions may wait for weeks. So they are not part of the documents: a page is a segment that is
-written once, and a document has only its name, and how many of its actions are done. Small pages are merged
-as in a log-structured merge, so that there are few pages and each action is written a few times.
+written once, and a document contains only the name of the page and how many of its actions are done. Small
+pages are merged as in a log-structured merge tree, so that there are few pages and each action is written
+only a few times.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ..values.stored_json import decode_json
 from ..values.stored_values import StoredValues
 
 PAGE_ACTIONS = 1 << 16
-"""The most actions of a page to which others are added."""
+"""Maximum number of actions in a page that results from a merge."""
 
 _KEPT_ACTIONS = 1 << 12
 """The bytes of larger pages are not kept in memory."""
@@ -82,10 +83,10 @@ class ActionPage:
 
 
 def merged(pages: Iterable[ActionPage]) -> list[ActionPage]:
-    """The pages, with small ones merged into their neighbours; the order of the actions stays.
+    """The pages, with small ones merged into their neighbours; the order of the actions stays the same.
 
     A page is merged into the page before it unless that one is at least twice as large, or both together
-    are too large. So there are two pages for each ``PAGE_ACTIONS`` actions and a few small ones.
+    are too large. So there are at most two pages for every ``PAGE_ACTIONS`` actions, and a few small ones.
     """
     kept: list[ActionPage] = []
     for page in pages:

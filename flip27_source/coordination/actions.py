@@ -1,8 +1,8 @@
 """Pending actions: side effects that are due once a checkpoint is complete (R7). Pure.
 
 An action is stored in every checkpoint document, from the one that it was added for until it has been
-performed, so it happens at least once despite crashes: actions are idempotent. An action that keeps
-failing stays in the state with its error, where it is visible. Actions that wait for a time as well are in
+performed, so it is performed at least once despite crashes; actions must be idempotent. An action that keeps
+failing stays in the state with its error, where it is visible. Actions that also wait for a delay are in
 ``delayed_actions`` until they are due.
 """
 
@@ -76,7 +76,7 @@ class PendingActions:
 
     @property
     def delayed_count(self) -> int:
-        """The number of actions that wait for their time."""
+        """The number of delayed actions that are not due yet."""
         return len(self._delayed)
 
     @property
@@ -86,11 +86,11 @@ class PendingActions:
 
     @property
     def has_unsaved_delays(self) -> bool:
-        """Whether an action waits for its time in memory only: after a crash its delay would start again."""
+        """Whether a delayed action is in memory only: after a crash its delay would start again."""
         return self._delayed.has_fresh
 
     def delayed(self) -> tuple[ActionPage, ...]:
-        """The pages of the actions that wait for their time; the next document names them."""
+        """The pages of the delayed actions that are not due yet; the next document names them."""
         return self._delayed.stored()
 
     @property
@@ -110,7 +110,7 @@ class PendingActions:
             self._delayed.add(action, due_checkpoint_id)
 
     def take_delayed(self, now_ms: int) -> list[tuple[int, Any]]:
-        """Actions that have waited long enough, with numbers; some thousands at most."""
+        """Take the actions whose delay is over, each with its number; at most a few thousand at a time."""
         due = []
         for item, taken in self._delayed.take_due(now_ms):
             number = self._next
@@ -123,7 +123,7 @@ class PendingActions:
         return due
 
     def take_due(self, checkpoint_id: int) -> list[tuple[int, Any]]:
-        """The actions that are due at the completion of ``checkpoint_id`` and not running, with numbers."""
+        """Take the actions that are due when ``checkpoint_id`` is complete and not running, with numbers."""
         due = [
             (number, item.action)
             for number, item in self._actions.items()
@@ -162,7 +162,7 @@ class PendingActions:
             )
 
     def _keep(self, number: int) -> None:
-        """Put an action among those that are stored in the document, if it is in a page."""
+        """Add an action to those that are stored in the document itself, if it is only in a page."""
         if number not in self._actions:
             item = self._taken[number][0]
             self._actions[number] = PendingAction(

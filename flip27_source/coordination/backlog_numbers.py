@@ -1,4 +1,4 @@
-"""The backlog as numbers of progress events and offsets. Pure."""
+"""The backlog as numbers for progress events and offsets. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ..enumerator import Backlog
 
 
 def backlog_numbers(backlog: Backlog) -> dict[str, int | str]:
-    """Names and values; only what is known."""
+    """The known numbers of a backlog, by name."""
     amounts = {"backlogRows": backlog.rows, "backlogBytes": backlog.bytes}
     numbers: dict[str, int | str] = {name: value for name, value in amounts.items() if value is not None}
     if backlog.splits or numbers:

@@ -19,7 +19,7 @@ from .packing import (
 from .subtask_reports import ReportDemand
 
 MOST_CARRIED_BYTES = 32 * 1024 * 1024
-"""What splits that carry data may add to a batch; Spark sends a task up to ``spark.rpc.message.maxSize``."""
+"""Maximum bytes of a batch's splits that carry data; ``spark.rpc.message.maxSize`` limits a task."""
 
 
 class Batch(Generic[SplitT]):
@@ -37,7 +37,7 @@ class Batch(Generic[SplitT]):
         self._carried_bytes = 0
 
     def carries(self, size: SplitSize) -> bool:
-        """Take a split of this size that carries its data; False if it has to wait for the next batch."""
+        """Count a split of this size that carries data; return False if it must wait for the next batch."""
         carried = self._carried_bytes + (size.bytes or 0)
         if self._carried_bytes and carried > MOST_CARRIED_BYTES:
             return False
@@ -48,7 +48,7 @@ class Batch(Generic[SplitT]):
         """Add a split; ``subtask_id`` is None if any subtask may read it.
 
         Raises:
-            ContractError: its size is not made of whole numbers.
+            ContractError: its size is not in whole numbers of at least 0.
         """
         if not size.has_counts:
             raise ContractError(
@@ -85,7 +85,7 @@ class Batch(Generic[SplitT]):
 
         Args:
             each_apart: one subtask per split, while there are subtasks left.
-            names_only: the reader names data, so the length of a split does not count.
+            names_only: the reader only names data, so the number of bytes in a split does not count.
         """
         packed = pack(
             self._free,

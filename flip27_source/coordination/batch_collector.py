@@ -1,7 +1,7 @@
 """BatchCollector: decides which splits, ranges and events are in the batch of a checkpoint. Pure.
 
-First what waits in the queues, then what the enumerator assigns on request, then ranges of live splits, until
-a limit is reached. How the batch is packed into tasks is decided in ``packing``.
+It takes splits that wait in the queues first, then those that the enumerator assigns on request, then ranges
+of live splits, until a limit is reached. ``packing`` decides how the batch is packed into tasks.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class BatchCollector(Generic[SplitT]):
         self._ledger = ledger
         self._cuts_splits = cuts_splits
         self._divides_ranges = type(enumerator).divide_ranges is not SplitEnumerator.divide_ranges
-        # When splits are read again whose reader had caught up; None: not in this run.
+        # When a split whose reader had caught up is read again, by split id; None: not in this run.
         self._resting: dict[str, int | None] = {}
 
     def collect(self, limits: Limits, now_ms: int) -> Batch[SplitT]:
@@ -53,7 +53,7 @@ class BatchCollector(Generic[SplitT]):
         return batch
 
     def rest(self, split_ids: Iterable[str], since_ms: int) -> None:
-        """In the batch that was triggered at ``since_ms``, the reader had no more data of these splits."""
+        """In the batch that was triggered at ``since_ms``, the reader found no more data in these splits."""
         bounded = self._settings.boundedness is Boundedness.BOUNDED
         until = None if bounded else since_ms + self._settings.poll_interval_ms
         self._resting.update(dict.fromkeys(split_ids, until))

@@ -52,12 +52,12 @@ class CheckpointSummary:
         splits: splits in the plan. files, rows, bytes: their known sizes, added up.
         live_splits: unbounded splits that continue after this checkpoint.
         finished_splits: splits handed to batches since the source began.
-        waiting_splits: splits assigned and put off to a later batch by a limit.
+        waiting_splits: assigned splits that a limit has postponed to a later batch.
         quarantined_splits: splits that cannot be read and were set aside.
         ignored_splits: splits that cannot be read and were left out.
         data_losses: how often data was lost before it was read.
-        backlog: what waits after it.
-        gauges: what the enumerator published.
+        backlog: the backlog after this checkpoint.
+        gauges: the numbers that the enumerator published.
     """
 
     splits: int = 0
@@ -115,8 +115,8 @@ class LedgerState(Generic[SplitT]):
         waiting: splits that are assigned and not yet planned, in order.
         events: events to subtasks that are in no plan yet, in order.
         quarantined: splits that were set aside.
-        ignored: the last few of those that an option left out. ignored_count: how many there were.
-        losses: the last losses of data that were reported. loss_count: how many there were.
+        ignored: the last few splits that an option left out. ignored_count: how many there were.
+        losses: the last few reported losses of data. loss_count: how many there were.
         finished: number of splits that were handed to batches for good.
     """
 
@@ -138,7 +138,7 @@ class Snapshot(Generic[SplitT]):
 
     Attributes:
         actions: side effects that are due and not known to be done.
-        delayed: side effects that wait for a time. action_delay_ms: how long, in the run that stored them.
+        delayed: side effects that wait for a delay. action_delay_ms: the delay in the run that stored them.
     """
 
     metadata: CheckpointMetadata
@@ -156,7 +156,7 @@ class PendingCheckpoint(Generic[SplitT]):
 
     Attributes:
         snapshot: the state, which is durable before Spark gets the offset (R2).
-        summary: for people.
+        summary: numbers for people.
         reports: the subtasks' reports so far, by subtask.
         repeats: subtasks without a report, whose splits are read again.
     """
@@ -179,7 +179,7 @@ class PendingCheckpoint(Generic[SplitT]):
         return frozenset(item.subtask_id for item in plan.assignments) - self.reports.keys() - self.repeats
 
     def repeated(self, subtask_id: int) -> PendingCheckpoint[SplitT]:
-        """The checkpoint, no longer waiting for a subtask, whose splits are read again."""
+        """The checkpoint without waiting for this subtask's report; the subtask's splits are read again."""
         return replace(self, repeats=self.repeats | {subtask_id})
 
     def acknowledged(

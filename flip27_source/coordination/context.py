@@ -45,7 +45,7 @@ class CoordinatorSettings:
         reports: whether subtasks report.
         one_batch: no checkpoint follows the first one: unbounded splits are read to their end.
         reader_bounds_splits: splits stay live until the reader finishes them.
-        poll_interval_ms: pause before a split is read again whose reader had caught up.
+        poll_interval_ms: pause before a split whose reader had caught up is read again.
         max_quarantined_splits: the query fails if more splits are quarantined.
     """
 
@@ -187,7 +187,7 @@ class CoordinatorContext(SplitEnumeratorContext[SplitT], Generic[SplitT]):
             )
 
     def check_division(self, ranges: Sequence[SplitT], division: Division[SplitT]) -> None:
-        """Refuse a result of ``divide_ranges`` that cannot be stored, or that is not these ranges.
+        """Refuse a result of ``divide_ranges`` that cannot be stored or does not consist of these ranges.
 
         Raises:
             ContractError: the result is invalid.

@@ -106,7 +106,7 @@ class SourceCoordinator(Generic[SplitT]):
 
     @property
     def gauges(self) -> dict[str, int | float | str]:
-        """The numbers that the enumerator publishes, and our own of what went wrong."""
+        """The numbers that the enumerator publishes, and the coordinator's own counts and backlog."""
         self._settle_losses()
         own = {
             "quarantinedSplits": len(self._ledger.quarantined),
@@ -228,7 +228,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._queues.open_after(checkpoint_id, subtask_id)
         delivery.notify(quietly=quietly)
         self._completing = None
-        # Otherwise every restart would start the delay again if it finds nothing to read.
+        # Otherwise each restart that finds nothing to read would start the delay again.
         self._delay_is_unsaved = self._restored and self._actions.has_unsaved_delays
         self._restored = False
         return CompletedCheckpoint(
@@ -281,7 +281,7 @@ class SourceCoordinator(Generic[SplitT]):
             )
 
     def report_data_loss(self, what: str, split_id: str | None) -> None:
-        """Data was gone before it was read. May be called from any thread."""
+        """Report that data was lost before it was read. May be called from any thread."""
         self._ledger.losses.report(what, split_id)
 
     def _settle_losses(self) -> None:
@@ -346,7 +346,7 @@ class SourceCoordinator(Generic[SplitT]):
         )
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
-        """What is in no batch yet: what the enumerator knows of, and what limits have put off."""
+        """The backlog that the enumerator knows of, and the splits that limits have postponed."""
         known = self.enumerator.backlog(self._ledger.live)
         if not isinstance(known, Backlog):
             raise ContractError(

@@ -1,6 +1,6 @@
-"""DataLosses: data that was lost before it was read, as enumerators and readers reported it (R12).
+"""DataLosses: data that was lost before it was read, as reported by enumerators and readers (R12).
 
-Pure. The one part of the coordinator that other threads call: discovery reports from its own.
+Pure. This is the only part of the coordinator that other threads call: discovery reports from its own thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ LOSSES_KEPT = 20
 """How many losses are kept with their text; all are counted."""
 
 LONGEST_TEXT = 2000
-"""Characters of a loss that are kept."""
+"""Maximum length, in characters, of the text of a loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,8 +21,8 @@ class DataLoss:
 
     Attributes:
         checkpoint_id: the checkpoint whose batch continues after it.
-        split_id: the split that has lost data; None where no single split has.
-        what: what is gone.
+        split_id: the split that has lost data; None if it is not a single split.
+        what: the lost data.
     """
 
     checkpoint_id: int
@@ -34,7 +34,7 @@ class DataLoss:
 
 
 def described(what: str, split_id: str | None) -> str:
-    """A loss as errors and the log name it."""
+    """The text of a loss in errors and in the log."""
     return what if split_id is None else f"split {split_id!r}: {what}"
 
 
@@ -50,11 +50,11 @@ class DataLosses:
         self._reported: deque[tuple[str, str | None]] = deque()
 
     def report(self, what: str, split_id: str | None) -> None:
-        """Take a loss to be counted by ``settle``; from any thread."""
+        """Record a loss for the next ``settle``. May be called from any thread."""
         self._reported.append((what, split_id))
 
     def settle(self, checkpoint_id: int) -> list[DataLoss]:
-        """Count what was reported since; those that were not known."""
+        """Count the losses reported since the last call; return those that were not known."""
         new = []
         for _ in range(len(self._reported)):
             what, split_id = self._reported.popleft()
@@ -64,9 +64,9 @@ class DataLosses:
         return new
 
     def add(self, loss: DataLoss) -> bool:
-        """Count a loss; False where the same one is listed already.
+        """Count a loss; return False if the same loss is already listed.
 
-        A loss is reported again when ``bound_split`` is asked again for the same batch, and when a round of
+        A loss is reported again when ``bound_split`` is called again for the same batch, and when a round of
         discovery is repeated after a restart.
         """
         if any((known.split_id, known.what) == (loss.split_id, loss.what) for known in self.listed):

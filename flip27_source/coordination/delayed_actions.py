@@ -1,9 +1,9 @@
-"""Delayed actions: they wait for a time after their checkpoint is complete, then become due. Pure.
+"""Delayed actions, which become due a certain time after their checkpoint is complete. Pure.
 
 An action is *fresh* until the next document, which stores it in a page. A page is opened when its first
-action is due: its actions are taken in order, a few thousand at a time, and end in any order. The page stays
-as it is meanwhile; only the number of actions that are done at its front goes into documents. After a crash
-the actions after that number are taken again, which is harmless because actions are idempotent.
+action is due: its actions are taken in order, a few thousand at a time, and end in any order. The page
+does not change in the meantime; documents only store how many actions at its front are done. After a crash
+the actions after those are taken again, which is harmless because actions are idempotent.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from ..values.stored_values import StoredValues
 from .action_pages import ActionGroup, ActionPage, actions_of, merged
 
 MOST_TAKEN = 20_000
-"""The most actions that are taken and have not ended; each is in memory."""
+"""Maximum number of actions that are taken and have not ended; all of them are in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DelayedAction:
-    """An action whose time has come.
+    """An action that is due.
 
     Attributes:
         due_checkpoint_id: the complete checkpoint that it belongs to.
@@ -37,7 +37,7 @@ class DelayedAction:
 
 @dataclass(slots=True, eq=False)
 class _Fresh:
-    """Actions that no document has yet; ``since_ms`` is None until a time is given."""
+    """Actions that are in no document yet; ``since_ms`` is None until ``take_due`` sets it."""
 
     due_checkpoint_id: int
     actions: deque[Any]
@@ -89,7 +89,7 @@ class Taken:
 
     @property
     def is_stored(self) -> bool:
-        """Whether a page has the action until it has ended."""
+        """Whether a page contains the action until it has ended."""
         return self._page is not None
 
     def end(self) -> None:
@@ -127,7 +127,7 @@ class DelayedActions:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether there are actions that no document has yet."""
+        """Whether there are actions that are in no document yet."""
         return bool(self._fresh)
 
     def add(self, action: Any, due_checkpoint_id: int) -> None:
@@ -139,7 +139,7 @@ class DelayedActions:
         newest.actions.append(action)
 
     def take_due(self, now_ms: int) -> Iterator[tuple[DelayedAction, Taken]]:
-        """Actions whose time has come; those that were added since the last call wait from now on."""
+        """Take the actions that are due; those added since the last call start to wait at ``now_ms``."""
         for group in self._fresh:
             if group.since_ms is None:
                 group.since_ms = now_ms
@@ -147,7 +147,7 @@ class DelayedActions:
             since_ms = self._next_since_ms()
             if since_ms is None or since_ms + self.delay_ms > now_ms:
                 return
-            # A page's time is that of its first action, which may be done: look again once it is open.
+            # A page's time is that of its first action, which may be done: check again once the page is open.
             if not self._opens_next_page():
                 self._taken += 1
                 yield self._take()
@@ -175,7 +175,7 @@ class DelayedActions:
 
     @property
     def _current(self) -> _OpenPage | None:
-        """The open page that has the next action; None if all actions of open pages are taken."""
+        """The open page with the next action; None if all actions of open pages are taken."""
         return self._open[-1] if self._open and self._open[-1].since_ms is not None else None
 
     def _next_since_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""Editing: the effect of each edit on a coordinator's state. Pure: takes a snapshot and returns another one.
+"""Editing: the effect of each edit on a coordinator's state. Pure: it maps a snapshot to another one.
 
 The snapshot belongs to a coordinator between two batches; a new coordinator is created from the edited
 snapshot, as at a restart. Callers pass everything that an edit needs (older plans, an older state).

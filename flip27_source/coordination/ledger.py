@@ -142,8 +142,8 @@ class Ledger(Generic[SplitT]):
     def set_aside(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
         """Quarantine a split of the plan, or a part: a range that the enumerator has cut, or a record.
 
-        The split that a part belongs to continues after it. A part that was set aside before, and came again
-        because the position of its split was moved back, is listed once.
+        The split that a part belongs to continues after it. A part that is set aside again, because the
+        position of its split was moved back, is listed once.
         """
         split_id = item.split.split_id
         if not is_range:

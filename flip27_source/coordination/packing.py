@@ -24,7 +24,7 @@ UNKNOWN_SIZE_COST_BYTES = 1024 * 1024
 """Assumed cost of a split of unknown size."""
 
 ROW_COST_BYTES = 64
-"""Cost of a row, for splits whose rows are known and whose bytes are not."""
+"""Cost of a row, for splits whose number of rows is known but not their number of bytes."""
 
 MIN_PARTITION_COST_BYTES = 4 * 1024 * 1024
 """Below this cost a second task costs more than it saves."""
@@ -84,8 +84,8 @@ class BatchBudget:
     def fits(self, size: SplitSize) -> bool:
         """Whether a split of this size may still join the batch.
 
-        The limits on files and rows are only exceeded by a single split; the limit on bytes is soft, as in
-        Spark and Delta: the split that crosses the limit is the last one.
+        Only a batch of a single split can exceed the limits on files and rows. The limit on bytes is soft, as
+        in Spark and Delta: the split that crosses the limit is the last one.
         """
         if self.splits == 0:
             return True

@@ -45,7 +45,7 @@ class ReportDelivery(Generic[SplitT]):
         self._finished: list[SplitT] = []
         self._returned: list[tuple[SplitT, int]] = []
         self.caught_up: list[str] = []
-        """Ids of live splits whose reader had no more data."""
+        """Ids of live splits whose reader found no more data."""
 
     @property
     def reports(self) -> tuple[SubtaskReport[SplitT], ...]:

@@ -56,7 +56,7 @@ def fair_ranges(
 ) -> list[tuple[SplitT, BoundedRange[SplitT]]]:
     """The live splits that are read in this batch, with their ranges.
 
-    Splits with larger shares come later, and so does their next turn.
+    Splits with larger shares come later in the result, so that their next turn is later as well.
 
     Args:
         live: live splits, in the order of their turns.
@@ -65,7 +65,7 @@ def fair_ranges(
     """
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
     if not rest:
-        # Nothing is to be shared, and there may be thousands of splits.
+        # There is no limit to share, and there may be thousands of splits.
         found = ((split, bound(split, left)) for split in live)
         return [(split, cut) for split, cut in found if cut is not None]
     shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]

@@ -41,9 +41,9 @@ class SplitErrorPolicy:
     Attributes:
         on_error: ``onSplitError``.
         reports_loss: whether the query continues after lost data: ``onDataLoss=report``.
-        loses_whole_splits: whether nothing may be left of a split, which is then left out.
-        ignored_by: the options that leave out splits which fail in a certain way, as far as they are on.
-        max_attempts: how many times reading a split is tried. max_quarantined: in all.
+        loses_whole_splits: whether a split may be lost as a whole; it is then left out.
+        ignored_by: the options that are set to true and leave out splits with a certain error.
+        max_attempts: number of attempts to read a split. max_quarantined: ``maxQuarantinedSplits``.
     """
 
     on_error: str
@@ -68,7 +68,7 @@ class SplitErrorPolicy:
 
     @property
     def fails_always(self) -> bool:
-        """Whether every split has to be read: then nothing is held back."""
+        """Whether every split must be read, so that no rows are held back."""
         leaves_out_lost = self.reports_loss and self.loses_whole_splits
         return self.on_error == "fail" and not self.ignored_by and not leaves_out_lost
 
@@ -82,12 +82,12 @@ class SplitErrorPolicy:
         return SplitStatus.IGNORED if self.names(error) else _OUTCOMES.get(self.on_error)
 
     def names(self, error: Exception) -> bool:
-        """Whether an option that is on is for this very error."""
+        """Whether an option that is set to true covers this specific error."""
         named = isinstance(error, SplitReadError) and error.ignored_by in self.ignored_by
         return named or self.is_reported_loss(error)
 
     def is_reported_loss(self, error: Exception) -> bool:
-        """Whether the data of a split is gone, and that is reported rather than fatal."""
+        """Whether the error is a loss of data, and losses are reported instead of stopping the query."""
         return self.reports_loss and isinstance(error, DataLossError)
 
 

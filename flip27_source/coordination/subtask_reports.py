@@ -43,8 +43,8 @@ class SplitResult(Generic[SplitT]):
 
     Attributes:
         position: with LIVE, the split at its position after the rows of this batch; with FAILED, the part or
-            range of the split that was set aside, if it has an id of its own.
-        caught_up: LIVE only: whether the reader had no more data for now; False if a budget ended it.
+            range of the split that was set aside, if it has its own id.
+        caught_up: LIVE only: whether the reader found no more data for now; False if a budget stopped the read.
         error: FAILED and IGNORED only: the error.
         attempts: FAILED and IGNORED only: number of attempts to read it.
     """
@@ -89,8 +89,8 @@ class SubtaskReport(Generic[SplitT]):
     Attributes:
         results: one for each split of the subtask that did not simply finish, and for each part that was
             set aside.
-        events: what the reader sent, in order (R4).
-        losses: data that was gone when it was to be read.
+        events: the events that the reader sent, in order (R4).
+        losses: data that was lost before it was read.
     """
 
     checkpoint_id: int

@@ -1,7 +1,7 @@
 """WaitingQueues: the splits and events that were sent and are in no plan yet, and whose turn it is.
 
 Events, and splits for one subtask, wait behind the gateway of that subtask. Splits that any subtask may read
-wait in a queue of their own. Queues take turns with one split each: a queue whose split was taken goes to the
+wait in a separate queue. Queues take turns with one split each: a queue whose split was taken goes to the
 end, so that no split waits for ever. Pure.
 """
 
@@ -28,7 +28,7 @@ class WaitingQueues(Generic[SplitT]):
         self.turns: dict[int | None, Outbox[SplitT] | SubtaskGateway[SplitT]] = {}
         """The queues that the next plan can take from, in the order of their turns.
 
-        Kept, so that a split request need not look at all queues."""
+        It exists so that a split request does not have to visit all queues."""
 
     def send_split(self, split: SplitT, subtask_id: int | None) -> None:
         """Send a split to a subtask; None: to any subtask."""
@@ -75,7 +75,7 @@ class WaitingQueues(Generic[SplitT]):
             self.turns[subtask_id] = queue
 
     def splits(self) -> tuple[WaitingSplit[SplitT], ...]:
-        """All splits; sent again in this order, they have the same turns."""
+        """All splits, in an order that preserves their turns when they are sent again."""
         queues = self.turns | {i: gateway for i, gateway in self._gateways.items() if i not in self.turns}
         return tuple(
             WaitingSplit(split=split, subtask_id=subtask_id)

@@ -1,4 +1,4 @@
-"""DemandedReports: the driver's side of reports: which are required, where they go, and their collection."""
+"""The driver's side of reports: which ones are required, where they are written, and their collection."""
 
 from __future__ import annotations
 
@@ -44,17 +44,17 @@ def report_demand(source: Source) -> ReportDemand:
 
 
 def demand_of_tasks(planned: ReportDemand, now: ReportDemand) -> ReportDemand:
-    """What the tasks of a batch must write, if it was planned with one demand and is read with another.
+    """The reports that the tasks of a batch must write, which may have been planned with another demand.
 
-    A batch that failed may be repeated with options that set aside what cannot be read, which needs reports.
+    A failed batch may be repeated with options that set aside unreadable data, which requires reports.
     """
     return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
 
 
 def demanded_since(state: Snapshot[Any] | None, now: ReportDemand) -> Snapshot[Any] | None:
-    """A restored state, whose batch may have reports if its tasks must write some now.
+    """A restored state; if tasks must write reports now, its plan says that its batch may have reports.
 
-    They may be missing, if the batch was read before that.
+    They are not required, because the batch may have been read before tasks had to write reports.
     """
     if state is None or now is not ReportDemand.REQUIRED or state.plan.reports is ReportDemand.REQUIRED:
         return state

@@ -198,7 +198,7 @@ class CoordinatorHolder:
         self._complete(coordinator, start)
         delayed = coordinator.delayed_actions(self._environment.now_ms())
         if delayed:
-            # The state of a driver that has taken over may no longer have them.
+            # The state of a driver that has taken over may no longer contain these actions.
             self._check_that_it_drives()
             self._actions.submit(delayed)
         for number, error in self._actions.drain():
@@ -206,7 +206,7 @@ class CoordinatorHolder:
         bounds = UNLIMITED if limits is None else limits.tightened_by(limits_of(self._source.options))
         if limits is None:
             self._runner.wait_for_first_rounds()
-        # Checked before the mailbox is emptied, so that a round which ends in between is not missed.
+        # Checked before the mailbox is emptied, so that a round that ends in between is not missed.
         while True:
             more_to_come = self._runner.in_first_rounds
             with self._checkpoint_log.planning():
@@ -241,7 +241,7 @@ class CoordinatorHolder:
 
     def _stopped(self, coordinator: SourceCoordinator[Any]) -> Snapshot[Any]:
         """Discard the coordinator between two batches, and return its state."""
-        # An edit may have data read again, on which no side effect may happen: no action starts meanwhile.
+        # No action starts in the meantime: an edit may cause its data to be read again.
         for number, error in self._actions.end():
             coordinator.action_ended(number, error)
         standing = coordinator.standing()
@@ -301,7 +301,7 @@ class CoordinatorHolder:
         self._actions = self._new_actions(None)
 
     def _new_actions(self, enumerator: Any) -> ActionRunner:
-        """A runner for the actions of one coordinator; its threads use nothing of this holder."""
+        """A runner for the actions of one coordinator; its threads do not use this holder."""
 
         def perform(action: Any) -> None:
             if not isinstance(enumerator, PerformsActions):

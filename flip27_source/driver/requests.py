@@ -33,7 +33,7 @@ from .background import BackgroundRunner
 _log = logging.getLogger("flip27_source")
 
 LOOKS_BORNE = 3
-"""After this number of failed reads a request is marked as failed; a single read may fail with the
+"""After this number of failed reads a request is marked as failed; a single read may fail because of the
 network."""
 
 
@@ -64,7 +64,7 @@ class Requests:
         self._edits_due: tuple[EditRequest, ...] = ()
         # Outcomes of edits that the next checkpoint records.
         self._applied: tuple[AppliedEdit, ...] = ()
-        # Edits that are already in the state; a look that started earlier may find them again.
+        # Edits that are already in the state; a ``look`` that started earlier may find them again.
         self._edited: set[str] = set()
         # Edits that checkpoints have recorded and whose request files may still exist.
         self._undeleted: set[str] = set()
@@ -112,7 +112,7 @@ class Requests:
         self._savepoints_due = tuple(item for item in savepoints if item.request_id not in self._answered)
 
     def has_edits(self) -> bool:
-        """Whether there are edits to apply, without those that were withdrawn meanwhile."""
+        """Whether there are edits to apply, not counting those that have been withdrawn."""
         self._edits_due = self._still_there(self._edits_due)
         return bool(self._edits_due)
 
@@ -198,7 +198,8 @@ class Requests:
             self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query continues
             problem = error
-        # After a restart the requests that the checkpoint answers are no longer known; the target tells.
+        # After a restart the requests that the checkpoint answers are no longer known: their target and time
+        # identify them.
         answered = [
             item
             for item in self._savepoints_due
@@ -220,7 +221,7 @@ class Requests:
             self._folder = RequestFolder(self._store, lineage)
 
     def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The requests that were not withdrawn meanwhile."""
+        """The requests that have not been withdrawn."""
         if not requests or self._folder is None:
             return requests
         try:

@@ -23,7 +23,9 @@ def state_after(
     make: Make,
     reports: DemandedReports | None,
 ) -> Snapshot[Any]:
-    """The state after the batch of a retained checkpoint, with its reports; nothing is notified.
+    """The state after the batch of a retained checkpoint, with its reports.
+
+    The enumerator is not notified of the completion.
 
     Args:
         offset: the offset of the retained checkpoint.

@@ -1,4 +1,4 @@
-"""Planning an edit: a dry run over the stored state, split by split. Changes nothing.
+"""Planning an edit: a dry run over the stored state, split by split. It changes nothing.
 
 The request names the splits that the dry run found; later splits are not part of the edit.
 """
@@ -99,7 +99,7 @@ def plan(
         to_checkpoint, to_time: for a rewind: a retained checkpoint, or the last one up to that time.
         position: for set-position: fields of the split and their new values; or a named position, if the
             enumerator is a ``NamesPositions``.
-        storage_options: for the file system, as the source's ``storage.*`` options.
+        storage_options: options of the file system, like the source's ``storage.*`` options.
 
     Raises:
         EditError: the edit is not possible, or selects something that does not exist.
@@ -273,7 +273,7 @@ def _replay(ground: _Ground, request: EditRequest, selection: Selection) -> _Pla
 
 
 def _refuse_replay(ground: _Ground, selection: Selection) -> None:
-    """Say what reads the selected splits again, where a replay cannot."""
+    """Raise an EditError that names the edit to use instead, if a replay cannot read the splits again."""
     aside = [item for item in quarantined(ground.history, ground.line) if selection.has(item)]
     if aside:
         raise EditError(

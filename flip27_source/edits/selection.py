@@ -1,6 +1,6 @@
 """Selection: selects the splits of an edit from the candidates for its operation.
 
-Reads stored state like the views: the classes of the source are not needed, and nothing is written.
+Like the views, it reads stored state without the classes of the source, and writes nothing.
 """
 
 from __future__ import annotations

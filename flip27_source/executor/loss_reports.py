@@ -15,7 +15,7 @@ class LossReports:
     """Collects losses if the options say that they are reported, and raises them if they are fatal.
 
     Attributes:
-        losses: each once, though its split may have been read more than once.
+        losses: each loss once, even if its split was read more than once.
     """
 
     def __init__(self, policy: SplitErrorPolicy, checkpoint_id: int) -> None:
@@ -24,7 +24,7 @@ class LossReports:
         self.losses: list[DataLoss] = []
 
     def report(self, what: str, split_id: str | None, remedy: str | None = None) -> None:
-        """Data is gone.
+        """Record that data is lost.
 
         Raises:
             DataLossError: ``onDataLoss`` is ``fail``.

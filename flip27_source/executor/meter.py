@@ -13,7 +13,7 @@ from .split_read import Item
 
 
 class Meter:
-    """Rows, bytes of Arrow data, and the largest event time if an event time column is set."""
+    """Counts rows and bytes of Arrow data, and finds the largest time in the event time column, if set."""
 
     def __init__(self, event_time_column: str | None = None, schema: pa.Schema | None = None) -> None:
         """``schema``: the columns of rows that are tuples."""
@@ -75,10 +75,10 @@ def _place_of(column: str, schema: pa.Schema) -> int:
 
 
 def _time_of(value: Any, kind: pa.DataType) -> dt.date | None:
-    """A value of a tuple as Spark takes it; None for one that Spark will refuse."""
+    """A time in a tuple, as Spark interprets it; None if Spark will refuse the value."""
     if pa.types.is_date(kind):
         return value if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else None
     if not isinstance(value, dt.datetime):
         return None
-    # Spark takes a time without a zone for one of the zone of the machine.
+    # Spark interprets a time without a zone in the time zone of the machine.
     return value.replace(tzinfo=None) if kind.tz is None else value.astimezone(dt.UTC)

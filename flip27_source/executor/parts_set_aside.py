@@ -14,11 +14,11 @@ from ..split import size_of
 _log = logging.getLogger("flip27_source")
 
 MOST_BYTES = 64 * 1024 * 1024
-"""What the parts of one task may carry: its report has them, and the driver reads it whole."""
+"""Maximum bytes of the parts of one task: its report contains them, and the driver reads it as a whole."""
 
 
 class PartsSetAside:
-    """Takes the parts that the reader cannot read.
+    """Collects the parts that the reader cannot read.
 
     Args:
         first: the report of an earlier attempt, if there is one.
@@ -41,7 +41,7 @@ class PartsSetAside:
         )
         """The parts that the earlier attempt set aside."""
         self._check = check
-        # By the id of the part, because a split may be read more than once; with the split it belongs to.
+        # The split of each part, and its result; by the part's id, as a split may be read more than once.
         self._taken: dict[str, tuple[str, SplitResult[Any]]] = {}
         self._bytes = 0
 

@@ -1,7 +1,7 @@
 """Quarantine: sets aside or skips splits that cannot be read; delivers all rows of a split or none (R12).
 
-The rows of a split are held back until the split has ended, up to a size limit, so that a failure only
-costs the attempt. The rows of a larger split are delivered while it is read. If it then fails, the task
+The rows of a split are held back until the split has ended, up to a size limit, so that a failure costs
+only one attempt. The rows of a larger split are delivered while it is read. If it then fails, the task
 fails too; the next attempt finds the recorded failure, reads the split once without delivering rows, and
 reads it again, with rows, if that succeeded.
 """
@@ -36,9 +36,9 @@ class Quarantine:
     """Reads the splits of one subtask so that an unreadable split does not affect the others.
 
     Args:
-        log: failures of other attempts; None if nothing is stored: then every split that is too
+        log: failures of other attempts; None if they are not stored: then every split that is too
             large to be held back is read twice.
-        losses: takes those of splits that are left out because their data is gone.
+        losses: collects the losses of splits that are left out because their data is gone.
     """
 
     def __init__(
@@ -60,9 +60,10 @@ class Quarantine:
     def read(
         self, split_id: str, reading: Callable[[], Reading], demanded: SplitResult[Any] | None = None
     ) -> Reading:
-        """What ``reading()`` yields and returns; FAILED or IGNORED after ``maxSplitAttempts`` failures.
+        """Yield and return as ``reading()`` does; give the split up after ``maxSplitAttempts`` failures.
 
-        ``demanded``: what the attempt that reported first has read of the split; this one must, too (R5).
+        The result of a split that is given up is FAILED or IGNORED.
+        ``demanded``: the result of the attempt that reported first, which this attempt must reach, too (R5).
         """
         tries = 0
         while True:
@@ -121,10 +122,10 @@ class Quarantine:
         return self._log.add(record)
 
     def _report_gone_since(self, split_id: str, error: Exception) -> None:
-        """Report that a split is gone which the attempt that reported first has read.
+        """Report the loss of a split that the attempt that reported first has read.
 
         Raises:
-            DataLossError: losses are fatal. AttemptError: the split is there, and cannot be read.
+            DataLossError: losses are fatal. AttemptError: the split is not lost, but cannot be read.
         """
         if isinstance(error, DataLossError):
             what = f"{error.what} (the attempt that reported first has read it)"

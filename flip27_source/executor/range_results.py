@@ -1,4 +1,4 @@
-"""Results of ranges: a task may read several ranges of one split, so each is named by itself. Pure.
+"""Results of ranges: a task may read several ranges of one split, so each has its own result. Pure.
 
 The result of a range that was not read has the id that the range has when it is set aside (``set_apart``).
 """
@@ -19,7 +19,7 @@ SetApart = Callable[[Any], Any]
 def with_ranges(
     results: Sequence[SplitResult[Any]], splits: Sequence[Any], set_apart: SetApart
 ) -> list[SplitResult[Any]]:
-    """The results, with ranges that are set aside as splits that can be retried alone."""
+    """The results; each failed range is added to its result as a split that can be retried alone."""
     if all(item.status is not SplitStatus.FAILED for item in results):
         return list(results)
     ranges = {apart.split_id: apart for split in splits if (apart := set_apart(split)) != split}

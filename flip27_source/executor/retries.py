@@ -1,7 +1,7 @@
 """SubtaskAttempt: reads a subtask and acknowledges its checkpoint (rules R4, R5).
 
 The report is written after the last row and before the task can succeed. An attempt that finds a
-report must read exactly the ranges in the report. What is gone since then is recorded in a late report.
+report must read exactly the ranges in the report. Data lost since then is recorded in a late report.
 """
 
 from __future__ import annotations
@@ -148,7 +148,7 @@ class SubtaskAttempt:
             _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
 
     def _follow(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
-        """Check a repeat against the report that counts; record what is gone since then (R5, R12, R16)."""
+        """Check this attempt against the report that counts; record data lost since then (R5, R12, R16)."""
         further = _further_losses(mine, first)
         check_same_ranges(_with_lost_parts(mine, first) if further else mine, first)
         may_lack_rows = further and mine.metrics.rows < first.metrics.rows
@@ -159,12 +159,12 @@ class SubtaskAttempt:
 
 
 def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list[DataLoss]:
-    """The losses that the report that counts does not have."""
+    """The losses that are not in the report that counts."""
     return [loss for loss in mine.losses if loss not in first.losses]
 
 
 def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> SubtaskReport[Any]:
-    """``mine`` with the parts that are gone, and that the first attempt set aside: its report keeps them."""
+    """``mine`` with the lost parts that the first attempt set aside, because its report keeps them."""
     found = {item.split_id for item in mine.results}
     lost = [
         item
@@ -175,9 +175,10 @@ def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> Sub
 
 
 def _check_is_no_poorer(mine: SubtaskReport[Any], first: SubtaskReport[Any], source: Source) -> None:
-    """Refuse rows that lack what another attempt, which ended a moment ago, has still read.
+    """Refuse this attempt's rows if they lack data that another attempt, which has just ended, could read.
 
-    The rows of the other attempt are delivered if it lives. If it has died, a retry of this one follows it.
+    The rows of the other attempt are delivered if it is still alive. If it has died, a retry of this attempt
+    follows its report.
     """
     further = _further_losses(mine, first)
     if further and source.is_repeatable and mine.metrics.rows < first.metrics.rows:

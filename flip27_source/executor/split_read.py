@@ -28,7 +28,7 @@ Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
 def conformed(
     read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
 ) -> Iterator[Item | Progress[Any]]:
-    """What ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
+    """The items that ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
     try:
         for item in read(what):
             if isinstance(item, pa.RecordBatch):

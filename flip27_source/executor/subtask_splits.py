@@ -30,7 +30,7 @@ class SplitsOfSubtask:
     Args:
         first: the report of an earlier attempt, if there is one.
         check_position: raises if the position of a Progress cannot be stored; None if none is stored.
-        set_apart: the split that is set aside in place of a range of a split. Its id is that of the range's
+        set_apart: the split that is set aside instead of a range of a split. Its id is that of the range's
             result, because a task may read several ranges of one split.
 
     Attributes:

@@ -92,9 +92,9 @@ def delete_subsumed(
     retained: int,
     open_at: Callable[[str], Store],
 ) -> bool:
-    """Delete the savepoint that a lineage owns, once the lineage has ``retained`` checkpoints of its own.
+    """Delete the savepoint that a lineage owns, once the lineage has ``retained`` checkpoints.
 
-    The call may be killed at any step and repeated. Other files in the directory are kept.
+    The call can be interrupted at any step and repeated. Other files in the directory are kept.
 
     Args:
         open_at: opens the store at a location.
@@ -109,7 +109,7 @@ def delete_subsumed(
     mark = mark_of(store, folder)
     is_mine = mark is not None and mark.lineage == lineage
     if is_mine:
-        # Metadata first: without it the directory is not a savepoint. The claim last.
+        # Metadata first: without it the directory is not a savepoint. The claim is deleted last.
         names = (METADATA, *map(file_names.checked_relative, record.files), CLAIM)
         deletion = Deletion(store)
         for name in names:

@@ -43,12 +43,13 @@ def create(
             batch. Not needed if ``state`` is inside it.
         lineage: the directory name of the query's lineage, if several queries share a state location.
         query: include the whole query: Spark's checkpoint after the newest committed batch with the
-            operators' state, and the state of other flip27 sources. See :func:`restore_query`. Always a copy.
+            operators' state, and the state of other flip27 sources. See :func:`restore_query`. The savepoint
+            is always a copy.
         copy: copy the newest complete checkpoint at once, whether or not the query runs. If the
             directory already contains a savepoint of this checkpoint, that one is kept and returned.
         timeout_s: how long to wait for a running query, in seconds.
         progress: called with texts about what the call is waiting for.
-        storage_options: for the file systems, as the source's ``storage.*`` options.
+        storage_options: options of the file systems, like the source's ``storage.*`` options.
 
     Raises:
         StateLocationError, MissingStateError, CorruptStateError: the savepoint could not be created. After

@@ -42,7 +42,7 @@ SOURCES = "sources"
 
 
 class StoredQuery(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The query around the source.
+    """The query that the source belongs to.
 
     Attributes:
         batch: the newest batch in Spark's checkpoint.
@@ -142,7 +142,7 @@ def write_savepoint(
     """Copy a complete checkpoint into a new directory.
 
     Args:
-        query: the query around it, whose files are already in the directory.
+        query: the query of the source; its files are already in the directory.
 
     Raises:
         MissingStateError: the checkpoint is not complete, or was cleaned up in the meantime.

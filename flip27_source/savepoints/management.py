@@ -1,4 +1,4 @@
-"""Managing savepoints: list, describe, verify and delete savepoints. Runs no authors' code."""
+"""Managing savepoints: list, describe, verify and delete savepoints. It runs no authors' code."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = 
 
     Args:
         directory: the ``to`` of :func:`create`.
-        storage_options: for the file system, as the source's ``storage.*`` options.
+        storage_options: options of the file system, like the source's ``storage.*`` options.
 
     Raises:
         StateLocationError: the directory cannot be listed.
@@ -199,7 +199,7 @@ def verify(location: str, storage_options: Mapping[str, Any] | None = None) -> V
 
 
 def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> DeletedSavepoint:
-    """Delete a savepoint; ``_metadata`` first, so a partly deleted savepoint is no longer one.
+    """Delete a savepoint; ``_metadata`` first, so that what remains after an interruption is not a savepoint.
 
     If its directory contains other files, these files and the directory are kept.
 

@@ -16,7 +16,7 @@ from ..values.stored_values import stored_splits
 
 
 class MovedFiles:
-    """Replaces the paths of moved files by their new paths.
+    """Replaces the paths of moved files with their new paths.
 
     Args:
         snapshot: the savepoint's snapshot, as stored.

@@ -103,7 +103,7 @@ def checkpoint_names(store: Store, lineage: str) -> list[CheckpointName]:
 
 
 def checkpoint_of(query: Any) -> str:
-    """The checkpoint location of a query, which only the query's JVM object has."""
+    """The checkpoint location of a query, which only the query's JVM object provides."""
     in_jvm = getattr(query, "_jsq", None)
     if in_jvm is None:
         raise StateLocationError(

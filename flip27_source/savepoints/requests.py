@@ -38,8 +38,8 @@ def request(
 ) -> RequestedSavepoint:
     """Request a savepoint from a query, without waiting for it.
 
-    The query takes it at its next batch boundary; a stopped query, at its next start. Its tasks are
-    notified, and their readers may add files of their own (``context.savepoint_stream``).
+    The query takes it at its next batch boundary; a stopped query takes it at its next start. Its tasks are
+    notified, and their readers may add files (``context.savepoint_stream``).
 
     Args:
         state, to, checkpoint, lineage, storage_options: see :func:`create`.
@@ -193,7 +193,7 @@ class _Asking:
         self._asked = _submitted(self._requests, to)
 
     def wait(self, timeout_s: float) -> Savepoint | None:
-        """The savepoint; None if the driver died or failed. The request is deleted then."""
+        """The savepoint; None if the driver died or failed, and the request was deleted."""
         try:
             is_answered = self._is_answered_within(timeout_s)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Values about savepoints."""
+"""Values that describe savepoints."""
 
 from __future__ import annotations
 

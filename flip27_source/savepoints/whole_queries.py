@@ -89,16 +89,16 @@ def restore_query(
 ) -> RestoredQuery:
     """Create a checkpoint location from which a savepoint's query can be started, as a fork.
 
-    To Spark the fork is a different query with its own id. The call may be repeated after it was killed.
+    To Spark the fork is a different query with its own id. The call may be repeated if it was interrupted.
 
     Args:
         savepoint: a savepoint that was created with ``query=True``.
         checkpoint_location: a new directory.
         state: the sources' state location; ``<checkpoint_location>/flip27`` if not given.
-        storage_options: for the file systems, as the source's ``storage.*`` options.
+        storage_options: options of the file systems, like the source's ``storage.*`` options.
 
     Raises:
-        StateLocationError: the savepoint contains a source only, or the location belongs to a query.
+        StateLocationError: the savepoint does not contain a whole query, or the location belongs to a query.
         CorruptStateError, MissingStateError: the savepoint is damaged; nothing can be started.
     """
     options = dict(storage_options or {})

@@ -123,7 +123,8 @@ class CheckpointStorage:
         """The document that an offset names.
 
         Raises:
-            MissingStateError, CorruptStateError, IncompatibleStateError: with the remedy.
+            MissingStateError, CorruptStateError, IncompatibleStateError: the document is missing, is damaged,
+                or does not match this source or library.
         """
         if self._newest is not None and self._newest.offset.name == offset.name is not None:
             return self._newest.document
@@ -234,7 +235,7 @@ class CheckpointStorage:
         return load
 
     def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
-        """Write the segments that the previous checkpoint did not have."""
+        """Write the segments that the previous checkpoint does not contain."""
         self.in_use.add(frozenset(encoded.segments))
         durable = self._durable if self._durable_in == offset.lineage else frozenset()
         sizes = {name: segment.size for name, segment in encoded.segments.items() if segment.size is not None}
@@ -307,7 +308,7 @@ class CheckpointStorage:
 class InUse:
     """Segments that the running coordinator may refer to; clean-up never deletes them.
 
-    The clean-up thread and the coordinator share this object, and only this one, hence the lock.
+    This is the only object that the clean-up thread and the coordinator share, hence the lock.
     """
 
     def __init__(self) -> None:
@@ -343,8 +344,8 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, Any]:
         "dataLosses": metrics.data_losses,
     }
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
-    # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a character
-    # that is not ASCII as six or twelve.
+    # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a
+    # non-ASCII character as six or twelve characters.
     gauges = sorted(pending.summary.gauges.items())[:20]
     published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
     return known | published | backlog_numbers(metrics.backlog)

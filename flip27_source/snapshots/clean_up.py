@@ -2,8 +2,8 @@
 
 Clean-up keeps the newest ``retained`` ancestors of the committed checkpoint (and that checkpoint itself),
 all documents newer than the oldest of these, and every segment that a kept document names.
-It deletes a segment that no document names only if two clean-ups in a row found it so, because its
-document may be written next. Reports and failures are deleted after their documents.
+It deletes a segment that no document names only when a second clean-up in a row finds it, because its
+document may be about to be written. Reports and failures are deleted after their documents.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def plan_cleanup(
     retained: int,
     suspects: frozenset[str] = frozenset(),
 ) -> CleanupPlan:
-    """The plan for everything that the lineage contains. Pure."""
+    """Plan the clean-up of a lineage with these documents and segments. Pure."""
     kept_line: list[CheckpointName] = []
     at: CheckpointName | None = committed
     while at is not None and at in documents and len(kept_line) < retained:
@@ -64,7 +64,7 @@ def plan_cleanup(
     named = frozenset[str]().union(*(known.segments for known in documents.values()))
     there = frozenset(segments)
     unnamed = there - named
-    # A segment that only doomed documents name is deleted now; an unnamed one, when seen a second time.
+    # A segment that only doomed documents name is deleted now, an unnamed one when it is found again.
     gone = ((there & named) | (unnamed & suspects)) - reachable
     return CleanupPlan(
         documents=tuple(sorted(doomed, reverse=True)),
@@ -86,7 +86,7 @@ class Cleaner:
         self._suspects: frozenset[str] = frozenset()
 
     def clean(self, committed: CheckpointName) -> CleanupPlan:
-        """Delete what the retained checkpoints cannot reach, and return the plan."""
+        """Delete the files that the retained checkpoints cannot reach, and return the plan."""
         segments = self.store.list(f"{self.lineage}/{file_names.SEGMENTS}")
         plan = plan_cleanup(
             committed=committed,

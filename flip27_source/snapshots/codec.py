@@ -344,7 +344,7 @@ class SnapshotCodec:
 
 
 def _format_with(*, quarantine_blocks: bool, delayed: bool) -> int:
-    """The oldest format that has everything in a document."""
+    """The oldest format that supports the content of a document."""
     if delayed:
         return FORMAT_WITH_DELAYED_ACTIONS
     return FORMAT_WITH_BLOCKS if quarantine_blocks else FORMAT
@@ -363,7 +363,7 @@ def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:
 def _placed(
     collected: Mapping[str, Segment], inline_all: bool
 ) -> tuple[dict[str, StoredSegment], dict[str, Segment]]:
-    """The segments inside the document, and the segments in files of their own."""
+    """The segments inside the document, and the segments in separate files."""
     inside: dict[str, StoredSegment] = {}
     beside: dict[str, Segment] = {}
     for name, segment in collected.items():

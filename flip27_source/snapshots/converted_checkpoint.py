@@ -29,11 +29,11 @@ _UNDER_WAY = b"a checkpoint is being written\n"
 def check_convertible(location: str, storage_options: Mapping[str, Any], batch_id: int) -> int:
     """The number of the last batch in the new checkpoint.
 
-    If Spark has planned a batch that it has not committed, that number is taken, so that no sink which has
-    written the batch in part skips the next one.
+    If Spark has planned a batch that it has not committed, the number of that batch is used, so that a sink
+    that has written part of the batch does not skip the next one.
 
     Raises:
-        StateError: the query has operators with state, which belongs to another number.
+        StateError: the query has operators with state, which belongs to another batch number.
     """
     number = max(1, newest_planned(open_store(location, storage_options)))
     names = files_of_batch(location, storage_options, batch_id)
@@ -54,12 +54,12 @@ def write_converted(
     replaced: CheckpointName,
     files: Iterable[LoggedFile],
 ) -> int:
-    """Write the checkpoint; return the number of its last batch. May be called again after it was killed.
+    """Write the checkpoint; return the number of its last batch. May be called again if it was interrupted.
 
     Args:
         target: an empty directory.
         location: the checkpoint location of our query. batch_id: its newest committed batch.
-        replaced: the checkpoint that our source has there in the offsets.
+        replaced: the checkpoint of our source in the offsets of that batch.
         files: the files that our source has read.
 
     Raises:
@@ -72,7 +72,7 @@ def write_converted(
     origin = open_store(location, storage_options)
     before, _ = offsets_replaced(origin, batch_id, replaced, _offset(0))
     offsets, name = offsets_replaced(origin, batch_id, replaced, _offset(_LOG_OFFSET))
-    # The last batch of the log is read again at the first start, to make its plan: it has few files.
+    # Spark reads the last batch of the log again at the first start, to plan it, so it contains few files.
     logged = [msgspec.structs.replace(file, batch=0) for file in files]
     last = [msgspec.structs.replace(file, batch=_LOG_OFFSET) for file in logged[-1:]]
     for batch, entries in ((0, logged[:-1]), (_LOG_OFFSET, last)):

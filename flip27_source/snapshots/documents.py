@@ -1,7 +1,7 @@
 """Checkpoint documents: one JSON value with everything that a coordinator needs to continue.
 
-Format 1. Bulk state is stored in segments: small segments inside the document, others in files of their
-own. ``codec`` converts authors' values. Never pickle. Pure.
+Formats 1 to 3. Bulk state is stored in segments: small segments inside the document, others in separate
+files. ``codec`` converts authors' values. Nothing is pickled. Pure.
 """
 
 from __future__ import annotations
@@ -181,7 +181,7 @@ class CheckpointDocument:
     """A decoded document whose author values are still JSON: no author code is needed to read it.
 
     Attributes:
-        segments: names of the segments that are stored in files of their own.
+        segments: names of the segments that are stored in separate files.
     """
 
     checkpoint_id: int
@@ -194,7 +194,7 @@ class CheckpointDocument:
 
     @property
     def segment_bytes(self) -> dict[str, int]:
-        """Sizes of the segments that are stored in files of their own, where the document has them."""
+        """Sizes of the segments that are stored in separate files, if the document contains the size."""
         return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
 
     @property
@@ -221,7 +221,7 @@ class CheckpointDocument:
         return [*ledger.quarantined, *beside]
 
     def delayed_actions(self, load: Callable[[str], bytes]) -> list[ActionPage]:
-        """The pages of actions that wait for a time."""
+        """The pages of delayed actions."""
         find = SegmentFinder(self.raw.segments, load)
         return [page.page(find) for page in self.raw.delayed]
 

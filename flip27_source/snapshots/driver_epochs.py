@@ -3,8 +3,8 @@
 A stale driver's files do no harm, because documents, segments and reports are named by their content or by
 their document. The epoch stops a stale driver, and keeps it from cleaning up files that others need.
 
-A driver that looks for requests periodically records that it is alive. Senders of requests read these records
-(DriverWatch); correctness does not depend on them.
+A driver that checks for requests also records periodically that it is alive. Senders of requests read these
+records (DriverWatch); correctness does not depend on them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DriverEpoch:
-    """The epoch of one driver in one lineage; the constructor takes it.
+    """The epoch of one driver in one lineage; the constructor claims it.
 
     Args:
         started_ms: the current time.
@@ -140,7 +140,7 @@ class DriverEpoch:
 
 
 class DriverWatch:
-    """Detects whether the driver of a lineage is alive and looks for requests; used by senders of requests.
+    """Detects whether the driver of a lineage is alive and checks for requests; used by senders of requests.
 
     The first call compares the driver's clock with this clock. After that, the driver counts as alive while
     its renewals change.
@@ -166,7 +166,7 @@ class DriverWatch:
         self._changed_s = 0.0
 
     def living(self) -> DriverRecord | None:
-        """The living driver; None if there is none, or if it takes no requests."""
+        """The driver that is alive; None if there is none, or if it takes no requests."""
         listed = _listed(self._store, self._lineage)
         said_ms = max((ms for epoch, ms in listed.renewals if epoch == listed.newest), default=None)
         if said_ms is None:

@@ -12,7 +12,7 @@ from .store import Store
 
 
 class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """One failure: it is counted, and its fields inform people."""
+    """One failure; only its existence counts, its fields are for people."""
 
     split: str
     error: str

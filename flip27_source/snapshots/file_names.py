@@ -82,7 +82,7 @@ def uid_in(lineage: str) -> str:
 
 
 def schema_folder(uid: str) -> str:
-    """The folder of the schemas inferred for a uid, beside its lineages."""
+    """The folder of the schemas inferred for a uid, next to its lineages."""
     return f"{SCHEMAS}/{_safe(uid)}"
 
 

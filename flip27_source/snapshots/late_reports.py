@@ -1,7 +1,7 @@
-"""LateReports: what turned out after the tasks of a batch had reported, and before the batch was complete.
+"""LateReports: failures and losses found after the tasks of a batch reported, before the batch is complete.
 
 The rows of some readers only name data (``SplitReader.reads_later``): the code that reads the data reports
-what cannot be read. A task that is repeated reports data that is gone since its first attempt. A late
+what cannot be read. A task that is repeated reports data that was lost after its first attempt. A late
 report has a reserved subtask id, so savepoints and clean-up treat it like the others. Late reports are
 created and never replaced; all of them count.
 """
@@ -22,7 +22,7 @@ from .sealed import seal
 from .store import Store
 
 FIRST_LATE_SUBTASK = 900_000_000
-"""Late reports have subtask ids from here on; no plan has that many subtasks."""
+"""The subtask ids of late reports start here; no plan has that many subtasks."""
 
 
 class LateReports:
@@ -64,7 +64,7 @@ class LateReports:
         return found
 
     def add(self, results: Sequence[SplitResult[Any]], losses: Sequence[DataLoss]) -> None:
-        """Write a late report, after those that exist; durable on return."""
+        """Add a late report to those that exist; it is durable on return."""
         stored = StoredReport(
             format=FORMAT,
             checkpoint=str(self._name),
@@ -83,7 +83,7 @@ class LateReports:
             number += 1
 
     def add_losses(self, losses: Sequence[DataLoss]) -> None:
-        """Write a late report with those losses that no late report has; durable on return."""
+        """Add a late report with those losses that no late report contains; it is durable on return."""
         known = {loss for _, found in self.read() for loss in found}
         new = [loss for loss in losses if loss not in known]
         if new:

@@ -1,6 +1,6 @@
 """Links on the path to a file: a file is only deleted if no folder on its path is a link.
 
-Somebody may have replaced a folder of a state location or of a savepoint by a link. Reading through the link
+A folder of a state location or of a savepoint may have been replaced with a link. Reading through the link
 does no harm; deleting through it would delete files in another place.
 """
 

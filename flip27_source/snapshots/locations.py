@@ -1,5 +1,5 @@
 """Locations: finds the lineages at a path, which may be a state location, a lineage, a savepoint or a
-Spark checkpoint. Lists and reads; writes nothing, and does not read documents.
+Spark checkpoint. It lists and reads files, but no documents, and writes nothing.
 """
 
 from __future__ import annotations
@@ -190,7 +190,7 @@ def _parent_of(
     storage_options: Mapping[str, Any],
     state_location: str | None,
 ) -> str:
-    """The state location that holds a lineage which a Spark checkpoint names."""
+    """The state location of a lineage that a Spark checkpoint names."""
     if state_location is not None:
         parent = _normal(state_location)
         if _lineages_in(open_store(parent, storage_options), [lineage]):

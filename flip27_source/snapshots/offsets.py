@@ -1,4 +1,4 @@
-"""The offset that Spark stores for a checkpoint: small, canonical JSON, no volatile field.
+"""The offset that Spark stores for a checkpoint: small, canonical JSON without volatile fields.
 
 ``checkpoint_files`` makes the offsets, and ``driver/holder`` returns them to Spark. Their form:
 
@@ -24,9 +24,9 @@ class Offset:
 
     Attributes:
         checkpoint_id: 0 before the first checkpoint.
-        inline: the document itself, without a state location.
-        lineage, name: the place of the document, with a state location.
-        summary: for people who read Spark's UI and logs; nothing depends on it.
+        inline: the document itself, if there is no state location.
+        lineage, name: the place of the document, if there is a state location.
+        summary: numbers for people who read Spark's UI and logs; nothing depends on them.
     """
 
     checkpoint_id: int

@@ -1,7 +1,7 @@
-"""Quarantined splits in their stored form: few small ones inside a document, others in segments.
+"""Quarantined splits in their stored form: inside the document if their total size is small, or in segments.
 
 A record that was set aside carries its bytes. The segments are written once and shared by the documents that
-follow, so that a checkpoint costs what is new. Pure.
+follow, so that a checkpoint only writes what is new. Pure.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ..segment import Segment
 from .documents import StoredQuarantineBlock, StoredQuarantined
 
 INLINE_BYTES = 16 * 1024
-"""Quarantined splits of up to this size in all are stored inside the document."""
+"""Quarantined splits are stored inside the document up to this total size."""
 
 BLOCK_BYTES = 256 * 1024
 """A segment ends with the split that reaches this size."""
@@ -27,7 +27,7 @@ _Encode = Callable[[Any], msgspec.Raw]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredQuarantine:
-    """Quarantined splits as a document has them.
+    """Quarantined splits as a document stores them.
 
     Attributes:
         inside: those inside the document.
@@ -44,14 +44,14 @@ class _Block:
     segment: Segment
 
     def has(self, items: Sequence[QuarantinedSplit[Any]]) -> bool:
-        """Whether these splits are still the first ones: the same objects."""
+        """Whether ``items`` begins with the splits of the block, as the same objects."""
         return len(items) >= len(self.items) and all(
             mine is other for mine, other in zip(self.items, items, strict=False)
         )
 
 
 class QuarantineBlocks:
-    """Encodes quarantined splits; full blocks are encoded once, as long as the splits before them stay."""
+    """Encodes quarantined splits; a full block is encoded once, unless the splits before it change."""
 
     def __init__(self, encode: _Encode) -> None:
         self._encode = encode
@@ -102,7 +102,7 @@ def as_stored(items: Iterable[QuarantinedSplit[Any]], encode: _Encode) -> list[S
 def as_given(
     items: Iterable[StoredQuarantined], decode: Callable[[msgspec.Raw], Any]
 ) -> tuple[QuarantinedSplit[Any], ...]:
-    """The splits of a stored form."""
+    """The splits in their stored form, decoded."""
     return tuple(
         QuarantinedSplit(
             split=decode(item.split), checkpoint_id=item.checkpoint, attempts=item.attempts, error=item.error

@@ -13,19 +13,19 @@ from ..split import SplitT
 from ..values.stored_json import decode_json
 
 MOST_POSITIONS = 20
-"""How many live splits an offset names."""
+"""Maximum number of live splits that an offset names."""
 
 LONGEST_POSITION = 60
-"""Characters of one position, and of a split's id beside it."""
+"""Maximum length, in characters, of a position, and of the split's id next to it."""
 
 MOST_BYTES = 1200
-"""What all of them may take of an offset, which stays under 4 KiB."""
+"""Maximum size of all positions in an offset, which stays under 4 KiB."""
 
 
 def readable_position(split: Any) -> str:
-    """``next=500``: the fields of a stored split but its id and those that are not set.
+    """The fields of a stored split except its id, such as ``next=500``; only fields that are set.
 
-    Fields of a value inside it have its name in front: ``log.first=500``.
+    The fields of a nested value have the name of the value in front: ``log.first=500``.
     """
     if not isinstance(split, Mapping):
         return _short(_text(split))
@@ -43,7 +43,7 @@ def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Ra
         left -= len(name) + len(position)
         if left < 0:
             break
-        # Ids that are alike in what is shown of them share one entry.
+        # Ids that are equal once they are shortened share one entry.
         found.setdefault(name, position)
     if len(found) < len(splits):
         found["..."] = len(splits) - len(found)
@@ -63,6 +63,6 @@ def _text(value: Any) -> str:
 
 
 def _short(text: str) -> str:
-    # Spark's JSON writes a character that is not ASCII as six or twelve.
+    # Spark's JSON writes a non-ASCII character as six or twelve characters.
     plain = ascii(masked(text))[1:-1]
     return plain if len(plain) <= LONGEST_POSITION else plain[: LONGEST_POSITION - 3] + "..."

@@ -43,7 +43,7 @@ class SavepointRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A request for a savepoint.
 
     Attributes:
-        target: the directory in which the savepoint gets a directory of its own; contains no secret.
+        target: the directory in which the savepoint's own directory is created; contains no secret.
         requested_ms: time of the request, milliseconds since the epoch.
     """
 
@@ -154,16 +154,16 @@ class RequestFolder:
         return [request_id for request_id in waiting if request_id not in failed]
 
     def forget(self, request_id: str) -> None:
-        """Delete a request, but not the reason of its failure. No error if the request does not exist."""
+        """Delete a request, but not the reason for its failure. No error if the request does not exist."""
         self._store.delete(self.file(request_id))
 
     def delete(self, request_id: str) -> None:
-        """Delete a request and the reason of its failure; no error if neither exists."""
+        """Delete a request and the reason for its failure; no error if neither exists."""
         self.forget(request_id)
         self._store.delete(file_names.failed_request_file(self.lineage, request_id))
 
     def fail(self, request_id: str, *, kind: str, asked: str, reason: str, now_ms: int) -> None:
-        """Store the reason of a request's failure durably: from then on the request no longer waits."""
+        """Store the reason for a request's failure durably: from then on the request no longer waits."""
         kept = reason[:LONGEST_KEPT].encode("utf-8", "backslashreplace").decode()
         failed_ms = min(max(now_ms, 0), LATEST_MS)
         failed = FailedRequest(

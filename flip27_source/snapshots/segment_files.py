@@ -29,7 +29,7 @@ def unpack_segment(name: str, stored: bytes, size: int | None = None) -> bytes:
     """The data that :func:`pack_segment` packed.
 
     Args:
-        size: size of the segment according to the document; None if the document has no size.
+        size: size of the segment according to the document; None if the document does not contain it.
 
     Raises:
         CorruptStateError: the file is truncated or altered, or its size is wrong.

@@ -53,7 +53,7 @@ def differences(found: SourceIdentity, mine: SourceIdentity) -> list[Difference]
 def savepoint_differences(
     document: CheckpointDocument, mine: SourceIdentity, enumerator_type: type[SplitEnumerator[Any]]
 ) -> list[Difference]:
-    """The differences that keep a query from starting from a savepoint: also reader and type versions."""
+    """The differences that keep a query from starting from a savepoint, with reader and type versions."""
     found = document.source
     result = differences(found, mine)
     if found.reader not in (ANY_READER, mine.reader):
@@ -79,7 +79,7 @@ def _can_upgrade(enumerator_type: type[SplitEnumerator[Any]], hook: str) -> bool
 
 
 def identity_of(source: Source, *, reader_name: str | None = None) -> SourceIdentity:
-    """The identity that a source's documents store; ``reader_name``: instead of its reader's own name."""
+    """The identity that a source's documents store; ``reader_name`` replaces the reader's own name."""
     return SourceIdentity(
         uid=source.uid,
         enumerator=source.enumerator_name,

@@ -43,7 +43,7 @@ class CommittedLines:
 
     Attributes:
         lines: the offset of each source as Spark has stored it.
-        names: the name of each source, which is that of its folder in ``sources``.
+        names: the name of each source, which is the name of its folder in ``sources``.
         newest_planned: the newest batch in the offset log.
     """
 
@@ -75,7 +75,7 @@ def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
 
 
 def committed_lines(store: Store) -> CommittedLines:
-    """The offsets of all sources at the end of the newest committed batch; raises as ``newest_committed``."""
+    """The offsets of all sources after the newest committed batch; errors as for ``newest_committed``."""
     batch_id = newest_committed(store).batch_id
     lines = _named_lines(store, "", batch_id)
     return CommittedLines(
@@ -97,7 +97,7 @@ def offsets_replaced(
     """The offset log of a batch with another offset for one of our sources, and the name of the source.
 
     Args:
-        replaced: the checkpoint that the source has there.
+        replaced: the checkpoint of the source in that batch.
 
     Raises:
         CorruptStateError: no source has this checkpoint.

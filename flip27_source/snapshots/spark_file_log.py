@@ -39,11 +39,11 @@ class _LogOffset(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileLog:
-    """The files of a log, in no order.
+    """The files of a log, in no particular order.
 
     Attributes:
         committed: files of batches up to the log offset of the newest committed batch of the query.
-        planned: files of later batches, which the query has planned and not committed.
+        planned: files of later batches, which the query has planned but not committed.
     """
 
     committed: list[LoggedFile]
@@ -65,8 +65,8 @@ def read_file_log(store: Store, source: str, committed: int) -> FileLog:
         source: the name of the source's folder, such as ``0``.
 
     Raises:
-        MissingStateError: files of the log are gone.
-        CorruptStateError: a file of the log is damaged or has a form that is not known.
+        MissingStateError: files of the log are missing.
+        CorruptStateError: a file of the log is damaged or has an unknown form.
     """
     log = FileLog(committed=[], planned=[])
     folder = f"sources/{source}"

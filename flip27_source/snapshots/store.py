@@ -1,7 +1,7 @@
-"""Stores: five calls, on local disk, on any fsspec file system, in memory.
+"""Stores: five basic operations, on local disk, on any fsspec file system or in memory.
 
-Names are relative, with ``/`` between parts. A file is written once and as a whole: a reader sees all of it
-or nothing. Stores do not know what they store.
+Names are relative, with ``/`` between parts. A file is written as a whole: a reader sees all of it or
+nothing. Stores do not interpret the data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from .store_errors import not_exclusive as _not_exclusive
 
 
 class Store(ABC):
-    """A place that holds state."""
+    """A place where state is stored."""
 
     location: str
     """For messages; contains no secret."""
@@ -57,7 +57,7 @@ class Store(ABC):
 
     @abstractmethod
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        """Create ``name`` if it does not exist; durable on return. False if it already exists.
+        """Create ``name`` if it does not exist; durable on return. Return False if it already exists.
 
         Args:
             exclusive: if two processes create a name at once with different data, one of them must get
@@ -84,7 +84,7 @@ class Store(ABC):
         """
 
     def check_exclusive(self, name: str, data: bytes) -> None:  # noqa: B027 - others refuse by themselves
-        """Raise StateLocationError if ``name``, which holds ``data``, can be created a second time.
+        """Raise StateLocationError if ``name``, which contains ``data``, can be created a second time.
 
         Servers that are compatible with an object store may ignore the condition of a request.
         """
@@ -107,7 +107,7 @@ class Store(ABC):
         """Make an existing name survive a power cut, even if the process that created it was killed."""
 
     def create_once(self, name: str, data: bytes) -> bool:
-        """Create ``name``, which nobody else creates with other data; False if it contains other data.
+        """Create ``name``, for which no other process has other data; return False if it contains other data.
 
         The response to a first attempt may be lost: a second attempt then finds its own data.
         """
@@ -154,7 +154,7 @@ class MemoryStore(Store):
 
     def list(self, folder: str) -> list[str]:
         prefix = folder + "/"
-        # A copy, because other threads may write meanwhile.
+        # A copy, because other threads may write at the same time.
         rests = (name[len(prefix) :] for name in tuple(self.files) if name.startswith(prefix))
         return sorted({rest.partition("/")[0] for rest in rests})
 
