@@ -247,7 +247,7 @@ def host_of(url: str) -> str:
 
 
 def _account_of_dfs(protocol: str, rest: str) -> str:
-    """For ``wasb``, whose URLs name the blob endpoint, the same with the endpoint that ``abfs`` names."""
+    """``rest``, with the blob endpoint of a ``wasb`` URL replaced by the endpoint that ``abfs`` URLs name."""
     server, slash, name = rest.partition("/")
     if protocol in _WASB:
         server = server.replace(".blob.", ".dfs.", 1)

@@ -291,7 +291,7 @@ def _add_parts(
 def _set_aside_last(
     history: History, line: Ancestry, asked: Predicate, found: Collection[str]
 ) -> Iterator[tuple[StoredSplit, StoredResult]]:
-    """What the reports on the newest checkpoint set aside, of the wanted splits and parts.
+    """The wanted splits and parts that the reports on the newest checkpoint set aside.
 
     The reports of other splits are opened only to find a part whose id is wanted and not ``found``.
     """

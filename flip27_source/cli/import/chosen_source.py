@@ -1,4 +1,4 @@
-"""Which source of a Spark query ``--source`` names."""
+"""Chooses the source of a Spark query that ``--source`` names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 def chosen_source(found: Sequence[T], number: int | None, *, kind: str, batch: str, remedy: str) -> T:
-    """The only source of one kind, or that with a number, from 0.
+    """The only source of one kind, or the one with the given number, from 0.
 
     Args:
         kind: the kind, for errors: file or Kafka.
@@ -19,7 +19,7 @@ def chosen_source(found: Sequence[T], number: int | None, *, kind: str, batch: s
         remedy: what to do if there is no such source.
 
     Raises:
-        StateLocationError: there is no such source. OptionError: there are several, and none is named.
+        StateLocationError: there is no such source. OptionError: there are several, and no number is given.
     """
     if not found or (number is not None and not 0 <= number < len(found)):
         raise StateLocationError(f"{batch} has {len(found)} {kind} sources", remedy=remedy)

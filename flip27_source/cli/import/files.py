@@ -170,7 +170,8 @@ class _Import:
 
     Attributes:
         known: their modification times, in milliseconds since the epoch, by path; 0 if it is not known.
-        unsure: files that the other system may have read, and that the new query reads. why_unsure: why.
+        unsure: files that the other system may have read, and that the new query reads.
+        why_unsure: the reason for that.
         source: the source of the new query. state: its state location.
     """
 

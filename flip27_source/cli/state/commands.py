@@ -309,7 +309,7 @@ def _table(rows: list[Row], columns: Sequence[str]) -> Table:
 
 
 def positions_shortened(rows: Sequence[Row]) -> list[Row]:
-    """Rows of splits with positions that people read."""
+    """Rows of splits, with their positions in a form for people."""
     return [
         row if row["position"] is None else row | {"position": readable_position(json.loads(row["position"]))}
         for row in rows

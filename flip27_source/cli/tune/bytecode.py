@@ -42,7 +42,7 @@ class Archive:
 
     @property
     def is_complete(self) -> bool:
-        """Whether no module has to be compiled when it is imported."""
+        """Whether every module has bytecode, so that none is compiled when it is imported."""
         return self.compiled == self.modules
 
 
