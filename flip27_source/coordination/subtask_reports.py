@@ -44,7 +44,8 @@ class SplitResult(Generic[SplitT]):
     Attributes:
         position: with LIVE, the split at its position after the rows of this batch; with FAILED, the part or
             range of the split that was set aside, if it has its own id.
-        caught_up: LIVE only: whether the reader found no more data for now; False if a budget stopped the read.
+        caught_up: LIVE only: whether the reader found no more data for now; False if a budget ended the
+            read.
         error: FAILED and IGNORED only: the error.
         attempts: FAILED and IGNORED only: number of attempts to read it.
     """
