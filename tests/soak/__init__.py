@@ -1,1 +1,1 @@
-"""The soak: a talkative source, killed at random points for as long as one likes, then counted."""
+"""The soak: queries are killed at random points, and in the end their rows are counted."""

@@ -1,8 +1,8 @@
-"""``make soak``: kills drivers at random points under load and counts what came out.
+"""``make soak``: kills processes at random points under load and counts the rows that came out.
 
-Disasters of all kinds on queries of all kinds first, then a talkative source, then tables of PostgreSQL, then
-topics of Kafka, then objects on S3, also by notifications, then the clouds, then random files; each part
-can be left out.
+The parts, in this order: disasters of all kinds on queries of all kinds; a source that exchanges events;
+tables of PostgreSQL; topics of Kafka; objects on S3, listed or notified; queries in the clouds; random
+histories of files. Each part can be left out.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def main() -> int:
 
 
 def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
-    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # compiled modules must not be cut short by our faults
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # our faults must not truncate compiled modules
 
     def play(folder: Path, say: Callable[[str], None]) -> Outcome:
         return Disasters(
@@ -135,7 +135,7 @@ def _topics(kills: int, seed: int) -> bool:
 
 
 def _exact(play: Callable[..., Outcome]) -> bool:
-    """Whether nothing was lost, duplicated or unexplained in a folder, which stays if something was."""
+    """Whether nothing was lost, duplicated or unexplained in a new folder; otherwise the folder is kept."""
     folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
     print(f"what is left of a defect: {folder}", flush=True)
     outcome = play(folder, say=functools.partial(print, flush=True))
@@ -149,7 +149,7 @@ def _exact(play: Callable[..., Outcome]) -> bool:
 def _objects(objects: int, seed: int) -> bool:
     exact = True
     with s3_endpoint() as endpoint, slow_down(endpoint, seed=seed, stubborn=0.1) as proxy:
-        # To archive an object takes six requests.
+        # Archiving an object takes six requests.
         for story, count in ((overwritten_and_deleted, objects), (archived, max(objects // 10, 100))):
             began = time.monotonic()
             outcome = story(new_bucket(proxy.url), proxy, objects=count, seed=seed)

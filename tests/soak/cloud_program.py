@@ -1,6 +1,6 @@
-"""One life of a query whose files and state are in the cloud: it reads until nothing is new, or is killed.
+"""One life of a query whose files and state are in the cloud: it reads until it is killed or told to finish.
 
-Its logs and its sink are files of a local folder, which is what a killed driver leaves of Spark's.
+Its logs and its sink are files in a local folder, so that they outlive a killed driver as those of Spark do.
 
 ``python -m tests.soak.cloud_program '{"folder": ..., "options": {...}}'``
 """
@@ -26,7 +26,7 @@ PAUSE_S = 0.02
 
 
 class LogFiles(SparkLogs):
-    """The two logs, one file for each batch."""
+    """The two logs, with one file for each batch."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class LogFiles(SparkLogs):
 
 
 class SinkFiles(OnceSink):
-    """One file for each batch; a batch that is repeated has to be the same."""
+    """A sink with one file for each batch. A repeated batch must have the same rows."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
@@ -59,17 +59,17 @@ class SinkFiles(OnceSink):
         if file.exists() and file.read_text() != rows:
             raise AssertionError(f"batch {batch.batch_id} has other rows than when it ran before")
         write(file, rows)
-        # Not kept in memory.
+        # The rows are not kept in memory.
         super().write(replace(batch, rows=(), attempts=()))
 
 
 def batch_files(folder: Path) -> list[Path]:
-    """The files of batches in a log or sink."""
+    """The files of the batches in a log or sink."""
     return [path for path in folder.iterdir() if path.name.isdigit()]
 
 
 def write(path: Path, text: str) -> None:
-    """All of it or nothing."""
+    """Write a file atomically."""
     beside = path.with_name(f".{path.name}")
     beside.write_text(text)
     os.replace(beside, path)

@@ -1,4 +1,4 @@
-"""Drivers killed while they read files of an object store and keep their state there."""
+"""Kills drivers while they read files of an object store and store their state there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS_OF_LARGE_FILE = 3000
 MOST_FAILURES = 100
 LONGEST_LIFE_S = 3.0
 SLOW_SHARE = 0.02
-"""Of all requests to S3, how many are refused at first, with 503 SlowDown."""
+"""The share of requests to S3 that are refused at first, with 503 SlowDown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,12 +79,12 @@ CLOUDS = {"s3": on_s3, "azure": on_azure, "gcs": on_gcs}
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What came of it.
+    """The result of the kills on one cloud.
 
     Attributes:
-        lost, doubled: rows.
-        misplaced: files that are not in the archive, or not as they were.
-        errors: lives that ended by themselves with an error.
+        lost, doubled: numbers of rows.
+        misplaced: files that are missing in the archive, differ there, or are still in the landing folder.
+        errors: the logs of lives that ended with an error, without being killed.
     """
 
     cloud: str
@@ -110,10 +110,10 @@ class Outcome:
 
 
 class CloudSoak:
-    """A query of one cloud, through many lives.
+    """A query on one cloud, through many lives.
 
-    Its tasks always report, so each needs the file system's exclusive creation; every other batch is read by
-    two attempts at once.
+    Its tasks always report, so each needs the file system's exclusive creation. Some batches, chosen at
+    random, are read by two attempts of each task at once.
     """
 
     def __init__(self, cloud: Cloud, folder: Path, *, seed: int, longest_life_s: float) -> None:
@@ -128,7 +128,7 @@ class CloudSoak:
         while self.outcome.kills < kills:
             self._one_life()
         (self._folder / FINISH).touch()
-        # The first of two reads what is left, the second cleans the files of the last batch.
+        # The first run reads what is left, the second cleans the files of the last batch.
         for _ in range(2):
             self._to_the_end()
         self._count()
@@ -183,7 +183,7 @@ class CloudSoak:
         )
 
     def _put_files(self) -> None:
-        """Small ones and a large one, which is read in ranges."""
+        """Put small files and a large one, which is read in ranges."""
         for number in range(FILES_A_LIFE):
             name = f"day={len(self._contents) % 3}/{len(self._contents):06d} #{number}%20.txt"
             rows = ROWS_OF_LARGE_FILE if number == 0 else self._chance.randint(1, 5)
@@ -214,7 +214,7 @@ class CloudSoak:
 
 
 def _prints(child: ChildProcess, line: bytes) -> bool:
-    """Whether the child prints the line before it ends."""
+    """Wait until the child prints the line or ends; whether it printed the line."""
     return any(found.strip() == line for found in child.stdout)
 
 
@@ -227,7 +227,7 @@ def play(
     longest_life_s: float = LONGEST_LIFE_S,
     say: Callable[[str], None] = print,
 ) -> Outcome:
-    """So many kills on one of ``CLOUDS``; the folder is removed unless something is wrong."""
+    """Kill drivers on one of ``CLOUDS`` this often. The folder is removed unless something is wrong."""
     began = time.monotonic()
     folder.mkdir()
     with CLOUDS[cloud](seed) as place:

@@ -1,4 +1,4 @@
-"""A Spark cluster of two hosts on this machine: speculation never puts a copy on the same host."""
+"""A Spark cluster of two hosts on this machine, because speculation never runs a copy on the same host."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOSTS = ("127.0.0.2", "127.0.0.3")
 
 @contextlib.contextmanager
 def two_hosts(folder: Path) -> Iterator[str]:
-    """The URL of a master with a worker of one core on each host; gone at the end."""
+    """Start a master, and a worker of one core on each host; yield the master's URL and stop all on exit."""
     with contextlib.ExitStack() as processes:
         master = folder / "master.log"
         processes.enter_context(

@@ -1,8 +1,8 @@
-"""Disasters on real Spark: processes killed and the disk of the state broken while queries of all kinds run.
+"""Disasters on real Spark: processes are killed and the disk of the state fails while queries run.
 
 The simulator (``flip27_source.testing.simulator``) plays far more of them, without Spark; this is its
-counterpart. While a disaster lasts, a query may fail, with an error that says what to do. Once it is over,
-the query goes on at its next start, and in the end every row is in its sink exactly once.
+counterpart. During a disaster a query may fail, with an error that says what to do. When it is over, the
+query continues at its next start, and in the end every row is in its sink exactly once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .processes import PROGRAMS, living, wait_for_one_at_work
 from .shapes import BACKLOG_FILES, FILES_PER_BATCH, SHAPES, Count, Feed, Places, Shape
 
 VICTIMS = {"coordinator": 28, "worker": 26, "planner": 22, "driver": 13, "jvm": 11}
-"""How often each is killed, of 100 times. The last two end a life, which costs most of the time."""
+"""How many of 100 kills hit each process. The last two end a life, and a new one takes most of the time."""
 
 TWO_DRIVERS = "two drivers"
 FAULT_RATE = 0.25
@@ -47,16 +47,17 @@ SLOW_START = re.compile(r"Python worker failed to connect back")
 """Spark waits 10 s for a Python process that it starts, which may be too short for a busy machine."""
 
 DAMAGED_SPARK = re.compile(r"Task serialization failed: \S*IllegalState\S*: Illegal size \d+ of collection")
-"""A Scala collection of Spark's own was damaged by two threads: no job of that session runs any more."""
+"""Two threads have damaged a Scala collection inside Spark: that session cannot run another job."""
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What came of it.
+    """The result of the disasters.
 
     Attributes:
-        told: what else is worth telling.
-        errors: why queries ended, by kind; all of them are explained by a disaster.
+        left_out: faults that cannot be caused on this machine.
+        told: further lines for the report.
+        errors: how often queries ended with errors that a disaster explains, by kind of error.
         unexplained: errors that no disaster explains, or that do not say what to do.
     """
 
@@ -85,7 +86,7 @@ class Outcome:
         return not (self.lost or self.duplicated or complaints or self.unexplained)
 
     def lines(self) -> Iterator[str]:
-        """For people."""
+        """The lines of a report for people."""
         yield f"kills {self.kills.total()}: {_listed(self.kills)}"
         yield f"faults {self.faults.total()}: {_listed(self.faults)}"
         yield from (f"left out: {what}" for what in self.left_out)
@@ -108,7 +109,7 @@ def _listed(counter: Counter[str]) -> str:
 
 
 class Disasters:
-    """So many kills, and faults between and around them, on the queries of ``shapes``."""
+    """A given number of kills, with faults between and around them, on the queries of ``shapes``."""
 
     victims: ClassVar[Mapping[str, int]] = VICTIMS
 
@@ -152,17 +153,17 @@ class Disasters:
         self._kinds = self._fault_kinds()
 
     def _shape(self, name: str, places: Places) -> Shape:
-        """The query with this name."""
+        """Create the query with this name."""
         return SHAPES[name](places, self._given)
 
     def run(self, moves: Iterable[str] | None = None) -> Outcome:
-        """All of it.
+        """Play all disasters and count the rows.
 
         Args:
-            moves: victims and faults in their order; at random where this is not given.
+            moves: victims and faults in their order; if None, they are chosen at random.
 
         Raises:
-            StuckError: a query does not go on.
+            StuckError: a query makes no progress.
         """
         began = time.monotonic()
         stop = threading.Event()
@@ -171,7 +172,7 @@ class Disasters:
         try:
             life = self._new_life()
             for move in self._drawn() if moves is None else moves:
-                # Most lives get somewhere before they end; some end while they are still finding back.
+                # Most lives make progress before they end; some end while they are still recovering.
                 if moves is not None or self.chance.random() < 0.8:
                     life = self._going_on(life)
                 _pause(self.chance.uniform(0.0, self.longest_pause_s))
@@ -199,7 +200,11 @@ class Disasters:
         return self.chance.choices(list(self.victims), list(self.victims.values()))[0]
 
     def _move(self, life: Life, move: str, *, inside: Sequence[int]) -> Life:
-        """Let it happen; the life that goes on afterwards. ``inside``: how many kills a fault may hold."""
+        """Play a kill or a fault; return the life that runs afterwards.
+
+        Args:
+            inside: the numbers of kills that a fault may contain, of which one is chosen.
+        """
         if move == TWO_DRIVERS:
             return self._two_drivers(life)
         return (
@@ -208,13 +213,13 @@ class Disasters:
             else self._fault(life, move, self.chance.choice(inside))
         )
 
-    # What lives.
+    # Lives.
 
     def _new_life(self, shapes: Sequence[str] = ()) -> Life:
         names = list(shapes) or self.chance.sample(
             list(self._shapes), min(SHAPES_OF_A_LIFE, len(self._shapes))
         )
-        # With one attempt a task that dies ends the query; with several it is repeated.
+        # With one attempt, a task that dies ends the query; with several, the task is repeated.
         master = self.chance.choice(("local[2]", "local[2,4]"))
         life = Life(
             root=self.root,
@@ -239,7 +244,7 @@ class Disasters:
         self._is_faulty = False
 
     def _going_on(self, life: Life) -> Life:
-        """The life once all its queries go on, or a further one where its Spark cannot run anything."""
+        """Wait until all queries make progress; return the life, or a new one if its Spark is damaged."""
         try:
             self._all_go_on(life)
         except StuckError:
@@ -251,7 +256,7 @@ class Disasters:
         return life
 
     def _write(self, stop: threading.Event) -> None:
-        """Files arrive, as long as queries that read them run and are not far behind."""
+        """Write files while the queries that read them run and are not far behind."""
         while not stop.wait(0.05):
             for name in {name for life in list(self._living) for name in life.shapes}:
                 most = BACKLOG_FILES + FILES_PER_BATCH * self._shapes[name].places.batches()
@@ -260,7 +265,7 @@ class Disasters:
                         feed.write(1 << 62)
 
     def _finish(self, life: Life) -> None:
-        """Everything is read to its end, and counted."""
+        """Read everything to its end, and count it."""
         for feeds in self._feeds.values():
             arrived = max((feed.numbers for feed in feeds), default=0)
             for feed in feeds:
@@ -277,7 +282,7 @@ class Disasters:
             self.outcome.counts[name] = shape.count(arrived)
             self.outcome.batches += shape.places.batches()
 
-    # What dies.
+    # Kills.
 
     def _kill(self, life: Life, victim: str) -> Life:
         if victim in PROGRAMS:
@@ -293,7 +298,7 @@ class Disasters:
 
     def _kill_one(self, life: Life, role: str) -> None:
         if role == "planner":
-            # It works when a query starts, and no later.
+            # A planner works only at the start of a query.
             life.tell(f"restart {self.chance.choice(life.shapes)}")
         if role == "coordinator":
             pid = self.chance.choice(living(life.child, role) or [None])
@@ -319,7 +324,7 @@ class Disasters:
         number = self.outcome.kills.total()
         self._say(f"kill {number} of {self.kills}: {victim} of {', '.join(life.shapes)}")
 
-    # What breaks.
+    # Faults.
 
     def _fault_kinds(self) -> dict[str, Callable[[Life], AbstractContextManager[str]]]:
         disk, chance = self._disk, self.chance
@@ -349,7 +354,7 @@ class Disasters:
                 life = self._kill(life, self._victim())
                 life.wait_for_an_error(self.chance.uniform(0.0, 12.0))
         self._judge(life)
-        # Only what begins from here on has to be right.
+        # Only triggers that begin from here on have to succeed.
         self._all_go_on(life)
         return life
 
@@ -360,8 +365,8 @@ class Disasters:
         ]  # fmt: skip
 
     def _two_drivers(self, first: Life) -> Life:
-        """One is stopped by SIGSTOP, another takes its queries over, and the first wakes up."""
-        # A query that has planned nothing yet would be the one that takes over when it wakes up.
+        """Stop a driver with SIGSTOP, let another one take over its queries, and resume the first one."""
+        # A query that has planned nothing yet would take over from the second driver when it is resumed.
         self._all_go_on(first)
         self.outcome.faults[TWO_DRIVERS] += 1
         self._say(f"fault: {TWO_DRIVERS} of {', '.join(first.shapes)}")
@@ -378,7 +383,7 @@ class Disasters:
         self._has_two_drivers = False
         return second
 
-    # What is told.
+    # Errors.
 
     def _judge(self, life: Life) -> None:
         while life.ended:
@@ -393,11 +398,11 @@ class Disasters:
                 self._say(f"  {ended.shape} ended: {kind}: {said[:200]}")
 
     def _kind_of(self, error: str) -> str | None:
-        """What has caused an error; None where it should not have come."""
+        """What has caused an error; None if no disaster explains it."""
         ours = OURS.search(error)
         if ours is not None:
             allowed = {"StateLocationError"} if self._is_faulty else set()
-            # The driver that took over archives files whose batches are through.
+            # The driver that took over archives the files of complete batches.
             allowed |= {"StaleDriverError", "FileMissingError"} if self._has_two_drivers else set()
             return ours[1] if ours[1] in allowed and "What to do:" in error else None
         if TAKEN_OVER.search(error):
@@ -423,5 +428,5 @@ def _can_drop_privileges() -> bool:
 
 
 def _pause(seconds: float) -> None:
-    """The random point."""
+    """Wait, so that what follows happens at a random point."""
     threading.Event().wait(seconds)

@@ -1,7 +1,8 @@
-"""Faults of the disk that the state lies on: each is made, lasts for a while, and is gone.
+"""Faults of the disk with the state. Each lasts for a while and is then removed.
 
-Some need a mount of their own. :func:`in_a_mount_namespace` gives the soak one that nobody else sees and that
-goes with its last process; where the machine allows no such thing, those faults are left out.
+Some need a separate mount. :func:`in_a_mount_namespace` gives the soak a mount namespace that no other
+process sees and that ends with its last process. If the machine does not allow it, these faults are
+left out.
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ from pathlib import Path
 
 MOUNTS = "FLIP27_SOAK_MOUNTS"
 DISK_BYTES = 64 << 20
-"""Of the disk for the state; Spark's checkpoint and the sinks lie elsewhere."""
+"""The size of the disk for the state. Spark's checkpoint and the sinks are on another disk."""
 
 _DEADLINE_S = 20.0
 
 
 def in_a_mount_namespace() -> None:
-    """Start this program again where it may mount, if that is possible; on return it is as far as it gets."""
+    """Restart this program in a namespace in which it may mount; return if it is there or cannot be."""
     if MOUNTS in os.environ:
         return
     for isolated in (["unshare", "--mount"], ["unshare", "--user", "--map-root-user", "--mount"]):
@@ -38,7 +39,7 @@ def in_a_mount_namespace() -> None:
 
 
 class FaultyDisk:
-    """A folder, on a small disk of its own where one can be mounted."""
+    """A folder; on its own small disk if one can be mounted."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -48,13 +49,13 @@ class FaultyDisk:
             _mount("-t", "tmpfs", "-o", f"size={DISK_BYTES}", "flip27-soak", str(folder))
 
     def close(self) -> None:
-        """Nothing of it is left."""
+        """Unmount the disk."""
         if self.has_mount:
             subprocess.run(["umount", "--lazy", str(self.folder)], check=True)
 
     @contextlib.contextmanager
     def full(self, chance: random.Random) -> Iterator[str]:
-        """Another program has filled the disk; some bytes are left."""
+        """Fill the disk, as another program would, except for some bytes."""
         filler = self.folder / "filler"
         left = chance.choice((0, 0, 1, 2, 4)) * 4096
         with filler.open("wb", buffering=0) as file:
@@ -69,7 +70,7 @@ class FaultyDisk:
 
     @contextlib.contextmanager
     def read_only(self, chance: random.Random) -> Iterator[str]:
-        """The disk is mounted read-only, as after an error."""
+        """Mount the disk read-only, as the kernel does after an error."""
         self._remount("ro")
         try:
             yield "mounted read-only"
@@ -78,7 +79,7 @@ class FaultyDisk:
 
     @contextlib.contextmanager
     def permissions(self, chance: random.Random, below: list[Path]) -> Iterator[str]:
-        """Some folder may no longer be written, listed or entered."""
+        """Take away the permission to write to, list or enter some folder."""
         folders = [Path(path) for top in below for path, _, _ in os.walk(top)] or [self.folder]
         folder = chance.choice(folders)
         before, mode = folder.stat().st_mode, chance.choice((0o000, 0o555, 0o333, 0o444))
@@ -91,7 +92,7 @@ class FaultyDisk:
 
     @contextlib.contextmanager
     def limited(self, chance: random.Random, processes: Callable[[], list[int]]) -> Iterator[str]:
-        """No file may become longer than this (``ulimit -f``): the write that passes it is cut short."""
+        """Limit the size of files (``ulimit -f``): a write beyond the limit is cut short."""
         limit = chance.choice((0, 1, 100, 1000, 3000))
         gone, limited = threading.Event(), set[int]()
 
@@ -113,7 +114,7 @@ class FaultyDisk:
 
     def _remount(self, how: str) -> None:
         deadline = time.monotonic() + _DEADLINE_S
-        # Busy while a file is open for writing.
+        # The disk is busy while a file is open for writing.
         while True:
             try:
                 return _mount("-o", f"remount,bind,{how}", str(self.folder))

@@ -1,4 +1,4 @@
-"""Random histories of a landing folder and of the query that streams it: what hypothesis draws."""
+"""Random histories, drawn by hypothesis, of a landing folder and of the query that streams it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ FORMATS = ("json", "csv", "text", "parquet", "orc", "avro", "arrow")
 LINES = FORMATS[:3]
 STRATEGIES = ("exact", "nameCursor", "modifiedCursor")
 ROUND_S = 500
-"""Modification times of orderly rounds are so far apart; allowedLateness is twice that."""
+"""The time between the modification times of orderly rounds; allowedLateness is twice that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,9 +21,11 @@ class NewFile:
     """A file that is moved into the folder.
 
     Attributes:
-        place: where its name is among those of its round. folder: below the landing folder.
-        rows: how many. wide: each has some 40 KiB, so that a file of lines is cut into ranges.
-        age_s: how long before the last moment of its round it was modified.
+        place: the place of its name among those of its round.
+        folder: a folder below the landing folder.
+        rows: the number of rows.
+        wide: whether each row has some 40 KiB, so that a file of lines is cut into ranges.
+        age_s: how many seconds before the last moment of its round it was modified.
     """
 
     place: int
@@ -45,13 +47,14 @@ class Crash:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Round:
-    """Files arrive, some that were read are overwritten, batches are run, processes die, the query restarts.
+    """The query restarts, files arrive, some that were read are overwritten, batches run, and processes die.
 
     Attributes:
-        batches: how many are run; None for as many as there are.
-        overwritten: which of the files that were read are written anew, as far as that is allowed.
-        strategy: ``seenFiles`` from the restart at the beginning of the round on; None for no restart.
-        parallelism: after each restart.
+        overwritten: indexes of the files that were read and are overwritten, if the options allow it.
+        batches: the number of batches that run; None to run until nothing is new.
+        strategy: ``seenFiles`` after the restart at the beginning of the round; None for no restart.
+        parallelism: the parallelism after each restart.
+        bounded: whether the query restarts with Trigger.AvailableNow.
     """
 
     files: tuple[NewFile, ...]
@@ -65,10 +68,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """A whole life of a folder and its query.
+    """The whole life of a folder and of its query.
 
     Attributes:
-        orderly: names and times grow from round to round, which is what cursors rely on.
+        orderly: whether names and times grow from round to round, as cursors require.
     """
 
     format: str
@@ -111,7 +114,7 @@ _LIMITS = {
 
 @st.composite
 def histories(draw: st.DrawFn) -> History:
-    """Options that go together, and what happens."""
+    """Draw options that can be combined, and the rounds."""
     format = draw(st.sampled_from(FORMATS))
     sizes = {"maxPartitionBytes": st.sampled_from(["1", "1m", "128m"])}
     options = draw(st.fixed_dictionaries(sizes, optional=_LIMITS))

@@ -1,4 +1,4 @@
-"""Runs the soak's program, kills what is asked for at random points, and counts what came out."""
+"""Runs the soak's program, kills its processes at random points, and counts the rows that came out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DEADLINE_S = 300.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a soak came to. ``audit``: what the source itself says of its events."""
+    """The result of a soak. ``audit`` is what the source itself says about its events."""
 
     kills: int
     batches: int
@@ -42,11 +42,11 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """One query; its settings, and how it is killed.
+    """A query with its settings, and how it is killed.
 
     Attributes:
-        longest_life_s: a life lasts a random time up to this, mostly from its first batch on.
-        quick: options for the last life, which runs to the end.
+        longest_life_s: the upper limit of the random duration of a life, mostly from its first batch on.
+        quick: options of the last life, which runs to the end.
     """
 
     root: Path
@@ -56,9 +56,9 @@ class Soak:
     longest_life_s: float = 2.0
 
     def life(self, after: Callable[[ChildProcess], bool], *, last: bool = False) -> bool:
-        """Run the program; ``after`` its start do what it does. True when it came to its end.
+        """Run the program, and call ``after`` once it has started. Return whether the program finished.
 
-        ``after`` says whether it killed the program.
+        ``after`` returns whether it killed the program.
         """
         options = {**self.options, **(self.quick if last else {})}
         arguments = [str(self.root), json.dumps(options), json.dumps(dict(self.settings))]
@@ -76,11 +76,11 @@ class Soak:
             return True
 
     def driver_kills(self, kills: int, chance: random.Random) -> int:
-        """Kill the driver that often at random points, or until it is through; how often it was."""
+        """Kill the driver this often at random points, or until it finishes; return the number of kills."""
         killed = 0
 
         def kill(child: ChildProcess) -> bool:
-            # Most lives get somewhere before they end; some end while they are still finding back.
+            # Most lives make progress before they end; some end while they are still recovering.
             if chance.random() < 0.8:
                 self.wait_for_an_offset(child)
             threading.Event().wait(chance.uniform(0.0, self.longest_life_s))  # the random point
@@ -97,7 +97,7 @@ class Soak:
         return killed
 
     def wait_for_an_offset(self, child: ChildProcess) -> None:
-        """Wait until the running life has planned a batch of its own."""
+        """Wait until the running life has planned a new batch."""
         offsets = Folders(self.root).checkpoint / "offsets"
 
         def newest() -> int:
@@ -111,7 +111,7 @@ class Soak:
             time.sleep(0.02)
 
     def outcome(self, kills: int) -> Outcome:
-        """Count what is in the lake, by Spark's own log of what belongs to it."""
+        """Count the rows in the lake, in the files that Spark's own log names."""
         folders = Folders(self.root)
         expected = int(self.options["counters"]) * int(self.options["rows"])
         found: Counter[tuple[str, int]] = Counter()
@@ -132,13 +132,13 @@ class Soak:
 
 
 def reported_attempts(root: Path) -> Counter[int]:
-    """How many reports each attempt number has written that count."""
+    """How many of the valid reports were written by attempts of each number."""
     reports = Folders(root).state.glob("*/reports/*.json")
     return Counter(json.loads(p.read_text())["report"]["metrics"]["attempt_number"] for p in reports)
 
 
 def kill_worker_then_executor(child: ChildProcess, folder: Path) -> None:
-    """SIGKILL the Python worker, and then the executor's JVM, of tasks that hang in a batch."""
+    """Kill a Python worker, and then an executor's JVM, in which tasks of a batch hang."""
     os.kill(_announced(child, folder / "worker"), signal.SIGKILL)
     daemon = parent_of(_announced(child, folder / "executor"))
     os.kill(parent_of(daemon), signal.SIGKILL)
@@ -154,7 +154,7 @@ def _announced(child: ChildProcess, file: Path) -> int:
 
 
 class _deadline:  # noqa: N801 - used like a function
-    """Kills a child that does not end in time, so that reading from it ends."""
+    """Kills a child that does not end in time, so that a read of its output ends."""
 
     def __init__(self, child: ChildProcess) -> None:
         self._timer = threading.Timer(DEADLINE_S, child.kill)

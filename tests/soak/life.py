@@ -1,4 +1,4 @@
-"""One Spark process of the disasters, and what it tells of its queries."""
+"""One Spark process of the disasters, and what it reports about its queries."""
 
 from __future__ import annotations
 
@@ -19,22 +19,23 @@ DEADLINE_S = 300.0
 
 
 class StuckError(AssertionError):
-    """A query does not go on, though nothing is wrong any more."""
+    """A query makes no progress although the disaster is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """A query ended with an error, or could not be started."""
+    """The error with which a query ended or failed to start."""
 
     shape: str
     error: str
 
 
 class Life:
-    """A Spark process with some queries, from its start to its end.
+    """A Spark process that runs some queries.
 
     Attributes:
-        ended: errors that were not yet looked at. jvm: its process id; None until it has said so.
+        ended: the errors that were not yet judged.
+        jvm: the process id of the JVM; None until the program has reported it.
     """
 
     def __init__(
@@ -63,47 +64,47 @@ class Life:
         self._listener.start()
 
     def tell(self, command: str) -> None:
-        """A command for the program; lost where it is dead."""
+        """Send a command to the program; it is lost if the program is dead."""
         try:
             self.child.tell(command)
         except OSError:
             return
 
     def wait_until_all_are_alive(self, after_s: float) -> None:
-        """Wait for a trigger of each query that began after this moment and succeeded.
+        """Wait until each query had a successful trigger that began after this moment.
 
         Raises:
-            StuckError: there is none.
+            StuckError: there is none within the deadline.
         """
         self._wait(lambda: all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes), "go on")
 
     def wait_until_all_have_ended(self) -> None:
-        """Wait for an error of each query."""
+        """Wait until each query has ended with an error."""
         self._wait(lambda: {ended.shape for ended in self.ended} >= set(self.shapes), "notice that")
 
     def wait_for_an_error(self, most_s: float) -> None:
-        """Wait until a further query has ended, but no longer than this."""
+        """Wait until another query has ended, for at most this many seconds."""
         with self._changed:
             before = len(self.ended)
             self._changed.wait_for(lambda: len(self.ended) > before, most_s)
 
     def finish(self, most_s: float) -> bool:
-        """Have all queries read to their end; False where one of them fails again and again."""
+        """Let all queries read to their end; return False if one of them fails repeatedly."""
         self.tell("finish")
         self._wait(lambda: self._last.get("event") in ("finished", "failed"), "end", most_s)
         return bool(self._last["event"] == "finished")
 
     def signal(self, number: signal.Signals) -> None:
-        """For the process group of driver, JVM and coordinators."""
+        """Send a signal to the process group of driver, JVM and coordinators."""
         os.killpg(self.child.popen.pid, number)
 
     def end(self) -> None:
-        """SIGKILL, the group of the driver first; on return all of its processes are gone."""
+        """Kill all processes, the driver's group first. On return they are gone."""
         self.child.kill()
         self._listener.join()
 
     def wait_for_its_processes(self, most_s: float) -> list[int]:
-        """Wait until all processes have ended by themselves; those that have not."""
+        """Wait until all processes have ended by themselves; return those that have not."""
         deadline = time.monotonic() + most_s
         while (left := self.child.members()) and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -1,4 +1,4 @@
-"""Objects on S3 whose events are lost, doubled and out of order, while a query is killed at random steps."""
+"""Objects on S3 with lost, duplicate and reordered events, and a query that is killed at random steps."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ ROUND_OBJECTS = 200
 BATCHES = 2
 MOST_ROUNDS = 25
 ALWAYS_KILLED = 50_000
-"""With more objects, only a share of the batches is killed."""
+"""The number of objects above which only a share of the batches is killed."""
 
 QUEUES = 2
 HIDDEN_S = 2.0
-"""So long after a kill the messages of the dead driver come again, whatever their visibility timeout is."""
+"""The time after a kill at which the dead driver's messages reappear, whatever their timeout is."""
 
 
 class MortalQueue(SqsQueue):
-    """A queue that is used no more once its driver was killed: threads of this process would go on."""
+    """A queue that refuses all calls once its driver was killed, because the driver's threads live on."""
 
     lives: ClassVar[int] = 0
 
@@ -45,7 +45,7 @@ class MortalQueue(SqsQueue):
         self._life = self.lives
 
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        """Messages that arrive at a dead driver are hidden all the same."""
+        """Receive messages. They are hidden even if the driver was killed during the call."""
         self._check_alive()
         found = super().receive(count=count, wait_s=wait_s, hidden_s=hidden_s)
         self._check_alive()
@@ -65,7 +65,7 @@ class MortalQueue(SqsQueue):
 
 
 class Deaths:
-    """What becomes of the messages of killed drivers: they come again, at once or some time later."""
+    """Lets the messages of killed drivers reappear, at once or some time later."""
 
     def __init__(self, queues: Sequence[FileQueue], chance: random.Random) -> None:
         self._queues = queues
@@ -73,14 +73,14 @@ class Deaths:
         self._died_s: float | None = None
 
     def die(self) -> None:
-        """A driver was killed."""
+        """Record that a driver was killed."""
         MortalQueue.lives += 1
         self._died_s = time.monotonic()
         if self._chance.random() < 0.5:
             self._show()
 
     def show_hidden(self) -> None:
-        """Nothing is new: if the messages of a dead driver are still hidden, they come again."""
+        """Let a dead driver's messages reappear after HIDDEN_S. Called when nothing is new."""
         if self._died_s is not None and time.monotonic() - self._died_s > HIDDEN_S:
             self._died_s = None
             self._show()
@@ -92,13 +92,14 @@ class Deaths:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotifiedOutcome:
-    """What came of it.
+    """The result of :func:`notified`.
 
     Attributes:
-        lost, doubled: objects. events_lost, events_doubled: events of objects.
-        by_listing: what ``filesFoundByListing`` says.
-        kills: by the process and the step.
-        left: messages that are still in the queues.
+        lost, doubled: numbers of rows, of which each object has one.
+        events_lost, events_doubled: numbers of events.
+        by_listing: the gauge ``filesFoundByListing``.
+        kills: the number of kills by process and step.
+        left: the number of messages that are still in the queues.
     """
 
     objects: int
@@ -134,9 +135,9 @@ def notified(
     round_objects: int | None = None,
     say: Callable[[str], None] = lambda _: None,
 ) -> NotifiedOutcome:
-    """Every object is read once, whatever happens to its events, to the queues and to the driver.
+    """Check that every object is read once, whatever happens to its events, the queues and the driver.
 
-    The events are those of the bucket. They come to the queues of the query as the soak passes them on.
+    The bucket sends its events to a queue of the soak, which forwards them to the queues of the query.
     """
     chance = random.Random(seed)
     round_objects = round_objects or max(ROUND_OBJECTS, objects // MOST_ROUNDS)
@@ -151,7 +152,7 @@ def notified(
     )  # fmt: skip
     deaths = Deaths(queues, chance)
     query.on_death = deaths.die
-    # Each restart lists all objects.
+    # Each restart lists all objects, so with many objects only some batches are killed.
     query.kill_share = min(1.0, ALWAYS_KILLED / objects)
     names = [f"{number:06d}" for number in range(objects)]
     chance.shuffle(names)
@@ -196,14 +197,14 @@ def notified(
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """What the bucket has sent about an object."""
+    """The message that the bucket has sent about an object."""
 
     name: str
     body: str
 
 
 def _events(names: Sequence[str], sent: FileQueue) -> list[_Event]:
-    """The events of these objects."""
+    """Take the events of these objects from the bucket's queue."""
     bodies = {}
     for body in sent.taken():
         for record in json.loads(body).get("Records", ()):
@@ -212,7 +213,7 @@ def _events(names: Sequence[str], sent: FileQueue) -> list[_Event]:
 
 
 def _read_what_is_named(query: Query, deaths: Deaths, names: set[str]) -> None:
-    """Batches until the objects of the messages were read."""
+    """Run batches until all objects with these names are read."""
 
     def is_read() -> bool:
         if not query.batch():
@@ -223,7 +224,7 @@ def _read_what_is_named(query: Query, deaths: Deaths, names: set[str]) -> None:
 
 
 def _without_queue(query: Query, queues: list[FileQueue]) -> None:
-    """A queue is gone until the query has failed for it, and comes back without its messages."""
+    """Remove a queue, wait until the query fails because of it, and restore the queue without messages."""
     queues[0].remove()
     query.plan_no_crashes()
 
@@ -245,7 +246,7 @@ def _without_queue(query: Query, queues: list[FileQueue]) -> None:
 
 
 def _drained(query: Query, queues: list[FileQueue]) -> None:
-    """Runs that end by themselves, until nothing is left in the queues."""
+    """Run the query with availableNow until the queues are empty."""
 
     def is_empty() -> bool:
         for queue in queues:

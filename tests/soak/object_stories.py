@@ -1,4 +1,4 @@
-"""What happens to objects while they are streamed, and what has to come out of it."""
+"""Stories of objects that change while they are streamed, and the results that they must have."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from tests.slow_down import SlowDown
 from .objects import MOST_LIVES, Landing, Query
 
 SHARE, LARGE_SHARE = 0.02, 0.05
-"""Of all requests, how many S3 refuses at first."""
+"""The shares of requests that S3 refuses at first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a story came to.
+    """The result of a story.
 
     Attributes:
-        lost, duplicated: rows. ignored: files, as the state lists them, and as they have to be.
-        differing: objects that lie elsewhere, or hold something else, than they should.
+        lost, duplicated: numbers of rows.
+        ignored: the names of ignored files, as the state lists them and as they should be.
+        differing: objects that are missing, or have another key or content than they should.
     """
 
     rows: int
@@ -50,7 +51,7 @@ class Outcome:
 
 
 def overwritten_and_deleted(bucket: S3Bucket, proxy: SlowDown, *, objects: int, seed: int) -> Outcome:
-    """With allowOverwrites and ignoreMissingFiles: every version that was there to be read is read once."""
+    """With allowOverwrites and ignoreMissingFiles, every version that is not gone in time is read once."""
     chance = random.Random(seed)
     landing = Landing(bucket, "landing")
     early = [f"{number:05d}" for number in range(objects * 8 // 10)]
@@ -90,7 +91,7 @@ def overwritten_and_deleted(bucket: S3Bucket, proxy: SlowDown, *, objects: int, 
 
 
 def archived(bucket: S3Bucket, proxy: SlowDown, *, objects: int, seed: int) -> Outcome:
-    """With cleanSource=archive: what was read is moved, what was written over afterwards stays, unread."""
+    """With cleanSource=archive, objects are moved after reading; those overwritten since stay, unread."""
     chance = random.Random(seed)
     landing = Landing(bucket, "landing")
     names = [f"{number:05d}" for number in range(objects)]
@@ -116,7 +117,7 @@ def archived(bucket: S3Bucket, proxy: SlowDown, *, objects: int, seed: int) -> O
         differing = sorted(name for name in there | wanted if there.get(name) != wanted.get(name))
         if not differing:
             break
-        query.engine.restart()  # what could not be done is tried again
+        query.engine.restart()  # moves that failed are tried again
         query.batch()
     return _outcome(query, proxy, expected, differing=differing)
 

@@ -1,4 +1,4 @@
-"""A stream of S3 objects under a query that is killed at random steps, and what it has read."""
+"""A query of S3 objects that is killed at random steps, and the rows that it has read."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ MOST_LIVES = 300
 
 
 class Landing:
-    """The objects below a prefix, and the rows of each of their versions.
+    """The objects below a prefix, and the rows of each version of them.
 
-    Objects are put into the server itself, which is as good as a PUT and a hundred times faster.
+    Objects are put by a call inside the server, which has the effect of a PUT and is a hundred times faster.
     """
 
     def __init__(self, bucket: S3Bucket, prefix: str) -> None:
@@ -36,7 +36,7 @@ class Landing:
         self.versions: dict[str, list[list[str]]] = {}
 
     def put(self, names: Iterable[str]) -> None:
-        """New objects, or new versions of known ones; each version is longer than the one before."""
+        """Put new objects, or new versions of known ones. Each version is longer than the one before."""
         for name in names:
             versions = self.versions.setdefault(name, [])
             rows = [f"{name} version {len(versions)} row {row}" for row in range(len(versions) + 1)]
@@ -44,7 +44,7 @@ class Landing:
             self._server.put_object(self._bucket.name, f"{self._prefix}/{name}", _lines(rows))
 
     def put_in_parts(self, name: str) -> None:
-        """A large object, as a multipart upload in real requests."""
+        """Put a large object, as a multipart upload with real requests."""
         rows = [f"{name} row {row} {'x' * (64 << 10)}" for row in range(100)]
         self.versions[name] = [rows]
         content = _lines(rows)
@@ -59,11 +59,11 @@ class Landing:
             self._server.delete_object(self._bucket.name, f"{self._prefix}/{name}")
 
     def rows(self, name: str, version: int = -1) -> list[str]:
-        """What one version holds."""
+        """The rows of one version."""
         return self.versions[name][version]
 
     def contents(self, prefix: str) -> dict[str, list[str]]:
-        """The rows of what is there now, by key."""
+        """The rows of the current objects below the prefix, by key."""
         found = self._server.get_bucket(self._bucket.name).keys.items()
         return {name: key.value.decode().splitlines() for name, key in found if name.startswith(f"{prefix}/")}
 
@@ -74,12 +74,12 @@ def _lines(rows: list[str]) -> bytes:
 
 @dataclass(kw_only=True)
 class Query:
-    """A query that is killed at random steps and started again after each error, until nothing is new.
+    """A query that is killed at random steps, and restarted after each kill and each error.
 
     Attributes:
-        kill_share: of the batches, how many are killed.
-        on_death: called when a driver has died, or has failed.
-        kills: how many, by the process and the step.
+        kill_share: the share of batches for which kills are planned.
+        on_death: called after each kill and each error, before the restart.
+        kills: the number of kills by process and step.
     """
 
     engine: MicroBatchEngine
@@ -94,7 +94,7 @@ class Query:
 
     @classmethod
     def on(cls, landing: Landing, bucket: S3Bucket, chance: random.Random, **options: str) -> Query:
-        """A query whose state is in the same bucket. Retries are those of s3fs and of flip27 alone."""
+        """A query whose state is in the same bucket. Only s3fs and flip27 retry requests, not botocore."""
         given = {
             "enumerator": "files", "reader": "text", "path": landing.url, "fileOrder": "name",
             "stateLocation": f"{landing.url}-state", "maxPartitionBytes": "2m", "requestInterval": "0s",
@@ -112,15 +112,15 @@ class Query:
         batches = self.engine.batches
         for batch in batches[self._counted :]:
             self._names.update(row[0].partition(" ")[0] for row in batch.rows)
-        # The last one may be written again.
+        # The last batch may be written again.
         self._counted = max(len(batches) - 1, 0)
         return self._names
 
     def batch(self, meanwhile: Callable[[list[str]], None] | None = None) -> bool:
-        """One batch, whatever happens; False when nothing is new.
+        """Run one batch, through all kills and errors; return False if nothing is new.
 
         Args:
-            meanwhile: called with the names of the files that the batch will read, once it is planned.
+            meanwhile: called with the names of the files that the batch will read, once the batch is planned.
         """
         for life in range(MOST_LIVES):
             if life == 0:
@@ -145,7 +145,7 @@ class Query:
             pass
 
     def plan_no_crashes(self) -> None:
-        """Those that did not happen are off."""
+        """Cancel the planned crashes that have not happened; count those that have."""
         points = self.engine.itinerary.crash_points
         happened = [point for point in self._planned_kills if point not in points]
         self.kills.update(f"{point.victim.value} {point.step.name}" for point in happened)
@@ -153,7 +153,7 @@ class Query:
         points.clear()
 
     def _plan_crashes(self) -> None:
-        """Two of the batch that comes."""
+        """Plan two crashes for the next batch."""
         self.plan_no_crashes()
         if self.chance.random() >= self.kill_share:
             return
@@ -171,7 +171,7 @@ class Query:
         ]
 
     def ignored(self) -> list[str]:
-        """The names of the files that were left out, as the state lists them."""
+        """The names of the ignored files, as the state lists them."""
         options = self.engine.source.options
         storage = options.with_prefix("storage.")
         file = json.loads(self.engine.logs.offsets[-1])["state"]["file"]

@@ -1,4 +1,4 @@
-"""The processes that Spark starts for a query, found by what they run."""
+"""The processes that Spark starts for a query, found by their command lines."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAMS = {
 
 
 def living(child: ChildProcess, role: str) -> list[int]:
-    """Processes of a child's session that have this role; of daemons only what they have forked."""
+    """The processes of a child's session with this role. A daemon is not counted, only what it has forked."""
     found = {}
     for pid in child.members():
         with contextlib.suppress(OSError):
@@ -26,7 +26,7 @@ def living(child: ChildProcess, role: str) -> list[int]:
 
 
 def wait_for_one_at_work(child: ChildProcess, role: str, *, most_s: float) -> int | None:
-    """One that uses the processor; any one after ``most_s``, None where there is none."""
+    """Wait for a process that uses the CPU. After ``most_s`` return any with this role, or None."""
     before: dict[int, int] = {pid: _ticks(pid) for pid in living(child, role)}
     deadline = time.monotonic() + most_s
     while time.monotonic() < deadline and child.popen.poll() is None:
@@ -49,7 +49,7 @@ def _ticks(pid: int) -> int:
 
 
 def _stat(pid: int) -> list[str]:
-    # The name of the program, in brackets before the state, may hold anything.
+    # The name of the program, in brackets before the state, may contain any characters.
     return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 

@@ -1,4 +1,4 @@
-"""The program that the soak kills: streams the counters to Parquet until the audit is through.
+"""The program that the soak kills: it streams the counters to Parquet until the audit is delivered.
 
 Arguments: the root folder of the query, options of the source as JSON, settings of Spark as JSON.
 """
@@ -54,6 +54,6 @@ def main(root: str, options: str, settings: str) -> None:
 
 
 if __name__ == "__main__":
-    # Whoever started this holds its standard input: when that ends, so does this.
+    # The parent process holds the standard input open; when it ends, this process ends, too.
     threading.Thread(target=lambda: (sys.stdin.read(), os._exit(3)), daemon=True).start()
     main(*sys.argv[1:])

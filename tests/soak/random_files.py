@@ -1,4 +1,4 @@
-"""Plays a history of files out, without Spark: rows out equal rows in, whatever happened on the way."""
+"""Plays histories of files, without Spark: rows out must equal rows in, whatever happens in between."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ COMPRESSORS: dict[str, Callable[[bytes], bytes]] = {
 
 
 class Play:
-    """One history, on folders of its own."""
+    """Plays one history in its own folders."""
 
     def __init__(self, history: History, folder: Path) -> None:
         self.history = history
@@ -95,7 +95,7 @@ class Play:
         """Play all rounds, then read to the end.
 
         Raises:
-            AssertionError: rows were lost or came twice, or a batch was another one when it was repeated.
+            AssertionError: rows were lost or delivered twice, or a repeated batch had other rows.
         """
         for number, round_ in enumerate(self.history.rounds):
             self._arrive(number, round_)
@@ -131,7 +131,7 @@ class Play:
             for index in dict.fromkeys(index for index in round_.overwritten if index < len(known)):
                 self._move_in(known[index], self._written[known[index]], number)
         for index, file in enumerate(round_.files):
-            # Names grow where they have to; elsewhere the later ones may come before the earlier ones.
+            # In orderly histories names grow; in others, later files sort before earlier ones.
             first = number if self.history.orderly else 9 - number
             name = f"{first}-{file.place:02d}-{index}.{self.history.format}{file.compression}"
             self._move_in(self.landing / file.folder / name, file, number)
@@ -144,7 +144,7 @@ class Play:
         outside.write_bytes(COMPRESSORS[file.compression](WRITERS[self.history.format](rows)))
         moment = START_S + ROUND_S * (number if self.history.orderly else file.age_s % 3) - file.age_s
         if path in self._written:
-            moment += (10 + number) * ROUND_S  # told by this, if by nothing else
+            moment += (10 + number) * ROUND_S  # an overwritten file differs at least in its modification time
         os.utime(outside, (moment, moment))
         path.parent.mkdir(parents=True, exist_ok=True)
         outside.replace(path)
@@ -170,7 +170,7 @@ class Play:
         self.engine.itinerary.crash_points.clear()
 
     def _drain(self, round_: Round, most: int | None) -> None:
-        """Run batches until nothing is new, or so many, whatever crashes."""
+        """Run batches, restarting after crashes, until nothing is new or ``most`` batches have run."""
         done = 0
         for _ in range(MOST_BATCHES):
             try:
@@ -189,7 +189,7 @@ class Play:
     def _check_limit(self, rows: tuple[tuple[object, ...], ...]) -> None:
         limit = self.history.options.get("maxFilesPerTrigger")
         if limit is None or self.history.format not in LINES:
-            return  # which range of a file holds its first row is for other formats to know
+            return  # only in files of lines does the first row show that a batch began the file
         found = {self._id_of(row) for row in rows}
         begun = sum(bool(ids) and ids[0] in found for ids in self._ids_in.values())
         assert begun <= int(limit), f"{begun} files in a batch of {limit}"
@@ -210,13 +210,13 @@ class Play:
 
 
 def play(history: History) -> None:
-    """Play a history out in a folder of its own; raises AssertionError as :meth:`Play.run`."""
+    """Play a history in a new folder; raises AssertionError like :meth:`Play.run`."""
     with tempfile.TemporaryDirectory(prefix="flip27-files-") as folder:
         Play(history, Path(folder)).run()
 
 
 def play_many(count: int, seed: int) -> None:
-    """Play so many random histories; raises with the shortest one that fails."""
+    """Play this many random histories; raises with the shortest history that fails."""
     checks = list(HealthCheck)
     how = settings(max_examples=count, deadline=None, database=None, suppress_health_check=checks)
     hypothesis.seed(seed)(how(given(histories())(play)))()

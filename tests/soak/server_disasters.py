@@ -1,4 +1,4 @@
-"""Processes killed while a query reads a server, the server itself among them."""
+"""Kills processes while a query reads from a server, and the server itself."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from .life import Life
 from .shapes import Places, Shape
 
 PROCESSES = {"worker": 25, "coordinator": 15, "planner": 8, "driver": 12, "jvm": 10}
-"""How often each is killed, where the server is struck 30 times."""
+"""How often each process is killed, relative to 30 kills of the server."""
 
 
 class ServerDisasters(Disasters):
-    """So many kills while a server is read; no other faults.
+    """A given number of kills while a query reads from a server; no other faults.
 
     Attributes:
         shape: the query.
-        strikes: those of ``victims`` that are the server.
-        away: what the errors of a query say that has lost the server.
+        strikes: the names in ``victims`` that stand for the server.
+        away: matches the errors of a query that has lost the server.
     """
 
     shape: ClassVar[type[Shape]]
@@ -58,20 +58,20 @@ class ServerDisasters(Disasters):
 
     @abstractmethod
     def _write_to_the_server(self, stop: threading.Event) -> None:
-        """Write until ``stop`` is set, whenever the server is there."""
+        """Write to the server until ``stop`` is set, whenever the server is up."""
 
     @abstractmethod
     def _server_is_away(self, strike: str) -> AbstractContextManager[None]:
-        """The server is struck, and started again at the end."""
+        """Kill the server; start it again at the end."""
 
     @abstractmethod
     def _grow(self) -> None:
-        """Change what the server has, after a kill."""
+        """Change the tables or topics of the server after a kill."""
 
     def _write(self, stop: threading.Event) -> None:
         try:
             self._write_to_the_server(stop)
-        except Exception as error:  # noqa: BLE001 - told with the outcome
+        except Exception as error:  # noqa: BLE001 - reported with the outcome
             self.outcome.unexplained.append(f"the writers have stopped: {error!r}")
 
     def _kill(self, life: Life, victim: str) -> Life:
@@ -79,7 +79,7 @@ class ServerDisasters(Disasters):
             self._server_died = True
             with self._server_is_away(victim):
                 self._killed(victim, life)
-                # Some queries notice that it is away, others only that their sessions are gone.
+                # Some queries notice that the server is down, others only that their sessions are gone.
                 life.wait_for_an_error(self.chance.choice((0.0, 0.0, 3.0)))
         else:
             life = super()._kill(life, victim)

@@ -1,7 +1,7 @@
-"""The queries that the disasters strike: how each is started, what it is fed, and how its rows are counted.
+"""The queries that the disasters strike: how each is started, what it reads, and how its rows are counted.
 
-Each has folders of its own. Spark's checkpoint and the sink lie on a disk with room; the state location of
-flip27 lies where the faults are made.
+Each has its own folders. Spark's checkpoint and the sink are on a disk that stays sound; flip27's state
+location is on the disk with the faults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BUCKETS = 7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """Where a query lies. ``state``: on the disk that is faulty."""
+    """The folders of a query; ``state`` is on the disk with the faults."""
 
     root: Path
     state: Path
@@ -52,7 +52,7 @@ class Places:
 
     @property
     def differing(self) -> Path:
-        """What a sink writes when a batch that is repeated has other rows."""
+        """Where a sink records that a repeated batch has other rows."""
         return self.root / "differing"
 
     def landing(self, feed: str) -> Path:
@@ -67,7 +67,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """What came out of a query. ``complaint``: what else is wrong, in words."""
+    """The counted rows of a query. ``complaint`` describes anything else that is wrong."""
 
     rows: int
     lost: int
@@ -91,20 +91,20 @@ class Shape(ABC):
     name: ClassVar[str]
     feeds: ClassVar[tuple[str, ...]] = ("a",)
     settings: ClassVar[Mapping[str, str]] = {}
-    """Of Spark, for this query alone."""
+    """Settings of Spark for this query alone."""
 
     def __init__(self, places: Places, given: Mapping[str, str]) -> None:
-        """``given``: options of the talking source."""
+        """Create a query in its folders; ``given`` are options of the soak's source, or of a server."""
         self.places = places
         self.given = given
 
     @abstractmethod
     def writer(self, spark: SparkSession) -> DataStreamWriter:
-        """The query, but for its checkpoint location and trigger."""
+        """The query without its checkpoint location and trigger."""
 
     @abstractmethod
     def count(self, arrived: int) -> Count:
-        """Compare the sink with the numbers below ``arrived`` that each feed was given."""
+        """Compare the sink with the numbers below ``arrived``, which each feed has written."""
 
     def _files(self, spark: SparkSession, feed: str = "a", **options: Any) -> DataFrame:
         given = {
@@ -137,7 +137,7 @@ class Files(Shape):
 
 
 class Archived(Shape):
-    """Spark keeps two batches, flip27 two checkpoints; tasks report; files that were read are archived."""
+    """Spark retains two batches and flip27 two checkpoints; tasks report; files are archived once read."""
 
     name = "archived"
     settings: ClassVar[Mapping[str, str]] = {"spark.sql.streaming.minBatchesToRetain": "2"}
@@ -162,7 +162,7 @@ class Archived(Shape):
 
 
 class SelfUnion(Shape):
-    """One stream used twice: Spark asks for the plan of each batch twice, and all tasks run twice."""
+    """One stream used twice: Spark requests the plan of each batch twice and runs each task twice."""
 
     name = "self-union"
 
@@ -177,7 +177,7 @@ class SelfUnion(Shape):
 
 
 class Join(Shape):
-    """A stream-stream join of two sources of flip27."""
+    """A stream-stream join of two flip27 sources."""
 
     name = "join"
     feeds = ("left", "right")
@@ -190,7 +190,7 @@ class Join(Shape):
 
 
 class Totals(Shape):
-    """A stateful aggregation, whose whole result each batch writes under its number."""
+    """A stateful aggregation. Each batch writes the whole result under its batch id."""
 
     name = "totals"
 
@@ -222,7 +222,7 @@ class Totals(Shape):
 
 
 class Talking(Shape):
-    """Pages bounded by the reader, and events both ways, to Parquet."""
+    """The source of the soak to Parquet: pages that the reader bounds, and events in both directions."""
 
     name = "talking"
     feeds = ()
@@ -254,7 +254,7 @@ class Talking(Shape):
 
 
 class ThreeActions(Talking):
-    """``foreachBatch`` with three actions, which read the talking source three times."""
+    """``foreachBatch`` with three actions, which read the source of the soak three times."""
 
     name = "three-actions"
 
@@ -284,22 +284,22 @@ class ThreeActions(Talking):
 
 
 class OnceSink:
-    """Writes what belongs to a batch once, at one stroke, under its number.
+    """Writes the content of a batch once, atomically, under the batch id.
 
-    Overwriting a folder would not do: it is deleted before it is written, and a driver that was taken over
-    may die in between, long after another one has gone on to later batches.
+    Overwriting a folder would be wrong: it is deleted before it is written, and a driver that was replaced
+    may die in between, long after its successor has continued with later batches.
     """
 
     def __init__(self, places: Places) -> None:
         self._places = places
 
     def scratch(self) -> Path:
-        """A folder that is not there yet."""
+        """The path of a folder that does not exist yet."""
         self._places.lake.mkdir(exist_ok=True)
         return self._places.lake / f".{uuid.uuid4().hex}"
 
     def publish(self, batch_id: int, content: list[Any]) -> None:
-        """Write a batch, or compare it with what was written when it was run before."""
+        """Write a batch, or compare it with what its first run has written."""
         hidden, target = self.scratch(), self._places.lake / f"{batch_id}.json"
         hidden.write_text(json.dumps(content))
         try:
@@ -336,7 +336,7 @@ SHAPES: dict[str, Callable[[Places, Mapping[str, str]], Shape]] = {
 
 
 class Feed:
-    """Writes small files of consecutive numbers into a landing folder, each whole at once."""
+    """Writes small files of consecutive numbers into a landing folder, each atomically."""
 
     def __init__(self, landing: Path, chance: random.Random) -> None:
         self.landing = landing
@@ -346,7 +346,7 @@ class Feed:
         landing.mkdir(parents=True)
 
     def write(self, most: int) -> None:
-        """One more file; no number reaches ``most``."""
+        """Write another file, with numbers below ``most``."""
         end = min(most, self.numbers + self._chance.randint(1, 20))
         hidden = self.landing / f".{self.files}"
         hidden.write_text("".join(f"{number}\n" for number in range(self.numbers, end)))

@@ -1,8 +1,8 @@
 """The program that the disasters strike: several queries in one Spark process, restarted when they fail.
 
-Its argument is JSON: root, state, shapes, given (options of the talking source), settings (of Spark). Lines
-on standard input are commands: ``restart <shape>``; ``once``: what fails from now on stays down; ``finish``:
-read to the end and say so. Lines of JSON on standard output say what happens.
+Its argument is JSON: root, state, shapes, given (options of the sources), settings (of Spark). Lines on
+standard input are commands: ``restart <shape>``; ``once``: do not restart queries that fail from now on;
+``finish``: read to the end and report it. Lines of JSON on standard output report what happens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TELL_EVERY_S = 0.2
 MOST_ATTEMPTS = 3
 QUICK = {"pageMs": "0", "maxRowsPerSplit": "5000"}
 SETTINGS = {
-    # A life is short: the JVM starts faster where it compiles less.
+    # Lives are short, and a JVM that compiles less starts faster.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -49,7 +49,7 @@ def tell(**what: Any) -> None:
 
 
 def give_up_the_power_of_root() -> None:
-    """Root may write where permissions forbid it: start this program again as somebody who may not."""
+    """Restart this program without root's capability to ignore permissions, if it has it."""
     if os.geteuid() != 0:
         return
     capabilities = Path("/proc/self/status").read_text().split("CapEff:")[1].split()[0]
@@ -59,7 +59,7 @@ def give_up_the_power_of_root() -> None:
 
 
 class Supervisor:
-    """Keeps the queries running."""
+    """Runs the queries and restarts those that fail."""
 
     def __init__(self, spark: SparkSession, shapes: list[Shape]) -> None:
         self.spark = spark
@@ -71,7 +71,7 @@ class Supervisor:
         self._stays_down = False
 
     def run(self) -> None:
-        """Until told to finish."""
+        """Run the queries until the command to finish."""
         while True:
             for name in self.shapes:
                 self._look_after(name)
@@ -145,7 +145,7 @@ class Supervisor:
 
 
 def _causes(query: StreamingQuery) -> str:
-    """The classes of what ended a query: a process that died is an EOFException without a message."""
+    """The exception classes that ended a query. A dead process is an EOFException without a message."""
     failure, names = query._jsq.exception(), []
     cause = failure.get() if failure.isDefined() else None
     while cause is not None:
@@ -179,8 +179,8 @@ if __name__ == "__main__":
     give_up_the_power_of_root()
     try:
         main(sys.argv[1])
-    except BaseException:  # noqa: BLE001 - whatever it is, this process ends
-        # Without its JVM nothing of Python's own clean-up would end.
+    except BaseException:  # noqa: BLE001 - on any error this process ends
+        # If the JVM is dead, Python's regular clean-up would never end.
         traceback.print_exc()
         os._exit(5)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""What belongs to a table of Spark's file sink: its own log says so."""
+"""The files of a table that Spark's file sink has written, according to the sink's own log."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def committed_files(lake: Path) -> list[str]:
-    """The files that Spark's file sink has committed: the others are of batches that never were."""
+    """The files that Spark's file sink has committed. Others were left by batches that did not complete."""
     names: dict[str, None] = {}
     logs = [p for p in (lake / "_spark_metadata").iterdir() if not p.name.startswith(".")]
     compacts = [int(p.stem) for p in logs if p.suffix == ".compact"]

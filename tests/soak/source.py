@@ -1,8 +1,8 @@
-"""Counters that talk: pages bounded by the reader, and numbered events in both directions.
+"""The source of the soak: counters with pages that the reader bounds, and numbered events in both directions.
 
-Every page is told to the enumerator, which answers the subtask with a numbered note, whose arrival
-the subtask tells. The enumerator keeps account in its state: a page or a note that comes twice, out
-of order or never shows as an anomaly in the one row that the split ``audit`` gives at the end.
+Readers report every page to the enumerator, which answers with a numbered note to a subtask; the subtask
+reports the arrival of the note. The enumerator counts pages and notes in its state. The split ``audit`` is
+assigned once all have arrived. Its one row reports how many were repeated, skipped or out of order.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ HANG_IN = Option(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """A split; the audit carries what it has to say."""
+    """A split. ``words`` is the text of the audit."""
 
     split_id: str
     next: int = 0
@@ -75,7 +75,7 @@ class NoteHeard(SourceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What the enumerator knows: rows told of by split, notes sent and heard by subtask."""
+    """What the enumerator knows: reported rows by split, and sent and received notes by subtask."""
 
     assigned: bool = False
     audited: bool = False
@@ -86,7 +86,7 @@ class Account:
 
 
 class SoakEnumerator(SplitEnumerator[Counter]):
-    """Hands the counters out, keeps account of the events, and hands the audit out at the end."""
+    """Assigns the counters, counts the events, and assigns the audit at the end."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (COUNTERS, ROWS)
 
@@ -138,7 +138,7 @@ class SoakEnumerator(SplitEnumerator[Counter]):
 
 
 class SoakReader(YieldsProgress, SplitReader[Counter]):
-    """Numbers, page by page; may be told to fail or hang in first attempts."""
+    """Yields numbers, page by page. Options let first attempts fail or hang."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (PAGE_MS, FAIL_FIRST, SLOW_FIRST_MS, HANG_IN)
 
@@ -179,7 +179,7 @@ class SoakReader(YieldsProgress, SplitReader[Counter]):
 
 
 def hang_in(folder: Path) -> None:
-    """The first process that comes by waits as ``worker`` to be killed, the next as ``executor``."""
+    """Wait to be killed: the first process that calls this as ``worker``, the second as ``executor``."""
     for what in ("worker", "executor"):
         if not (folder / what).exists():
             hidden = folder / f".{what}-{os.getpid()}"

@@ -1,4 +1,4 @@
-"""Tables of PostgreSQL that are written while queries copy them, and are counted at the end."""
+"""PostgreSQL tables that are written while queries copy them, and are compared with the copies at the end."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MOST_STATEMENTS = 30
 
 
 class TableCopy(Shape):
-    """All tables of the schema ``public`` to Parquet: rows first, then changes."""
+    """Copies all tables of the schema ``public`` to Parquet: rows first, then changes."""
 
     name = "table-copy"
     feeds = ()
@@ -48,11 +48,11 @@ class TableCopy(Shape):
         return self._to_lake(spark.readStream.format("flip27").options(**options).load())
 
     def letters(self) -> Counter[str]:
-        """How many rows of each ``_op`` the sink has."""
+        """The number of rows in the sink by ``_op``."""
         return Counter(row["_op"] for row in self._lake_rows())
 
     def count(self, arrived: int) -> Count:
-        """Compare each table with its copy, and each change with what the triggers have noted."""
+        """Compare each table with its copy, and each change with what the triggers have recorded."""
         given = json.loads(self.given["postgres"])
         by_table: dict[str, list[tuple[Any, ...]]] = {}
         for row in self._lake_rows():
@@ -86,7 +86,7 @@ class TableCopy(Shape):
 
 
 class WrittenTables:
-    """Tables in a database, and sessions that write them whenever the server is there."""
+    """Tables in a database, and sessions that write to them whenever the server is up."""
 
     def __init__(self, server: PostgresServer, database: str, seed: int) -> None:
         self._server = server
@@ -101,7 +101,7 @@ class WrittenTables:
 
     @property
     def options(self) -> dict[str, str]:
-        """Where a query finds the database."""
+        """The options with which a query connects to the database."""
         address = self._server.address(self._database)
         return {
             "host": address["host"],
@@ -112,22 +112,22 @@ class WrittenTables:
 
     @property
     def statements(self) -> int:
-        """How many were run."""
+        """The number of statements that were run."""
         return self._statements
 
     def add(self) -> None:
-        """One more table, with rows."""
+        """Add a table with rows."""
         name = f"public.orders_{len(self._tables)}"
         with self._server.connect(self._database) as connection:
             connection.execute(audited_table(name, ROWS))
         self._tables.append(name)
 
     def empty_one(self) -> None:
-        """Have the writers run TRUNCATE on one of the tables, among their other statements."""
+        """Let the writers run TRUNCATE on one of the tables, among their other statements."""
         self._empties_one = True
 
     def write(self, stop: threading.Event) -> None:
-        """Write until ``stop`` is set; what a killed server has rolled back is written anew."""
+        """Write until ``stop`` is set, with new sessions after each kill of the server."""
         while not stop.is_set():
             with contextlib.suppress(psycopg.OperationalError, psycopg.InterfaceError):
                 self._write_while_connected(stop)

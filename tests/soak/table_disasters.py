@@ -1,4 +1,4 @@
-"""Processes killed while a query copies tables of PostgreSQL, the server with all its sessions among them."""
+"""Kills processes while a query copies PostgreSQL tables, and the server with all its sessions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from .table_copies import TableCopy, WrittenTables
 
 SERVER = "server"
 KILLS_PER_TABLE = 5
-"""So many kills later there is one more table."""
+"""The number of kills after which a table is added."""
 TRUNCATES = 0.3
-"""How often a table is emptied after a kill."""
+"""The probability that a table is emptied after a kill."""
 
 
 class TableDisasters(ServerDisasters):
-    """So many kills while tables are copied; no other faults."""
+    """A given number of kills while tables are copied; no other faults."""
 
     shape = TableCopy
     victims: ClassVar[Mapping[str, int]] = {SERVER: 30, **PROCESSES}
@@ -82,7 +82,7 @@ class TableDisasters(ServerDisasters):
 def table_disasters(
     root: Path, *, seed: int, kills: int, version: int, say: Callable[[str], None]
 ) -> Iterator[TableDisasters]:
-    """The disasters, on a server of their own that ends with them."""
+    """The disasters with a new server, which is stopped at the end."""
     with contextlib.ExitStack() as stack:
         server = stack.enter_context(postgres_server(version))
         database = stack.enter_context(server.database())
@@ -90,6 +90,6 @@ def table_disasters(
 
 
 def play(root: Path, *, seed: int, kills: int, version: int, say: Callable[[str], None]) -> Outcome:
-    """All of it."""
+    """Play the disasters; return their result."""
     with table_disasters(root, seed=seed, kills=kills, version=version, say=say) as disasters:
         return disasters.run()

@@ -1,4 +1,4 @@
-"""Topics of Kafka that are written while a query copies them, and are counted at the end."""
+"""Kafka topics that are written while a query copies them, and are compared with the copy at the end."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 PARTITIONS = 20
 MOST_RECORDS = 3_000
-"""Of one call of a producer."""
+"""The most records that are sent in one go."""
 LEAD_RECORDS = 6_000
 RECORDS_PER_BATCH = 4_000
-"""Producers are so many records ahead of the query, and so many more for each batch that it has committed."""
+"""Producers may send LEAD_RECORDS, plus RECORDS_PER_BATCH for each batch that the query has committed."""
 TRANSACTIONS = 0.4
 ABORTS = 0.4
 GROUP = "topic-copy"
@@ -37,7 +37,7 @@ Key = tuple[str, int, int]
 
 
 class TopicCopy(Shape):
-    """All topics of a pattern to Parquet."""
+    """Copies all topics that match a pattern to Parquet."""
 
     name = "topic-copy"
     feeds = ()
@@ -51,7 +51,7 @@ class TopicCopy(Shape):
             "stateLocation": str(self.places.state / "copy"),
             "parallelism": "2",
             "maxOffsetsPerTrigger": "4000",
-            # A batch has 27 tasks, and cuts the ranges of up to 26 partitions.
+            # A batch has 27 tasks and cuts the ranges of up to 26 partitions.
             "maxRecordsPerPartition": "150",
             "discoveryInterval": "50ms",
             "commitOffsets": "true",
@@ -63,16 +63,16 @@ class TopicCopy(Shape):
         return self._to_lake(spark.readStream.format("flip27").options(**options).load())
 
     def rows(self) -> list[tuple[Key, bytes]]:
-        """What the sink has."""
+        """The records in the sink."""
         return [((row["topic"], row["partition"], row["offset"]), row["value"]) for row in self._lake_rows()]
 
     def count(self, arrived: int) -> Count:
-        """Compare the sink with what the broker has."""
+        """Compare the records in the sink with those of the broker."""
         return Count.of(Counter(self.rows()), held(self.given["kafka"]).items())
 
 
 def held(address: str) -> dict[Key, bytes]:
-    """The values of all committed records of a broker, which nobody writes to."""
+    """The values of all committed records of a broker, to which nothing is being written."""
     from confluent_kafka import Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -105,13 +105,13 @@ def held(address: str) -> dict[Key, bytes]:
 
 
 class WrittenTopics:
-    """Topics of a broker, and producers that write them as fast as they can whenever the broker is there.
+    """Topics of a broker, and producers that write to them as fast as possible whenever the broker is up.
 
     Each value is a number that is sent once.
 
     Attributes:
         acknowledged: the values of records that the broker has acknowledged and, in a transaction, committed.
-        aborted: values of transactions that were aborted.
+        aborted: the values of the records in aborted transactions.
     """
 
     def __init__(self, broker: KafkaBroker, seed: int) -> None:
@@ -126,21 +126,21 @@ class WrittenTopics:
 
     @property
     def partitions(self) -> int:
-        """How many there are, in all topics."""
+        """The number of partitions of all topics."""
         return sum(self._partitions.values())
 
     @property
     def sent(self) -> int:
-        """How many records were handed to producers."""
+        """The number of records that were given to producers."""
         return self._numbers
 
     def add_topic(self, partitions: int) -> None:
-        """One more topic."""
+        """Add a topic."""
         name = self._broker.topic(partitions, name=f"orders_{len(self._partitions)}")
         self._partitions[name] = partitions
 
     def add_partitions(self) -> None:
-        """A topic gets more partitions."""
+        """Add partitions to a topic."""
         name = self._chance.choice(list(self._partitions))
         total = self._partitions[name] + self._chance.randint(1, 4)
         self._broker.add_partitions(name, total)
@@ -148,15 +148,15 @@ class WrittenTopics:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Meanwhile nothing is sent, and everything that was sent before is acknowledged."""
+        """A block in which nothing is sent, and before which everything that was sent is acknowledged."""
         with self._sending:
             yield
 
     def write(self, stop: threading.Event, batches: Callable[[], int]) -> None:
-        """Write until ``stop`` is set; what a broker that went away has not answered is not sent again.
+        """Write until ``stop`` is set. Records that a killed broker has not acknowledged are not sent again.
 
         Args:
-            batches: how many batches the query has committed.
+            batches: returns the number of batches that the query has committed.
         """
         from confluent_kafka import KafkaException
 
@@ -178,7 +178,8 @@ class WrittenTopics:
             self.acknowledged.update(self._acknowledged(producer, self._chance.randint(1, MOST_RECORDS)))
 
     def _send_a_transaction(self) -> None:
-        # noida hides what a producer commits after an abort from consumers that start in between.
+        # A new producer each time: noida hides what a producer commits after an abort from consumers
+        # that start in between.
         producer = self._broker.producer(linger_ms=5, transactional_id=f"soak_{self._numbers}")
         with self._sending:
             producer.init_transactions(DEADLINE_S)
@@ -192,7 +193,7 @@ class WrittenTopics:
                 self.acknowledged.update(found)
 
     def _acknowledged(self, producer: Producer, count: int) -> dict[Key, bytes]:
-        """Send so many records, and wait until each is acknowledged or refused."""
+        """Send records, and wait until each is acknowledged or refused; return the acknowledged ones."""
         found: dict[Key, bytes] = {}
 
         def delivered(error: Any, message: Any) -> None:
@@ -208,7 +209,7 @@ class WrittenTopics:
         return found
 
     def complaints(self, rows: Iterable[tuple[Key, bytes]]) -> list[str]:
-        """What is wrong with rows of a copy that has everything."""
+        """What is wrong with the rows of a complete copy."""
         copied = dict(rows)
         lacking = [key for key, value in self.acknowledged.items() if copied.get(key) != value]
         numbers = Counter(copied.values())

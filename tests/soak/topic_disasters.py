@@ -1,8 +1,8 @@
-"""Processes killed while a query copies topics of Kafka, the broker among them.
+"""Kills processes while a query copies Kafka topics, and the broker.
 
-A broker of Kafka that is killed has replicas; the broker of the tests is alone, and loses what it has
-acknowledged in its last seconds, also by SIGTERM. So the producers wait at the moment of the kill, until it
-has written its file. The query reads on, and the producers send again while the broker is away.
+In a Kafka cluster, replicas replace a killed broker. The tests have a single broker, which loses what it has
+acknowledged in its last seconds, even on SIGTERM. So the producers pause during the kill until the broker has
+written its file. The query keeps reading, and the producers resume while the broker is down.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .topic_copies import TopicCopy, WrittenTopics
 
 BROKER = "broker"
 KILLS_PER_CHANGE = 2
-"""So many kills later there are more partitions, or, one time of three, there is one more topic."""
+"""The number of kills after which partitions are added or, one time in three, a topic."""
 
 
 class TopicDisasters(ServerDisasters):
-    """So many kills while topics are copied; no other faults."""
+    """A given number of kills while topics are copied; no other faults."""
 
     shape = TopicCopy
     victims: ClassVar[Mapping[str, int]] = {BROKER: 30, **PROCESSES}
@@ -89,12 +89,12 @@ class TopicDisasters(ServerDisasters):
 def topic_disasters(
     root: Path, *, seed: int, kills: int, say: Callable[[str], None], longest_pause_s: float = 2.0
 ) -> Iterator[TopicDisasters]:
-    """The disasters, on a broker of their own that ends with them."""
+    """The disasters with a new broker, which is stopped at the end."""
     with kafka_broker() as broker:
         yield TopicDisasters(root, broker, seed=seed, kills=kills, longest_pause_s=longest_pause_s, say=say)
 
 
 def play(root: Path, *, seed: int, kills: int, say: Callable[[str], None]) -> Outcome:
-    """All of it."""
+    """Play the disasters; return their result."""
     with topic_disasters(root, seed=seed, kills=kills, say=say) as disasters:
         return disasters.run()
