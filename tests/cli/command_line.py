@@ -1,4 +1,4 @@
-"""Running commands as a user does, and queries on disk that they look at."""
+"""Commands run as a user runs them, and queries on disk to run them on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.snapshots.spark_logs import FileQuery
 
 @dataclass(frozen=True)
 class Said:
-    """What a command printed, and its exit code."""
+    """The output of a command, and its exit code."""
 
     code: int
     out: str
@@ -31,12 +31,12 @@ class Said:
 
     @property
     def lines(self) -> list[list[str]]:
-        """The cells of a table that was not printed on a terminal; "-" where nothing is known."""
+        """The cells of a table that was not printed on a terminal; "-" stands for an unknown value."""
         return [re.split(" {2,}", line) for line in self.out.splitlines()]
 
 
 class CommandLine:
-    """``flip27`` with some words."""
+    """Runs ``flip27`` with the given words."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys
@@ -49,7 +49,7 @@ class CommandLine:
 
 
 def three_batches(root: Path) -> FileQuery:
-    """Batches 0 and 1 are committed and have read a.txt and b.txt, and c.txt; batch 2, of d.txt, is not."""
+    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed, batch 2 (d.txt) is not."""
     query = FileQuery(root)
     query.land("a.txt", "b.txt")
     query.batch(now_ms=1_000)
@@ -61,6 +61,6 @@ def three_batches(root: Path) -> FileQuery:
 
 
 def paged(state: Path, **options: str) -> Batches:
-    """Endpoints that are read two rows at a time; their tasks report."""
+    """Return a query that reads endpoints two rows at a time, with reports of its tasks."""
     chosen = {"stateLocation": str(state), "pollInterval": "0s", "maxRowsPerSplit": "2"} | options
     return Batches(Endpoints, Pages, chosen, store=LocalStore(str(state)))

@@ -1,4 +1,4 @@
-"""A query of Spark's own file source, as it lies on disk, without Spark."""
+"""A query of Spark's own file source as it is stored on disk, made without Spark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.cli.command_line import Said
 
 
 class SparkQuery:
-    """The landing folder of a query, and its checkpoint as Spark writes it."""
+    """The landing folder of a query, and its checkpoint in Spark's format."""
 
     def __init__(self, root: Path, *, source: str = "0") -> None:
         self.landing, self.checkpoint = root / "landing", root / "old"
@@ -20,29 +20,29 @@ class SparkQuery:
         (self.checkpoint / "sources" / source).mkdir(parents=True)
 
     def land(self, *names: str) -> None:
-        """Files with their own names in them."""
+        """Write files that contain their own names."""
         for name in names:
             (self.landing / name).parent.mkdir(parents=True, exist_ok=True)
             (self.landing / name).write_text(name)
 
     def log(self, file: str, *entries: str) -> None:
-        """A file of the seen-file log."""
+        """Write a file of the seen-file log."""
         (self.checkpoint / "sources" / self._source / file).write_text("\n".join(["v1", *entries]))
 
     def entry(self, name: str, batch: int) -> str:
-        """A line of the log; the name is percent-encoded."""
+        """Return a line of the log for a percent-encoded name."""
         modified_ms = 1_767_312_000_000 + batch
         return f'{{"path":"file://{self.landing}/{name}","timestamp":{modified_ms},"batchId":{batch}}}'
 
     def batch(self, number: int, *lines: str, committed: bool = True) -> None:
-        """The offsets of a batch, of its file source or of all of its sources."""
+        """Write the offsets of a batch, for its file source or for all of its sources."""
         logged = lines or (f'{{"logOffset":{number}}}',)
         (self.checkpoint / f"offsets/{number}").write_text("\n".join(["v1", '{"conf":{}}', *logged]))
         if committed:
             (self.checkpoint / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
     def read_by(self, said: Said, **more: str) -> list[str]:
-        """What a new query with the answered options reads first."""
+        """Return the rows that a new query with the options of the answer reads first."""
         assert said.code == 0, said.err
         engine = MicroBatchEngine({"enumerator": "files", "reader": "text", **said.data["options"], **more})
         engine.process_all_available()

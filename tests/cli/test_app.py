@@ -1,4 +1,4 @@
-"""The app: help, exit codes, completion, missing libraries; and that no command prints a secret."""
+"""The app: help, exit codes, completion and missing libraries; no command prints a secret."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SECRET = "hunter2-is-my-secret"
 
 
 def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every command, with the words that lead to it."""
+    """Yield every command with the words that call it."""
     inner = getattr(command, "commands", None)
     if inner is None:
         yield words, command
@@ -102,13 +102,13 @@ def test_help_shows_no_type_for_a_flag(words: tuple[str, ...], flip27: CommandLi
 
 
 def test_an_option_has_one_metavar_wherever_it_is() -> None:
-    """A checkpoint's number, the location of Spark's checkpoint and the state location have a name each."""
+    """Each kind of value, such as a checkpoint's number or a state location, has one name everywhere."""
     kinds: dict[str, set[str]] = {}
     for command in COMMANDS.values():
         for parameter in command.params:
             for name in parameter.opts:
                 if parameter.metavar == "SPARK_CHECKPOINT":
-                    continue  # of a query of another source
+                    continue  # the checkpoint of a query of another source
                 kinds.setdefault(name, set()).add(parameter.metavar or "")
     assert {name: found for name, found in kinds.items() if len(found) > 1} == {}
     assert {"--state-location", "--from"} & kinds.keys() == set()
@@ -138,7 +138,7 @@ def test_where_a_library_is_missing_it_is_said_how_to_install_it(missing: str) -
 
 
 def completions(flip27: CommandLine, line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What bash is offered at the end of a line."""
+    """Return what bash is offered as completions of a line."""
     monkeypatch.setenv("_FLIP27_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
     monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
@@ -165,7 +165,7 @@ def test_the_completion_script_can_be_shown(flip27: CommandLine, monkeypatch: py
 
 @dataclass(frozen=True)
 class Places:
-    """What the commands are run on: a file system, and the name of a savepoint there."""
+    """The file system on which the commands run, and the name of a savepoint in it."""
 
     remote: str
     savepoint: str
@@ -173,7 +173,7 @@ class Places:
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Holds a query and a savepoint of it."""
+    """A folder with a query and a savepoint of it."""
     root = tmp_path_factory.mktemp("origin")
     query = three_batches(root)
     savepoints.create(state=str(query.checkpoint / "flip27"), to=str(root / "saved"))
@@ -196,7 +196,7 @@ def places(origin: Path) -> Places:
 
 
 def words_for(command: tuple[str, ...], places: Places) -> list[str]:
-    """A line that works, for each command that is given a place."""
+    """Return valid arguments for each command that takes a location."""
     remote = places.remote
     state, saved = f"{remote}/checkpoint", f"{remote}/saved/{places.savepoint}"
     edited = ["--state", f"{state}/flip27"]
@@ -241,7 +241,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
 PLACED = [
     words
     for words, command in COMMANDS.items()
-    # Those of notifications go to AWS; tests/cli/test_notification_commands.py has the same tests for them.
+    # Commands of notifications call AWS; tests/cli/test_notification_commands.py has the same tests for them.
     if any(p.name == "storage" for p in command.params) and words[0] != "notifications"
 ]
 NEED_MORE = {
@@ -252,7 +252,7 @@ NEED_MORE = {
     ("postgres", "drop"),
 }
 ANSWERING = [words for words in PLACED if words[0] != "edit" and words not in NEED_MORE]
-"""Those that have something to do here; the others are shown to work by tests of their own."""
+"""The commands that succeed with these arguments; the others have separate tests."""
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
@@ -281,7 +281,7 @@ def test_every_field_of_a_json_answer_is_documented(
 
 
 class Telltale(AbstractFileSystem):
-    """Puts all that it was given into its errors, as some libraries do."""
+    """A file system that puts all of its options into its errors, as some libraries do."""
 
     protocol = "telltale"
 

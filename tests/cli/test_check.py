@@ -1,4 +1,4 @@
-"""``flip27 check``: what it finds on literal data and on real places, and that it leaves nothing behind."""
+"""``flip27 check``: its findings for literal data and real locations; it leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ JAVA_25 = 'openjdk version "25" 2025-09-16'
 
 
 def answer(**differing: str) -> str:
-    """A line of a shell that prints what the Python of this process would answer."""
+    """Return a shell command that prints the answer of this process's Python, with some values replaced."""
     own = {"executable": "/opt/python", "python": platform.python_version(), "library": __version__}
     return f"echo '{json.dumps(own | differing)}'"
 
@@ -86,7 +86,7 @@ def test_a_machine_that_runs_the_tests_is_ready(flip27: CommandLine) -> None:
 
 @pytest.fixture
 def empty_environment(tmp_path: Path) -> Path:
-    """A Python without any package: that of a machine whose virtual environment is not activated."""
+    """A Python without any package, as on a machine whose virtual environment is not activated."""
     venv.create(tmp_path / "bare", symlinks=True, with_pip=False)
     return tmp_path / "bare" / "bin"
 
@@ -94,7 +94,7 @@ def empty_environment(tmp_path: Path) -> Path:
 def test_a_virtual_environment_that_is_not_activated_fails(
     flip27: CommandLine, empty_environment: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Spark takes python3 from the PATH then, not the Python that runs this command."""
+    """In this case, Spark runs python3 from the PATH, not the Python that runs this command."""
     monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
     monkeypatch.delenv("PYTHONPATH", raising=False)
     monkeypatch.setenv("PATH", f"{empty_environment}:{os.environ['PATH']}")
@@ -116,7 +116,7 @@ def test_a_virtual_environment_that_is_not_activated_fails(
 
 
 def says(folder: Path, *lines: str) -> str:
-    """A command that answers as a Python would."""
+    """Write a shell script that stands in for a Python, and return its path."""
     file = folder / "a python"
     file.write_text("\n".join(["#!/bin/sh", *lines]) + "\n")
     file.chmod(0o755)
@@ -179,7 +179,7 @@ def test_probes_in_a_bucket_are_deleted() -> None:
 
 
 class Careless(MemoryFileSystem):
-    """An object store that creates what is there already, and says nothing."""
+    """An object store that ignores the condition of a conditional create: it overwrites what exists."""
 
     protocol = "oci"
 
@@ -188,7 +188,7 @@ class Careless(MemoryFileSystem):
 
 
 class Honest(Careless):
-    """An object store that says that it cannot create only what is absent."""
+    """An object store that reports that it has no conditional create."""
 
     protocol = "oss"
 
@@ -264,7 +264,7 @@ def test_a_path_that_is_to_be_cleaned_has_to_be_writable(flip27: CommandLine, tm
     ("schema", "status"),
     [
         ("id long, name string", "ok"),
-        ("id long, nam string", "warning"),  # permissive readers give null for what is not there
+        ("id long, nam string", "warning"),  # permissive readers return null for a missing column
         ("id array<long>", "skipped"),
         (None, "skipped"),
     ],
@@ -308,7 +308,7 @@ def test_plain_schemas_are_understood_without_spark(ddl: str, schema: pa.Schema 
 
 @pytest.fixture
 def umask() -> Iterator[Callable[[int], None]]:
-    """Sets the umask of this process for a test."""
+    """A function that sets the umask of this process for a test."""
     before = os.umask(0o022)
     os.umask(before)
     yield os.umask
@@ -327,7 +327,7 @@ def permissions(flip27: CommandLine, state: Path) -> dict[str, Any]:
 def test_a_state_location_that_everybody_may_write_is_a_warning(
     flip27: CommandLine, tmp_path: Path, where: str, mode: int
 ) -> None:
-    """The sticky bit does not help there: to add a request is to edit the source."""
+    """The sticky bit does not help there, because a request that is added edits the source."""
     (tmp_path / "state" / "lineage" / "requests").mkdir(parents=True)
     assert permissions(flip27, tmp_path / "state")["status"] == "ok"
     (tmp_path / where).chmod(mode)

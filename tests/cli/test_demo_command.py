@@ -1,4 +1,4 @@
-"""``flip27 demo``: what it answers; that it runs is shown by the tests of the demo."""
+"""``flip27 demo``: its answer; the tests of the demo run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/cli.md says what the commands do."""
+"""docs/cli.md has an example of every command and names every option."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flip27 edit``: a dry run says split by split what would change; ``--execute`` asks for it."""
+"""``flip27 edit``: a dry run lists the change of each split; ``--execute`` submits the edit."""
 
 from __future__ import annotations
 

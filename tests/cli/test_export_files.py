@@ -1,6 +1,6 @@
-"""``flip27 export spark-files``: the checkpoint that Spark's own file source goes on from.
+"""``flip27 export spark-files``: the checkpoint from which Spark's own file source continues.
 
-That Spark goes on from it, with the first file that was not read, is in ``tests/spark/test_moving.py``.
+``tests/spark/test_moving.py`` tests that Spark continues from it with the first file that was not read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def asking(query: FileQuery, *words: str) -> list[str | Path]:
 
 
 def log_of(query: FileQuery, source: str = "0") -> list[str]:
-    """The names of the files in the log of the new checkpoint."""
+    """Return the names of the files in the log of the new checkpoint."""
     folder = query.checkpoint.parent / "spark/sources" / source
     entries = [line for file in sorted(folder.iterdir()) for line in file.read_text().split("\n")[1:]]
     assert [file.name for file in sorted(folder.iterdir())] == ["0", "1"]
@@ -38,7 +38,7 @@ def log_of(query: FileQuery, source: str = "0") -> list[str]:
 
 
 def numbers(query: FileQuery) -> tuple[list[str], list[str]]:
-    """The batches in the offset log and in the commit log of the new checkpoint."""
+    """Return the batches in the offset log and in the commit log of the new checkpoint."""
     root = query.checkpoint.parent / "spark"
     return sorted(os.listdir(root / "offsets")), sorted(os.listdir(root / "commits"))
 

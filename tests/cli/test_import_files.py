@@ -1,4 +1,4 @@
-"""``flip27 import spark-files`` and ``list``: a new query starts behind the files that another has read."""
+"""``flip27 import spark-files`` and ``list``: a new query starts after the files that another has read."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
 def auto_loader_state(landing: Path) -> list[dict[str, Any]]:
-    """Rows of ``cloud_files_state``, as far as they matter: b is found and not committed."""
+    """Return the relevant columns of ``cloud_files_state``; b has been found but not committed."""
     return [
         {"path": f"{landing}/a, a", "size": 1, "create_time": AT, "commit_time": AT},
         {"path": f"{landing}/50%25", "size": 1, "create_time": AT, "commit_time": AT},

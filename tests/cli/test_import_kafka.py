@@ -19,7 +19,7 @@ def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
 
 
 def spark_checkpoint(root: Path, *batches: str, committed: int) -> Path:
-    """The logs of a query whose second source is no Kafka source, as Spark writes them."""
+    """Write the logs of a query, as Spark does, whose second source is not a Kafka source."""
     for folder in ("offsets", "commits"):
         (root / folder).mkdir(parents=True)
     for number, offsets in enumerate(batches):
@@ -31,7 +31,7 @@ def spark_checkpoint(root: Path, *batches: str, committed: int) -> Path:
 
 
 def rows(broker: KafkaBroker, options: dict[str, str]) -> list[tuple[int, int]]:
-    """Partition and offset of what a new query with these options reads first."""
+    """Return partition and offset of the records that a new query with these options reads first."""
     given = {"enumerator": "kafka", "kafka.bootstrap.servers": broker.address, **options}
     engine = MicroBatchEngine(given)
     engine.process_all_available()

@@ -1,4 +1,4 @@
-"""flip27 new: a project that passes its own tests at once."""
+"""``flip27 new``: it makes a project that passes its own tests at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.cli.command_line import CommandLine
 
 
 def install(project: Path, site: Path) -> None:
-    """What ``pip install -e`` leaves behind: the entry points of pyproject.toml."""
+    """Register the entry points of pyproject.toml, as ``pip install -e`` does."""
     metadata = tomllib.loads((project / "pyproject.toml").read_text())["project"]
     info = site / f"{metadata['name'].replace('-', '_')}-{metadata['version']}.dist-info"
     info.mkdir(parents=True)
@@ -41,7 +41,7 @@ def pytest_in(project: Path, site: Path, *arguments: str) -> subprocess.Complete
     )
 
 
-@pytest.mark.slow  # a Spark of its own; what follows needs none
+@pytest.mark.slow  # it starts another Spark; the tests below need none
 def test_a_new_project_passes_its_own_tests_in_spark_too(flip27: CommandLine, tmp_path: Path) -> None:
     said = flip27("new", "my-source", "--parent", str(tmp_path))
     assert said.code == 0

@@ -1,4 +1,4 @@
-"""``flip27 notifications``: what it makes on a real server brings events, and leaves the rest."""
+"""``flip27 notifications`` on a real server: what it makes delivers events; other rules stay unchanged."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_a_rule_without_multipart_uploads_does_not_bring_all_events(
 
 
 class NewPolicies(Front):
-    """A server on which a queue gets messages only after the second request for a rule."""
+    """A server that refuses the first two requests for a rule, as S3 does while a queue's policy is new."""
 
     def __init__(self) -> None:
         self.refused = 0

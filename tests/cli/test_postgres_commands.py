@@ -147,7 +147,7 @@ def test_without_an_answer_nothing_is_dropped(
 
 def test_the_slot_of_a_query_that_runs_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
     query = shop.query()
-    # Between two batches nobody holds the slot.
+    # Between two batches, the slot is not active.
     active = shop.owner.execute(
         "SELECT active FROM pg_replication_slots WHERE database = %s", [shop.database]
     )

@@ -1,4 +1,4 @@
-"""``flip27 savepoint``: what is there is listed, shown, verified and deleted (scenarios S79-S88)."""
+"""``flip27 savepoint``: savepoints are listed, shown, verified and deleted (scenarios S79-S88)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
 
 MANY = 600
-"""So many files that splits and what is known of them lie in segments of their own."""
+"""Enough files for their splits and the known files to be stored in separate segments."""
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +33,13 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def saved(origin: Path, tmp_path: Path) -> Path:
-    """A copy of it to play with."""
+    """A copy of the savepoint that the test may change."""
     return Path(shutil.copytree(origin, tmp_path / "saved" / origin.name))
 
 
 @pytest.fixture
 def saved_with_reports(tmp_path: Path) -> Path:
-    """A savepoint of a batch whose tasks reported."""
+    """A savepoint of a batch whose tasks have reported."""
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     batches.batch()

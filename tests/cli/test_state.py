@@ -1,4 +1,4 @@
-"""``flip27 state``: what is stored, as ``format("flip27_state")`` has it, and what differs."""
+"""``flip27 state``: stored state, as ``format("flip27_state")`` shows it, and differences between states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.snapshots.spark_logs import FileQuery
 
 @pytest.fixture(scope="module")
 def query(tmp_path_factory: pytest.TempPathFactory) -> FileQuery:
-    """Read only, so all tests share it."""
+    """A query that no test changes, so all tests share it."""
     return three_batches(tmp_path_factory.mktemp("query"))
 
 

@@ -1,4 +1,4 @@
-"""``flip27 tune``: bytecode in Spark's archives, which processes import instead of compiling the sources."""
+"""``flip27 tune``: it adds bytecode to Spark's archives, so that processes need not compile the sources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SOURCE = "import sys\nWHERE = __file__\ndef fails():\n    raise ValueError('as e
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A Spark home with one archive, as Spark distributes it: without bytecode."""
+    """A Spark home with one archive without bytecode, as Spark distributes it."""
     library = tmp_path / "spark" / "python" / "lib"
     library.mkdir(parents=True)
     with zipfile.ZipFile(library / "pyspark.zip", "w", zipfile.ZIP_DEFLATED) as archive:
@@ -28,7 +28,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def imported(home: Path, code: str) -> subprocess.CompletedProcess[str]:
-    """What a process says that imports pyspark from the archive."""
+    """Run code in a process that imports pyspark from the archive; return its output."""
     archive = home / "python" / "lib" / "pyspark.zip"
     return subprocess.run(
         [sys.executable, "-S", "-c", f"import sys; sys.path.insert(0, {str(archive)!r}); {code}"],

@@ -1,4 +1,4 @@
-"""``flip27 watch``: frames of literal state, drawn on a recorded console; no test waits for time to pass."""
+"""``flip27 watch``: frames of literal state on a recorded console, with literal times."""
 
 from __future__ import annotations
 

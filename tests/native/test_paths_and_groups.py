@@ -1,4 +1,4 @@
-"""Which files Spark is given, and by which names."""
+"""Which files are passed to Spark, and under which names."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_files_are_grouped_by_the_directory_above_their_partition_columns(
 
 
 def rows(**changed: Any) -> pa.Table:
-    """The rows of two files, with other columns."""
+    """Return the rows of two files, with some columns replaced."""
     columns: dict[str, Any] = {
         "path": ["/in/a", "/in/b"],
         "start": [0, 0],

@@ -1,4 +1,4 @@
-"""Claimed savepoints: whose they are, and when they are deleted (scenarios S81, S82)."""
+"""Claimed savepoints: which query owns them, and when they are deleted (scenarios S81, S82)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_a_claimed_savepoint_stays_as_long_as_it_is_one_of_the_retained_checkpoi
 ) -> None:
     fork = claimant(savepoint, tmp_path / "fork")
     run(fork, 3)
-    # Checkpoint 1 was restored; 2, 3 and 4 are the fork's own.
+    # Checkpoint 1 is the restored one; the fork itself made 2, 3 and 4.
     assert not clean_up(tmp_path / "fork", 3, retained=3)
     assert Path(savepoint, "_metadata").exists()
     assert clean_up(tmp_path / "fork", 4, retained=3)

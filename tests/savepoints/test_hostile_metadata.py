@@ -1,4 +1,4 @@
-"""Savepoints and state whose JSON is nested, huge or full of numbers that mean nothing: named, and borne."""
+"""Savepoints and state with deeply nested or huge JSON or absurd numbers: each is an error that names it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def nested(levels: int) -> str:
 
 
 def _replace(key: str, text: str) -> Callable[[Path], None]:
-    """The metadata with another value of one key, as JSON text."""
+    """Return a change that replaces the value of one key of the metadata by JSON text."""
 
     def change(metadata: Path) -> None:
         content = json.loads(metadata.read_text())
@@ -56,7 +56,7 @@ def _replace(key: str, text: str) -> Callable[[Path], None]:
 
 
 def _document(key: str, text: str) -> Callable[[Path], None]:
-    """The same for the document, with the digest that it has then."""
+    """Return the same change for a key of the document; it also updates the document's digest."""
 
     def change(metadata: Path) -> None:
         content = json.loads(metadata.read_text())
@@ -136,7 +136,7 @@ def test_state_with_times_that_mean_nothing_is_an_error_with_words(
 
 
 def bomb(size: int) -> bytes:
-    """A file of a segment that is small and unpacks to zeros."""
+    """Return a small segment file that unpacks to ``size`` zeros."""
     stream = pa.BufferOutputStream()
     with pa.CompressedOutputStream(stream, "zstd") as packed:
         for _ in range(size >> 20):
@@ -181,7 +181,7 @@ def test_a_segment_that_is_what_its_document_says_is_unpacked() -> None:
 
 
 def test_verify_reads_a_segment_of_any_size_in_little_memory(saved: Path) -> None:
-    """The savepoint of somebody else, whose document was made to fit."""
+    """The savepoint comes from somebody else, and its document has been adapted to the segment."""
     size = 1 << 30
     (segment, *_) = sorted((saved / "segments").iterdir())
     segment.write_bytes(bomb(size))

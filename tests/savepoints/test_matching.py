@@ -1,4 +1,4 @@
-"""Savepoints that do not match the source in every way: refused with a diff, upgraded, begun afresh."""
+"""Savepoints that do not match the source: they are refused with a diff, upgraded, or partly ignored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TABLE: Option[str] = Option(name="table", parse=text, default="t", doc="What is 
 
 
 class Counting(SplitEnumerator[Item]):
-    """Hands out a0, a1, ... for ever, keeping some in hand; the state is the next number and those."""
+    """Assigns a0, a1, ... without end; the state is the next number."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (ORIGIN, TABLE)
 
@@ -55,14 +55,14 @@ class Counting(SplitEnumerator[Item]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Named:
-    """An Item of a later version of the code."""
+    """The split of a later version of the code."""
 
     split_id: str
     origin: str
 
 
 class LaterCounting(Counting):
-    """The same enumerator in a later version, with a state and splits of another shape."""
+    """A later version of the enumerator, with another format of state and splits."""
 
     state_version: ClassVar[int] = 2
     split_version: ClassVar[int] = 2
@@ -88,7 +88,7 @@ class LaterCounting(Counting):
 
 
 class LaterWithoutWay(LaterCounting):
-    """A later version that forgot to say how older states are read."""
+    """A later version whose author forgot to upgrade older states."""
 
     upgrade_state = SplitEnumerator.upgrade_state  # type: ignore[assignment]
 
@@ -107,7 +107,7 @@ def counting(state: Path, kind: Any = Counting, reader: Any = EchoReader, **opti
 
 @pytest.fixture
 def savepoint(tmp_path: Path) -> str:
-    """A savepoint after a0 and a1; a1 is in the plan of the newest checkpoint."""
+    """A savepoint after a0 and a1; a1 is in the plan of its checkpoint."""
     batches = counting(tmp_path / "state")
     for _ in range(3):
         batches.batch(ONE)

@@ -1,4 +1,4 @@
-"""pathRewrite: a query that begins with a savepoint after its files were moved reads each file once."""
+"""pathRewrite: a query that starts from a savepoint after its files were moved reads each file once."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWO = Limits(files=2)
 
 
 class Names(SplitReader[FileSplit]):
-    """One row for each file that is there: its path. Files that hold what is no text cannot be read."""
+    """Reads each existing text file as one row, its path; other files cannot be read."""
 
     def read(self, split: FileSplit) -> Iterator[tuple[str]]:
         try:
@@ -40,7 +40,7 @@ class Names(SplitReader[FileSplit]):
 
 
 class Landing:
-    """A query that reads the files of a folder, one run after the other."""
+    """A query that reads the files of a folder in successive runs."""
 
     def __init__(self, state: Path, path: Path | str, reader: Any = Names, **options: str) -> None:
         given = {"path": str(path), "stateLocation": str(state), **options}
@@ -49,13 +49,13 @@ class Landing:
         self.batches = Batches(FilesEnumerator, reader, given, store=store, boundedness=bounded)
 
     def run(self, limits: Limits | None = None) -> list[str]:
-        """What the next run reads in one batch, in order: names of files, or their rows."""
+        """Run one batch and restart; return the names of the files that it read, or their rows, sorted."""
         rows = self.batches.batch(limits) or []
         self.batches.restart()
         return sorted(str(row).rpartition("/")[2] for row in rows)
 
     def savepoint(self, to: Path) -> str:
-        """A savepoint of the newest batch but one: it makes an empty run before."""
+        """Create a savepoint; its batch is the last but one, because the last is not known to be complete."""
         state = self.batches.source.options["stateLocation"]
         return savepoints.create(state=state, to=str(to)).directory
 
@@ -67,7 +67,7 @@ def write(folder: Path, *names: str) -> None:
 
 
 def read_some(root: Path, folder: Path, reader: Any = Names, **options: str) -> str:
-    """Two of four files are read and in a savepoint, two wait in it; those two were read after it too."""
+    """Create a savepoint in which a and b are read, and c and d wait; the query has read these two, too."""
     write(folder, "a", "b", "c", "d")
     landing = Landing(root / "state", folder, reader, fileOrder="name", **options)
     assert landing.run(TWO) == ["a", "b"]
@@ -99,7 +99,7 @@ def test_after_the_folder_moved_every_file_is_read_once(tmp_path: Path, options:
     )
     assert fork.run() == ["c", "d"]
     write(new, "e")
-    # Later starts know it without the options of the first.
+    # Later starts find the moved files without the options of the first start.
     for option in ("savepoint", "pathRewrite"):
         fork.batches.options.pop(option)
     fork.batches.source = type(fork.batches.source).resolve(
@@ -169,7 +169,7 @@ def test_a_second_move_builds_on_the_first(tmp_path: Path) -> None:
     shutil.move(second, third)
     last = Landing(tmp_path / "last", third, savepoint=saved, pathRewrite=f"{second}={third}")
     write(third, "f")
-    # The savepoint is of the batch that read c and d: e was found after it.
+    # The savepoint is of the batch that read c and d; e was found later.
     assert last.run() == ["e", "f"]
 
 

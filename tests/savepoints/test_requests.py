@@ -1,4 +1,4 @@
-"""Savepoints that a running query is asked for: made at its next batch boundary, with what readers add."""
+"""Savepoints requested from a running query: it makes them at a batch boundary, with what readers add."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 
 class Remembering(SplitReader[Any]):
-    """Echoes its splits, and adds them to savepoints as its own state."""
+    """Echoes its splits, and adds them to savepoints as the reader's state."""
 
     told: list[bool] = []  # noqa: RUF012
 
@@ -40,7 +40,7 @@ def _fresh() -> None:
 
 
 def running(state: Path, *names: str, reader: Any = Remembering) -> Batches:
-    """A query that has read the first item and is idle."""
+    """Return a query that has read the first item; ``names`` are the items that wait."""
     FEEDS["asked"] = items("first")
     batches = on_disk(Feed, reader, state, feed="asked")
     batches.batch()
@@ -49,7 +49,7 @@ def running(state: Path, *names: str, reader: Any = Remembering) -> Batches:
 
 
 def ask(state: Path, to: Path) -> str:
-    """Ask without waiting; the id of the request."""
+    """Request a savepoint without waiting for it; return the id of the request."""
     return savepoints.request(state=str(state), to=str(to)).request_id
 
 
@@ -106,7 +106,7 @@ def test_an_idle_query_makes_it_with_a_batch_without_splits(tmp_path: Path) -> N
 def test_a_query_that_is_killed_while_it_makes_one_makes_it_once(tmp_path: Path, killed: str) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"
     batches = running(state, "a")
-    batches.now_ms = 2**50  # after every request, as the clocks of two machines at worst agree on
+    batches.now_ms = 2**50  # after every request, as with clocks that differ between machines
     ask(state, saved)
     (request,) = state.glob("*/requests/*")
     content = request.read_bytes()

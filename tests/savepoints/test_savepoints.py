@@ -1,4 +1,4 @@
-"""Savepoints: made beside a query, moved, and gone on from, as often as one likes (scenarios S79-S88)."""
+"""Savepoints: created next to a query, moved, and continued from any number of times (scenarios S79-S88)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def paged(state: Path, **options: str) -> Batches:
 
 
 def log_as_spark(batches: Batches, checkpoint: Path, batch_id: int) -> None:
-    """What Spark writes of a batch that is committed."""
+    """Write a committed batch into Spark's logs."""
     for folder in ("offsets", "commits"):
         (checkpoint / folder).mkdir(parents=True, exist_ok=True)
     (checkpoint / "offsets" / str(batch_id)).write_text(f"v1\n{{}}\n{json.dumps(batches.committed)}")

@@ -1,4 +1,4 @@
-"""``create``: a driver that lives is asked and waited for; where none lives a checkpoint is copied."""
+"""``create``: it sends a request to a living driver and waits; without one, it copies a checkpoint."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from tests.toy_sources import FEEDS, INITIAL, Feed, items
 LINEAGE = "orders-0123456789abcdef"
 DEADLINE_S = 20.0
 AHEAD_MS = 2**47
-"""A clock so far ahead that the driver's record never looks old, however slow the test is."""
+"""A clock so far ahead that the driver's record never seems old, however slow the test is."""
 
 
 class Query:
-    """A query that has read "first" and lives in this process; Spark's logs lie around its state."""
+    """A query in this process that has read "first"; its state is inside Spark's checkpoint."""
 
     def __init__(self, root: Path, **options: str) -> None:
         self.checkpoint = root / "checkpoint"
@@ -53,12 +53,12 @@ class Query:
         return rows
 
     def look(self) -> None:
-        """The living driver looks for requests, as it does every requestInterval."""
+        """Let the driver look for requests, as it does every requestInterval."""
         desk = self.batches.holder._requests
         desk.found(desk.look(), None)
 
     def create(self, meanwhile: Callable[[], object] | None = None, **options: Any) -> CreatedSavepoint:
-        """``meanwhile``: what happens once the driver was asked."""
+        """Create a savepoint; ``meanwhile`` is called once the driver has the request."""
 
         def said(line: str) -> None:
             self.said.append(line)
@@ -74,7 +74,7 @@ class Query:
         return found
 
     def end_the_driver(self) -> None:
-        """Its record names a process that is there no longer."""
+        """Make the driver's record name a process that no longer exists."""
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
         record = json.loads(self.record().read_text())
@@ -282,7 +282,7 @@ def test_a_living_driver_is_asked_through_a_bucket_too(s3_bucket: S3Bucket) -> N
 def test_a_stop_with_savepoint_copies_what_was_committed_and_sends_no_request(query: Query) -> None:
     class Stops:
         def stop(self) -> None:
-            """Its driver is still there: Spark ends it a little later."""
+            """Leave the driver running: Spark ends it a little later."""
 
     made = savepoints.stop_with_savepoint(Stops(), str(query.saved), state=str(query.state))
     assert (made.requested, made.batch_id) == (False, 0)
@@ -302,7 +302,7 @@ def test_the_command_says_what_it_waits_for_and_answers_in_json(
 
 
 class Clocks:
-    """The clocks of whoever watches."""
+    """The clocks of the process that watches a driver."""
 
     def __init__(self) -> None:
         self.now_s = 1000.0
@@ -386,7 +386,7 @@ def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
 
 
 class HeldStore(MemoryStore):
-    """A store in which the next renewal waits, half-way, until it is let go."""
+    """A store in which the next renewal stops half-way until it is released."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -406,7 +406,7 @@ def alive(store: MemoryStore) -> list[str]:
 
 
 def held_renewal(store: HeldStore, epoch: DriverEpoch, now_ms: int) -> threading.Thread:
-    """A renewal on a thread of its own that has begun and waits."""
+    """Begin a renewal on a new thread, and return the thread once the renewal waits."""
     store.holds = True
     thread = threading.Thread(target=epoch.renew, args=(now_ms,))
     thread.start()
@@ -428,7 +428,7 @@ def test_a_driver_that_ends_while_it_renews_its_record_lives_no_longer(clocks: C
 
 
 def test_two_renewals_at_once_leave_no_file_behind(clocks: Clocks) -> None:
-    """A query that starts over has a new thread that renews; the old one may be under way."""
+    """A restarted query renews on a new thread while a renewal on the old one may be under way."""
     store = HeldStore()
     epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     renewal = held_renewal(store, epoch, 1_000_005)

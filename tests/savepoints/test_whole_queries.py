@@ -1,4 +1,4 @@
-"""Savepoints of whole queries, on checkpoint directories as Spark writes them."""
+"""Savepoints of whole queries, made from checkpoint directories in Spark's format."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _fresh() -> None:
 
 
 class Query:
-    """A query with one source, two batches committed and a third one under way."""
+    """A query with one source, two committed batches and a third under way."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -122,7 +122,7 @@ def test_the_source_alone_can_be_gone_on_from_too(query: Query) -> None:
 
 
 def with_two_sources(query: Query) -> str:
-    """A savepoint of the query with a second source, whose state lies beside that of the first."""
+    """Create a savepoint of the query with a second source, whose state is next to that of the first."""
     second = paged(query.state)
     second.batch()
     second.batch()
@@ -209,7 +209,7 @@ def test_a_restore_that_was_killed_cannot_be_started_and_can_be_carried_on(query
         CorruptStateError, match=r"query/state/0/0/2.delta of savepoint .* does not match its digest"
     ):
         savepoints.restore_query(made.directory, str(query.root / "fork"))
-    # Spark cannot read this as a query's metadata, and there is no offset from which it would go on.
+    # Spark cannot read this as a query's metadata, and there is no offset from which it would continue.
     assert "a query is being restored" in (query.root / "fork" / "metadata").read_text()
     assert not (query.root / "fork" / "offsets").exists()
     damaged.write_text("state/0/0/2.delta")
@@ -221,7 +221,7 @@ def test_a_savepoint_of_a_source_is_no_query(query: Query) -> None:
     made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
     with pytest.raises(StateLocationError, match="contains a source and not a whole query"):
         savepoints.restore_query(made.directory, str(query.root / "fork"))
-    # Asked for the query, the same directory gets the rest; asked for the source again, it keeps it.
+    # A savepoint of the query adds the rest to the same directory; one of the source leaves it there.
     assert query.savepoint().directory == made.directory
     savepoints.create(state=str(query.state), to=str(query.root / "saved"))
     assert savepoints.restore_query(made.directory, str(query.root / "fork")).batch_id == 1

@@ -1,4 +1,4 @@
-"""A source of an author's own that asks its table for the schema: SQLite, from scratch."""
+"""An author's source that finds the schema in its SQLite table."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ARROW = {"INTEGER": pa.int64(), "TEXT": pa.string(), "REAL": pa.float64()}
 
 @dataclass(frozen=True)
 class Ids:
-    """Rows with ids in ``(after, last]``."""
+    """A split: the rows with ids in ``(after, last]``."""
 
     after: int
     last: int
@@ -170,7 +170,7 @@ def test_without_a_state_location_the_table_is_asked_at_each_start(
 
 
 class EnumeratorKnows(FindsSchema, Orders):
-    """The enumerator may have the hook too."""
+    """An enumerator that has the hook instead of the reader."""
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema | None:

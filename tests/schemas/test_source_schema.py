@@ -1,4 +1,4 @@
-"""Schemas that were found out: recorded once in the state location, the same for every later start."""
+"""Schemas that were found out: recorded once in the state location, and used by every later start."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def test_a_reader_of_its_own_schema_keeps_it(tmp_path: Path) -> None:
 
 
 def query(folder: Path, **options: str) -> MicroBatchEngine:
-    """A query on the schema that is recorded, one file in each task."""
+    """Return a query with the recorded schema, which reads one file in each task."""
     given = {
         "enumerator": "files", "reader": "json", "path": str(folder / "in"), "maxPartitionBytes": "1",
         "stateLocation": str(folder / "state"), "schemaEvolutionMode": "addNewColumns", **options,
@@ -205,7 +205,7 @@ def test_fail_on_new_columns_records_nothing(tmp_path: Path) -> None:
 
 
 def test_an_inferred_schema_grows_unless_another_mode_is_asked_for(tmp_path: Path) -> None:
-    """A sample may miss columns: what is not in it is not lost quietly."""
+    """A sample may lack columns, whose values must not be lost silently."""
     assert evolution_of_inferred(source_of(tmp_path)) == {"schemaEvolutionMode": "addNewColumns"}
     assert evolution_of_inferred(source_of(tmp_path, {"schemaEvolutionMode": "none"})) == {}
     assert evolution_of_inferred(source_of(tmp_path, {"reader": "text"})) == {}

@@ -1,7 +1,7 @@
-"""Soaks of the protocol on real Spark: pages bounded by the reader and events both ways, through failures.
+"""Soaks of the protocol on real Spark: readers bound pages and exchange events, through failures.
 
-The source keeps account of its events itself (tests/soak/source.py): an event that is lost, repeated or out
-of order shows in the audit.
+The source itself keeps account of its events (tests/soak/source.py): its audit shows every event that is
+lost, repeated or out of order.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ QUICK = {"pageMs": "0", "maxRowsPerSplit": "600"}
 def audited_soak(
     folder: Path, *, settings: dict[str, Any], quick: dict[str, str] | None = None, **options: str
 ) -> Soak:
-    """A soak in ``folder/query``; ``quick`` are the options of its last life."""
+    """Return a soak in ``folder/query``; ``quick`` are the options of its last life."""
     root = folder / "query"
     root.mkdir()
     all_options = {"counters": "8", "rows": "300", "pageMs": "2", "maxRowsPerSplit": "100"} | options
-    # Executors that are JVMs of their own start as the driver does.
+    # Executors in separate JVMs start with the driver's settings.
     all_settings = {"spark.executor.extraJavaOptions": f"{BRIEF_JVM} {java_options()}"} | settings
     return Soak(
         root=root, options=all_options, settings=all_settings, quick=QUICK if quick is None else quick
@@ -30,7 +30,7 @@ def audited_soak(
 
 
 def assert_exact(soak: Soak) -> None:
-    """Every row and every event arrived exactly once, and each note once."""
+    """Assert that every row and every event arrived exactly once, and that there is one audit."""
     outcome = soak.outcome(0)
     assert outcome.is_exact, outcome
     assert outcome.audit.count("notes=") == 1

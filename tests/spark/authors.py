@@ -1,4 +1,4 @@
-"""A source as an author writes it: two methods. Found by its import path in the tests."""
+"""Sources that tests name by import path: one of two methods, as an author writes it, and crashing ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Order:
 
 
 class OrdersEnumerator(DiscoveringEnumerator[Order]):
-    """Numbers up to ``upTo``: new ones appear when the option grows."""
+    """Finds numbers up to ``upTo``: new ones appear when the option grows."""
 
     options = (Option(name="upTo", parse=integer(minimum=0), default=3, doc="Last order."),)
 
@@ -38,7 +38,7 @@ class OrdersEnumerator(DiscoveringEnumerator[Order]):
 
 
 class OrdersReader(SplitReader[Order]):
-    """One row for each order, as a tuple."""
+    """Reads one row for each order, as a tuple."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
@@ -49,7 +49,7 @@ class OrdersReader(SplitReader[Order]):
 
 
 class FailingOnce(TextReader):
-    """Fails while the file named ``poison`` beside the landing folder is there."""
+    """Fails while a file named ``poison`` exists next to the landing folder."""
 
     def read_together(self, splits: Any) -> Iterator[pa.RecordBatch]:
         if (Path(splits[0].path).parents[1] / "poison").exists():
@@ -58,9 +58,9 @@ class FailingOnce(TextReader):
 
 
 def crash_at(step: str) -> None:
-    """Kill the driver and its JVM with SIGKILL, if the file that asks for it is there.
+    """Kill the driver and its JVM with SIGKILL if the file that requests it exists.
 
-    The file is removed first, so each request is carried out once.
+    The file is removed first, so that each request is carried out once.
     """
     requested = Path(os.environ["FLIP27_TEST_CRASH_DIR"]) / step
     try:
@@ -73,7 +73,7 @@ def crash_at(step: str) -> None:
 
 
 class CrashingFiles(FilesEnumerator):
-    """The files enumerator, with places where the whole driver may be killed."""
+    """The files enumerator, with steps at which the whole driver may be killed."""
 
     def discover(self, position: Any) -> Any:
         found = super().discover(position)
@@ -100,7 +100,7 @@ class CrashingFiles(FilesEnumerator):
 
 
 class CrashingFileSystem(LocalFileSystem):
-    """Local files as an fsspec file system, with places where the whole driver may be killed."""
+    """Local files as an fsspec file system, with a step at which the whole driver may be killed."""
 
     protocol = "crashing"
 
@@ -114,7 +114,7 @@ fsspec.register_implementation("crashing", CrashingFileSystem, clobber=True)
 
 
 class CrashingText(TextReader):
-    """The text reader, with a place where the whole driver may be killed in the batch."""
+    """The text reader, with a step in the batch at which the whole driver may be killed."""
 
     def read_together(self, splits: list[FileSplit]) -> Iterator[pa.RecordBatch]:
         if self.context.checkpoint_id > 1:

@@ -1,4 +1,4 @@
-"""The program of the Spark Connect test: a local Connect server, two formats, one folder."""
+"""The program of the Spark Connect test: it uses a local Connect server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from flip27_source.metrics import QueryMetrics, listener_for
 from tests.spark.streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 DEADLINE_SECONDS = 220
-"""Below that of the test, which then shows what each thread of this program waits for."""
+"""Shorter than the test's deadline, so that the test shows what each thread of this program waits for."""
 
 
 @dataclass(frozen=True)
@@ -34,14 +34,14 @@ class Letter:
 
 
 class Letters(DiscoveringEnumerator[Letter]):
-    """Three letters."""
+    """Finds three letters."""
 
     def discover(self, position: int | None) -> Discovery[Letter, int]:
         return Discovery([Letter(c) for c in "abc"][position or 0 :], 3)
 
 
 class LettersReader(SplitReader[Letter]):
-    """One row for each letter."""
+    """Reads one row for each letter."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
@@ -67,12 +67,12 @@ class Ends(StreamingQueryListener):
 
 
 def rows_told(metrics: QueryMetrics) -> list[float]:
-    """What the listener has heard of rows."""
+    """Return the numbers of rows that the listener has received."""
     return [sample.value for sample in metrics.samples() if sample.metric.name == "flip27_rows"]
 
 
 def main(root: str) -> None:
-    """Print the rows of a stream of files, of the same after a restart, and of a registered one."""
+    """Print the rows of several streams and batches, one of them before and after a restart."""
     faulthandler.dump_traceback_later(DEADLINE_SECONDS, exit=True)
     spark = SparkSession.builder.remote("local[2]").getOrCreate()
     folders = Folders(Path(root))
@@ -83,8 +83,8 @@ def main(root: str) -> None:
     spark.streams.addListener(ends)
     run_to_end(to_lake(file_stream(spark, folders), folders))
     wait_for(lambda: rows_told(metrics) and ends.ended)
-    # PySpark waits for its listener thread under a lock that this thread takes for each event: an event that
-    # comes while the last listener is removed stops both for ever, so this waits for the query's last event.
+    # To remove the last listener, PySpark waits for its listener thread while holding a lock that this thread
+    # takes for each event: an event at that moment would block both forever.
     spark.streams.removeListener(listener)
     spark.streams.removeListener(ends)
     print("metrics", rows_told(metrics))

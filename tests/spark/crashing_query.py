@@ -1,4 +1,4 @@
-"""The program that the crash tests run and kill: streams a folder to Parquet until it is done.
+"""The program that the crash tests run and kill: it streams a folder to Parquet until everything is read.
 
 Arguments: the root folder of the query, and the state location.
 """

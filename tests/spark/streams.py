@@ -1,4 +1,4 @@
-"""Helpers of the Spark tests: files in, queries, rows out."""
+"""Helpers of the Spark tests: input files, queries, and their output."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Folders:
         return self.root / "lake"
 
     def land(self, name: str, lines: Iterable[str]) -> None:
-        """Drop a file of lines into the landing folder, whole at once."""
+        """Put a file of lines into the landing folder in one step."""
         self.landing.mkdir(parents=True, exist_ok=True)
         hidden = self.landing / f".{name}"
         hidden.write_text("".join(f"{line}\n" for line in lines))
@@ -45,7 +45,7 @@ class Folders:
 
 
 def file_stream(spark: SparkSession, folders: Folders, **options: Any) -> DataFrame:
-    """Lines of text files, streamed through flip27."""
+    """Return a stream of the lines of text files, read by flip27."""
     folders.landing.mkdir(parents=True, exist_ok=True)
     chosen = {
         "enumerator": "files",
@@ -77,7 +77,7 @@ def run_to_end(query: StreamingQuery) -> None:
 
 
 def lake_lines(spark: SparkSession, folders: Folders) -> list[str]:
-    """The lines that reached the lake, sorted."""
+    """Return the lines that reached the lake, sorted."""
     rows = spark.read.schema("value string").parquet(str(folders.lake)).collect()
     return sorted(row.value for row in rows)
 
@@ -88,7 +88,7 @@ def wait_for(
     *,
     deadline_s: float = DEADLINE_S,
 ) -> None:
-    """Wait until ``condition`` holds; fail at once when the query fails."""
+    """Wait until ``condition`` holds; raise at once if the query fails."""
     deadline = monotonic() + deadline_s
     while not condition():
         if query is not None and (error := query.exception()) is not None:
@@ -98,7 +98,7 @@ def wait_for(
 
 
 def committed_batches(folders: Folders) -> list[int]:
-    """Numbers of the batches in Spark's commit log."""
+    """Return the numbers of the batches in Spark's commit log, sorted."""
     names = (path.name for path in (folders.checkpoint / "commits").glob("*"))
     return sorted(int(name) for name in names if name.isdigit())
 

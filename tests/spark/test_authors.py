@@ -1,4 +1,4 @@
-"""Sources of other people: by import path, and from classes that live in a notebook."""
+"""Authors' sources: named by their import path, and made of classes from a notebook."""
 
 from __future__ import annotations
 

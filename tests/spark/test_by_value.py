@@ -1,4 +1,4 @@
-"""Classes of a notebook travel by value, also after they were tried out there."""
+"""Classes of a notebook are pickled by value, even after the notebook has used them."""
 
 from __future__ import annotations
 

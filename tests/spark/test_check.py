@@ -1,4 +1,4 @@
-"""What ``flip27 check --spark`` asks of a session."""
+"""What ``flip27 check --spark`` finds with a session."""
 
 from __future__ import annotations
 

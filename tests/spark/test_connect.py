@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 
 
-@pytest.mark.slow  # a server and a client of their own
+@pytest.mark.slow  # it starts a separate server and client
 def test_streams_and_registered_sources_run_on_spark_connect(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.connect_query", str(tmp_path / "query")],

@@ -1,4 +1,4 @@
-"""Real processes, killed with SIGKILL at each step of a batch: nothing lost, nothing twice."""
+"""Real processes are killed with SIGKILL at each step of a batch: no row is lost or repeated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ OTHER_STEPS = ["during-discovery", "before-document", "after-document", "after-b
 
 
 def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
-    """Run the program once; 0 when it came to its end, -9 when it was killed."""
+    """Run the program once; return 0 if it ended by itself, -9 if it was killed."""
     environment = os.environ | {
         "FLIP27_TEST_CRASH_DIR": str(requests),
         "PYTHONPATH": str(REPOSITORY),

@@ -1,4 +1,4 @@
-"""Why the name of a source is in ``latestOffset`` of a progress event, and not in ``description``."""
+"""Why a source's name is in ``latestOffset`` of a progress event instead of ``description``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ _PACKAGE = "org.apache.spark.sql.execution.datasources.v2.python"
     "name", ["PythonMicroBatchStreamWithAdmissionControl", "PythonMicroBatchStreamWithTriggerAvailableNow"]
 )
 def test_spark_describes_a_python_source_by_the_address_of_an_object(spark: SparkSession, name: str) -> None:
-    """``description`` is ``toString`` of this class, which has none. When this fails, Spark names sources."""
+    """``description`` is the result of ``toString``, which this class lacks.
+
+    If this test fails, Spark has begun to name sources.
+    """
     kind = spark._jvm.java.lang.Class.forName(f"{_PACKAGE}.{name}")  # type: ignore[union-attr]
     (to_string,) = [method for method in kind.getMethods() if method.getName() == "toString"]
     assert to_string.getDeclaringClass().getName() == "java.lang.Object"

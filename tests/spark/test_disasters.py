@@ -1,4 +1,4 @@
-"""Disasters on real Spark, the short form of ``make soak ARGS="--disasters 300"``."""
+"""Disasters on real Spark: a short form of ``make soak ARGS="--disasters 300"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Edits of the state of a query while Spark runs it."""
+"""Edits of a query's state while Spark runs the query."""
 
 from __future__ import annotations
 

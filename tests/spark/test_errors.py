@@ -1,4 +1,4 @@
-"""What a user of Spark sees when something is wrong. Damaged state: ``driver/test_damaged_state.py``."""
+"""The errors that a user of Spark sees; ``driver/test_damaged_state.py`` has those about damaged state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def folders(tmp_path: Path) -> Folders:
 
 
 def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
-    """The message with which the query fails."""
+    """Run a query that fails; return its message."""
     with pytest.raises(PySparkException) as caught:
         run_to_end(to_lake(file_stream(spark, folders, **options), folders))
     return str(caught.value)
@@ -76,7 +76,7 @@ def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
 def test_a_file_that_vanished_before_it_was_read_fails_the_batch_by_name(
     spark: SparkSession, folders: Folders
 ) -> None:
-    """R12: never skip quietly."""
+    """R12: a file is never skipped silently."""
     lines: list[str] = []
 
     def remember(frame: DataFrame, batch_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Files of every built-in format through a real session, beside Spark's own readers."""
+"""Files of every built-in format, read in a real session and compared with Spark's own readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The files enumerator's options through a real session, beside Spark's own file source."""
+"""The files enumerator's options in a real session, compared with Spark's own file source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(folder: Path) -> list[str]:
 def test_files_are_cleaned_once_their_batch_is_committed_and_a_batch_that_is_repeated_finds_them(
     spark: SparkSession, tmp_path: Path, clean: str
 ) -> None:
-    """The second batch fails when all of it is written and before it is committed."""
+    """The second batch fails after all of it has been written and before it is committed."""
     folders, archive = Folders(tmp_path), tmp_path / "archive"
     options = {"cleanSource": clean, "maxFilesPerTrigger": 1}
     if clean == "archive":
@@ -57,7 +57,7 @@ def test_files_are_cleaned_once_their_batch_is_committed_and_a_batch_that_is_rep
 
 
 def batches(frame: DataFrame, checkpoint: Path) -> list[list[str]]:
-    """The lines of each batch of a run to the end."""
+    """Run a query to its end; return the lines of each batch."""
     found: list[list[str]] = []
 
     def keep(batch: DataFrame, _id: int) -> None:

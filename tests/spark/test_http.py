@@ -1,4 +1,4 @@
-"""The http source on a real session: pages read by Spark's workers, every record once."""
+"""The http source in a real session: Spark's workers read pages, and every record arrives once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def folders(tmp_path: Path) -> Folders:
 
 
 def stream(spark: SparkSession, folders: Folders, api: HttpApi, kind: str, **options: Any) -> DataFrame:
-    """Two endpoints with the same records, one told from the other by the column ``path``."""
+    """Return a stream of two endpoints that have the same records."""
     chosen = {
         "enumerator": "http",
         "stateLocation": str(folders.state),

@@ -11,12 +11,12 @@ from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import CommandLine
 from tests.snapshots.spark_logs import FileQuery
 
-# No * ? [ ] { }: Spark's file source reads a batch with such names several times.
+# Without * ? [ ] { }: Spark's file source reads files with such names several times.
 ODD_NAMES = ["a b", "50%", "%20", "x+y", "h#1", "s;c,d=e&f", "日本", "q'\"q", "~x@y!$^", "nbsp\u00a0z"]
 
 
 def read_by_spark(spark: SparkSession, landing: Path, checkpoint: str | Path, **options: str) -> list[str]:
-    """The lines that a query of Spark's file source reads until there are no more files."""
+    """Run a query of Spark's file source to its end; return the lines that it reads."""
     lines: list[str] = []
 
     def take(batch: DataFrame, _: int) -> None:

@@ -26,7 +26,7 @@ ODD_NAMES = (
 
 
 def land(folders: Folders, file: str, **columns: Any) -> Path:
-    """A Parquet file in the landing folder, moved there when it is complete."""
+    """Write a Parquet file, and move it into the landing folder once it is complete."""
     target = folders.landing / file
     target.parent.mkdir(parents=True, exist_ok=True)
     hidden = folders.root / "being-written"
@@ -35,12 +35,12 @@ def land(folders: Folders, file: str, **columns: Any) -> Path:
 
 
 def damage(path: Path) -> None:
-    """Keep the length of a file, and make its content unreadable."""
+    """Make the content of a file unreadable without changing its length."""
     path.write_bytes(b"x" * path.stat().st_size)
 
 
 class Delivered:
-    """Rows by batch, written as an idempotent sink would."""
+    """An idempotent sink that keeps the rows of each batch."""
 
     def __init__(self) -> None:
         self.batches: dict[int, list[Any]] = {}
@@ -60,7 +60,7 @@ def run(
     where: str = "true",
     **options: Any,
 ) -> StreamingQuery:
-    """Read what has landed, in batches of the given options, to the end."""
+    """Run a query of the landed files to its end, with the given options."""
     stream = file_stream(spark, folders, reader="splits", **options).where(where)
     query = (
         stream.writeStream.foreachBatch(function)
@@ -73,7 +73,7 @@ def run(
 
 
 def state(spark: SparkSession, folders: Folders, view: str) -> list[Any]:
-    """A view of the state."""
+    """Return the rows of a view of the state."""
     return spark.read.format("flip27_state").option("view", view).load(str(folders.state)).collect()
 
 
@@ -172,7 +172,7 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_also_when_the_
     damage(folders.landing / "3.parquet")
     delivered = Delivered()
     write = native_batches(delivered, format="parquet", schema="id long")
-    # With allowOverwrites, the name of a file in reports has the file's version.
+    # With allowOverwrites, reports name a file together with its version.
     run(spark, folders, write, onSplitError="quarantine", allowOverwrites=True)
     assert delivered.rows == [(0,), (1,), (2,), (4,), (5,)]
 

@@ -1,4 +1,4 @@
-"""Objects that a queue names, read by a Spark query: in a run that ends, and in one that goes on."""
+"""Objects that a queue names, read by a Spark query: in a run that ends, and in one without an end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flip27_source.parsed`` gives what Spark's own file readers of CSV and JSON give for the same files."""
+"""``flip27_source.parsed`` returns the same rows as Spark's own CSV and JSON readers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def lines(spark: SparkSession, folder: Path, **options: Any) -> DataFrame:
 def both(
     spark: SparkSession, folder: Path, format_name: str, schema: str, **options: Any
 ) -> tuple[DataFrame, DataFrame]:
-    """The rows of our side, and of Spark's own reader."""
+    """Return the rows of ``parsed``, and those of Spark's own reader."""
     has_header = options.get("header")
     of_stream = [name for name in ("header", "comment") if has_header and name in options] + ["lineSep"]
     stream = lines(spark, folder, **{name: options[name] for name in of_stream if name in options})

@@ -1,4 +1,4 @@
-"""Partitioned folders, streamed: the same rows and columns as Spark's own source gives."""
+"""Streams of partitioned folders have the rows and columns of Spark's own source."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The postgres source on a real session: a table's rows and changes, each once, and the table at one
-moment.
-"""
+"""The postgres source in a real session: each row and change of a table once, and the table at one moment."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from .streams import Folders, run_to_end, to_lake, wait_for
 
 @dataclass(frozen=True)
 class Shop:
-    """A database with the table orders, and the options that name it."""
+    """A database with a table orders, and the options of a query of it."""
 
     connection: psycopg.Connection
     options: dict[str, Any]
@@ -55,7 +53,7 @@ def stream(spark: SparkSession, shop: Shop, folders: Folders, **options: Any) ->
 
 
 def changes(spark: SparkSession, folders: Folders) -> list[tuple[Any, ...]]:
-    """What has reached the lake, in the form that the replica takes."""
+    """Return the changes in the lake, in the form that a replica applies."""
     rows = spark.read.parquet(str(folders.lake)).collect()
     return [tuple(value.asDict() if hasattr(value, "asDict") else value for value in row) for row in rows]
 

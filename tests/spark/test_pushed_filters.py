@@ -1,4 +1,4 @@
-"""Filters of batch reads that leave out files."""
+"""Filters with which batch reads leave out files."""
 
 from __future__ import annotations
 

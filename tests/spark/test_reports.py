@@ -1,4 +1,4 @@
-"""Reports on real Spark: what they are needed for, and what happens where Spark gets in their way."""
+"""Reports on real Spark: what needs them, and what happens if Spark does not run tasks to their end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
 
 
 def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFrame:
-    """The source of the soak, which keeps account of its events."""
+    """Return a stream of the soak's source, which keeps account of its events."""
     reader = (
         spark.readStream.format("flip27")
         .option("enumerator", "tests.soak.source:SoakEnumerator")
@@ -47,7 +47,7 @@ def test_reports_on_an_object_store_keep_events_and_pages_exact(
 
 
 def test_a_batch_that_two_actions_read_delivers_its_events_once(spark: SparkSession, tmp_path: Path) -> None:
-    """The second action runs the tasks again, as attempt 0: they read what the first have reported."""
+    """The second action runs the tasks again as attempt 0: they read what the first tasks reported."""
     folders = Folders(tmp_path)
 
     def write(batch: DataFrame, batch_id: int) -> None:

@@ -1,4 +1,4 @@
-"""Spark's checkpoint goes back to an older copy, and the state location does not."""
+"""Spark's checkpoint is replaced by an older copy, and the state location is not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def run(spark: SparkSession, folders: Folders, **options: str) -> None:
 def test_an_older_copy_of_the_checkpoint_stops_the_query_before_a_sink_that_knows_batches_loses_rows(
     spark: SparkSession, folders: Folders, tmp_path: Path
 ) -> None:
-    """Spark's file sink leaves out a batch number that it has, whatever the batch holds now."""
+    """Spark's file sink skips a batch number that it already has, whatever the batch contains now."""
     for name in "abc":
         folders.land(name, [name])
         run(spark, folders)

@@ -1,4 +1,4 @@
-"""Files and state on S3 (moto's server on this machine), end to end."""
+"""Files and state on S3 (a local server of moto), end to end."""
 
 from __future__ import annotations
 

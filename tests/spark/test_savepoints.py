@@ -1,4 +1,4 @@
-"""Savepoints on real Spark: of a query that was killed, moved to a bucket; of a query with its counts."""
+"""Savepoints on real Spark: of a killed query, moved to a bucket; of a query together with its counts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .streams import DEADLINE_S, Folders, committed_batches, file_stream, run_to
 def collected(
     frame: DataFrame, folders: Folders, **trigger: Any
 ) -> tuple[StreamingQuery, dict[int, list[str]]]:
-    """A query, and the lines of its batches as they come in."""
+    """Start a query; return it with the lines of its batches, which grow as it runs."""
     batches: dict[int, list[str]] = {}
 
     def keep(batch: DataFrame, batch_id: int) -> None:
@@ -35,7 +35,7 @@ def collected(
 
 
 def kill_coordinator(folders: Folders, query: StreamingQuery) -> None:
-    """SIGKILL for the process that Spark runs the source's coordinator in."""
+    """Kill the process in which Spark runs the source's coordinator, with SIGKILL."""
     (record,) = folders.state.glob("*/drivers/*.json")
     os.kill(json.loads(record.read_text())["process"], signal.SIGKILL)
     with pytest.raises(StreamingQueryException):
@@ -56,7 +56,7 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
     assert made.requested
     kill_coordinator(original, query)
 
-    # Files and savepoint are moved, each to another place; state and checkpoint of the original are gone.
+    # The files and the savepoint are moved separately; the original's state and checkpoint are deleted.
     shutil.rmtree(original.checkpoint)
     moved = shutil.move(tmp_path / "home", tmp_path / "elsewhere")
     saved = f"{bucket.name}/saved/{Path(made.directory).name}"

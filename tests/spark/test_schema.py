@@ -1,4 +1,4 @@
-"""Schemas that are found out, and that grow, through real sessions."""
+"""Schemas that are found out, and that grow, in real sessions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .streams import Folders, run_to_end
 
 
 def stream(spark: SparkSession, folders: Folders, **options: Any) -> DataFrame:
-    """The landing folder without a schema."""
+    """Return a stream of the landing folder for which no schema is given."""
     reader = spark.readStream.format("flip27").options(
         enumerator="files", reader="json", stateLocation=str(folders.checkpoint / "flip27"), **options
     )

@@ -11,7 +11,7 @@ from tests.soak.kill import reported_attempts
 
 from .audited_soak import assert_exact, audited_soak
 
-# A Spark cluster of three JVMs; tests/executor and the model have the same rule without Spark.
+# It starts a Spark cluster of three JVMs; tests/executor and the model test the same rule without Spark.
 pytestmark = pytest.mark.slow
 
 SPECULATION = {

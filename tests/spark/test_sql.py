@@ -1,4 +1,4 @@
-"""The sql source on a real session: a table of PostgreSQL as a stream, and a query of SQLite in a batch."""
+"""The sql source in a real session: a PostgreSQL table as a stream, and a SQLite query in a batch."""
 
 from __future__ import annotations
 

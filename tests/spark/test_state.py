@@ -1,4 +1,4 @@
-"""State as tables on real Spark: found without registration, of queries that ran, run, and were moved."""
+"""State as tables on real Spark, without registration: of queries that have ended, run, or were moved."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def filters_pushed(spark: SparkSession) -> Iterator[None]:
 
 
 def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: str) -> None:
-    """Run a query to its end that reads one file in each batch."""
+    """Run a query, which reads one file in each batch, to its end."""
     for name in names:
         folders.land(name, ["x", "y"])
     run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger="1", **options), folders))

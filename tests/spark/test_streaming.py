@@ -1,4 +1,4 @@
-"""What Spark does to a source, each tried on a real session."""
+"""The ways in which Spark uses a source, each tested in a real session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_files_arrive_once_over_two_runs(spark: SparkSession, folders: Folders) 
 
 
 def test_a_replayed_batch_is_the_same_batch(spark: SparkSession, folders: Folders) -> None:
-    """Batch 0 and later ones, again and again, though new files have arrived (R3, S95)."""
+    """Batch 0 and later batches are repeated although new files have arrived (R3, S95)."""
     batches: list[tuple[int, list[str]]] = []
 
     def remember(frame: DataFrame, batch_id: int) -> None:
@@ -82,7 +82,7 @@ def test_an_empty_first_batch_is_followed_by_full_ones(spark: SparkSession, fold
 
 
 def test_a_self_union_reads_every_file_twice(spark: SparkSession, folders: Folders) -> None:
-    """Spark asks for the partitions of one batch twice."""
+    """Spark requests the partitions of one batch twice."""
     folders.land("a.txt", numbers(0, 5))
     folders.land("b.txt", numbers(5, 10))
     frame = file_stream(spark, folders, maxFilesPerTrigger=1)
@@ -122,7 +122,7 @@ def test_a_stateful_query_gets_its_no_data_batch(spark: SparkSession, folders: F
         .select(sf.concat_ws(" ", sf.col("window.start").cast("string"), "count").alias("value"))
     )
     run_to_end(to_lake(counts, folders))
-    # The second file moves the watermark; only a batch without data then emits the first window.
+    # The second file advances the watermark; only a later batch without data emits the first window.
     assert lake_lines(spark, folders) == ["2026-01-01 00:00:00 2"]
     assert len(committed_batches(folders)) > 2
 
@@ -189,7 +189,7 @@ def test_a_copy_of_checkpoint_and_state_goes_on_elsewhere(spark: SparkSession, t
 
     one.land("new.txt", ["after the move"])
     frame = file_stream(spark, one, stateLocation=str(two.state))
-    # The file sink keeps its own log beside its output: a new output starts empty.
+    # The file sink keeps its log next to its output, so a new output starts empty.
     query = (
         frame.writeStream.foreachBatch(lambda batch, _: batch.write.mode("append").parquet(str(two.lake)))
         .option("checkpointLocation", str(two.checkpoint))

@@ -1,4 +1,4 @@
-"""Processes killed while tables are copied, the short form of ``make soak ARGS="--postgres 50"``."""
+"""Processes are killed while tables are copied: a short form of ``make soak ARGS="--postgres 50"``."""
 
 from __future__ import annotations
 

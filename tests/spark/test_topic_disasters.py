@@ -1,4 +1,4 @@
-"""Processes killed while topics are copied, the short form of ``make soak ARGS="--kafka 50"``."""
+"""Processes are killed while topics are copied: a short form of ``make soak ARGS="--kafka 50"``."""
 
 from __future__ import annotations
 

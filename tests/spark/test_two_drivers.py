@@ -1,4 +1,4 @@
-"""Two drivers on one checkpoint, where a third driver died."""
+"""Two drivers on one checkpoint, after a third driver was killed."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from flip27_source.cli.demo.processes import ChildProcess
 
 from .audited_soak import assert_exact, audited_soak
 
-# Four lives of a query; tests/driver/test_two_drivers.py and the simulator have the same rule without Spark.
+# It starts a query four times; tests/driver/test_two_drivers.py and the simulator test this without Spark.
 pytestmark = pytest.mark.slow
 
 
 def test_of_two_drivers_on_one_checkpoint_one_stops_and_nothing_is_lost_or_repeated_S98(
     tmp_path: Path,
 ) -> None:
-    """Started together where a third one died; whichever loses stops with an error that says so."""
+    """They start at the same time; the one that loses stops with an error about it."""
     soak = audited_soak(tmp_path, settings={}, rows="1000")
 
     def kill(child: ChildProcess) -> bool:
@@ -45,7 +45,7 @@ def test_of_two_drivers_on_one_checkpoint_one_stops_and_nothing_is_lost_or_repea
     lost = [end for end in ends if end != "finished"]
     assert len(lost) >= 1
     log = (tmp_path / "soak.log").read_text()
-    # We say it at the next checkpoint; Spark's log or the sink may notice first.
+    # flip27 reports it at the next checkpoint; Spark's log or the sink may notice it first.
     told = ("has taken over", "CONCURRENT_STREAM_LOG_UPDATE", "another writer already committed this batch")
     assert any(words in log for words in told)
     assert soak.life(lambda _: False, last=True)

@@ -1,4 +1,4 @@
-"""The Spark that the tests run on is the one that was meant."""
+"""The tests run on the requested version of Spark."""
 
 from __future__ import annotations
 

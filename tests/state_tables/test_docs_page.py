@@ -1,4 +1,4 @@
-"""The page about state says what the code does."""
+"""The page about state can name the type of every column."""
 
 from __future__ import annotations
 

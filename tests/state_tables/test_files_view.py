@@ -1,4 +1,4 @@
-"""The view of files; ids of stored splits; what may be left unread."""
+"""The view of files; ids of stored splits; which conditions spare reading files."""
 
 from __future__ import annotations
 

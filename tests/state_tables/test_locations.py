@@ -1,4 +1,4 @@
-"""Locations: a state location, a lineage, a savepoint or a Spark checkpoint, and what is at none of them."""
+"""Locations: state locations, lineages, savepoints and Spark checkpoints; others are refused."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def paths(lineages: list[Lineage]) -> dict[str, str]:
 
 
 def query_of(root: Path, *names: str, state: str | None = "flip27") -> FileQuery:
-    """A query that has read files, one in each batch."""
+    """Return a query that has read these files, one in each batch."""
     query = FileQuery(root, state)
     for name in names:
         query.land(name)

@@ -1,4 +1,4 @@
-"""Views: what stored state says of checkpoints, splits and reports, without the code of authors."""
+"""Views: what stored state contains about checkpoints, splits and reports, without the code of authors."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Endpoint:
 
 
 class Endpoints(DiscoveringEnumerator[Endpoint]):
-    """Every endpoint of the server once."""
+    """Finds every endpoint of the server once."""
 
     def discover(self, position: int | None) -> Discovery[Endpoint, int]:
         new = list(SERVER)[position or 0 :]
@@ -48,7 +48,7 @@ class Endpoints(DiscoveringEnumerator[Endpoint]):
 
 
 class Pages(YieldsProgress, SplitReader[Endpoint]):
-    """Two rows a page; ``END`` ends a split for good."""
+    """Reads two rows a page; ``END`` finishes a split for good."""
 
     def read(self, split: Endpoint) -> Iterator[Any]:
         at = split.next
@@ -63,7 +63,7 @@ class Pages(YieldsProgress, SplitReader[Endpoint]):
 
 
 class Fragile(EchoReader):
-    """Cannot read some splits, and is too busy for others."""
+    """Fails to read some splits, and returns others unread."""
 
     broken: ClassVar[set[str]] = set()
     busy: ClassVar[set[str]] = set()
@@ -87,7 +87,7 @@ class Listens(Shelf):
 
 
 class AllAtOnce(Shelf):
-    """Assigns all that there is at the first request."""
+    """Assigns all splits at the first request."""
 
     def handle_split_request(self, subtask_id: int) -> None:
         while self.shelf:
@@ -95,14 +95,14 @@ class AllAtOnce(Shelf):
 
 
 class KeepsReturned(Shelf):
-    """Takes what comes back and hands it out no more."""
+    """Drops splits that are given back."""
 
     def add_splits_back(self, splits: Any, subtask_id: int) -> None:
         pass
 
 
 class Archives(PerformsActions[str], Shelf):
-    """Archives every split, as soon as it may."""
+    """Archives every finished split once the test allows it."""
 
     may_go: ClassVar[threading.Event] = threading.Event()
 
@@ -125,7 +125,7 @@ def _fresh() -> Iterator[None]:
 
 
 class ReadingStore(MemoryStore):
-    """Remembers what was read; may lose files just before they are read."""
+    """Records what was read, and can lose files just before they are read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +152,7 @@ def lineage_of(batches: Batches) -> str:
 
 
 def history(batches: Batches, committed: int | None = None) -> History:
-    """What there is; with ``committed`` as Spark's checkpoint would have it, that batch the newest one."""
+    """Return the stored history; ``committed`` is the newest batch in the commit log of Spark."""
     name = lineage_of(batches)
     spark = None
     if committed is not None:
@@ -164,7 +164,7 @@ def history(batches: Batches, committed: int | None = None) -> History:
 
 
 def rows(view: str, source: Batches | History, asked: Predicate = EVERYTHING) -> list[dict[str, Any]]:
-    """The rows of a view, as they pass through its schema."""
+    """Return the rows of a view, converted by its schema."""
     found = list(VIEWS[view].rows(source if isinstance(source, History) else history(source), asked))
     return list(pa.RecordBatch.from_pylist(found, schema=VIEWS[view].schema).to_pylist())
 
@@ -174,7 +174,7 @@ def statuses(source: Batches | History) -> dict[str, str]:
 
 
 def shelf(*batches: str, reader: Any = EchoReader, kind: Any = Shelf, **options: str) -> Batches:
-    """A source that has read batches, each given as the names of its splits."""
+    """Return a source that has read these batches, each given as the names of its splits."""
     made = Batches(kind, reader, options, store=ReadingStore())
     for number, names in enumerate(batches, 1):
         made.now_ms = number * 1000
