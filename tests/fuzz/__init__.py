@@ -1,4 +1,4 @@
-"""The readers' differential fuzz: random files, schemas and options, read here and by Spark's own readers.
+"""The differential fuzz tests of the readers: random files, schemas and options, read here and by Spark.
 
-``make fuzz ARGS="--format csv --cases 1000 --seed 7"``. ``run`` is where to start reading.
+``make fuzz ARGS="--format csv --cases 1000 --seed 7"``. Start with the module ``run``.
 """

@@ -1,7 +1,7 @@
-"""``make fuzz``: reads random files here and with Spark, and tells what differs.
+"""``make fuzz``: reads random files here and with Spark, and reports the differences.
 
 make fuzz ARGS="--format csv --cases 1000 --seed 7"
-make fuzz ARGS="--format csv --seed 7 --case 12"      one case again, with its story
+make fuzz ARGS="--format csv --seed 7 --case 12"      runs one case again, with a full report
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _session() -> SparkSession:
     return (
         SparkSession.builder.master("local[2]")
         .appName("flip27-source fuzz")
-        # Thousands of small jobs: what the second compiler would gain is less than it takes.
+        # For thousands of small jobs the second compiler costs more than it gains.
         .config("spark.driver.extraJavaOptions", "-XX:+UseSerialGC -XX:TieredStopAtLevel=1")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

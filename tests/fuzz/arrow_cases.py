@@ -1,4 +1,4 @@
-"""Random files of Arrow IPC. Spark has no reader for them: what was written has to come out."""
+"""Random files of Arrow IPC. Spark has no reader for them: the rows must be those that were written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SETTINGS: Mapping[str, tuple[Any, ...]] = {
 
 
 def arrow_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     flat = [*PLAIN, *PLAIN, *(kind for kind in RARE if not pa.types.is_dictionary(kind[0]))]
     kinds = {f"c{number}": random_types(rng, flat, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     files = tuple(_file(rng, number, kinds) for number in range(files_of_a_case(rng)))
@@ -35,7 +35,7 @@ def arrow_case(rng: random.Random, name: str) -> Case:
 
 
 def rows_written(case: Case, schema: pa.Schema) -> dict[str, pa.Table]:
-    """The tables of the files, in the schema: by name without regard to case, missing columns null."""
+    """The tables of the files in the schema. Names match regardless of case; missing columns are null."""
     found = {}
     for file in case.files:
         assert isinstance(file, TableFile)

@@ -1,4 +1,4 @@
-"""Random files of Avro. Spark's reader for them is a package of its own: what was written has to come out."""
+"""Random files of Avro. Spark's reader is in another package: the rows must be those that were written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _SETTINGS: Mapping[str, tuple[Any, ...]] = {
 
 
 def avro_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     kinds = {f"c{number}": random_types(rng, _FLAT, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     files = tuple(_file(rng, number, kinds) for number in range(files_of_a_case(rng)))
     columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()}, others=())
@@ -81,7 +81,7 @@ def _values(table: pa.Table, field: pa.Field) -> list[Any]:
 
 
 def _stored(kind: pa.DataType) -> pa.DataType:
-    """The type with moments as the numbers that Avro stores."""
+    """The type with dates and timestamps replaced by the numbers that Avro stores."""
     if types.is_timestamp(kind):
         return pa.int64()
     if types.is_date32(kind):

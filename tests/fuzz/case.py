@@ -1,6 +1,6 @@
-"""A case: some files, a schema and options, and how the files are cut. One case is made of one seed.
+"""A case: some files, a schema and options, and the places where the files are cut. A seed determines it.
 
-A case is a value, and knows the cases that are a little smaller than it: that is all the shrinker needs.
+A case is a value, and can list slightly smaller cases, which is all that the shrinker needs.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ _MOST_BYTES_SHOWN = 4000
 
 
 class CaseFile(Protocol):
-    """A file of a case, ``path`` below the folder of the case."""
+    """A file of a case; ``path`` is relative to the folder of the case."""
 
     @property
     def path(self) -> str: ...
 
     def content(self) -> bytes:
-        """Its bytes."""
+        """The bytes of the file."""
 
     def smaller(self) -> Iterator[CaseFile]:
-        """The same with less in it."""
+        """Files with less content."""
 
     def shown(self) -> str:
-        """What a person needs to see of it."""
+        """The file as a text for people."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LineFile:
-    """A file of text, as the pieces that it was made of: mostly lines. Compressed by the end of its name."""
+    """A text file as the pieces of its content, mostly lines. The end of its name decides the compression."""
 
     path: str
     pieces: tuple[bytes, ...]
 
     def content(self) -> bytes:
-        """The pieces, one behind the other."""
+        """The concatenated pieces, compressed."""
         data = b"".join(self.pieces)
         suffix = next((suffix for suffix in _PACKERS if self.path.endswith(suffix)), None)
         return data if suffix is None else _PACKERS[suffix](data)
 
     def smaller(self) -> Iterator[LineFile]:
-        """Without some pieces; with a piece cut."""
+        """Files without some of the pieces, or with a shorter piece."""
         for kept in _shorter(self.pieces):
             yield replace(self, pieces=kept)
         for at, piece in enumerate(self.pieces):
@@ -60,7 +60,7 @@ class LineFile:
                 yield replace(self, pieces=(*self.pieces[:at], cut, *self.pieces[at + 1 :]))
 
     def shown(self) -> str:
-        """The bytes, line by line."""
+        """The uncompressed bytes, line by line."""
         data = b"".join(self.pieces)
         lines = data[:_MOST_BYTES_SHOWN].splitlines(keepends=True)
         more = [f"... {len(data)} bytes in all"] if len(data) > _MOST_BYTES_SHOWN else []
@@ -72,8 +72,8 @@ class TableFile:
     """A file of a columnar format.
 
     Attributes:
-        rows: what it holds.
-        settings: how it is written; what they mean is known to ``write``.
+        rows: the content.
+        settings: how the file is written; ``write`` knows what they mean.
     """
 
     path: str
@@ -82,11 +82,11 @@ class TableFile:
     settings: Mapping[str, Any]
 
     def content(self) -> bytes:
-        """As it is written."""
+        """The bytes that ``write`` returns."""
         return self.write(self.rows, self.settings)
 
     def smaller(self) -> Iterator[TableFile]:
-        """With fewer rows, columns, settings."""
+        """Files with fewer rows, columns or settings."""
         count = self.rows.num_rows
         for kept in _shorter(range(count)):
             yield replace(self, rows=self.rows.take(list(kept)) if len(kept) else self.rows.slice(0, 0))
@@ -96,25 +96,27 @@ class TableFile:
             yield replace(self, settings={key: self.settings[key] for key in self.settings if key != name})
 
     def shown(self) -> str:
-        """Types, settings and rows."""
+        """The settings, types and rows."""
         rows = "\n".join(f"  {name}: {column.to_string()[:2000]}" for name, column in _named(self.rows))
         return f"  {dict(self.settings)}\n  {self.rows.schema.to_string()}\n{rows}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is read.
+    """What is read, and how.
 
     Attributes:
-        format: the reader. name: how to get it again.
-        columns: names and types as Spark writes them; None where the schema is to be found out.
-        options: of both readers. own_options: of ours alone.
-        own_columns: columns that ``own_options`` ask for, text all of them; Spark is not asked for them.
-        zone: of the session.
+        format: the reader.
+        name: the arguments that produce the case again.
+        columns: names and types as Spark writes them; None if the schema is inferred.
+        options: options of both readers.
+        own_options: options of our reader alone.
+        own_columns: columns of strings that ``own_options`` add to our rows alone.
+        zone: the time zone of the session.
         cuts: where each file is cut, as shares of its length.
-        stored: what Spark reads each column of the files to where nobody says otherwise, if they tell it.
-        truth: the rows that have to come out, by the path of the file, where Spark has no reader for them.
-        is_parsed: our side is ``flip27_source.parsed`` over the lines of the files.
+        stored: the types to which Spark reads the columns by default, for formats that store types.
+        truth: returns the rows to expect, by the path of the file, for files that Spark cannot read.
+        is_parsed: whether our side is ``flip27_source.parsed`` over the lines of the files.
         settings_of_spark: settings of the session in which Spark's reader reads.
     """
 
@@ -134,23 +136,23 @@ class Case:
 
     @property
     def reader(self) -> str:
-        """What reads on our side, as the table of differences calls it."""
+        """What reads on our side, by its name in the table of differences."""
         return f"parsed {self.format}" if self.is_parsed else self.format
 
     @property
     def is_hidden_from_spark(self) -> bool:
-        """Whether Spark cannot read it."""
+        """Whether Spark cannot read the files."""
         return self.truth is not None
 
     @property
     def ddl(self) -> str | None:
-        """The schema as text."""
+        """The schema as DDL; None if it is inferred."""
         if self.columns is None:
             return None
         return ", ".join(f"`{name}` {kind}" for name, kind in self.columns)
 
     def smaller(self) -> Iterator[Case]:
-        """Cases with one thing less, large steps first."""
+        """Cases with one thing less, with the largest reductions first."""
         for files in _shorter(self.files):
             if files:
                 yield replace(self, files=files)
@@ -176,7 +178,7 @@ class Case:
 
 
 def _shorter(items: Any) -> Iterator[Any]:
-    """Without the one half, the other half, then ever smaller stretches."""
+    """The items without everything, without each half, then without ever shorter stretches."""
     size = len(items)
     step = size
     while step:

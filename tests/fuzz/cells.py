@@ -1,4 +1,4 @@
-"""Columns as values that compare exactly: NaN, minus zero, text that is not UTF-8, any year."""
+"""Columns as values that compare exactly, also for NaN, minus zero, text that is not UTF-8, and any year."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyarrow import types
 
 
 def cells(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """The values of a column."""
+    """The values of a column, in a form that compares exactly."""
     if isinstance(column, pa.ChunkedArray):
         column = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
     kind = column.type
@@ -42,5 +42,5 @@ def _nested(column: pa.Array) -> list[Any]:
 
 
 def _float(value: float) -> str:
-    # The bits tell 0.0 from -0.0; those of NaN say nothing.
+    # The bits distinguish 0.0 from -0.0; those of NaN have no meaning.
     return "NaN" if value != value else f"{value!r} ({struct.pack('>d', value).hex()})"  # noqa: PLR0124

@@ -1,4 +1,4 @@
-"""Compares what both sides make of a case, and each side of ours with itself."""
+"""Compares the rows of both sides, and our rows with those of other ways to read the same files."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _LONGEST = 300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mismatch:
-    """Something that differs.
+    """A difference that was found.
 
     Attributes:
-        kind: short, without values: what the report counts by.
-        file: where. column, column_type, row: which cell, where it is one.
+        kind: a short text without values, by which the report counts.
+        file: the path of the file, or of several.
+        column, column_type, row: the cell, if one cell differs.
         theirs, ours: both values.
-        row_values: Spark's row, or ours where there is none.
     """
 
     kind: str
@@ -47,11 +47,14 @@ class Mismatch:
 
 @dataclass(slots=True)
 class Compared:
-    """What came of a case.
+    """The result of a case.
 
     Attributes:
-        cells: compared with Spark's. again: compared with our own, read in another way.
-        refused: why our reader refused an option of it; then nothing was compared.
+        cells: the number of cells that were compared with Spark's.
+        again: the number of cells that were compared with our own, read in another way.
+        refused: why our reader refused an option; then nothing was compared.
+        failures: the number of files, or schemas, for which both sides failed.
+        theirs, ours: the outcomes of both sides, by the path of the file.
     """
 
     mismatches: list[Mismatch] = field(default_factory=list)
@@ -64,7 +67,7 @@ class Compared:
 
 
 def write_files(case: Case, folder: Path) -> None:
-    """Put the files of a case where both sides find them."""
+    """Write the files of a case to the folder that both sides read."""
     for file in case.files:
         path = folder / file.path
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -72,7 +75,7 @@ def write_files(case: Case, folder: Path) -> None:
 
 
 def compare(case: Case, ours: OurSide | ParsedSide, theirs: Theirs) -> Compared:
-    """Read a case in every way, and compare it with Spark's rows."""
+    """Read a case in every way, and compare the rows with Spark's."""
     found = Compared()
     try:
         schema = _schema(case, ours, theirs.schema, found)
@@ -105,11 +108,11 @@ def _schema(
         return None
     if isinstance(theirs, StructType) and set(theirs.names) - {corrupt_column(case)}:
         return theirs
-    return None  # Spark does not read corrupt records alone
+    return None  # Spark refuses to read only the column of corrupt records
 
 
 def corrupt_column(case: Case) -> str:
-    """The name of the column of malformed lines, which need not be there."""
+    """The name of the column of malformed lines, which the schema may lack."""
     return case.options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
@@ -150,7 +153,7 @@ def _differing(path: str, name: str, kind: str, theirs: pa.Array, ours: pa.Array
 
 
 def _compare_cuts(case: Case, ours: OurSide | ParsedSide, found: Compared) -> None:
-    """The same rows, however the files are cut, packed and joined."""
+    """Check that the rows do not depend on how the files are cut and joined."""
     paths = [file.path for file in case.files]
     if len(paths) > 1:
         _same("together", paths, [found.ours[path] for path in paths], ours.together(), found)

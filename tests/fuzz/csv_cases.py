@@ -75,7 +75,7 @@ class _Writing:
 
 
 def csv_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     columns = [(f"c{number}", random_type(rng)) for number in range(rng.choice((1, 2, 2, 3, 3, 4, 5, 8)))]
     options = _random_options(rng)
     zone = rng.choice(ZONES) if rng.random() < 0.3 else "UTC"
@@ -103,22 +103,22 @@ def csv_case(rng: random.Random, name: str) -> Case:
 
 
 def random_cuts(rng: random.Random) -> tuple[float, ...]:
-    """Where files are cut."""
+    """Choose where files are cut."""
     return tuple(rng.random() for _ in range(rng.choice((1, 2, 3, 8))))
 
 
 def files_of_a_case(rng: random.Random) -> int:
-    """How many: Spark reads many in the time of one."""
+    """Choose the number of files, which may be large: Spark reads many in the time of one."""
     return rng.choice((1, 8, 20, 40, 80))
 
 
 def random_end(rng: random.Random) -> bytes:
-    """What ends a line."""
+    """Choose a line separator."""
     return rng.choice(_LINE_ENDS)
 
 
 def random_packing(rng: random.Random) -> str:
-    """What a file's name ends with, which says how it is compressed."""
+    """Choose the end of a file's name, which determines its compression."""
     return rng.choice((".gz", ".bz2", ".zst")) if rng.random() < 0.05 else ""
 
 

@@ -1,4 +1,4 @@
-"""Cases whose files lie in partition directories."""
+"""Cases whose files are in partition directories."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SAFE = " !$&'()*+,-.;@_~"
 
 
 def in_folders(rng: random.Random, case: Case) -> Case:
-    """The case with a partition column, and each file in one of its directories."""
+    """Add a partition column to the case, and move each file to one of its directories."""
     kind = random_type(rng)
     if kind == "binary":
         kind = "string"

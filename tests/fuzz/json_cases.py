@@ -59,7 +59,7 @@ class _Writing:
 
 
 def json_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     names = rng.sample(_NAMES, rng.choice((1, 2, 2, 3, 4, 6)))
     columns = [(column, _random_kind(rng, rng.choice((0, 0, 0, 1, 1, 2, 3)))) for column in names]
     options = {
@@ -245,7 +245,7 @@ def _scalar(rng: random.Random, kind: str, flavour: Flavour, writing: _Writing) 
 
 
 def _as_json_has_it(text: str) -> str:
-    """A number without the zeros and signs that JSON does not allow, mostly."""
+    """A number, mostly without the leading zeros and signs that JSON does not allow."""
     sign, rest = ("-", text[1:]) if text[:1] == "-" else ("", text)
     whole = rest.lstrip("0")
     return sign + (whole if whole[:1].isdigit() else f"0{whole}" if rest[:1] == "0" else whole) or '""'

@@ -26,7 +26,7 @@ _SETTINGS: Mapping[str, tuple[Any, ...]] = {
     "compression_strategy": ("compression",),
     "file_version": ("0.11",),
 }
-# Timestamps are instants to Spark's ORC reader, whatever Arrow calls them.
+# Spark's ORC reader treats all timestamps as instants, whatever their type in Arrow.
 _FLAT = [(kind, "timestamp" if pa.types.is_timestamp(kind) else name) for kind, name in PLAIN]
 _FLAT = [(kind, name) for kind, name in _FLAT if not (pa.types.is_timestamp(kind) and kind.tz is None)]
 _Make = Callable[[random.Random], Any]
@@ -67,12 +67,12 @@ _FITTING: tuple[tuple[Flat, _Make], ...] = (
         )
     ),
 )
-"""Columns that also have values of another type: numbers without a fraction, texts that are dates."""
+"""Columns with values that another type can also hold: numbers without a fraction, texts that are dates."""
 _EPOCH = dt.datetime(1970, 1, 1)
 
 
 def orc_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     depth = rng.choice((0, 1, 2))
     kinds = {f"c{number}": random_types(rng, _FLAT, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     old = rng.random() < 0.05

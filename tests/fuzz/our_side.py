@@ -1,4 +1,4 @@
-"""What our readers make of the files of a case: whole, together, and in ranges."""
+"""Reads the files of a case with our readers: each whole, all together, and in ranges."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .spark_side import Failed, Outcome
 
 
 class RefusedError(Exception):
-    """Our reader does not have an option, or not this value of it; it says so."""
+    """Our reader refuses an option or its value, with an error that says so."""
 
 
 class BareError(Exception):
-    """Our reader failed with something else than an error of ours."""
+    """Our reader failed with an exception that is not a Flip27Error."""
 
 
 class OurSide:
-    """Reads a case.
+    """Reads a case with our reader.
 
     Raises:
         RefusedError: an option of the case is refused.
@@ -53,13 +53,13 @@ class OurSide:
         self._schema = pa.schema([])
 
     def take(self, schema: StructType) -> pa.Schema:
-        """Read to this schema from now on, with our own columns behind."""
+        """Read to this schema from now on, followed by our own columns; return it as an Arrow schema."""
         own = [StructField(name, StringType()) for name in self._case.own_columns]
         self._schema = to_arrow_schema(StructType([*schema.fields, *own]), timezone="UTC")
         return self._schema
 
     def found_schema(self) -> StructType | Failed:
-        """The schema that is found out."""
+        """The inferred schema."""
         case = self._case
         texts = {"path": str(self._folder), "reader": case.format, "timeZone": case.zone, **case.options}
         try:
@@ -73,22 +73,22 @@ class OurSide:
         return from_arrow_schema(found, prefer_timestamp_ntz=True)
 
     def whole(self, path: str) -> Outcome:
-        """One file on its own."""
+        """Read one file alone."""
         return self.read([self._splits[path]])
 
     def together(self) -> Outcome:
-        """All files by one reader, in one go."""
+        """Read all files with one reader, in one call."""
         return self.read(list(self._splits.values()))
 
     def ranges(self, path: str) -> list[FileSplit]:
-        """The file as it is cut; none where it is not."""
+        """The ranges into which the file is cut; empty if it is not cut."""
         split, kind = self._splits[path], self._kind
         if not (issubclass(kind, ReadsRanges) and kind.can_read_ranges(split.path, self._options)):
             return []
         return cut_ranges(split, self._case.cuts)
 
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
-        """By a reader of its own, as a task reads what it was given."""
+        """Read splits with a new reader, as a task does."""
         reader = self._kind()
         try:
             reader.open(
@@ -108,18 +108,18 @@ class OurSide:
         for batch in batches:
             if not batch.schema.equals(self._schema):
                 raise BareError(f"a batch has the schema\n{batch.schema}\nand not\n{self._schema}")
-            batch.validate()  # not in full: text that is not UTF-8 is passed on as it is
+            batch.validate()  # not in full, because text that is not UTF-8 is delivered unchanged
         return pa.Table.from_batches(batches, schema=self._schema)
 
 
 def split_of(path: Path) -> FileSplit:
-    """A file as the enumerator gives it out."""
+    """The split that the enumerator would assign for a file."""
     status = path.stat()
     return FileSplit(path=str(path), length=status.st_size, modified_us=status.st_mtime_ns // 1000)
 
 
 def cut_ranges(split: FileSplit, cuts: Sequence[float]) -> list[FileSplit]:
-    """The ranges of a file that is cut at these shares of its length; none where there would be one."""
+    """The ranges of a file that is cut at these shares of its length; empty if there would be only one."""
     places = sorted({0, *(int(cut * split.length) for cut in cuts)})
     ends = [*places[1:], split.length]
     ranges = [

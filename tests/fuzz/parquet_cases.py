@@ -37,7 +37,7 @@ _ONLY_PARQUET: tuple[Flat, ...] = (
 
 
 def parquet_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     flat = [*PLAIN, *PLAIN, *RARE, *(_ONLY_PARQUET if rng.random() < 0.2 else ())]
     kinds = {f"c{number}": random_types(rng, flat, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
     old = rng.random() < 0.05
@@ -57,7 +57,7 @@ def parquet_case(rng: random.Random, name: str) -> Case:
 
 
 def _is_none_of_spark(kind: pa.DataType) -> bool:
-    """Whether Spark has no type of its own for a column."""
+    """Whether Spark has no type that corresponds to the type of a column."""
     return kind in [held for held, _ in _ONLY_PARQUET if not pa.types.is_decimal(held)] or any(
         _is_none_of_spark(kind.field(number).type) for number in range(kind.num_fields)
     )

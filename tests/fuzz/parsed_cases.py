@@ -1,4 +1,4 @@
-"""Random files for ``flip27_source.parsed``: those of the readers, with the options that it has."""
+"""Random files for ``flip27_source.parsed``: those for the readers, with the options that it supports."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import replace
 from .case import Case
 
 _NOT_BY_LINES = ("enforceSchema", "multiLine")
-"""Refused by name, which the tests of ``parsed`` look at: here there would be nothing to compare."""
+"""Options that ``parsed`` refuses by name, as its own tests check; here there would be nothing to compare."""
 
 
 def parsed_case(make: Callable[[random.Random, str], Case]) -> Callable[[random.Random, str], Case]:
-    """Makes cases with a schema, and without what readers add to the columns of the lines."""
+    """A maker of cases with a schema, and without partition columns and our own columns."""
 
     def made(rng: random.Random, name: str) -> Case:
         case = make(rng, name)

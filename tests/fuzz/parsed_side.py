@@ -1,6 +1,6 @@
-"""What ``flip27_source.parsed`` makes of the lines of a case's files: whole, together, and in ranges.
+"""Reads the files of a case with ``flip27_source.parsed``: each whole, all together, and in ranges.
 
-The text reader gives the lines as it does in a task; Spark gets those of many files in one DataFrame.
+The text reader reads the lines as in a task; Spark parses those of many files in one DataFrame.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_THE_STREAM = ("header", "comment", "lineSep")
 
 
 class ParsingSession:
-    """A session with the settings of the other side."""
+    """A session with the settings of Spark's side."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.spark = spark.newSession()
@@ -39,7 +39,7 @@ class ParsingSession:
 
 
 class ParsedSide:
-    """Reads a case as ``OurSide`` does.
+    """Reads a case, with the interface of ``OurSide``.
 
     Raises:
         RefusedError: an option of the case is refused.
@@ -64,7 +64,7 @@ class ParsedSide:
         self._read: dict[tuple[FileSplit, ...], Outcome] = {}
 
     def take(self, schema: StructType) -> pa.Schema:
-        """Read to this schema from now on."""
+        """Read to this schema from now on; return it as an Arrow schema."""
         self._wanted = schema
         self._read = {}
         wholes: list[tuple[FileSplit, ...]] = [(split,) for split in self._splits.values()]
@@ -74,30 +74,30 @@ class ParsedSide:
         return to_arrow_schema(schema, timezone="UTC")
 
     def found_schema(self) -> StructType | Failed:
-        """There is none to be found."""
+        """Not called, because cases of ``parsed`` have a schema."""
         raise AssertionError("a case of parsed has a schema")
 
     def whole(self, path: str) -> Outcome:
-        """One file on its own."""
+        """Read one file alone."""
         return self.read([self._splits[path]])
 
     def together(self) -> Outcome:
-        """All files by one reader, in one go."""
+        """Read all files with one reader, in one call."""
         return self.read(list(self._splits.values()))
 
     def ranges(self, path: str) -> list[FileSplit]:
-        """The file as it is cut; none where it is not."""
+        """The ranges into which the file is cut; empty if it is not cut."""
         return self._ranges[path]
 
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
-        """By a text reader of its own; what was asked for before is remembered."""
+        """Read splits with a new text reader. Outcomes are cached."""
         key = tuple(splits)
         if key not in self._read:
             self._read |= self._outcomes([key])
         return self._read[key]
 
     def _outcomes(self, keys: Sequence[tuple[FileSplit, ...]]) -> Mapping[tuple[FileSplit, ...], Outcome]:
-        """In one job, or in one for each where that fails."""
+        """Read groups of splits in one job or, if that fails, in one job for each group."""
         keys = list(dict.fromkeys(keys))
         lines = [self._lines(key) for key in keys]
         tables = [
@@ -125,7 +125,7 @@ class ParsedSide:
     def _parsed(self, lines: pa.Table) -> pa.Table:
         self._spark.conf.set("spark.sql.session.timeZone", self._case.zone)
         schema = from_arrow_schema(lines.schema)
-        # Spark ends at a batch without rows.
+        # One chunk, because Spark stops at a batch without rows.
         stream = self._spark.createDataFrame(lines.combine_chunks(), schema=schema)
         try:
             rows = flip27_source.parsed(stream, self._case.format, self._wanted, **self._options)

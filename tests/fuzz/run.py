@@ -1,4 +1,4 @@
-"""Runs many cases and tells what came of them."""
+"""Runs many cases and reports the results."""
 
 from __future__ import annotations
 
@@ -48,22 +48,23 @@ MAKERS: Mapping[str, Maker] = {
 FORMATS = tuple(MAKERS)
 
 _READERS = 2
-"""Sessions that read at the same time."""
+"""The number of Spark sessions that read at the same time."""
 
 
 def case_of(format_name: str, seed: int, number: int) -> Case:
-    """The case: always the same for one seed and number."""
+    """Make a case, which is always the same for the same seed and number."""
     name = f"--format {format_name} --seed {seed} --case {number}"
     return MAKERS[format_name](random.Random(f"{format_name} {seed} {number}"), name)
 
 
 @dataclass(slots=True)
 class Tally:
-    """What came of some cases.
+    """The counted results of some cases.
 
     Attributes:
-        failures: files that neither side can read. known: by the name of the declared difference.
-        unknown: by kind.
+        failures: the number of files that neither side can read.
+        known: the number of cases that show each declared difference, by its name.
+        unknown: the number of cases with other mismatches, by the kind of the first.
     """
 
     cases: int = 0
@@ -77,7 +78,7 @@ class Tally:
     seconds: float = 0.0
 
     def lines(self) -> Iterator[str]:
-        """For a person."""
+        """The lines of a report for people."""
         rate = 60 * self.cases / self.seconds if self.seconds else 0
         yield (
             f"cases {self.cases}  files {self.files}  cells {self.cells}  cells read again {self.again}  "
@@ -93,7 +94,7 @@ class Tally:
 
 @dataclass(frozen=True, slots=True)
 class _UnderWay:
-    """A case that Spark reads, unless ``ours`` says already that it is refused."""
+    """A case that Spark is reading, unless ``ours`` already tells that the case is refused."""
 
     case: Case
     folder: Path
@@ -102,18 +103,18 @@ class _UnderWay:
 
 
 class Fuzz:
-    """Runs cases of one format after the other. Spark reads the next ones while this one is compared.
+    """Runs one case after the other. Spark reads the next ones while the current one is compared.
 
     Args:
-        shrinks: how many mismatches to make small before telling of them, of each kind one at most.
-        tell: what is called with each such story.
+        shrinks: how many mismatches to shrink and report, at most one of each kind.
+        tell: called with the report of each of them.
     """
 
     def __init__(
         self, spark: SparkSession, *, shrinks: int = 5, tell: Callable[[str], None] = lambda _: None
     ) -> None:
         self._sides = [SparkSide(spark) for _ in range(_READERS)]
-        # For cases that are read while others are under way: a session has one time zone at a time.
+        # For cases that are read while others are being read: a session has one time zone at a time.
         self._beside = SparkSide(spark)
         self._parsing = ParsingSession(spark)
         self._shrinks = shrinks
@@ -124,7 +125,7 @@ class Fuzz:
         return self.run_cases((case_of(format_name, seed, number) for number in numbers), tally)
 
     def run_cases(self, cases: Iterable[Case], tally: Tally | None = None) -> Tally:
-        """Read these cases, and count them with those of ``tally``."""
+        """Read these cases, and add the results to ``tally``."""
         tally = tally or Tally()
         began = time.monotonic() - tally.seconds
         for case, found in self._all(cases):
@@ -133,12 +134,12 @@ class Fuzz:
         return tally
 
     def compared(self, case: Case) -> Compared:
-        """Read one case."""
+        """Read and compare one case."""
         with ThreadPoolExecutor(1) as reader:
             return self._ended(self._begun(case, reader, self._beside))[1]
 
     def _all(self, cases: Iterable[Case]) -> Iterator[tuple[Case, Compared]]:
-        """The cases that are not refused, in folders that are gone afterwards."""
+        """Read and compare all cases, in temporary folders."""
         under_way: deque[_UnderWay] = deque()
         with ExitStack() as stack:
             readers = [stack.enter_context(ThreadPoolExecutor(1)) for _ in self._sides]
@@ -193,7 +194,7 @@ class Fuzz:
         return self._judged(case, self.compared(case))[1]
 
     def _judged(self, case: Case, found: Compared) -> tuple[list[str], list[Mismatch]]:
-        """The names of the declared differences that a case shows, and what is none of them."""
+        """The names of the declared differences that a case shows, and all other mismatches."""
         names = {_told_by_itself(case, mismatch) for mismatch in found.mismatches} - {None}
         known = [name for name in names if name is not None]
         unknown = [one for one in found.mismatches if _told_by_itself(case, one) is None]
@@ -211,7 +212,7 @@ class Fuzz:
                 known.append(difference.name)
                 unknown = [one for one in unknown if one not in gone]
         if unknown and len(applied) > 1:
-            # Two differences in one place hide each other.
+            # Two differences in one place can hide each other, so remove the causes of all.
             left = self._left(neutral)
             gone = [one for one in unknown if _place(one) not in left and _shown_by(applied, case, one)]
             known += ["several in one place"] if gone else []
@@ -227,7 +228,7 @@ def _shown_by(differences: Sequence[Difference], case: Case, mismatch: Mismatch)
 
 
 def _with_files_of(case: Case, mismatches: list[Mismatch]) -> Case:
-    """The case with no other files than those of the mismatches: quicker to read once more."""
+    """The case with only the files of the mismatches, which is faster to read again."""
     paths = {mismatch.file for mismatch in mismatches}
     if not paths <= {file.path for file in case.files}:
         return case

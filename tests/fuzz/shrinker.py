@@ -1,4 +1,4 @@
-"""Makes a case that shows a mismatch as small as it gets."""
+"""Shrinks a case that shows a mismatch."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ _MOST_TRIES = 150
 def shrunk(
     case: Case, mismatch: Mismatch, unknown: Callable[[Case], list[Mismatch]], tries: int = _MOST_TRIES
 ) -> tuple[Case, Mismatch]:
-    """A smaller case with a mismatch of the same kind, and that mismatch.
+    """The smallest case found with a mismatch of the same kind, and that mismatch.
 
     Args:
-        unknown: the mismatches of a case that are not declared.
-        tries: how many cases to read.
+        unknown: returns the mismatches of a case that are not due to declared differences.
+        tries: the largest number of cases to read.
     """
     smaller = case.smaller()
     while tries:

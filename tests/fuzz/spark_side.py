@@ -1,4 +1,4 @@
-"""What Spark's own readers make of the files of a case."""
+"""Reads the files of a case with Spark's own readers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from .case import Case
 FILE = "flip27_fuzz_file"
 FAILURES = (PySparkException, Py4JJavaError)
 SETTINGS = {
-    # A job for each case: compiling its code would take longer than running it.
+    # Each case is a small job: compiling code for it would take longer than running it.
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.adaptive.enabled": "false",
@@ -30,7 +30,7 @@ SETTINGS = {
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Nothing was read, and why."""
+    """A failure to read, with its reason."""
 
     why: str
 
@@ -40,10 +40,11 @@ Outcome: TypeAlias = "pa.Table | Failed"
 
 @dataclass(frozen=True, slots=True)
 class Theirs:
-    """What Spark makes of a case.
+    """The rows that Spark reads for a case.
 
     Attributes:
-        schema: given, or found out. outcomes: by the path of the file.
+        schema: the schema of the case, or the inferred one.
+        outcomes: the rows or the failure, by the path of the file.
     """
 
     schema: StructType | Failed
@@ -51,7 +52,7 @@ class Theirs:
 
 
 class SparkSide:
-    """Reads cases with a session of its own, which differs from ``spark`` in a few settings."""
+    """Reads cases in a new session, which differs from ``spark`` in a few settings."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark.newSession()
@@ -59,7 +60,7 @@ class SparkSide:
             self._spark.conf.set(name, value)
 
     def read(self, case: Case, folder: Path) -> Theirs:
-        """The rows of all files below ``folder``."""
+        """Read all files of the case below ``folder``."""
         self._spark.conf.set("spark.sql.session.timeZone", case.zone)
         for name, value in case.settings_of_spark.items():
             self._spark.conf.set(name, value)
@@ -114,7 +115,7 @@ class SparkSide:
 
 
 def failed(error: Exception) -> Failed:
-    """With the last of the causes, which says it."""
+    """A failure with the first line of the error and with its last cause, which gives the reason."""
     lines = str(error).splitlines()
     causes = [line for line in lines if line.startswith("Caused by:")]
     return Failed("\n".join([*lines[:1], *causes[-1:]]))
@@ -122,7 +123,7 @@ def failed(error: Exception) -> Failed:
 
 @contextmanager
 def quiet(spark: SparkSession) -> Iterator[SparkSession]:
-    """Spark without a word: half of the cases are there to fail."""
+    """Silence Spark's log, because many cases fail on purpose."""
     spark.sparkContext.setLogLevel("OFF")
     try:
         yield spark

@@ -1,4 +1,4 @@
-"""A case as a person reads it."""
+"""A report of a case for people."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_MISMATCHES, _MOST_CHARACTERS = 20, 2000
 
 
 def story(case: Case, found: Compared, mismatch: Mismatch | None = None) -> str:
-    """A case with its files, what Spark makes of it, and what we do."""
+    """A case with its files, Spark's rows and ours."""
     parts = [f"make fuzz ARGS='{case.name}'", f"schema: {case.ddl or 'to be found out'}"]
     parts += [
         f"options: {dict(case.options)}  here alone: {dict(case.own_options)}",

@@ -1,4 +1,4 @@
-"""Random Arrow tables, and schemas to read them to: what columnar formats have in common."""
+"""Random Arrow tables, and schemas to read them to, for all columnar formats."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 from pyarrow import types
 
 Flat = tuple[pa.DataType, str]
-"""A type as it is stored, and as Spark reads it where nobody says otherwise."""
+"""A type as it is stored, and the type to which Spark reads it by default."""
 
 PLAIN: Sequence[Flat] = (
     (pa.bool_(), "boolean"), (pa.int8(), "tinyint"), (pa.int16(), "smallint"), (pa.int32(), "int"),
@@ -51,7 +51,7 @@ _MANY = Context(prec=60)
 
 
 def random_types(rng: random.Random, flat: Sequence[Flat], depth: int) -> Flat:
-    """A type of ``flat``, or a nested one of them."""
+    """Choose a type of ``flat``, or a nested type made of them."""
     if depth == 0 or rng.random() < 0.7:
         return rng.choice(flat)
     flat = [one for one in flat if not (types.is_dictionary(one[0]) or types.is_null(one[0]))]
@@ -66,10 +66,10 @@ def random_types(rng: random.Random, flat: Sequence[Flat], depth: int) -> Flat:
 
 
 def random_column(rng: random.Random, kind: pa.DataType, rows: int, *, old: bool = False) -> pa.Array:
-    """Values of a type, nulls among them.
+    """Make values of a type, with nulls.
 
     Args:
-        old: dates and times of before the Gregorian calendar too.
+        old: whether to include dates and times before the Gregorian calendar.
     """
     if types.is_null(kind):
         return pa.nulls(rows)
@@ -137,7 +137,7 @@ def _flat(rng: random.Random, kind: pa.DataType, limit: bool, old: bool) -> Any:
 def _moment(rng: random.Random, kind: pa.DataType, limit: bool, old: bool) -> int:
     first = -60_000_000_000_000_000 if old else -2_000_000_000_000_000  # the year 69, 1906
     last = 253_402_300_799_999_999
-    if kind.unit == "ns":  # the years 1684 to 2255: 64 bits hold no more
+    if kind.unit == "ns":  # the years 1684 to 2255, because 64 bits cannot hold more
         first, last = max(first, -9_000_000_000_000_000), 9_000_000_000_000_000
     micros = rng.randint(first, last) if limit else rng.randint(0, 2_000_000_000_000_000)
     return {
@@ -155,7 +155,7 @@ def wanted_columns(
     others: Sequence[str] = OTHER_TYPES,
     changes: float = 0.15,
 ) -> tuple[tuple[str, str], ...]:
-    """A schema to read columns to: mostly as they are, or in another order, with others, with other types."""
+    """Make a schema to read columns to, sometimes with other columns, in another order or of other types."""
     columns = list(stored.items())
     if rng.random() < 0.3:
         rng.shuffle(columns)

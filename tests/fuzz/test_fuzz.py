@@ -1,4 +1,4 @@
-"""The readers' fuzz finds nothing in a few hundred cases, and finds what is put there."""
+"""The fuzz tests find nothing in some random cases, and find a mismatch that is put there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CASES = {
     "parsed-json": 6,
 }  # fmt: skip
 FILES = 3
-"""Of each case; ``make fuzz`` takes more."""
+"""The number of files of each case; ``make fuzz`` takes more."""
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def contents(case: Case) -> dict[str, bytes]:
 
 
 def with_a_wrong_nine(case: Case, schema: pa.Schema) -> Mapping[str, pa.Table]:
-    """Spark's rows, if Spark read a line ``9`` as ``8``."""
+    """The rows of a reader that reads a line ``9`` as ``8``."""
     texts = {
         path: re.findall(r"(?m)^([^,\n]+)", content.decode()) for path, content in contents(case).items()
     }

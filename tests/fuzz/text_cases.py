@@ -18,7 +18,7 @@ _SEPARATORS = (";", "\r", "\n", "\r\n", "||", "a", "\u00e9", "aa", "\u2028", "\x
 
 
 def text_case(rng: random.Random, name: str) -> Case:
-    """A random case."""
+    """Make a random case."""
     options: dict[str, str] = {}
     if rng.random() < 0.25:
         options["lineSep"] = rng.choice(_SEPARATORS)

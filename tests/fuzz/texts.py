@@ -1,4 +1,4 @@
-"""Texts that stand for values: good ones, those at the limits, odd spellings and wrong ones."""
+"""Texts that represent values: valid ones, values at the limits, odd spellings and invalid ones."""
 
 from __future__ import annotations
 
@@ -75,8 +75,10 @@ _WORDS = [
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """How often a text is at the limits of its type, oddly spelled, of another type, or damaged; the rest
-    is good. Each of a few files in a hundred consists of good texts alone: fast paths are taken for those."""
+    """How often a text is at the limits of its type, oddly spelled, of another type, or damaged.
+
+    The other texts are valid. Some files consist of valid texts alone, so that fast paths are tested too.
+    """
 
     limit: float = 0.0
     odd: float = 0.0
@@ -98,12 +100,12 @@ FLAVOURS: Sequence[Flavour] = (
 
 
 def random_type(rng: random.Random) -> str:
-    """A type that one text can stand for."""
+    """Choose a type whose values one text can represent."""
     return rng.choice(DECIMALS) if rng.random() < 0.2 else rng.choice(SCALARS)
 
 
 def text_of(rng: random.Random, kind: str, flavour: Flavour) -> str:
-    """A text for a column of type ``kind``."""
+    """Make a text for a column of type ``kind``."""
     dice = rng.random()
     if dice < flavour.wrong:
         kind = random_type(rng)
@@ -122,12 +124,12 @@ def text_of(rng: random.Random, kind: str, flavour: Flavour) -> str:
 
 
 def calm(data: bytes) -> bytes:
-    """``data`` with smaller exponents where Spark would compute a decimal for hours."""
+    """Replace exponents with which Spark would compute a decimal for hours."""
     return _HOURS.sub(rb"\g<1>12345", data)
 
 
 def damaged(rng: random.Random, text: str) -> str:
-    """The text with some characters put in, taken out, or replaced."""
+    """Insert, remove or replace some characters of the text."""
     for _ in range(rng.choice((1, 1, 1, 2, 3))):
         at = rng.randint(0, len(text))
         text = text[:at] + rng.choice(("", rng.choice(_MUTATIONS))) + text[at + rng.choice((0, 0, 1)) :]
