@@ -104,8 +104,8 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
             rows: list[dict[str, Any]] = []
             try:
                 for _ in range(block.records):
-                    rows.append(read_record(data, parsed))  # noqa: PERF401 - errors say how many there are
-            except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
+                    rows.append(read_record(data, parsed))  # noqa: PERF401 - errors give their number
+            except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
                 problem = f"{type(error).__name__}: {error}"
                 raise damaged(
                     path, f"block at byte {block.position}, record {len(rows)} of the block: {problem}"
@@ -131,7 +131,7 @@ def _fastavro() -> Any:
 def _parsed(fastavro: Any, schema: Any, path: str) -> Any:
     try:
         parsed = fastavro.parse_schema(schema, _write_hint=False)
-    except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
+    except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
         raise damaged(path, f"its schema: {type(error).__name__}: {error}") from None
     if not isinstance(parsed, dict) or parsed["type"] not in ("record", "error"):
         raise SchemaError(

@@ -158,7 +158,7 @@ def _as_float32(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _as_float(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """Decimals as floating-point numbers whose shortest text, or exact value, is that of the decimal."""
+    """Decimals as floating-point numbers whose shortest text or exact value equals the decimal."""
     decimals = column.to_pylist()
     # Arrow's cast of a decimal does not always give the nearest number.
     found = pa.array([None if value is None else format(value, "f") for value in decimals], pa.string()).cast(
@@ -172,7 +172,7 @@ def _as_float(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def _float_as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """As in Spark, a float is first a double, whose shortest text is the number."""
+    """Floats as the decimals of their shortest texts; as in Spark, a float becomes a double first."""
     doubles = column.cast(pa.float64()).to_pylist()
     for value in doubles:
         if value is not None and not math.isfinite(value):

@@ -81,8 +81,8 @@ def _positions(content: np.ndarray[Any, np.dtype[np.uint8]], byte: int) -> np.nd
 def is_line_count(rows: int, data: bytes) -> bool:
     """True if ``data`` has ``rows`` non-empty lines.
 
-    If a parser that skips empty lines finds as many rows, no quoted field has a newline. Each row takes
-    one newline outside quotes, so a newline inside quotes would make more lines than rows.
+    If a parser that skips empty lines finds the same number of rows, no quoted field has a newline. Each
+    row has one newline outside quotes, so a newline inside quotes would make more lines than rows.
     """
     if not HAS_NUMPY:
         return False

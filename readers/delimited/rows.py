@@ -155,7 +155,7 @@ class DocumentRows(CsvRows):
         return self._records[row].fields
 
     def records(self) -> pa.Array:
-        """The records, including the line ends inside them; null for a record without text of its own."""
+        """The records, including the line ends inside them; null for a record that has no text."""
         text = self._text
         found = [
             _without_line_end(text[record.start : record.end]) if record.start < record.end else None

@@ -175,7 +175,7 @@ def line_blocks(
             piece = lines[end_of_header:] if end_of_header else lines
             pieces.append(piece)
             size += len(piece)
-            if size >= block_bytes // 2:  # a whole chunk of a large file is a block of its own
+            if size >= block_bytes // 2:  # a whole chunk of a large file becomes a separate block
                 yield _block(pieces, parts)
                 pieces, parts, size = [], [], 0
     if pieces:

@@ -128,7 +128,7 @@ class HttpClient:
         Args:
             home: the endpoint; requests go only to its server.
             accept: may raise Doubtful to retry the request.
-            also: further statuses that ``accept`` handles, besides 200.
+            also: further statuses that ``accept`` handles, in addition to 200.
 
         Raises:
             SplitReadError: no answer was accepted; retries are used up if they could help.

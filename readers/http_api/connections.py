@@ -334,7 +334,7 @@ def _pieces(raw: Any) -> Iterator[bytes]:
 
 
 def _beginning(answer: Any) -> bytes:
-    """The start of an error's body, as far as it can be read."""
+    """The start of an error's body, or the part of it that can be read."""
     found = bytearray()
     with contextlib.suppress(Unanswered, Refused, *_BROKEN):
         for piece in _unpacked(answer, _pieces(answer.raw)):

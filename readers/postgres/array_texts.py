@@ -205,14 +205,14 @@ def _odd_lists(texts: pa.Array, dimensions: int, delimiter: str) -> pa.Array:
 
 
 class _ArrayText:
-    """A parser for any text of an array."""
+    """Parses the text of any array."""
 
     def __init__(self, delimiter: str) -> None:
         mark = re.escape(delimiter.encode())
         plain = rb'[^"{}\\' + mark + rb"]"
         in_quotes = rb'"([^"\\]*(?:\\.[^"\\]*)*)"'
         bare = rb"(" + plain + rb"+(?:\\." + plain + rb"*)*|(?:\\." + plain + rb"*)+)"
-        # An opening brace, a value in quotes or without, or a closing brace.
+        # An opening brace, a value with or without quotes, or a closing brace.
         self._before = re.compile(rb"(\{)|" + in_quotes + rb"|" + bare + rb"|(\})", re.DOTALL)
         self._behind = re.compile(rb"(" + mark + rb")|(\})")
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
 MOST_ROWS = 1 << 17
-"""The maximum rows of a block: a row with one digit can become five hundred bytes of JSON."""
+"""The maximum number of rows in a block: a row with one digit can become five hundred bytes of JSON."""
 
 _POLL_S = 0.01
 

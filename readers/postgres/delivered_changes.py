@@ -86,7 +86,7 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
     unchanged = list(changes.new.unchanged)
     after = list(changes.new.texts)
     for column, mask in enumerate(unchanged):
-        # The log has the old key of a large key even if the key did not change.
+        # A large key that did not change is in the log as the old key.
         is_old = changes.old_kind == _FULL
         if changes.relation.columns[column].is_key:
             is_old |= changes.old_kind == _KEY

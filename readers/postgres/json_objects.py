@@ -1,6 +1,6 @@
 """Converts rows and their keys to JSON objects: the rows of a chunk, and the rows before and after a change.
 
-The caller gives the encoder of the values.
+The caller provides the encoders of the values.
 """
 
 from __future__ import annotations

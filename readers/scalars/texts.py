@@ -23,7 +23,7 @@ from flip27_source.readers.scalars.decimals import decimal_of, exact_decimal
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
-"""From texts to values and a mask of malformed texts, whose values are null; None if none is malformed."""
+"""Converts texts to values and a mask of malformed texts, whose values are null; None if there are none."""
 
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes."""

@@ -1,6 +1,6 @@
 """The sql reader: the rows of a range of cursors, read on executors.
 
-What lives here: the reader. Where a range ends was decided on the driver; nothing newer is read.
+What lives here: the reader. The driver has decided where each range ends, and nothing newer is read.
 """
 
 from __future__ import annotations

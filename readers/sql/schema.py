@@ -43,7 +43,10 @@ def schema_of(database: ArrowDatabase | RowDatabase, options: Options) -> pa.Sch
 
 
 def _of_sqlite(database: ArrowDatabase, relation: str, table: str | None) -> pa.Schema:
-    """Declared types where they decide, otherwise those of the first rows: any value can have any type."""
+    """The columns with their declared types, if these imply one, otherwise with the types of the first rows.
+
+    SQLite accepts values of any type in any column.
+    """
     declared = {}
     if table is not None:
         plain = re.sub(r'^["`\[]|["`\]]$', "", table.rpartition(".")[2]).replace("'", "''")

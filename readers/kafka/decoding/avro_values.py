@@ -33,7 +33,7 @@ class AvroSchema:
         self.where = where
         try:
             schema = fastavro.parse_schema(_with_types(schema, dict(named or {})), _write_hint=False)
-        except Exception as error:  # noqa: BLE001 - fastavro raises what its parsing runs into
+        except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
             raise SchemaError(
                 f"the Avro schema of {where} is invalid: {type(error).__name__}: {error}",
                 remedy="correct the schema",
@@ -65,7 +65,7 @@ class AvroSchema:
         data = io.BytesIO(value)
         try:
             record: dict[str, Any] = self._read(data, self._decoded_by)
-        except Exception as error:  # noqa: BLE001 - fastavro raises what its decoding runs into
+        except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
             return f"it is not an Avro record of {self.where}: {type(error).__name__}: {error}"[:500]
         left = len(value) - data.tell()
         return f"{left} bytes follow the Avro record of {self.where}" if left else record

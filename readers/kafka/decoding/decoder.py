@@ -26,7 +26,7 @@ class Decoded:
 
 
 class ValueDecoder(ABC):
-    """Decodes values.
+    """Decodes blocks of values.
 
     Attributes:
         type: the type of the decoded values.

@@ -13,7 +13,7 @@ from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder
 
 
 def has_inner_not_null(kind: pa.DataType) -> bool:
-    """Whether a field within the type is NOT NULL."""
+    """True if a field within the type is NOT NULL."""
     inner = [kind.field(number) for number in range(kind.num_fields)]
     if pt.is_map(kind):
         inner = [kind.item_field]

@@ -52,7 +52,7 @@ class ProtobufMessage:
                 f"{where} has no message type {name or list(path)!r}: {error}",
                 remedy="set valueMessage to the full name of a message type: package.Message",
             ) from None
-        except Exception as error:  # noqa: BLE001 - protobuf raises what its parsing runs into
+        except Exception as error:  # noqa: BLE001 - protobuf raises errors of many types
             raise SchemaError(
                 f"{where} has no valid descriptors: {type(error).__name__}: {error}",
                 remedy="make the file with protoc --include_imports --descriptor_set_out=FILE",
@@ -77,7 +77,7 @@ class ProtobufMessage:
         message = self._class()
         try:
             message.ParseFromString(value)
-        except Exception as error:  # noqa: BLE001 - protobuf has several implementations with errors of their own
+        except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
             raise ValueError(f"it is not a {self.name} of {self.where}: {error}") from None
         return message
 
@@ -254,7 +254,7 @@ def files_of_set(data: bytes) -> list[bytes]:
 
     try:
         found = descriptor_pb2.FileDescriptorSet.FromString(data)
-    except Exception as error:  # noqa: BLE001 - protobuf has several implementations with errors of their own
+    except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
         raise ValueError(str(error)) from None
     if not found.file:
         raise ValueError("it has no file")
