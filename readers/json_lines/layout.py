@@ -81,8 +81,8 @@ def types_of_paths(schema: pa.Schema) -> dict[Path, pa.DataType]:
 def layout_of(line: bytes, types: Mapping[Path, pa.DataType]) -> Layout | None:
     """The layout of ``line``, which has no newline.
 
-    None if the line is not a valid object, or has a part that layouts do not cover: an array, an empty object,
-    a name with escapes, a duplicate name, or an object where ``types`` has a scalar or vice versa.
+    None if the line is not a valid object, or has a part that layouts do not cover: an array, an empty
+    object, a name with escapes, a duplicate name, or an object where ``types`` has a scalar or vice versa.
     """
     if not (line.startswith(b"{") and line.endswith(b"}")):
         return None
