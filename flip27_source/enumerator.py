@@ -199,19 +199,19 @@ class SplitEnumerator(ABC, Generic[SplitT]):
 
         Called at every checkpoint for every live split, with its share of the batch's limits. Called again if
         the split has used up its share and others have not, or if it returned None and its smallest step may
-        exceed its share. It must have no side effects: the last result counts. The
-        default reads the whole split.
+        exceed its share. It must have no side effects: the last result counts. The default reads the whole
+        split.
         """
         return BoundedRange(read=split, rest=None)
 
     @classmethod
     def set_apart(cls, cut: SplitT) -> SplitT:
-        """A range of ``bound_split`` that could not be read, as a split that can be retried alone.
+        """Turn a range of ``bound_split`` that could not be read into a split that can be retried alone.
 
-        It needs a different id, because the split that it was cut from continues, and because a task may
-        read several ranges of one split. ``flip27 edit quarantine retry`` assigns it, and ``bound_split``
-        gets it like any other split. The default keeps the id: the range is listed, but cannot be retried
-        while the split that it was cut from is read.
+        The result needs a different id, because the split that it was cut from continues, and because a task
+        may read several ranges of one split. ``flip27 edit quarantine retry`` assigns it, and
+        ``bound_split`` gets it like any other split. The default keeps the id: the range is listed, but
+        cannot be retried while the split that it was cut from is read.
         """
         return cut
 
@@ -219,7 +219,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Whether a split holds its data itself, such as a record that a reader has set aside.
 
         Called for assigned splits of an enumerator with ``bound_split``, which is not called for those that
-        carry data: they are planned whole, and the bytes of those in one batch are limited.
+        carry data: they are planned whole, and their total size in one batch is limited.
         """
         return False
 
@@ -241,7 +241,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return Division(parts=ranges)
 
     def backlog(self, live: Sequence[SplitT]) -> Backlog:
-        """The data that waits to be read, as far as known without I/O; for monitoring and alerts.
+        """The known data that waits to be read; for monitoring and alerts. Does no I/O.
 
         Called after every checkpoint. The default calls ``bound_split`` without limits for each live split,
         if the class defines it; otherwise the backlog is unknown. The coordinator adds splits that are

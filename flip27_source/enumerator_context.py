@@ -1,4 +1,4 @@
-"""What the coordinator gives an enumerator: its context, and the values of the context's methods.
+"""The context that the coordinator gives an enumerator, and the values of the context's methods.
 
 Pure: no pyspark, no I/O.
 """
@@ -175,8 +175,8 @@ class SplitEnumeratorContext(ABC, Generic[SplitT]):
         state until it is done: it is performed at least once.
 
         Args:
-            delayed: the action also waits for :meth:`PerformsActions.action_delay_s`. Millions may wait;
-                only in the methods above.
+            delayed: the action also waits for :meth:`PerformsActions.action_delay_s`. Millions may wait.
+                Allowed only in the methods above.
         """
 
     @abstractmethod

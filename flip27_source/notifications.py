@@ -76,7 +76,7 @@ class NotificationQueue(ABC):
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
         """Hide received messages for ``hidden_s`` seconds from now; with 0 others may receive them at once.
 
-        A message that is gone, or that others have, is left out without an error.
+        A message that no longer exists, or that another receiver has, is left out without an error.
 
         Returns:
             The new receipts of messages whose receipts have changed, by the old receipt; usually empty.

@@ -279,7 +279,7 @@ class ReadsTogether(ABC, Generic[SplitT]):
 
 
 class KnowsConstants(ABC, Generic[SplitT]):
-    """Optional mix-in of a reader: some columns have one value in all rows of a split, known beforehand.
+    """Optional mix-in of a reader: some columns have one value in all rows of a split, known in advance.
 
     A batch read (``spark.read``) leaves out the splits that the query's filters on these columns exclude.
     """

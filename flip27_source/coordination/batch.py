@@ -48,7 +48,7 @@ class Batch(Generic[SplitT]):
         """Add a split; ``subtask_id`` is None if any subtask may read it.
 
         Raises:
-            ContractError: its size is not in whole numbers of at least 0.
+            ContractError: a number in its size is not a whole number of at least 0.
         """
         if not size.has_counts:
             raise ContractError(

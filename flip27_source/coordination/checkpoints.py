@@ -179,7 +179,7 @@ class PendingCheckpoint(Generic[SplitT]):
         return frozenset(item.subtask_id for item in plan.assignments) - self.reports.keys() - self.repeats
 
     def repeated(self, subtask_id: int) -> PendingCheckpoint[SplitT]:
-        """The checkpoint without waiting for this subtask's report; the subtask's splits are read again."""
+        """The checkpoint, no longer waiting for the report of a subtask whose splits are read again."""
         return replace(self, repeats=self.repeats | {subtask_id})
 
     def acknowledged(

@@ -41,7 +41,8 @@ class CoordinatorSettings:
 
     Attributes:
         parallelism: maximum number of subtasks in a batch.
-        max_partition_bytes: if set, more subtasks than parallelism are allowed, so that none gets more bytes.
+        max_partition_bytes: if set, more subtasks than parallelism are allowed, so that none gets more bytes
+            than this.
         reports: whether subtasks report.
         one_batch: no checkpoint follows the first one: unbounded splits are read to their end.
         reader_bounds_splits: splits stay live until the reader finishes them.

@@ -21,7 +21,7 @@ class DataLoss:
 
     Attributes:
         checkpoint_id: the checkpoint whose batch continues after it.
-        split_id: the split that has lost data; None if it is not a single split.
+        split_id: the split that has lost data; None if the loss does not belong to a single split.
         what: the lost data.
     """
 

@@ -1,4 +1,4 @@
-"""SubtaskGateway: the only way from the coordinator to a subtask. Its states are the table TRANSITIONS.
+"""SubtaskGateway: the only way from the coordinator to a subtask. Its state machine is the table TRANSITIONS.
 
 The next plan takes splits and events from the outbox; items that are held back move to the outbox when
 the gateway opens. So a split or event that is sent after the freeze of checkpoint n waits for the batch

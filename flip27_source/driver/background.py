@@ -67,8 +67,8 @@ class BackgroundRunner:
     def drain(self, deliver: Deliver) -> None:
         """Pass the results that are in the mailbox now to ``deliver``, in order of arrival.
 
-        Results that arrive meanwhile wait for the next call; otherwise work with a short period could keep
-        this loop running for ever.
+        Results that arrive in the meantime wait for the next call; otherwise work with a short period could
+        keep this loop running for ever.
         """
         try:
             for _ in range(self._mailbox.qsize()):

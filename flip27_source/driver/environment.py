@@ -29,7 +29,7 @@ class Environment:
         now_ms: returns the time in milliseconds since the epoch.
         new_random: returns 16 unique hex digits.
         process: returns the id of this process, for messages to other drivers.
-        cores: the default parallelism: the number of the driver's cores, as the executors' is not known.
+        cores: the default parallelism: the driver's cores, because those of the executors are not known.
         new_runner: creates a runner for an enumerator's asynchronous work.
         new_actions: creates a runner that performs actions with the given function.
         run_beside: starts work in the background; the caller joins the returned thread to wait for the work.

@@ -249,7 +249,7 @@ class CoordinatorHolder:
         return standing
 
     def _resumed(self, state: Snapshot[Any]) -> SourceCoordinator[Any]:
-        """A new coordinator with a state between two batches, created as at a restart."""
+        """Create a coordinator from a state between two batches, as at a restart."""
         made = self._made(state)
         completed = made.complete(made.last_checkpoint_id, quietly=True)
         if completed is not None:

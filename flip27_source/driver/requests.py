@@ -2,9 +2,9 @@
 
 An edit is applied at the next batch boundary. Its request is deleted when the checkpoint that applied it is
 complete; until then documents name the request, so that the edit is applied exactly once even after a crash:
-either to the state before it, or not again (KIP-875). A savepoint request turns the next checkpoint into a
-savepoint: the coordinator and the subtasks are notified (FLINK-5777), and the checkpoint is copied to its
-target once it is complete.
+a restart from the state before the edit applies it again, a restart from the edited state does not (KIP-875).
+A savepoint request turns the next checkpoint into a savepoint: the coordinator and the subtasks are notified
+(FLINK-5777), and the checkpoint is copied to its target once it is complete.
 
 No request stops the query, whatever it contains: a request that cannot be read or carried out is marked as
 failed or refused.
@@ -74,7 +74,7 @@ class Requests:
         self._under_way: frozenset[str] = frozenset()
 
     def restored_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
-        """A coordinator starts at an offset, whose document has this metadata: look for its requests."""
+        """A coordinator starts at an offset whose document has this metadata: look for requests."""
         self._go_to(offset)
         # The edits in a savepoint belong to the query that the savepoint was taken from.
         known = None if offset.is_initial else metadata

@@ -1,7 +1,7 @@
 """Restoring a savepoint: a new query starts with the state of another query.
 
-Restoring a savepoint commits nothing (I12): its actions stay with the query that it was taken from, and the
-enumerator is not notified of completion. Flink: CheckpointCoordinator.restoreSavepoint.
+Restoring a savepoint commits nothing (I12): the pending actions stay with the query that the savepoint was
+taken from, and the enumerator is not notified of completion. Flink: CheckpointCoordinator.restoreSavepoint.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Quarantine:
     Args:
         log: failures of other attempts; None if they are not stored: then every split that is too
             large to be held back is read twice.
-        losses: collects the losses of splits that are left out because their data is gone.
+        losses: collects the losses of splits that are left out because their data was lost.
     """
 
     def __init__(

@@ -125,7 +125,7 @@ class Savepoint:
         return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
 
     def stored_segment(self, name: str) -> bytes:
-        """The file of one of its segments."""
+        """The packed content of one of its segments."""
         file = file_names.segment_file(self.folder, file_names.checked_segment_name(name))
         return self.store.read(file, most_packed_bytes(self.document.segment_bytes.get(name)))
 

@@ -146,7 +146,7 @@ class CheckpointStorage:
     def restore(self, offset: Offset, *, with_plan: bool = False) -> Snapshot[Any] | None:
         """The snapshot at an offset; None for the initial offset.
 
-        Its plan is read only ``with_plan``, or if the plan's subtasks report.
+        The plan is read only with ``with_plan``, or if its subtasks report.
         """
         if offset.is_initial:
             return None

@@ -110,7 +110,7 @@ class Cleaner:
         return plan
 
     def _clean_reports(self, committed_id: int) -> None:
-        """Delete reports and failures whose document is gone."""
+        """Delete reports and failures whose document no longer exists."""
         oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
         for folder in (file_names.REPORTS, file_names.FAILURES):
             for file_name in self.store.list(f"{self.lineage}/{folder}"):

@@ -164,7 +164,7 @@ class SnapshotCodec:
     def decode(
         self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_plan: bool = False
     ) -> Snapshot[Any]:
-        """The snapshot in a document; with its plan, which may be large, only ``with_plan``.
+        """The snapshot in a document; its plan, which may be large, is decoded only with ``with_plan``.
 
         Raises:
             IncompatibleStateError: the document has a newer state or split version.

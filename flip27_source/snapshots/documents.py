@@ -194,7 +194,7 @@ class CheckpointDocument:
 
     @property
     def segment_bytes(self) -> dict[str, int]:
-        """Sizes of the segments that are stored in separate files, if the document contains the size."""
+        """Sizes of the segments that are stored in separate files, if the document contains them."""
         return {name: found.bytes for name, found in self.raw.segments.items() if found.bytes is not None}
 
     @property

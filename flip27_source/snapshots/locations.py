@@ -105,7 +105,7 @@ def _normal(location: str) -> str:
 
 
 def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
-    """The directory itself, as a folder in its parent directory."""
+    """The lineage or savepoint in this directory, as a folder in its parent directory."""
     parent, _, folder = place.rpartition("/")
     return Lineage(name=folder, parent=parent or "/", folder=folder, is_savepoint=is_savepoint)
 
@@ -156,7 +156,7 @@ def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Of
         except MissingStateError:
             if batch_id in _numbers(store, OFFSETS):
                 raise
-            continue  # Spark has meanwhile deleted the batch's log
+            continue  # Spark has deleted the batch's log in the meantime
         if lines[:1] != ["v1"] or len(lines) < _HEADER_LINES:
             raise StateLocationError(
                 f"{file} in the Spark checkpoint {store.location} starts with {lines[:1]}; "

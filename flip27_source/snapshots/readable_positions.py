@@ -34,7 +34,7 @@ def readable_position(split: Any) -> str:
 
 
 def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Raw]) -> dict[str, str | int]:
-    """The first of the live splits, by their ids, with their positions; ``...`` counts the others."""
+    """The positions of the first live splits, by split id; ``...`` counts the others."""
     splits = list(live)
     found: dict[str, str | int] = {}
     left = MOST_BYTES

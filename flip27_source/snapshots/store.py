@@ -83,7 +83,7 @@ class Store(ABC):
             LinkedFolderError: ``name`` is behind a link.
         """
 
-    def check_exclusive(self, name: str, data: bytes) -> None:  # noqa: B027 - others refuse by themselves
+    def check_exclusive(self, name: str, data: bytes) -> None:  # noqa: B027 - in other stores create() refuses
         """Raise StateLocationError if ``name``, which contains ``data``, can be created a second time.
 
         Servers that are compatible with an object store may ignore the condition of a request.
@@ -107,9 +107,10 @@ class Store(ABC):
         """Make an existing name survive a power cut, even if the process that created it was killed."""
 
     def create_once(self, name: str, data: bytes) -> bool:
-        """Create ``name``, for which no other process has other data; return False if it contains other data.
+        """Create ``name``; return False if it exists with other data.
 
-        The response to a first attempt may be lost: a second attempt then finds its own data.
+        No other process creates the name with other data. The response to a first attempt may be lost: a
+        second attempt then finds its own data.
         """
         return self.create(name, data) or self.read(name) == data
 
