@@ -1,4 +1,4 @@
-"""A Redis server for the tests: of this machine, on loopback, without anything on disk."""
+"""A local Redis server for the tests, reached by a socket file, without data on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def redis_server(folder: Path) -> Iterator[str]:
-    """Start a server in ``folder``; gives its URL, a socket that nobody else can meet.
+    """Start a server in ``folder``; yield its URL, of a socket file in that folder.
 
     Raises:
         FileNotFoundError: there is no redis-server on this machine.
@@ -28,7 +28,7 @@ def redis_server(folder: Path) -> Iterator[str]:
 
 
 def executable() -> str:
-    """The server on the PATH, or the one that the test extra has put beside this Python."""
+    """The server on the PATH, or the one that the test extra has installed next to this Python."""
     beside = Path(sys.executable).with_name("redis-server")
     found = shutil.which("redis-server") or shutil.which(beside)
     if found is None:
@@ -39,7 +39,7 @@ def executable() -> str:
 
 
 def wait_until_ready(server: subprocess.Popen[str]) -> None:
-    """Read what the server says until it accepts connections."""
+    """Read the server's output until it accepts connections."""
     said = []
     for line in server.stdout or ():
         said.append(line)

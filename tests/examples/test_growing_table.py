@@ -1,4 +1,4 @@
-"""The example growing_table: every row once, in as many batches as the limits ask for.
+"""The example growing_table: every row is read once, in batches that keep the limits.
 
 The laws of the source are checked in tests/enumerators/sql.
 """
@@ -22,7 +22,7 @@ SCHEMA = pa.schema({"id": pa.int64(), "amount": pa.float64()})
 
 
 class Shop:
-    """A table of orders in a file. A reading connection is held: DuckDB is opened some thousand times."""
+    """A table of orders in a file. An open connection makes opening thousands of others faster."""
 
     def __init__(self, file: Path) -> None:
         self.file = str(file)

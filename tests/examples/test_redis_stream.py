@@ -1,4 +1,4 @@
-"""The example redis_stream, on a real server: every entry once, deleted when its batch is complete."""
+"""The example redis_stream, on a real server: entries are read once, and deleted after their batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MORNING: list[Entry] = [
 ]
 
 STEPS_OF_REPORTS = (Step.REPORT_WRITE, Step.REPORT_WRITTEN)
-"""This source has none: its splits are cut before they are read."""
+"""The steps of reports, which this source does not have: its splits are bounded before they are read."""
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 13) and shutil.which("redis-server") is None,
@@ -44,7 +44,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def server(url: str) -> Iterator[redis.Redis]:
-    """Holds the entries of the morning and nothing else."""
+    """A client of the server, which has only the entries of ``MORNING``."""
     with redis.Redis.from_url(url, decode_responses=True) as server:
         server.flushall()
         add(server, MORNING)

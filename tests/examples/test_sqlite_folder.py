@@ -1,4 +1,4 @@
-"""The example sqlite_folder: every row once, whatever happens and whatever is added."""
+"""The example sqlite_folder: every row is read once, whatever happens and whatever is added."""
 
 from __future__ import annotations
 

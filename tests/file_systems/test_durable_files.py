@@ -1,4 +1,4 @@
-"""Durable files: all bytes under a name or nothing, whatever limit, crash or power cut comes between."""
+"""Durable files: a name has all bytes or does not exist, whatever limit, crash or power cut intervenes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ OLD, NEW = b"what was there before" * 50, b"what is written now" * 100
 
 
 class PowerFails(BaseException):
-    """The machine is off from here on."""
+    """The power has failed: no later call has an effect."""
 
 
 @contextmanager
 def largest_file(size: int) -> Iterator[None]:
-    """A limit as of ``ulimit -f``: a write beyond it is cut short, the next one fails."""
+    """Set a limit as ``ulimit -f`` does: a write beyond it is cut short, and the next one fails."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -42,7 +42,7 @@ def files_on(disk: SimulatedDisk, gate: Callable[[str, str], None] | None = None
 
 
 def stops_at(step: int, error: BaseException) -> Callable[[str, str], None]:
-    """A gate that raises at the so-manieth call and at every one after it."""
+    """A gate that raises at a given call and at every later one."""
     calls = 0
 
     def gate(call: str, path: str) -> None:
@@ -55,7 +55,7 @@ def stops_at(step: int, error: BaseException) -> Callable[[str, str], None]:
 
 
 def calls_of(work: Callable[[DurableFiles], object]) -> int:
-    """How many calls of the disk a piece of work makes."""
+    """The number of calls that ``work`` makes to the disk."""
     count = 0
 
     def gate(call: str, path: str) -> None:

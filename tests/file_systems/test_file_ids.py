@@ -1,4 +1,4 @@
-"""Ids of file splits: the text stands for one split only, and is read back as what it was written from."""
+"""Ids of file splits: each text denotes one split, and is parsed to the split from which it was written."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drivers killed while files and state are in the cloud: a short ``make soak ARGS="--clouds 50"``."""
+"""Kills drivers while files and state are in the cloud: a short ``make soak ARGS="--clouds 50"``."""
 
 from __future__ import annotations
 

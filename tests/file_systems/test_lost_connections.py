@@ -1,4 +1,4 @@
-"""A server that has ended a connection is asked again over a new one."""
+"""After a server has closed a connection, requests use a new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One suite for every file system: a files source that reads there, and keeps its state there."""
+"""One suite for every file system, with a files source that reads from it and stores its state in it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.places import PLACES, WRITABLE, Place, each
 LINE = pa.schema([pa.field("value", pa.string())])
 NUMBER = pa.schema([pa.field("id", pa.int64())])
 SHARED = [name for name in WRITABLE if name != "memory"]
-"""Places of more than one process."""
+"""Places that several processes can share."""
 
 KILLS = (Step.STATE_WRITTEN, Step.OFFSET_LOGGED, Step.TASK_ENDED, Step.SINK_WRITTEN)
 
@@ -30,7 +30,7 @@ KILLS = (Step.STATE_WRITTEN, Step.OFFSET_LOGGED, Step.TASK_ENDED, Step.SINK_WRIT
 def query(
     place: Place, state: str | None = None, schema: pa.Schema = LINE, **options: str
 ) -> MicroBatchEngine:
-    """A query with its files and its state in one place."""
+    """A query whose files and state are in one place."""
     given = {
         "enumerator": "files", "reader": "text", "path": place.landing, "requestInterval": "0s",
         "discoveryInterval": "1ms", "discoveryRetries": "0", "stateLocation": state or f"{place.url}/state",
@@ -44,7 +44,7 @@ def rows(engine: MicroBatchEngine) -> list[str]:
 
 
 def all_rows(engine: MicroBatchEngine) -> list[str]:
-    """What the query has read once nothing is new; it is killed on the way."""
+    """Run the query, with kills, until nothing is new; return all rows it has read."""
     for step in KILLS:
         engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
@@ -74,7 +74,7 @@ def test_the_state_holds_paths_with_host_or_account_and_no_secret(place: Place) 
 
 @pytest.mark.parametrize("place", each(PLACES), indirect=True)
 def test_every_kind_of_read_gets_the_bytes_that_are_there(place: Place) -> None:
-    """Whole, compressed, in ranges, and from the end, as Parquet is."""
+    """Reads of whole files, of compressed files, of ranges, and from the end of a file, as for Parquet."""
     lines = [f"{number:07d}" for number in range(20_000)]
     text = "".join(f"{line}\n" for line in lines).encode()
     place.put("text/large", text)
@@ -149,7 +149,7 @@ def test_a_folder_that_was_cleaned_empty_is_no_missing_path(place: Place) -> Non
 
 def test_the_store_keeps_the_laws(place: Place) -> None:
     places = (f"{place.url}/laws-{number}" for number in itertools.count())
-    # Another option makes another client, with a cache of its own.
+    # Another option leads to another client, with its own cache.
     own_client = {} if place.is_quick else {"use_listings_cache": True}
     check_store(
         lambda: open_store(next(places), place.storage_options),
@@ -160,7 +160,7 @@ def test_the_store_keeps_the_laws(place: Place) -> None:
 
 @pytest.mark.parametrize("place", each(SHARED), indirect=True)
 def test_tasks_report_where_a_file_can_be_created_exclusively(place: Place) -> None:
-    """Elsewhere the query stops before it has read a row."""
+    """In other places the query stops before it reads a row."""
     place.put("a", b"a\n")
     engine = query(place, ignoreCorruptFiles="true")
     if place.creates_exclusively:
@@ -172,7 +172,7 @@ def test_tasks_report_where_a_file_can_be_created_exclusively(place: Place) -> N
 
 
 def test_an_object_store_that_ignores_conditions_is_refused_where_tasks_report() -> None:
-    """The emulator of Google Cloud Storage does; so do some servers that speak the protocol of S3."""
+    """The emulator of Google Cloud Storage ignores them, and so do some servers with the protocol of S3."""
     with gcs_endpoint(RequestHandler) as endpoint:
         bucket = new_gcs_bucket(endpoint)
         place = Place(
@@ -197,7 +197,7 @@ def test_a_savepoint_starts_other_queries_there_and_elsewhere(place: Place, tmp_
     assert there.directory.startswith(f"{place.url}/saved/savepoint-")
     assert savepoints.verify(there.directory, place.storage_options).is_whole
     place.put("c", b"c\n")
-    # The newest checkpoint that is known to be complete is the first.
+    # Only the first checkpoint is known to be complete.
     for number, made in enumerate((there, elsewhere)):
         fork = query(place, state=f"{place.url}/fork-{number}", savepoint=made.directory)
         assert all_rows(fork) == ["b", "c"]
@@ -229,7 +229,7 @@ def test_a_savepoint_is_claimed_once_where_a_file_can_be_created_exclusively(pla
 @pytest.mark.parametrize("place", ["azure"], indirect=True)
 @pytest.mark.parametrize("protocol", ["abfss", "az", "wasbs"])
 def test_every_way_to_write_the_url_of_a_container_names_the_same_files(place: Place, protocol: str) -> None:
-    """Whoever changes the protocol in the options of a query reads nothing again."""
+    """After a change of the protocol in the options, a query reads nothing again."""
     place.put("a", b"a\n")
     engine = query(place)
     engine.process_all_available()

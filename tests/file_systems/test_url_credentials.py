@@ -1,4 +1,4 @@
-"""Credentials in URLs: never shown, never stored; and what looks like one and is none stays."""
+"""Credentials in URLs are never shown and never stored; text that only looks like one is kept."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def test_an_error_never_contains_the_password_of_the_url() -> None:
 @pytest.mark.parametrize("length", [10_000, 100_000])
 @pytest.mark.parametrize("text", ["a://", "x://u:", "x://u:@", "?a", "?sig=", "a", "@", "::", "a://b:x@::"])
 def test_a_hostile_text_is_masked_in_one_pass(text: str, length: int) -> None:
-    """It would take minutes if each place were looked at from each other."""
+    """With time that is quadratic in the length, it would take minutes."""
     with soon():
         assert len(masked(text * length)) <= 4 * len(text) * length
 
@@ -127,7 +127,7 @@ def test_a_user_before_the_at_is_one(url: str) -> None:
 
 @pytest.mark.parametrize("protocol", ["abfs", "abfss", "az"])
 def test_paths_in_azure_keep_container_and_account(protocol: str) -> None:
-    """``landing/orders/a.csv``, as fsspec names a file, says nothing of the account."""
+    """fsspec's name of a file, such as ``landing/orders/a.csv``, does not contain the account."""
     url = f"{protocol}://landing@{ACCOUNT}/orders/"
     assert canonical_path(url) == f"abfs://landing@{ACCOUNT}/orders"
     assert canonical_path(f"{protocol}://landing@{ACCOUNT}/") == f"abfs://landing@{ACCOUNT}"

@@ -1,1 +1,1 @@
-"""State as each released version stored it, and the stories that it was made by."""
+"""State as each released version has stored it, and the stories that create it."""

@@ -1,6 +1,6 @@
-"""``python -m tests.golden.make FOLDER`` makes the state of every story; FOLDER is named by the version.
+"""``python -m tests.golden.make FOLDER`` creates the state of every story; FOLDER is named after the version.
 
-What is there is never made anew: a released format stays as it was.
+Never recreate an existing folder: what a release has stored does not change.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tests.snapshots.spark_logs import log_batch, log_commit
 
 
 def make(name: str, folder: Path) -> None:
-    """Play a story: ``folder`` gets its ``checkpoint``, with the state inside, and a savepoint, ``saved``."""
+    """Play a story; create its ``checkpoint``, with the state, and a savepoint ``saved`` in ``folder``."""
     story = STORIES[name]
     story.world()
     checkpoint = folder / "checkpoint"
@@ -30,7 +30,7 @@ def make(name: str, folder: Path) -> None:
 def main() -> None:
     folder = Path(sys.argv[1])
     folder.mkdir(parents=True)
-    socket.gethostname = lambda: "executor-1"  # reports name the host that they come from
+    socket.gethostname = lambda: "executor-1"  # reports contain the name of the host
     for name in STORIES:
         make(name, folder / name)
 

@@ -1,4 +1,4 @@
-"""Small queries whose state is kept for ever: what happens in each, and what it reads when it goes on."""
+"""Small queries whose state is kept forever: what happens in each, and what it reads when it continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TWO = Limits(files=2)
 
 
 class Query(Batches):
-    """A query with its state in a folder, that does the same whenever it is run."""
+    """A query with its state in a folder. Every run of it stores the same."""
 
     def __init__(self, story: Story, state: Path, **more: str) -> None:
         self._state = state
@@ -46,18 +46,18 @@ class Query(Batches):
 
     def started_attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Any]:
         for item in super().started_attempt(task, number):
-            # Of an Arrow batch it is the only column.
+            # An Arrow batch arrives as its only column.
             yield from item.to_pylist() if isinstance(item, pa.Array) else [item]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Story:
-    """One query.
+    """A query and what happens to it.
 
     Attributes:
-        world: makes what the query reads, as it is at the end.
-        play: runs batches; the last one is committed.
-        goes_on_with: the rows of the next batch of a restart, and of a fork.
+        world: creates the data that the query reads, in its final state.
+        play: runs batches, of which the last is committed.
+        goes_on_with: the rows of the next batch after a restart, or in a fork.
     """
 
     enumerator: type[Any]
@@ -69,7 +69,7 @@ class Story:
 
 
 def landing(*names: str) -> None:
-    """Files in memory, each with its name as its only line."""
+    """Create files in memory, each with its name as its only line."""
     files = fsspec.filesystem("memory")
     if files.exists("/golden"):
         files.rm("/golden", recursive=True)

@@ -1,7 +1,7 @@
-"""State that a released version stored is read by this one: looked at, gone on with, forked (S67).
+"""This version can show, continue and fork the state that a released version has stored (S67).
 
-A folder for each release, made by ``python -m tests.golden.make``. A story that reads on differently, or
-a file that has another shape than a fresh one, says that the format has changed.
+Each release has a folder, created by ``python -m tests.golden.make``. If a story reads other rows, or if a
+stored file has another shape than a new one, the format has changed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ STORED = [
 
 @pytest.fixture
 def stored(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A copy of what was stored, in a world as it was then."""
+    """A copy of the stored state, with the data that the query read."""
     STORIES[request.param.name].world()
     return Path(shutil.copytree(request.param, tmp_path / request.param.name))
 
 
 def restarted(stored: Path) -> Query:
-    """The query after its last batch, from what was stored."""
+    """The query after its last batch, restored from the stored state."""
     query = Query(STORIES[stored.name], stored / "checkpoint" / "flip27")
     query.committed = json.loads((stored / "checkpoint" / "offsets" / "0").read_text().split("\n")[2])
     query.logged = query.committed
@@ -69,7 +69,7 @@ def test_every_view_reads_what_was_stored(stored: Path, place: str) -> None:
 
 
 def shape(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
-    """Where something stands in a JSON value, and of which type; names that are data are not told apart."""
+    """The path and type of everything in a JSON value. Names that are data all become ``*``."""
     yield at, type(value).__name__
     if isinstance(value, dict):
         for name, item in value.items():
@@ -80,7 +80,7 @@ def shape(value: Any, at: str = "") -> Iterator[tuple[str, str]]:
 
 
 def shapes(folder: Path) -> dict[str, set[tuple[str, str]]]:
-    """The shape of every JSON file, by the folder that it lies in."""
+    """The shapes of all JSON files, by the name of their folder."""
     found: dict[str, set[tuple[str, str]]] = {}
     for file in folder.rglob("*"):
         if file.suffix == ".json" and file.parent.name != "segments":
@@ -92,6 +92,6 @@ def shapes(folder: Path) -> dict[str, set[tuple[str, str]]]:
 
 @pytest.mark.parametrize("name", STORIES)
 def test_what_is_stored_today_has_the_shape_of_the_newest_release(name: str, tmp_path: Path) -> None:
-    """Where it has not, raise the format or the state version, and make a folder for the new release."""
+    """If this fails, increase the format or the state version, and create a folder for the new release."""
     make(name, tmp_path / name)
     assert shapes(tmp_path / name) == shapes(RELEASES[-1] / name)

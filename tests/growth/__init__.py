@@ -1,5 +1,5 @@
-"""Growth: whether the work of a reader grows with its input and no faster, for every option of every reader.
+"""Growth: whether the work of a reader grows at most linearly with its input, for every option.
 
 Tests count calls (``tests/readers/test_linear_growth.py``); ``make growth`` measures CPU time, which shows
-what calls do not: C code that looks through a whole block again for each row.
+what calls do not: C code that scans a whole block again for each row.
 """

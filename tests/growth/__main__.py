@@ -1,6 +1,6 @@
-"""``make growth``: CPU time of every reader option for once, twice and four times as many rows.
+"""``make growth``: the CPU time of every reader option for one, two and four times as many rows.
 
-Shows each case, and fails where four times the rows take more than ``--limit`` times as long as two times.
+Prints each case. Fails if four times the rows take more than ``--limit`` times as long as twice the rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from .cases import Case, cases
 
 _FEW_MS = 60.0
-"""What takes less is too short to be measured: more rows are read."""
+"""A shorter time cannot be measured reliably, so more rows are read."""
 
 
 def main() -> int:
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def _measured(case: Case, folder: Path, rows: int, most_rows: int) -> tuple[float, str]:
-    """The ratio of the last doubling, and what was measured."""
+    """The ratio of the times at the last doubling, and the measured times as text."""
     times = [_cpu_ms(case, folder, rows), _cpu_ms(case, folder, 2 * rows)]
     sizes = [rows, 2 * rows]
     while len(times) < 3 or (times[-1] < _FEW_MS and sizes[-1] < most_rows):
@@ -50,7 +50,7 @@ def _measured(case: Case, folder: Path, rows: int, most_rows: int) -> tuple[floa
 
 
 def _cpu_ms(case: Case, folder: Path, rows: int) -> float:
-    """The shorter of two."""
+    """The CPU time of the faster of two runs."""
     with tempfile.TemporaryDirectory(dir=folder) as place:
         work = case.work(Path(place) / "in", rows)
         found = []

@@ -1,6 +1,6 @@
-"""What is measured: every option of every reader of files, on files in which it makes a difference.
+"""What is measured: every option of every file reader, on files for which it makes a difference.
 
-``OPTIONS`` has an entry for each option that a reader takes; a test says so when one is missing.
+``OPTIONS`` has an entry for each option of each reader; a test fails if one is missing.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ class Use:
     """One way to use an option.
 
     Attributes:
-        value: what it is set to.
-        contents: the files that it is for, by name; ``ALL`` for all of them.
+        value: the value of the option.
+        contents: the names of the contents with which it is used; ``ALL`` for all of them.
         also: other options that it needs.
-        columns: of the schema, behind those that all have. schema: all columns, instead of that.
-        infers: it is for finding out a schema, and no row is read.
-        is_rare: left to ``make growth``: other uses go the same ways through the code.
+        columns: columns that are added to the usual schema.
+        schema: a schema that replaces the usual one.
+        infers: whether a schema is inferred instead of reading rows.
+        is_rare: whether only ``make growth`` runs it, because other uses run through the same code.
     """
 
     value: str
@@ -66,7 +67,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """Reading some files with some options; see Use."""
+    """A read of some files with some options; see Use."""
 
     name: str
     reader: str
@@ -78,7 +79,7 @@ class Case:
     least_rows: int
 
     def work(self, folder: Path, rows: int) -> Callable[[], object]:
-        """What reads so many rows, once they are written to ``folder``."""
+        """Write files with this many rows to ``folder``; return a function that reads them."""
         folder.mkdir(parents=True)
         self.write(folder, rows)
         splits = tuple(_split_of(path) for path in sorted(folder.iterdir()))
@@ -327,17 +328,17 @@ _CONTENTS: dict[str, dict[str, Write]] = {
 }  # fmt: skip
 _DOCUMENTS: dict[str, dict[str, Write]] = {"json": JSON_DOCUMENTS, "csv": CSV_DOCUMENTS}
 _LEAST_ROWS = dict.fromkeys((*JSON_DOCUMENTS, "one long array of rows"), 200)
-"""Documents of few rows go through another parser than those of many."""
+"""The smallest numbers of rows for contents that another parser reads if they have few rows."""
 READERS = tuple(_COLUMNS)
 
 
 def options_of(reader: str) -> set[str]:
-    """The options of a reader that it does something with."""
+    """The options that have an effect on a reader."""
     return {option.name for option in find_reader(reader).options if status(option) == "supported"}
 
 
 def cases() -> Iterator[Case]:
-    """All of them."""
+    """All cases of all readers and options."""
     for reader, options in OPTIONS.items():
         for name, uses in options.items():
             for use in uses:

@@ -1,4 +1,4 @@
-"""Files of so many rows: well-formed ones, and all that makes a reader leave its fast path."""
+"""Files with a given number of rows: well-formed ones, and ones that make a reader leave its fast path."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pyarrow.parquet as pq
 from pyarrow import ipc, orc
 
 Write: TypeAlias = Callable[[Path, int], None]
-"""Fills a folder with files of so many rows in all."""
+"""Fills a folder with files that have this many rows in total."""
 
 
 def one_file(line: Callable[[int], str | bytes], *, end: bytes = b"\n", head: bytes = b"") -> Write:
-    """All rows in one file."""
+    """Writes all rows to one file."""
 
     def write(folder: Path, rows: int) -> None:
         lines = (line(number) for number in range(rows))
@@ -29,7 +29,7 @@ def one_file(line: Callable[[int], str | bytes], *, end: bytes = b"\n", head: by
 
 
 def many_files(line: Callable[[int], str]) -> Write:
-    """Each row in a file of its own."""
+    """Writes each row to another file."""
 
     def write(folder: Path, rows: int) -> None:
         for number in range(rows):
@@ -39,7 +39,7 @@ def many_files(line: Callable[[int], str]) -> Write:
 
 
 def one_record(record: Callable[[int], str]) -> Write:
-    """One record of so many parts."""
+    """Writes one record with this many parts."""
 
     def write(folder: Path, rows: int) -> None:
         (folder / "a").write_text(record(rows) + "\n")
@@ -271,7 +271,7 @@ def _avro(folder: Path, rows: int) -> None:
 
 
 def _in_files(write: Write) -> Write:
-    """So many files of one row."""
+    """Writes this many files of one row."""
 
     def write_all(folder: Path, rows: int) -> None:
         for number in range(rows):

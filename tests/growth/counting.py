@@ -1,4 +1,4 @@
-"""Work that is counted, not timed: the calls of Python and of C functions."""
+"""Counts work instead of timing it: the calls of Python and C functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def calls(work: Callable[[], object]) -> int:
-    """How many functions ``work`` calls in this thread."""
+    """The number of function calls of ``work`` in this thread."""
     count = 0
 
     def counted(_frame: FrameType, event: str, _arg: Any) -> None:
@@ -27,17 +27,17 @@ def calls(work: Callable[[], object]) -> int:
 
 
 def grows_too_fast(small: int, middle: int, large: int) -> bool:
-    """Whether work for once, twice and four times the input has more than a linear part that counts.
+    """Whether the work for one, two and four times the input has a significant part that is not linear.
 
-    From the second to the third, linear work grows by twice as much as from the first to the second,
-    quadratic work by four times as much. Constant work drops out.
+    From the second to the third, linear work grows by twice as much as from the first to the second, and
+    quadratic work by four times as much. Constant work has no influence.
     """
     first, second = middle - small, large - middle
     return second > 2.6 * max(first, 0) + 0.1 * small
 
 
 class CountedText(str):
-    """Text that counts the characters that are looked at, copied or searched, in ``Looked.at``."""
+    """Text that counts the characters that are searched or copied, in ``Looked.at``."""
 
     __slots__ = ()
 
@@ -54,7 +54,7 @@ class CountedText(str):
 
 
 class CountedBytes(bytes):
-    """The same for bytes."""
+    """Bytes that count those that are read or copied, in ``Looked.at``."""
 
     __slots__ = ()
 
@@ -65,6 +65,6 @@ class CountedBytes(bytes):
 
 
 class Looked:
-    """How many characters were looked at since it was set to 0."""
+    """The number of characters and bytes that were read since it was set to 0."""
 
     at = 0

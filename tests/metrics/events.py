@@ -1,4 +1,4 @@
-"""Progress events as Spark 4.3 gave them, cut down to one source or two."""
+"""Progress events that Spark 4.3 has sent, reduced to one source or two."""
 
 from __future__ import annotations
 
@@ -79,19 +79,19 @@ SECOND: dict[str, Any] = FIRST | {
 
 
 def at(text: str) -> dt.datetime:
-    """A time of that day, UTC."""
+    """A time on the day of the events, in UTC."""
     return dt.datetime.fromisoformat(f"2026-11-21T{text}+00:00")
 
 
 def with_source(progress: dict[str, Any], place: int = 0, **changes: Any) -> dict[str, Any]:
-    """The event with fields of one of its sources changed."""
+    """A copy of the event with changed fields of one source."""
     changed = copy.deepcopy(progress)
     changed["sources"][place] |= changes
     return changed
 
 
 def with_summary(progress: dict[str, Any], **numbers: Any) -> dict[str, Any]:
-    """The event with numbers of its source's summary changed."""
+    """A copy of the event with changed numbers in the summary of its source."""
     changed = copy.deepcopy(progress)
     changed["sources"][0]["endOffset"]["summary"] |= numbers
     return changed

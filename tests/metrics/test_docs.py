@@ -1,4 +1,4 @@
-"""The page on monitoring: its table is the catalog."""
+"""The table of metrics on the page on monitoring agrees with the catalog."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
 
 
 def table() -> str:
-    """The catalog as a table of the page."""
+    """The catalog as the table of the page."""
     return "\n".join(["| metric | labels | meaning |", "|---|---|---|", *map(row, CATALOG)])
 
 

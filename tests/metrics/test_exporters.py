@@ -1,4 +1,4 @@
-"""The exporters, with the libraries themselves at the other end."""
+"""The exporters, with the real libraries that read from them."""
 
 from __future__ import annotations
 

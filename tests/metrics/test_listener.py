@@ -20,7 +20,7 @@ START_SERVER = prometheus_client.start_http_server
 
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What the page starts, at free ports, with a registry of its own."""
+    """The servers that the page starts, on free ports and with a new registry."""
     started: list[Any] = []
     registry = prometheus_client.CollectorRegistry()
     monkeypatch.setattr(prometheus_client, "REGISTRY", registry)

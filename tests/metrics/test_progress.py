@@ -1,4 +1,4 @@
-"""What a progress event of Spark says about the sources in it."""
+"""What is read from a progress event of Spark about the sources in it."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_a_source_without_state_location_has_its_uid_from_the_document_in_the_of
 
 
 def test_a_batch_for_another_source_plans_nothing_of_this_one() -> None:
-    """Spark repeats the offset, with the summary of a batch that was counted before."""
+    """Spark repeats the offset, with the summary of a batch that was already counted."""
     source = only_source(with_source(SECOND, startOffset=SECOND_OFFSET, numInputRows=0))
     assert (source.is_new, source.splits, source.files, source.bytes, source.rows) == (False, 0, 0, 0, 0)
     assert (source.checkpoint_id, source.backlog_splits) == (2, 1)

@@ -1,4 +1,4 @@
-"""The samples of queries, from the events they have had."""
+"""The samples of queries, from the events that were received."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``flip27 watch`` and the metrics, on one query: the same numbers."""
+"""``flip27 watch`` and the metrics show the same numbers of a query."""
 
 from __future__ import annotations
 

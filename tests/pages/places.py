@@ -1,7 +1,7 @@
-"""What lies in the places that the pages speak of: files in /landing, queries in /ckpt, savepoints.
+"""Creates what the pages assume: files in /landing, queries in /ckpt, savepoints.
 
-The queries ran without Spark, on the third of January, a batch every six minutes from nine o'clock on (local
-time, which the command line has too), with offsets and commits logged as Spark logs them.
+The queries ran without Spark, on the third of January, with a batch every six minutes from nine o'clock on
+(in local time, which the command line uses), and with offsets and commits logged as Spark does.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ FURTHER = 4
 WAITING = ("half-written-1.json", "broken-1.json")
 
 SAVEPOINT = "/savepoints/savepoint-17-0f3a..."
-"""As the pages write it; the test has one of that very name."""
+"""The path that the pages use; the tests create a savepoint with that name."""
 
 
 def land(file: Path, text: str, *, minute: int = 0) -> None:
-    """A file, written so many minutes after nine o'clock."""
+    """Write a file whose modification time is this many minutes after nine o'clock."""
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(text)
     at = (NINE + dt.timedelta(minutes=minute)).timestamp()
@@ -47,14 +47,14 @@ def land(file: Path, text: str, *, minute: int = 0) -> None:
 
 
 def order(number: int) -> str:
-    """One order, as a line of JSON."""
+    """An order, as a line of JSON."""
     return json.dumps({"id": number, "customer": "ann", "amount": number / 2, "at": "2026-01-03"}) + "\n"
 
 
 class Orders:
-    """The query of /ckpt/orders: it reads one file of /landing in each batch.
+    """The query of /ckpt/orders, which reads one file of /landing in each batch.
 
-    /landing/a.json is quarantined. Files wait that are further ones of the day, and those of WAITING.
+    /landing/a.json is quarantined. Further files of the day and those of WAITING are not yet read.
     """
 
     def __init__(self, page: PageRun, **options: str) -> None:
@@ -76,10 +76,10 @@ class Orders:
         }
         self.engine = MicroBatchEngine(self.options, schema=SCHEMA)
         self.others: list[MicroBatchEngine] = []
-        """Further sources of the query; all of their batches belong to its batch 0."""
+        """Further sources of the query. All of their batches belong to its batch 0."""
 
     def run(self, *, batches: int = BATCHES) -> None:
-        """Files arrive, and most of them are read."""
+        """Write files, and read most of them."""
         land(self.landing / "a.json", "too long a line " * 20)
         for number in range(1, batches + FURTHER):
             name = f"2026-01-03/{number}.json" if number > 1 else "orders/a.json"
@@ -90,14 +90,14 @@ class Orders:
             self.batch()
 
     def batch(self) -> None:
-        """The next batch, six minutes later."""
+        """Run the next batch, six minutes later."""
         number = len(self.engine.batches)
         self.engine.now_ms = int((NINE + number * EVERY).timestamp() * 1000)
         self.engine.run_batch()
         self.log()
 
     def log(self) -> None:
-        """Write what Spark has logged of all batches."""
+        """Write Spark's logs of all batches."""
         others = [json.loads(engine.logs.offsets[-1]) for engine in self.others]
         for number, offset in enumerate(self.engine.logs.offsets):
             log_batch(self.checkpoint, number, json.loads(offset), *others)
@@ -105,7 +105,7 @@ class Orders:
 
 
 def ids_query(page: PageRun, reader: type[SplitReader[Any]] = SequenceReader) -> MicroBatchEngine:
-    """The query of /ckpt/ids: a sequence, read as far as 100."""
+    """The query of /ckpt/ids: a sequence that was read up to 100."""
     options = {
         "enumerator": "sequence",
         "stateLocation": str(page.place("/ckpt/ids/flip27")),
@@ -118,7 +118,7 @@ def ids_query(page: PageRun, reader: type[SplitReader[Any]] = SequenceReader) ->
 
 
 def savepoint_named_as_on_the_page(page: PageRun, orders: Orders) -> Path:
-    """A savepoint of the whole query, in a directory of the name that the pages use."""
+    """Create a savepoint of the whole query, in a directory with the name that the pages use."""
     made = savepoints.create(
         state=orders.options["stateLocation"], to=str(page.place("/savepoints")), query=True
     )

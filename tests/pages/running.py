@@ -1,7 +1,7 @@
-"""Running the code of a page of the documentation as it stands there: Python, SQL and commands of the shell.
+"""Runs the code of a documentation page as it is written there: Python, SQL and shell commands.
 
-Only places differ from the page: those that begin with / lie below a directory of the test, and a page's
-test may name others (a server's URL). Nothing here knows a page.
+Only places differ from the page: paths that begin with / are moved below a directory of the test, and the
+test of a page may replace others, such as a server's URL. Nothing here depends on a particular page.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from flip27_source.cli.main import main
 REPOSITORY = Path(__file__).parents[2]
 LANGUAGES = ("python", "sql", "bash", "text", "docker", "")
 NOT_COMMANDS = ("text", "docker", "")
-"""What is shown and is nothing to run: layouts of folders, lines of a log, signatures."""
+"""The languages of blocks that are not code: layouts of folders, lines of a log, signatures."""
 
 NOT_RUN = {
     "pip install": "asks a package registry; wheel-test installs",
@@ -43,12 +43,12 @@ NOT_RUN = {
     "flip27 --install-completion": "changes the start-up file of the user's shell",
     "--8<--": "a file of examples/, which has tests of its own",
 }
-"""Beginnings of lines that no test of the pages runs, and why."""
+"""The beginnings of lines that no test of the pages runs, with the reasons."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """A fenced block; ``line`` is that of its opening fence, from 1."""
+    """A fenced block; ``line`` is the line number of its opening fence, counted from 1."""
 
     page: str
     line: int
@@ -64,7 +64,7 @@ class Block:
 
 
 def blocks_of(page: str) -> list[Block]:
-    """The fenced blocks of a page, in its order."""
+    """The fenced blocks of a page, in their order."""
     found, opened, lines = [], None, []
     for number, line in enumerate((REPOSITORY / page).read_text().split("\n"), 1):
         fence = re.fullmatch(r" *```(\S*)(?: .*)?", line)
@@ -79,21 +79,21 @@ def blocks_of(page: str) -> list[Block]:
 
 
 def reason_not_to_run(line: str) -> str | None:
-    """The beginning in NOT_RUN that a line has."""
+    """The entry of NOT_RUN with which a line begins, if any."""
     return next((start for start in NOT_RUN if f"{line} ".startswith(f"{start} ")), None)
 
 
 class PageRun:
-    """The blocks of a page, run in order; Python blocks are one program.
+    """Runs the blocks of a page in order. The Python blocks form one program.
 
     Args:
-        below: the directory below which places of the page lie.
-        names: what the program may use without having defined it, such as ``spark``.
+        below: the directory below which the paths of the page are moved.
+        names: the values of names that the program uses but does not define, such as ``spark``.
 
     Attributes:
-        names: those, and what the program has defined.
-        places: further places of the page, and what they are in the test.
-        rest: the blocks that were not run yet.
+        names: these, and the names that the program has defined.
+        places: further places of the page, with their replacements in the test.
+        rest: the blocks that have not run yet.
     """
 
     def __init__(self, page: str, *, below: Path, **names: object) -> None:
@@ -103,13 +103,13 @@ class PageRun:
         self.rest = [block for block in blocks_of(page) if block.is_code]
 
     def run(self, *, until: str | None = None) -> None:
-        """Run the blocks that are left, or those before the first one that holds a text."""
+        """Run the blocks that are left, or only those before the first that contains the text ``until``."""
         while self.rest and (until is None or until not in self.rest[0].text):
             self.run_block()
         assert until is None or self.rest, f"no block has {until}"
 
     def run_block(self, names: Mapping[str, object] | None = None) -> None:
-        """Run the next block, with further names if it is Python."""
+        """Run the next block; ``names`` are further names for a Python block."""
         block = self.rest.pop(0)
         if block.language == "python":
             self._python(block, names or {})
@@ -122,7 +122,7 @@ class PageRun:
                 self._shell(line, str(block))
 
     def place(self, path: str) -> Path:
-        """Where a place of the page is."""
+        """The path in the test of a path on the page."""
         return self.below / path.lstrip("/")
 
     def _python(self, block: Block, names: Mapping[str, object]) -> None:

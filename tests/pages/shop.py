@@ -1,4 +1,4 @@
-"""The server for the code of docs/postgres.md and docs/postgres_recipes.md."""
+"""The PostgreSQL server for the code of docs/postgres.md and docs/postgres_recipes.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RECIPES = "docs/postgres_recipes.md"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shop:
-    """The database with the table ``orders``, and the warehouse that has nothing yet."""
+    """Connections to the database with the table ``orders``, and to the warehouse, which begins empty."""
 
     shop: psycopg.Connection[tuple[Any, ...]]
     warehouse: psycopg.Connection[tuple[Any, ...]]
@@ -30,7 +30,7 @@ class Shop:
 
 @contextmanager
 def shop_of_the_pages(page: PageRun) -> Iterator[Shop]:
-    """A server with the places of the page, its role and its publication, and two orders."""
+    """Start a server with the databases of the page, its role and its publication, and two orders."""
     with postgres_server() as server, server.connect() as first:
         first.execute("CREATE DATABASE shop")
         first.execute("CREATE DATABASE warehouse")
@@ -47,14 +47,14 @@ def shop_of_the_pages(page: PageRun) -> Iterator[Shop]:
 
 
 def run_statements(connection: psycopg.Connection[tuple[Any, ...]], page: str, beginning: str) -> None:
-    """Run the SQL of the block of a page that begins so."""
+    """Run the SQL of the block with this beginning on a page."""
     (block,) = (block for block in blocks_of(page) if block.text.startswith(beginning))
     for statement in block.text.split(";\n"):
         connection.execute(statement.encode())
 
 
 def changes_are_those_of_the_page(page: PageRun) -> None:
-    """The changes that docs/postgres.md shows."""
+    """Check that the stream has the changes that docs/postgres.md shows."""
     with shop_of_the_pages(page) as database:
         page.run(until="flip27 edit")
         spark = page.names["spark"]
@@ -79,13 +79,13 @@ def changes_are_those_of_the_page(page: PageRun) -> None:
 
 
 def wait_for_rows(spark: SparkSession, count: int) -> None:
-    """Wait until the memory sink has so many rows."""
+    """Wait until the memory sink has this many rows."""
     found = spark.table("postgres")
     wait_until(lambda: found.count() == count, lambda: str(found.collect()))
 
 
 def recipes_follow_the_table(page: PageRun) -> None:
-    """A copy and a history, through a change of a key, a large value that does not change, and TRUNCATE."""
+    """Check the copy and the history with a changed key, an unchanged large value, and TRUNCATE."""
     with shop_of_the_pages(page) as database:
         shop, warehouse = database.shop, database.warehouse
         run_statements(warehouse, RECIPES, "CREATE TABLE orders (")
@@ -121,7 +121,7 @@ def recipes_follow_the_table(page: PageRun) -> None:
 
 
 def history_of_repeated_batches(page: PageRun, warehouse: psycopg.Connection[tuple[Any, ...]]) -> None:
-    """Batches that are written twice, and a row that is read again after a TRUNCATE, are no new versions."""
+    """Check that repeated batches, and rows that are read again after TRUNCATE, add no versions."""
     noon, one = (dt.datetime(2026, 1, 3, hour, tzinfo=dt.UTC) for hour in (12, 13))
     columns = "id int, customer string, amount decimal(10, 2), _committed_at timestamp"
     columns += ", _lsn bigint, _seq bigint, _op string"
@@ -135,5 +135,5 @@ def history_of_repeated_batches(page: PageRun, warehouse: psycopg.Connection[tup
 
 
 def rows_of(connection: psycopg.Connection[tuple[Any, ...]], what: str) -> list[tuple[Any, ...]]:
-    """The answer to a query, in order."""
+    """The rows of a query, in order."""
     return connection.execute(f"SELECT {what} ORDER BY 1, 2".encode()).fetchall()

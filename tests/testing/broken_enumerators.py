@@ -1,4 +1,4 @@
-"""Enumerators with one thing wrong each, by the law that they break."""
+"""Enumerators with one defect each, by the law that they break."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.options import Options
 
 FOUND = ["a", "b", "c", "d"]
-"""What there is to find; tests that add to it take it away again."""
+"""The names that the enumerators find. Tests that add to it remove the additions at the end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A split; ``extra`` may hold what JSON gives back as something else."""
+    """A split; ``extra`` may hold a value that JSON returns changed, such as a tuple."""
 
     split_id: str
     row: int = 0
@@ -25,7 +25,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueState:
-    """How many names were found, what waits, and a number for whoever needs one."""
+    """The number of names found, the splits that wait, and a number that some subclasses use."""
 
     found: int
     waiting: list[Piece]
@@ -33,7 +33,7 @@ class QueueState:
 
 
 class Sound(SplitEnumerator[Piece]):
-    """Finds FOUND on a thread, hands it out one by one, and does all of it right."""
+    """A correct enumerator: it finds the names of FOUND on a thread and assigns them one by one."""
 
     def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
         super().__init__(context, options, state)
@@ -124,7 +124,7 @@ class ForgetsWhatWaits(Sound):
 
 
 class KeepsTheRestoredApart(Sound):
-    """What was restored joins the queue at the first request; until then no snapshot has it."""
+    """Adds restored splits to the queue only at the first request; until then they are in no snapshot."""
 
     def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
         super().__init__(context, options, state)
@@ -158,7 +158,7 @@ class DropsWhatComesBack(Sound):
 
 
 class GivesUpTooEarly(Sound):
-    """Takes a request that it has nothing for as the end of a bounded run."""
+    """Ends a bounded run at the first request for which it has no split."""
 
     at_its_end: bool = False
 
@@ -181,7 +181,7 @@ class RemembersItsCuts(Sound):
 
 
 class LooksByCount(Sound):
-    """Finds all anew when their number has changed."""
+    """Finds all names again when their number has changed."""
 
     def look(self) -> list[Piece]:
         if len(FOUND) == self.found:

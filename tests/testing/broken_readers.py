@@ -1,4 +1,4 @@
-"""Readers with one thing wrong each, by the law that they break."""
+"""Readers with one defect each, by the law that they break."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PIECES = [Piece(split_id=name) for name in "abc"]
 
 
 class PieceReader(SplitReader[Piece]):
-    """Gives ROWS, and does it right."""
+    """A correct reader, of the rows in ROWS."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
@@ -111,7 +111,7 @@ class LooksAtTheSplitBefore(PieceReader):
 
 
 class LooksAtTheTypeOfATuple(PieceReader):
-    """Is given splits that JSON changes."""
+    """A correct reader, but its splits contain tuples, which JSON changes."""
 
 
 class LeavesItsDoorOpen(PieceReader):
@@ -147,7 +147,7 @@ class LosesTheLastTogether(PieceReader, ReadsTogether[Piece]):
 
 
 class CutsLines(SplitReader[FileSplit], ReadsRanges):
-    """Takes the lines that lie wholly in a range, so that those at its bounds are lost."""
+    """Reads only the lines that are completely inside a range, so that those across its bounds are lost."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
@@ -183,7 +183,7 @@ PAGES = {"a": [[1, 2], [3], [4, 5]], "b": [[6], [7, 8]], "c": [[9]]}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
-    """A split from a page on."""
+    """A split that is read from ``page`` on."""
 
     split_id: str
     page: int = 0
@@ -194,7 +194,7 @@ ALL_PAGES = [Pages(split_id=name) for name in PAGES]
 
 
 class PageReader(YieldsProgress, SplitReader[Pages]):
-    """Gives PAGES, and does it right."""
+    """A correct reader, of the pages in PAGES."""
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
@@ -208,7 +208,7 @@ class PageReader(YieldsProgress, SplitReader[Pages]):
             yield from self.marks(split, page + 1)
 
     def marks(self, split: Pages, page: int) -> Iterator[Any]:
-        """What follows the page before ``page``."""
+        """What the reader yields after the page before ``page``."""
         yield Progress(replace(split, page=page))
 
 
@@ -242,7 +242,7 @@ class IsOnePageBehind(PageReader):
 
 
 class JumpsAfterAResume(PageReader):
-    """Its first mark after a resume is the last one: what lies between is lost when the batch ends there."""
+    """Yields the last position first after a resume; if the batch ends there, the pages between are lost."""
 
     def read(self, split: Pages) -> Iterator[Any]:
         self.resumed_at = split.page

@@ -1,4 +1,4 @@
-"""Sources, and engines, with one thing wrong each, by the law that they break."""
+"""Sources and engines with one defect each, by the law that they break."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EVERYTHING = [(row,) for name in FOUND for row in ROWS[name]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Broken:
-    """What a law is broken with; sound where nothing is said."""
+    """The source and engine that break a law; the defaults are correct ones."""
 
     enumerator: type[SplitEnumerator[Any]] = Sound
     reader: type[SplitReader[Any]] = PieceReader
@@ -37,7 +37,7 @@ class Broken:
 
 
 class HandsOutTwoAtATime(Sound):
-    """Two a checkpoint: a batch read, which has one checkpoint, gets no more."""
+    """Assigns only two splits per checkpoint, so that a batch read, which has one, lacks the rest."""
 
     handed_out = 0
 
@@ -62,7 +62,7 @@ class ReadsHalves(PieceReader):
 
 
 class FindsGhosts(Sound):
-    """Something without rows, now and then."""
+    """Finds a split without rows in one round."""
 
     rounds = 0
 
@@ -99,7 +99,7 @@ class BearsOneRestart(Sound):
 
 
 class KeepsAQueueForEachSubtask(Sound):
-    """What was dealt to a subtask that is not there any more stays with it."""
+    """Keeps splits for the subtask that was chosen first, even if that subtask no longer exists."""
 
     def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
         before = len(self.waiting)
@@ -116,14 +116,14 @@ class KeepsAQueueForEachSubtask(Sound):
 
 
 class FindsByCount(Sound):
-    """What sorts before the known is not found."""
+    """Does not find names that sort before the known ones."""
 
     def look(self) -> list[Piece]:
         return [Piece(split_id=name) for name in sorted(FOUND)[self.found :]]
 
 
 class IsAloneAmongAttempts(PieceReader):
-    """Gives nothing while another attempt of another number reads."""
+    """Yields nothing while an attempt with another number is reading."""
 
     reading: ClassVar[list[int]] = []
 
@@ -141,7 +141,7 @@ class IsAloneAmongAttempts(PieceReader):
 
 
 class IsAloneAmongDrivers(IsAloneAmongAttempts):
-    """Gives nothing while another first attempt reads: one of a dead driver."""
+    """Yields nothing while an attempt with the same number is reading, which is one of a dead driver."""
 
     reading: ClassVar[list[int]] = []
 
@@ -154,7 +154,7 @@ VERSIONS: list[int] = []
 
 
 class ChangingReader(PieceReader):
-    """Gives fresher rows when it reads again: the key, 100 more with each update."""
+    """Yields newer rows when it reads again: each row is the key plus 100 for each update."""
 
     repeatable = False
 
@@ -169,7 +169,7 @@ class NotesTheVersion(Sound):
 
 
 class LosesRowsThatHaveChanged(ChangingReader):
-    """Skips what has changed since it was found."""
+    """Skips splits that have changed since they were found."""
 
     def read(self, split: Piece) -> Iterator[Any]:
         if split.row == len(VERSIONS):

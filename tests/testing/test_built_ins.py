@@ -57,7 +57,7 @@ class Landing:
             self.add(rows)
 
     def add(self, rows: int = 2) -> None:
-        """One more file of so many rows; complete when it appears."""
+        """Add a file with this many rows, atomically."""
         number = next(self._numbers)
         beside = self.folder.parent / "beside"
         beside.mkdir(exist_ok=True)
@@ -77,7 +77,7 @@ def test_files_keep_the_laws(kind: str, tmp_path: Path) -> None:
     options = {"enumerator": "files", "reader": reader, "path": str(folder)}
     check_enumerator(options, grow=landing.add)
     check_reader(options, schema=schema)
-    # The readers differ in how they read, and the enumerator is the same: one has all runs.
+    # The enumerator is the same for all readers, so only one of them gets the thorough check.
     check_source(options, schema=schema, grow=landing.add, fast=kind != "json")
 
 

@@ -1,4 +1,4 @@
-"""MicroBatchEngine: Spark's calls in Spark's order, attempts, crashes, and what is left of them."""
+"""MicroBatchEngine: Spark's calls in Spark's order, attempts, crashes, and the state after them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def steps(engine: MicroBatchEngine, batch_id: int) -> list[Step]:
 
 
 def in_order(found: list[Step]) -> list[Step]:
-    """Each step once, where it came first."""
+    """Each step once, at its first occurrence."""
     return list(dict.fromkeys(found))
 
 

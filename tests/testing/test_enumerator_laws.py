@@ -1,4 +1,4 @@
-"""Every law of enumerators is seen to fail; sound ones keep them."""
+"""Every law of enumerators fails for an enumerator that breaks it; a correct one keeps all laws."""
 
 from __future__ import annotations
 

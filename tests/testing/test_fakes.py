@@ -1,4 +1,4 @@
-"""Fakes: what is in the literal data is what is read, and markers take effect where they stand."""
+"""Fakes: exactly the literal data is read, and markers take effect at their place in it."""
 
 from __future__ import annotations
 

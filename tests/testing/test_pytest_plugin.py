@@ -1,6 +1,6 @@
-"""The fixtures that pytest finds by itself, in a project of its own.
+"""The fixtures that pytest finds by itself, in a separate project.
 
-``flip27_spark`` is tried by the tests of a new project: tests/cli/test_new.py.
+``flip27_spark`` is tested with the tests of a new project, in tests/cli/test_new.py.
 """
 
 from __future__ import annotations

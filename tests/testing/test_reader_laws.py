@@ -1,4 +1,4 @@
-"""Every law of readers is seen to fail; sound ones keep them."""
+"""Every law of readers fails for a reader that breaks it; correct ones keep all laws."""
 
 from __future__ import annotations
 

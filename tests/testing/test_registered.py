@@ -1,4 +1,4 @@
-"""The laws for every source that an installed package registers, by name."""
+"""The laws are checked for every source that an installed package registers, by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ EXAMPLE = {"end": "4", "rowsPerSplit": "2", "reader": "sequence"}
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts a package with entry points where Python looks for packages."""
+    """Returns a function that installs a package with entry points on Python's path."""
 
     def installed(name: str, **sources: str) -> None:
         folder = tmp_path / name

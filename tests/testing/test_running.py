@@ -1,4 +1,4 @@
-"""Looking at a source without Spark: run, plan and peek."""
+"""Inspecting a source without Spark: run, plan and peek."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_a_schema_that_is_not_given_is_found_out_and_recorded_nowhere(landing: P
 def test_plan_says_who_would_read_what_and_reads_nothing(landing: Path) -> None:
     (landing / "2.json").write_text("not JSON, and 26 bytes long")
     planned = plan(files_of(landing, mode="FAILFAST"), schema=SCHEMA)
-    assert planned.to_pylist() == [  # small files go together
+    assert planned.to_pylist() == [  # small files go to one subtask
         {"subtask": 0, "split": str(landing / "1.json"), "files": 1, "rows": None, "bytes": 50},
         {"subtask": 0, "split": str(landing / "2.json"), "files": 1, "rows": None, "bytes": 27},
     ]

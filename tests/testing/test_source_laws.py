@@ -1,4 +1,4 @@
-"""Every law of sources is seen to fail; sound sources keep them."""
+"""Every law of sources fails for a source that breaks it; correct sources keep all laws."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_source_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, fas
     )
     with pytest.raises(LawBroken) as caught:
         enforce(SOURCE_LAWS, check)
-    # A fast check crashes at each step in one run: the law of a single crash is the first to see it.
+    # A fast check crashes at each step in one run, so the law of a single crash fails first.
     first = {
         "every row exactly once, after crash upon crash": "every row exactly once, after a crash at any step"
     }
@@ -80,7 +80,7 @@ def test_a_fast_check_opens_a_fifth_of_what_a_thorough_one_opens() -> None:
     opened: Counter[bool] = Counter()
 
     class Counting(PieceReader):
-        """A reader that is as slow to open as a connection."""
+        """A reader that counts how often it is opened, which may be slow for other readers."""
 
         def __init__(self, *given: Any) -> None:
             super().__init__(*given)
@@ -168,7 +168,7 @@ class Endpoints(DiscoveringEnumerator[Endpoint]):
 
 
 class ReadsToTheNewest(YieldsProgress, SplitReader[Endpoint]):
-    """Pages of two; where a batch is repeated the last one may have become longer."""
+    """Reads pages of two rows. When a batch is repeated, the last page may have become longer."""
 
     rows: ClassVar[dict[str, list[int]]] = {}
 
@@ -209,7 +209,7 @@ def test_linked_sources_keep_the_laws() -> None:
 
 
 class GivesBackOnce(Sound):
-    """Notes on a split that it has come back."""
+    """Records in a split that it was returned."""
 
     def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
         super().add_splits_back([replace(split, row=split.row + 1) for split in splits], subtask_id)
@@ -229,7 +229,7 @@ def test_splits_that_are_given_back_are_read_once_whatever_happens() -> None:
 
 
 class AssignsUnasked(Sound):
-    """Deals out what was found at once: what limits leave over waits with the coordinator."""
+    """Assigns splits as soon as they are found; those beyond the limits wait in the coordinator."""
 
     def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
         super().told(pieces, error)

@@ -1,4 +1,6 @@
-"""Every law of stores is seen to fail. Which stores keep them: ``tests/file_systems/test_scenarios.py``."""
+"""Every law of stores fails for a store that breaks it.
+
+``tests/file_systems/test_scenarios.py`` checks that the real stores keep the laws."""
 
 from __future__ import annotations
 
@@ -54,7 +56,7 @@ class RemembersLists(MemoryStore):
 
 
 class WritesInTwoParts(MemoryStore):
-    """The first write beside others is seen half; on the main thread nobody is there to look."""
+    """Shows the first half of a concurrent write to readers; writes on the main thread have no readers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,7 +77,7 @@ class WritesInTwoParts(MemoryStore):
 
 
 class IsExclusiveOnlyWhenAsked(MemoryStore):
-    """The wrong way round: ``exclusive`` is taken for "mine alone"."""
+    """Misunderstands ``exclusive`` and overwrites existing data."""
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         if exclusive:
