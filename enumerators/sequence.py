@@ -62,7 +62,7 @@ class SequenceSplit:
 
     @property
     def size(self) -> SplitSize:
-        """The rows, if their number is known; a row is eight bytes."""
+        """The rows, if their number is known; each row has eight bytes."""
         rows = self.rows
         return SplitSize(files=0, rows=rows, bytes=None if rows is None else 8 * rows)
 

@@ -51,7 +51,8 @@ class CleanFile:
 
     Attributes:
         path, length, modified_us, etag: the file as it was found; a changed file stays.
-        has_waited: the file stays for a time first; then the options of the run that performs it decide.
+        has_waited: the file stays for some time first; then the options of the run that performs the action
+            decide.
     """
 
     path: str
@@ -117,7 +118,7 @@ class Cleaning:
     """The actions of ``cleanSource``.
 
     Attributes:
-        wanted: whether files are cleaned. waits: whether they stay for a time first.
+        wanted: whether files are cleaned. waits: whether they stay for some time first.
     """
 
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
@@ -294,8 +295,8 @@ def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
 def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """True if the file in the archive may be overwritten, because its tag or hash shows the same bytes.
 
-    Without them it is never overwritten: a copy from before a crash stays like an earlier file, beside the
-    new one. The tags of Azure and Google Cloud Storage are those of versions, which no copy shares.
+    Without them it is never overwritten: a copy from before a crash stays next to the new one, like an
+    earlier file. The tags of Azure and Google Cloud Storage identify versions, so a copy has another tag.
     """
     if there.get("size") != found.get("size"):
         return False

@@ -105,7 +105,7 @@ class FilesEnumerator(
         self._too_old = FilesLeftOut()
         self._notifications: Deliveries | None = None
         if options[DISCOVERY] == "notifications" and not context.reads_once:
-            # Imported late: other sources of files need none of it, and each start would take 10 ms longer.
+            # Imported late, because most sources do not need it, and each start would take 10 ms longer.
             from flip27_source.enumerators.files.notifications.deliveries import Deliveries
             from flip27_source.enumerators.files.notifications.queues import check_options
 
@@ -160,7 +160,7 @@ class FilesEnumerator(
         return files, self._with_too_old(after)
 
     def _among(self, lister: Lister, position: FilesPosition) -> tuple[list[FileSplit], FilesPosition]:
-        """The new files of another lister, and the position after them."""
+        """The new files among those of another lister, and the position after them."""
         files, after = self._strategy.find(self._round(lister, position), position)
         return files, self._with_too_old(after)
 
@@ -221,7 +221,7 @@ class FilesEnumerator(
         return replace(state, position=position)
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """Messages whose files are in the state of this checkpoint are deleted."""
+        """Delete the messages whose files are in the state of this checkpoint."""
         if self._notifications is not None:
             self._notifications.completed(checkpoint_id)
 
@@ -315,7 +315,7 @@ class FilesEnumerator(
             self._publish()
 
     def _drop(self, gone: Collection[str]) -> list[FileSplit]:
-        """Take files out of the queue of which nothing was read; returns their first ranges."""
+        """Remove waiting files of which nothing was read; returns their first ranges."""
         if not gone:
             return []
         dropped = {
@@ -350,7 +350,7 @@ class FilesEnumerator(
                 self.context.metrics.gauge(name, number)
 
     def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
-        """A function that makes a file a split, or None if its modification time excludes it."""
+        """A function that returns the split of a file, or None if its modification time excludes it."""
         oldest_us = float("-inf")
         if self._max_age_us is not None and position is not None:
             oldest_us = position.newest_us - self._max_age_us

@@ -18,7 +18,7 @@ GRANULARITY_S = 2.0
 """A time stamp must be this old before it is trusted; FAT has the coarsest time stamps."""
 
 MOST_DIRECTORIES = 100_000
-"""The most directories that are remembered, in about 60 MB; others are listed in each round."""
+"""The most directories that are remembered, which take about 60 MB; others are listed in each round."""
 
 _TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
 

@@ -39,7 +39,7 @@ def endpoint_urls(base: str, endpoints: Iterable[str]) -> tuple[str, ...]:
 
 
 def with_params(url: str, params: Mapping[str, str | int | float | None]) -> str:
-    """``url`` with these parameters in place of those with the same names; None removes a parameter."""
+    """``url`` with these parameters, which replace those of the same names; None removes a parameter."""
     parts = urlsplit(url)
     kept = [(name, value) for name, value in _query(parts.query) if name not in params]
     added = [(name, str(value)) for name, value in params.items() if value is not None]

@@ -1,12 +1,12 @@
 """The assigner: decides which offsets of which partition are read next. Pure: looks in, ranges out.
 
 Three rules:
-1. A partition that was never seen starts where the options say at the first look of the first start, and at
-   its beginning ever after. Its start is an offset in the state before anything is read.
-2. A range ends at an end that the cluster has reported. A position is never moved back, and never forward,
-   except by a loss that was reported.
-3. A partition that the cluster no longer reports keeps its position. Only a topic whose absence has lasted
-   counts as deleted (``absence``).
+1. A partition that the first look of the first start finds begins where the options say. A partition that is
+   found later starts at its beginning. The start is stored as an offset before anything is read.
+2. A range ends at an end that the cluster has reported. Apart from reading, only a reported loss changes a
+   position.
+3. A partition that the cluster no longer reports keeps its position. Only a topic or a partition whose
+   absence has lasted counts as deleted (``absence``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Loss:
     """Records that are gone.
 
     Attributes:
-        what: what is gone, the same text each time.
+        what: what is gone; the text is the same each time the loss is found.
         begins: the offset at which reading can continue; None if there is none.
     """
 
@@ -44,19 +44,19 @@ class _Topic:
     missing: Absence | None = None
     """Set while descriptions lack the topic."""
     lacking: dict[int, Absence] = field(default_factory=dict)
-    """The partitions that descriptions of the topic lack."""
+    """The known partitions that descriptions of the topic lack."""
     _numbers: frozenset[int] = frozenset()
 
     @property
     def numbers(self) -> frozenset[int]:
-        """The partitions, as a value that is replaced only if they have changed."""
+        """The numbers of the partitions: the same object until they change."""
         if self._numbers != self.partitions:
             self._numbers = frozenset(self.partitions)
         return self._numbers
 
 
 class Assigner:
-    """The partitions of one query.
+    """Keeps the partitions of one query, and decides which of their offsets are read.
 
     Args:
         chosen: whether the options choose a partition.
@@ -74,7 +74,7 @@ class Assigner:
             self._held.extend(state.held)
         self._ends: dict[str, int] = {}
         self._starts: dict[str, int] = {}
-        # The splits that a batch read ends before their end; it may also end before its start.
+        # The splits that a batch read stops before the end of their partition, perhaps even before its start.
         self._stopped: set[str] = set()
         self._resolved: dict[tuple[str, Position], int] = {}
         self._wanted: dict[str, Position] = {}
@@ -82,24 +82,24 @@ class Assigner:
 
     @property
     def known(self) -> dict[str, tuple[str | None, frozenset[int]]] | None:
-        """The partitions that were found, by topic, with its id; None before the first look."""
+        """The id and the found partitions of each topic; None before the first look."""
         if self._topics is None:
             return None
         return {name: (topic.topic_id, topic.numbers) for name, topic in self._topics.items()}
 
     @property
     def held(self) -> tuple[KafkaSplit, ...]:
-        """Partitions that are not assigned."""
+        """The partitions that are not assigned."""
         return tuple(self._held)
 
     @property
     def ends(self) -> Mapping[str, int]:
-        """Where partitions end, by split, as far as this query reads them."""
+        """Where this query stops reading each partition at present, by split id."""
         return self._ends
 
     @property
     def suspects(self) -> set[str]:
-        """Topics that are not what they were, or not all there."""
+        """Topics that were recreated, are missing, or lack partitions."""
         topics = self._topics or {}
         return self._changed.union(name for name, topic in topics.items() if topic.missing or topic.lacking)
 
@@ -114,7 +114,7 @@ class Assigner:
         return KafkaState(topics=topics, held=tuple(self._held))
 
     def take(self, look: Look) -> None:
-        """Learn from a look."""
+        """Take in the result of a look."""
         is_first = self._topics is None
         topics = self._topics = self._topics or {}
         if look.topics is not None and look.described is not None:
@@ -164,11 +164,11 @@ class Assigner:
 
     @property
     def unresolved(self) -> dict[TopicPartition, Position]:
-        """Positions that the next look is to replace by offsets."""
+        """The positions that the next look is to replace by offsets."""
         return {partition_of(split_id): position for split_id, position in self._wanted.items()}
 
     def found(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
-        """Where a split is read next, at an offset; None as long as that is not known."""
+        """The split at the offset where it is read next, or a loss; None as long as neither is known."""
         split_id = split.split_id
         end = self._ends.get(split_id)
         topic = (self._topics or {}).get(split.topic)
@@ -188,7 +188,7 @@ class Assigner:
         return None if end is None or absence else self._checked(split, end, topic.topic_id)
 
     def _at_offset(self, split: KafkaSplit, topic_id: str | None) -> KafkaSplit | None:
-        """A split whose position is not an offset, at its offset if a look has found it."""
+        """The split with its position replaced by the offset that a look has found; None until then."""
         position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
         offset = self._resolved.get((split.split_id, position))
         if offset is None:
@@ -197,7 +197,7 @@ class Assigner:
         return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic_id)
 
     def after_loss(self, split: KafkaSplit, loss: Loss) -> KafkaSplit | None:
-        """Where a split continues after a loss; None if nothing is left of it.
+        """The split at the offset where it continues after a loss; None if nothing is left of it.
 
         A partition that is gone is forgotten: if it comes back, it is new, and starts at its beginning.
         """

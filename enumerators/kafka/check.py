@@ -1,5 +1,6 @@
-"""What ``flip27 check`` finds about a cluster of Kafka: the brokers, the topics, what may be read. Changes
-nothing there.
+"""What ``flip27 check`` finds about a Kafka cluster: brokers, topics, and whether records can be read.
+
+It changes nothing in the cluster.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 from flip27_source.source_options import INLINE_STATE_LIMIT, STATE_LOCATION
 
 STATE_BYTES_PER_PARTITION = 130
-"""About what a partition takes in the state."""
+"""The approximate size of a partition in the state."""
 
 _LOCAL = ("localhost", "127.", "[::1]")
 _READ_TIMEOUT_S = 10.0
 
 
 def findings(options: Options) -> Iterator[Finding]:
-    """All findings; those that need the brokers are left out if they cannot be reached."""
+    """All findings; those that need the brokers are left out if the brokers cannot be reached."""
     choice = TopicChoice.of(options)
     properties = client_properties(options)
     yield from _protection(properties, options)
@@ -106,7 +107,7 @@ def _topics(
 def _records(
     cluster: Cluster, properties: ClientProperties, partitions: list[TopicPartition]
 ) -> Iterator[Finding]:
-    """What the partitions have, and whether a record can be read."""
+    """How many offsets the partitions have, and whether a record can be read."""
     try:
         ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
         starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))

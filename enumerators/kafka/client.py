@@ -1,6 +1,7 @@
-"""Clients of Kafka: made from the properties, with errors and log that show no secret.
+"""Creates Kafka clients from the properties; their errors and log lines show no secrets.
 
-confluent-kafka is imported here, when a client is made; what else needs it imports this module first.
+confluent-kafka is imported here, when the first client is created; other modules get it from
+:func:`imported`.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 _LOGGER = "flip27_source.kafka"
 
 _OF_CONSUMERS = {
-    # A consumer whose queue is full looks again after this time. librdkafka waits for a second by default, in
-    # which a task has emptied the queue.
+    # A consumer whose queue is full checks it again after this time. librdkafka's default is a second, and a
+    # task empties the queue much sooner.
     "fetch.queue.backoff.ms": "2",
     # Only records that exist are fetched; a request that waits for more would delay the next range.
     "fetch.wait.max.ms": "10",
@@ -30,7 +31,7 @@ class KafkaError(Flip27Error):
     """The brokers cannot be reached, or refused a request.
 
     Attributes:
-        code: the code of the error as librdkafka has it; None if there is none.
+        code: librdkafka's code of the error; None if there is none.
     """
 
     def __init__(self, what: str, *, remedy: str | None = None, code: int | None = None) -> None:
@@ -58,7 +59,7 @@ def new_consumer(properties: ClientProperties) -> Consumer:
     """A consumer that does not join a group.
 
     Raises:
-        OptionError: librdkafka does not take a property.
+        OptionError: librdkafka does not accept a property.
     """
     kafka = imported()
     consumer: Consumer = _made(kafka.Consumer, properties, {**_OF_CONSUMERS, **properties.values})
@@ -66,7 +67,7 @@ def new_consumer(properties: ClientProperties) -> Consumer:
 
 
 def new_admin(properties: ClientProperties) -> AdminClient:
-    """A client for questions about topics and groups."""
+    """A client for requests about topics and groups."""
     imported()
     from confluent_kafka.admin import AdminClient
 
@@ -108,7 +109,7 @@ def _made(kind: Any, properties: ClientProperties, values: Any) -> Any:
 
 
 class _MaskedLogger(logging.Logger):
-    """librdkafka's log, without secrets: each client has its own."""
+    """The logger of one client, which masks secrets in librdkafka's messages."""
 
     def __init__(self, properties: ClientProperties) -> None:
         super().__init__(_LOGGER)

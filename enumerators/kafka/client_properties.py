@@ -23,7 +23,7 @@ _OF_JAVA = {
     "send.buffer.bytes": "socket.send.buffer.bytes",
     "ssl.truststore.certificates": "ssl.ca.pem",
 }
-"""Properties of Kafka's Java client that librdkafka has by another name."""
+"""Properties of Kafka's Java client that have another name in librdkafka."""
 
 _WITHOUT_EFFECT = frozenset({"default.api.timeout.ms", "max.poll.records", "ssl.truststore.password"})
 """Properties of Kafka's Java client that have no effect here."""
@@ -47,10 +47,10 @@ _JAAS_VALUE = r'\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;"]+))'
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientProperties:
-    """What librdkafka takes.
+    """The configuration of librdkafka.
 
     Attributes:
-        values: properties by name; secrets are among them.
+        values: the properties by name, including secrets.
         hidden: masks the secrets in texts.
     """
 
@@ -99,7 +99,7 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
 
 
 def _resolved(name: str, text: str, environment: Mapping[str, str]) -> tuple[str, str, bool]:
-    """A property and its value; whether the value comes from a variable or a file."""
+    """A property, its value, and whether the value comes from an environment variable or a file."""
     for ending in ("env", "file"):
         prop = name.removesuffix(ending)
         if prop != name and prop and not prop.endswith((".", "-", "_")):
@@ -154,7 +154,7 @@ def _translated(given: Mapping[str, str], secrets: dict[str, str]) -> dict[str, 
 
 
 def _login(value: str, _given: Mapping[str, str]) -> dict[str, str]:
-    """User and password of a JAAS configuration, which Kafka's Java client takes."""
+    """The user and the password in a JAAS configuration for Kafka's Java client."""
     is_known = re.search(r"\b(?:Plain|Scram)LoginModule\b", value) is not None
     user, password = (re.search(rf"\b{word}{_JAAS_VALUE}", value) for word in ("username", "password"))
     if not is_known or user is None or password is None:

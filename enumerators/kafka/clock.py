@@ -12,7 +12,7 @@ class Clock:
     """A clock.
 
     Attributes:
-        now_s: seconds since any moment; never goes back.
+        now_s: seconds since an arbitrary moment; never goes back.
         wait_s: waits for the given number of seconds.
     """
 

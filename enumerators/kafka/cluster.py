@@ -1,6 +1,6 @@
-"""Questions to the cluster: topics with their partitions and ids, and offsets. Used on one thread.
+"""Requests to the cluster, for topics with their partitions and ids, and for offsets. Used on one thread.
 
-What must not live here: decisions, which are the assigner's.
+What must not live here: decisions, which belong to the assigner.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
-"""Topics of Kafka itself, which its Java client leaves out too."""
+"""Kafka's internal topics, which its Java client leaves out too."""
 
 REQUEST_TIMEOUT_S = 10.0
 """How long a request may take, unless kafka.request.timeout.ms says so."""
@@ -66,7 +66,7 @@ class Cluster:
         self._admin = None
 
     def names(self, pattern: re.Pattern[str]) -> list[str]:
-        """The names of the topics that match; topics of Kafka itself only if the pattern names them.
+        """The names of the topics that match; internal ones only if the pattern begins with two underscores.
 
         Raises:
             KafkaError: the brokers do not answer.
@@ -83,7 +83,7 @@ class Cluster:
         )
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """These topics, without those that do not exist: one request.
+        """Describe these topics in one request; topics that do not exist are left out.
 
         Raises:
             KafkaError: the brokers do not answer, or refuse a topic.
@@ -133,7 +133,7 @@ class Cluster:
         answers = self._answers(wanted)
         unknown = {answer.topic for answer in answers if _is_unknown(answer.error)}
         if unknown:
-            # The client remembers what topics had; partitions that were added are not among it.
+            # The client caches the partitions of topics, and does not know those that were added since.
             self._refresh(unknown)
             answers = self._answers(wanted)
         found = {
@@ -153,7 +153,7 @@ class Cluster:
         return oldest_time_ms(self._properties, unread, ends)
 
     def _answers(self, wanted: Mapping[TopicPartition, int]) -> list[Any]:
-        """Offsets or errors, for each partition."""
+        """The offset or the error of each partition."""
         kafka = imported()
         asked = [kafka.TopicPartition(topic, number, at) for (topic, number), at in wanted.items()]
         try:
@@ -176,7 +176,7 @@ class Cluster:
         if self._consumer is None:
             self._consumer = new_consumer(self._properties)
             self._admin = new_admin(self._properties)
-        # Serves librdkafka's log, which is kept until then.
+        # Passes on librdkafka's log messages, which are queued until then.
         self._consumer.poll(0)
         return self._consumer
 

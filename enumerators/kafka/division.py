@@ -12,11 +12,11 @@ from flip27_source.enumerators.kafka.split import KafkaSplit
 def divided(
     ranges: Sequence[KafkaSplit], *, min_partitions: int | None, max_records: int | None
 ) -> Division[KafkaSplit]:
-    """The ranges in parts, as Spark's options of these names say.
+    """Cut the ranges into parts, as Spark's options with these names say.
 
     Args:
         min_partitions: if there are fewer parts, ranges are cut in proportion to their offsets.
-        max_records: the longest part, in offsets.
+        max_records: the length of the longest part, in offsets.
     """
     parts = list(ranges)
     subtasks = 1

@@ -1,7 +1,7 @@
 """The kafka enumerator: one split for each partition of the topics, which is read batch by batch.
 
-What lives here: what runs on the coordinator's thread. :mod:`.looks` asks the brokers on another one;
-:mod:`.assigner` decides.
+What lives here: the code that runs on the coordinator's thread. :mod:`.looks` sends requests to the brokers
+on another thread; :mod:`.assigner` decides what is read.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class KafkaEnumerator(
         self._wanted = Wanted(known=self._assigner.known)
         self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
-        # The number of looks; and at which of them, with how many live splits, there was nothing to read.
+        # The number of looks; and after which of them, with how many live splits, there was nothing to read.
         self._looked_at = 0
         self._idle_at: tuple[int, int] | None = None
         self._looks_again = False
@@ -107,12 +107,12 @@ class KafkaEnumerator(
 
     @classmethod
     def is_cut_off(cls, split: KafkaSplit) -> bool:
-        """Whether it is a range of a partition that is read further."""
+        """Whether the split is a range of a partition, whose reading continues after it."""
         return not split.is_apart
 
     @classmethod
     def set_apart(cls, cut: KafkaSplit) -> KafkaSplit:
-        """A range under an id of its own."""
+        """The range under a separate id."""
         return set_apart(cut)
 
     @classmethod
@@ -149,7 +149,7 @@ class KafkaEnumerator(
         self._assigner.returned(splits)
 
     def wants_checkpoint(self) -> bool:
-        """Where the partitions start must be stored before anything is read."""
+        """Whether the partitions are known and not stored: their starts must be stored before reading."""
         return not self._is_stored and self._assigner.known is not None
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
@@ -184,11 +184,11 @@ class KafkaEnumerator(
         return () if self._waits_for_more(found) else found
 
     def carries_data(self, split: KafkaSplit) -> bool:
-        """Whether it is a record that was set aside."""
+        """Whether the split is a record that was set aside."""
         return split.record is not None
 
     def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
-        """The next offsets of the partition; a range that was set aside as it is."""
+        """The next offsets of the partition; a range that was set aside is not cut."""
         if split.is_apart:
             return self._range_apart(split, budget)
         at = self._position(split)
@@ -232,7 +232,7 @@ class KafkaEnumerator(
         return BoundedRange(read=split, rest=None)
 
     def _look_again_for(self, split_id: str) -> None:
-        """A run that ends by itself looks once, and maybe before it is known which offsets are missing."""
+        """Look again in a run that ends by itself: its look may have begun before this offset was wanted."""
         asked = self._looks_for.get(split_id, 0)
         looks = self._looks_again or not self._looked_at
         if self._is_bounded and not looks and asked < _MOST_LOOKS_FOR:
@@ -251,7 +251,7 @@ class KafkaEnumerator(
         return divided(ranges, min_partitions=least, max_records=most)
 
     def backlog(self, live: Sequence[KafkaSplit]) -> Backlog:
-        """The offsets that are in no batch."""
+        """The offsets that are in no batch yet."""
         if self._assigner.known is None:
             return UNKNOWN_BACKLOG
         ends = self._assigner.ends
@@ -296,7 +296,7 @@ class KafkaEnumerator(
         return False
 
     def _position(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
-        """Where the split is read next, after what is lost; a Loss if nothing is left."""
+        """The split where it is read next, after reporting losses; a Loss if nothing is left of it."""
         at = self._assigner.found(split)
         while isinstance(at, Loss):
             self._report(at)

@@ -1,4 +1,4 @@
-"""Offsets of a consumer group, which follow the query so that tools show its lag."""
+"""Commits the offsets of a consumer group that follows the query, so that tools show the query's lag."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _log = logging.getLogger("flip27_source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitOffsets:
-    """Commit what a batch has read.
+    """The action that commits the offsets of a batch.
 
     Attributes:
         group: the consumer group.
@@ -42,10 +42,11 @@ class GroupOffsets:
     def commit(self, properties: ClientProperties, action: CommitOffsets) -> bool:
         """Commit offsets that are ahead of those that this object has committed.
 
-        A failure is logged and not raised: the next batch commits again, and the query does not need it.
+        A failure is logged and not raised: the next batch commits again, and the query does not need the
+        committed offsets.
 
         Returns:
-            Whether the group has the offsets, or later ones.
+            Whether the group has these offsets or later ones.
         """
         kafka = imported()
         with self._lock:

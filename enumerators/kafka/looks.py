@@ -1,6 +1,7 @@
 """Looks at the cluster, on a thread: what the enumerator asks periodically.
 
-What must not live here: decisions, which are the assigner's, and values that the coordinator's thread uses.
+What must not live here: decisions, which belong to the assigner, and values that the coordinator's thread
+uses.
 """
 
 from __future__ import annotations
@@ -25,32 +26,35 @@ from flip27_source.errors import DiscoveryError, Flip27Error
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
-"""Pause between two questions for the partitions of the topics, as a multiple of what the first took."""
+"""Pause between two requests for the partitions of the topics, as a multiple of the time of the first one."""
 
 LOOKS_PER_DESCRIPTION = 5
 """The shortest such pause, as a multiple of discoveryInterval."""
 
 CONFIRMATION_PAUSE_S = 0.5
-"""Pause between two descriptions of a run with one look, which confirm that a topic is gone."""
+"""Pause between two descriptions by which a run with a single look confirms that a topic is gone."""
 
 LOOKS_PER_LISTING = 50
 """Pause between two listings of all topics, for a pattern, as a multiple of discoveryInterval."""
 
 LOOKS_PER_OLDEST = 100
-"""Pause between two questions for the oldest unread record, as a multiple of discoveryInterval."""
+"""Pause between two requests for the oldest unread record, as a multiple of discoveryInterval."""
 
 LOOKS_PER_STARTS = 300
-"""Pause between two questions where partitions begin; tasks notice what has expired by themselves."""
+"""Pause between two requests for the beginnings of partitions, as a multiple of discoveryInterval.
+
+Tasks notice by themselves that records have expired.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the next look is to find out; a value, because another thread reads it.
+    """What the next look is to find out; immutable, because another thread reads it.
 
     Attributes:
         known: partitions that were found before, by topic, with the topic's id; None before the first start.
-        planned: where partitions are planned up to, by split.
-        unresolved: positions that are to become offsets.
+        planned: the offsets up to which partitions are planned, by split.
+        unresolved: the positions to replace by offsets.
     """
 
     known: Mapping[str, tuple[str | None, frozenset[int]]] | None = None
@@ -60,16 +64,16 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a look found out.
+    """The result of a look.
 
     Attributes:
-        topics: the topics, if this look asked for them.
+        topics: the topics, if this look requested them.
         described: with ``topics``: when, and in how many descriptions in a row, the cluster had only these.
         ends: where partitions end.
-        starts: where partitions begin, of those that were asked.
+        starts: where partitions begin, for those whose beginnings this look requested.
         resolved: offsets of new partitions, and of the positions that were wanted.
-        stops: where partitions end for this query, in a batch read.
-        oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this look asked for it.
+        stops: in a batch read, where this query stops reading the partitions.
+        oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this look requested it.
         problem: an error that a retry does not fix.
     """
 
@@ -89,7 +93,7 @@ class ClusterLooks:
     Args:
         first, last: where partitions start and end; ``last`` is None for a stream.
         is_only: whether this run looks once.
-        connect: makes the connection.
+        connect: opens the connection.
         clock: the clock to use.
     """
 
@@ -129,7 +133,7 @@ class ClusterLooks:
             self._cluster = None
 
     def look(self, wanted: Wanted) -> Look:
-        """Ask the cluster."""
+        """Send the requests to the cluster."""
         try:
             return self._asked(wanted)
         except _FinalError as error:
@@ -156,7 +160,7 @@ class ClusterLooks:
         )
 
     def _described(self, cluster: Cluster, wanted: Wanted) -> dict[str, Topic]:
-        """The topics, which are asked for unless that was a moment ago."""
+        """The topics; they are requested again unless the last description is recent."""
         now = self._clock.now_s()
         if self._topics is not None and now < self._describe_after:
             return self._topics
@@ -190,7 +194,10 @@ class ClusterLooks:
         return topics
 
     def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> Absence:
-        """When the cluster had only these topics: a run with one look asks again if some are missing."""
+        """When the cluster had only these topics.
+
+        A run with a single look repeats the description if known partitions are missing.
+        """
         absence = Absence(since_s=self._described_s, until_s=self._described_s)
         if not self._is_only or not self._choice.lacks(topics, wanted.known or {}):
             return absence
@@ -207,7 +214,7 @@ class ClusterLooks:
         return absence
 
     def _oldest_ms(self, cluster: Cluster, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
-        """The time of the oldest unread record, now and then."""
+        """The time of the oldest unread record, if it is due; otherwise None."""
         now = self._clock.now_s()
         if self._is_only or now < self._oldest_after:
             return None
@@ -221,7 +228,7 @@ class ClusterLooks:
         return found
 
     def _pause_s(self, duration_s: float) -> float:
-        """The pause after a description that took so long; none if looks are to follow each other."""
+        """The pause after a description of this duration; none if looks follow each other without a pause."""
         return PAUSE_PER_DESCRIPTION * duration_s if self._interval_s else 0.0
 
     def _resolved(
@@ -231,7 +238,7 @@ class ClusterLooks:
         present: list[TopicPartition],
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """Where new partitions start, and the positions that are wanted."""
+        """The offsets where new partitions start, and those of the unresolved positions."""
         if wanted.known is None:
             positions = self._given(self._first, present)
             is_complete = True
@@ -269,7 +276,7 @@ class ClusterLooks:
         *,
         is_start: bool,
     ) -> dict[TopicPartition, int]:
-        """The offsets of positions, where the partition has a leader."""
+        """The offsets of positions; partitions without a leader are left out."""
         asked = {
             key: position.offset if position.timestamp_ms is None else position.timestamp_ms
             for key, position in positions.items()
@@ -302,7 +309,7 @@ class ClusterLooks:
         return offset
 
     def _at_end(self, key: TopicPartition, position: Position, end: int, *, is_start: bool) -> int:
-        """No record is as young as the position."""
+        """The end of a partition that has no record as young as the position, unless that is an error."""
         if is_start and self._options[opts.STARTING_STRATEGY] == "error":
             raise _FinalError(
                 DiscoveryError(
@@ -329,7 +336,7 @@ class ClusterLooks:
         topics: Mapping[str, Topic],
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """Where partitions begin: all of them now and then, else those that are not what they were."""
+        """Where partitions begin: periodically all of them, otherwise those that may have lost records."""
         now = self._clock.now_s()
         if now >= self._starts_after:
             found = cluster.offsets(dict.fromkeys(ends, EARLIEST))

@@ -1,6 +1,6 @@
-"""Positions of other readers of Kafka, as the start of a flip27 query: what would be read, and what is lost.
+"""Positions of other Kafka readers, as the start of a flip27 query: what would be read, and what is lost.
 
-What lives here: the decision, which is pure, and the questions to the cluster that it needs.
+What lives here: the decision, which is pure, and the requests to the cluster that it needs.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class StartPosition:
 
     Attributes:
         offset: the next offset to read; EARLIEST for a partition that the other reader did not know.
-        bounds: None if the cluster was not asked.
-        problem: what is not as the other reader left it; None if all is well.
+        bounds: None if they were not requested from the cluster, or the cluster does not have the partition.
+        problem: why reading cannot continue exactly at the offset; None if it can.
     """
 
     topic: str
@@ -58,7 +58,7 @@ def start_positions(
 
     Args:
         known: the positions of the other reader.
-        bounds: the partitions of the same topics in the cluster; None if it was not asked.
+        bounds: the partitions of the same topics in the cluster; None if they were not requested.
     """
     found = []
     for topic, partition in sorted({*known, *(bounds or {})}):
@@ -136,7 +136,7 @@ def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
 
 
 def bounds_of(options: Options, topics: set[str]) -> dict[TopicPartition, Bounds]:
-    """All partitions of these topics, as far as the cluster has them.
+    """The bounds of all partitions that the cluster has of these topics.
 
     Raises:
         KafkaError: the brokers do not answer.

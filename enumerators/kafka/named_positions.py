@@ -13,7 +13,7 @@ _WORDS = {"earliest": EARLIEST, "latest": LATEST}
 
 
 def fields_at(position: NamedPosition) -> Mapping[str, Any]:
-    """The fields of a split at a position; the id of the topic is that of the topic as it is then.
+    """The fields of a split at a position. The id of the topic is unset: the next batch sets it.
 
     Raises:
         EditError: it is not a position in a partition.
@@ -36,7 +36,7 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
 
 
 def offsets_between(now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
-    """How many offsets lie between two positions of a split; None unless both are offsets."""
+    """The number of offsets between two positions of a split; None unless both are offsets."""
     first, last = now.get("next"), then.get("next")
     if not isinstance(first, int) or not isinstance(last, int) or first < 0 or last < 0:
         return None

@@ -1,4 +1,4 @@
-"""The time of the oldest record that is not read yet: a look at the first records of some partitions."""
+"""The time of the oldest unread record, from the first unread records of some partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from confluent_kafka import Consumer
 
 MOST_PARTITIONS = 16
-"""Partitions that are asked: those with the most offsets to read."""
+"""The most partitions that are read for this: those with the most offsets to read."""
 
 LONGEST_S = 1.0
 _SMALL_FETCHES = {
@@ -28,16 +28,16 @@ _SMALL_FETCHES = {
 def oldest_time_ms(
     properties: ClientProperties, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> int | None:
-    """The smallest timestamp of the first unread records, in milliseconds since 1970; None if none came.
+    """The smallest timestamp of the first unread records, in milliseconds since 1970; None if none arrived.
 
     Args:
-        unread: where partitions are read next, of those that have more.
+        unread: the next offset to read, for each partition with unread records.
     """
     if not unread:
         return None
     behind = [(ends[key] - offset, key) for key, offset in unread.items()]
     asked = [key for _, key in sorted(behind, reverse=True)[:MOST_PARTITIONS]]
-    # A consumer for each question: librdkafka 2.16 can crash when a topic that a consumer has read is
+    # A new consumer for each call: librdkafka 2.16 can crash when a topic that a consumer has read is
     # recreated.
     consumer = new_consumer(replace(properties, values={**properties.values, **_SMALL_FETCHES}))
     try:

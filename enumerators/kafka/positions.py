@@ -40,7 +40,7 @@ class Positions:
     """Where the partitions start or end.
 
     Attributes:
-        everywhere: the position in every partition; None if each one has its own.
+        everywhere: the position in every partition; None if each partition has its own.
         each: the position of each partition.
         option: the option that they come from, for messages.
     """
@@ -88,7 +88,7 @@ def offsets(*words: str) -> Callable[[str], Positions]:
     """``earliest``, ``latest`` or JSON with offsets, of which -1 is latest and -2 is earliest.
 
     Args:
-        words: those of earliest and latest that the option allows.
+        words: earliest, latest or both, as the option allows.
     """
     named = {"earliest": AT_EARLIEST, "latest": AT_LATEST}
     allowed = {named[word].offset for word in words}

@@ -9,7 +9,7 @@ from flip27_source.split import SplitSize
 LATEST = -1
 EARLIEST = -2
 AT_TIMESTAMP = -3
-"""Values of ``next`` that a look at the cluster replaces by an offset. The first two are Kafka's own."""
+"""Values of ``next`` that a look replaces by an offset. The first two are Kafka's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +68,12 @@ def record_id_of(topic: str, partition: int, offset: int) -> str:
 
 
 def range_id_of(split: KafkaSplit) -> str:
-    """The id of a range that was set aside, as a split of its own: ``orders/3@100-199``."""
+    """The split id of a range that was set aside: ``orders/3@100-199``."""
     return f"{split.split_id}@{split.next}-{(split.end or split.next) - 1}"
 
 
 def set_apart(split: KafkaSplit) -> KafkaSplit:
-    """A range of a partition as a split of its own; one that was set aside before as it is."""
+    """A range of a partition as a separate split; one that was set aside before stays the same."""
     return split if split.is_apart else replace(split, split_id=range_id_of(split))
 
 

@@ -1,4 +1,4 @@
-"""Where a query starts and ends, and what Spark's names of options imply. Pure."""
+"""Where a query starts and ends, and what Spark's option names imply. Pure."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def ending(options: Options, *, is_batch: bool) -> Positions | None:
 
 
 def implied(options: Options) -> Mapping[Option[Any], Any]:
-    """Values of options of every source that Spark's names set.
+    """The options of every source that are set under Spark's names, and their values.
 
     Raises:
-        OptionError: the same is set by both names, and differs.
+        OptionError: options contradict each other.
     """
     found: dict[Option[Any], Any] = {}
     fails = options[opts.FAIL_ON_DATA_LOSS]
@@ -91,7 +91,7 @@ def implied(options: Options) -> Mapping[Option[Any], Any]:
 
 
 def _reported(options: Options) -> str:
-    """What becomes of losses if Spark's name is false: without a stateLocation tasks cannot report them."""
+    """The onDataLoss for failOnDataLoss=false: without a stateLocation, tasks cannot report losses."""
     can_report = options[STATE_LOCATION] is not None or options.is_set(ON_DATA_LOSS)
     return "report" if can_report else LOG_DATA_LOSS
 

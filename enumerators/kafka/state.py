@@ -13,7 +13,7 @@ class KnownTopic:
     """A topic whose partitions were found.
 
     Attributes:
-        topic_id: the id when it was found last; None if the brokers do not report it.
+        topic_id: the id when the topic was last found; None if the brokers do not report it.
         partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
     """
 
@@ -27,7 +27,7 @@ class KafkaState:
 
     Attributes:
         topics: by name.
-        held: partitions that were found and are not assigned, with the offsets where they start.
+        held: partitions that were found and are not assigned, at the offsets where they start.
     """
 
     topics: Mapping[str, KnownTopic]

@@ -15,7 +15,7 @@ from flip27_source.options import Options
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicChoice:
-    """The chosen topics: one of the three is set.
+    """The chosen topics, by exactly one of the three options.
 
     Attributes:
         names: topics of ``subscribe``, or of ``assign``.
@@ -69,7 +69,7 @@ class TopicChoice:
         return found if self.assigned is None else [key for key in found if key in self.assigned]
 
     def missing(self, topics: Mapping[str, Topic]) -> list[str]:
-        """What is chosen by name and does not exist."""
+        """The topics, or with ``assign`` the partitions, that are chosen by name and do not exist."""
         if self.assigned is not None:
             present = set(self.partitions(topics))
             return sorted(f"{topic}/{number}" for topic, number in self.assigned - present)

@@ -1,5 +1,5 @@
 """The postgres enumerator: tables of a PostgreSQL database as chunks of a snapshot and windows of the log.
 
 Open `enumerator` first, then `assigner`, which decides what is read when. `visibility` joins chunks and log.
-What reads rows and parses the log belongs to `readers.postgres`.
+Code that reads rows or parses the log belongs to `readers.postgres`.
 """

@@ -1,17 +1,18 @@
-"""What the postgres source reads when: chunks of tables, the log together with them, then the log alone.
+"""Decides what the postgres source reads when: chunks of tables together with the log, then the log alone.
 
 Pure: facts in, decisions out; no I/O, no clock. Three rules make it exact:
 
 1. A chunk is assigned with a *settled horizon*: a position in the log and a transaction id that was assigned
    after the position was read, and below which every transaction has ended. So the snapshot of the chunk
    sees every transaction that commits before the position.
-2. While a chunk is not read, no window of the log goes beyond the horizon of that chunk, nor beyond the
-   newest settled horizon. So an event of a chunk that is not read is visible to its snapshot, and is dropped.
-3. An event of a chunk that is read is delivered exactly if the snapshot of the chunk does not see it.
+2. While a chunk is unread, no window of the log extends beyond the horizon of that chunk, nor beyond the
+   newest settled horizon. So the snapshot of an unread chunk will see every event of its rows in these
+   windows, and the events are dropped.
+3. An event of a chunk that was read is delivered if and only if the snapshot of the chunk does not see it.
 
-A TRUNCATE that some chunks of a table see and others do not is delivered, and removes the rows of chunks
-that saw it. These chunks are read again; rule 3 still uses their first snapshots, so that changes in the
-meantime are delivered too.
+A TRUNCATE that some chunks of a table see and others do not is delivered. It also removes the rows of the
+chunks that saw it, so the chunks that were read before are read again; rule 3 still uses their first
+snapshots, so that changes in the meantime are delivered too.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Observation:
         end: position up to which the log is durable.
         xmin: every transaction below this id has ended.
         lsn_after: position of the log, read after ``xmin``: these transactions commit before it.
-        horizon: a horizon that was made for :meth:`Assigner.wants_horizon`.
+        horizon: the horizon that was created, if :attr:`Assigner.wants_horizon` was true.
     """
 
     end: int
@@ -65,12 +66,12 @@ class TableProgress:
     """A table whose snapshot is still needed.
 
     Attributes:
-        generation: how often chunks of the table were to be read again.
+        generation: how many times chunks of the table had to be read again.
         bounds: the keys where a chunk ends and the next begins; one chunk more than there are bounds.
         rows: the number of rows of each chunk when it was cut.
         snapshots: for each chunk the snapshot in which it was first read; None if it is not read yet.
-        again: the numbers of chunks that were read, and are to be read again.
-        assigned: the position of each chunk's horizon, for chunks that are assigned and not read.
+        again: the numbers of chunks that were read and must be read again.
+        assigned: by split id, the position of the horizon of each chunk that is assigned and not read.
         is_cut: whether all bounds are known; if not, the last chunk cannot be read yet.
     """
 
@@ -90,16 +91,16 @@ class TableProgress:
         return self.is_cut and not any(map(self.is_missing, range(len(self.snapshots))))
 
     def is_missing(self, number: int) -> bool:
-        """Whether a chunk is not read, or to be read again."""
+        """Whether a chunk must still be read, for the first time or again."""
         return self.snapshots[number] is None or number in self.again
 
     def split_id(self, number: int) -> str:
-        """The id of a chunk: unlike those of other tables, and of an earlier read of the same chunk."""
+        """The id of a chunk, which differs from those of other tables and of earlier reads of the chunk."""
         anew = f".{self.generation}" if number in self.again else ""
         return f"{self.table}/{self.table.oid}{anew}/{number}"
 
     def rules(self) -> TableRules:
-        """The rules of the table; neighbours with equal rules are one range."""
+        """The rules of the table; neighbouring chunks with equal rules are one range."""
         rules = [RowRule(snapshot=self.snapshots[0])]
         bounds = []
         for bound, snapshot in zip(self.bounds, self.snapshots[1:], strict=True):
@@ -112,7 +113,7 @@ class TableProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignerState:
-    """Everything that is needed to continue.
+    """Everything that the assigner needs to continue after a restart.
 
     Attributes:
         known: the tables whose events are delivered without a rule: their snapshot is no longer needed.
@@ -131,9 +132,9 @@ class Assigner:
 
     Args:
         start: position at which the log begins.
-        most_chunks: the number of chunks that may be assigned and not read.
+        most_chunks: the most chunks that may be assigned and not read.
         most_lag_bytes: how much of the log may be unread before it is read together with the chunks.
-        reads_tables: whether new tables are read before their changes are.
+        reads_tables: whether the rows of new tables are read before their changes.
     """
 
     def __init__(
@@ -172,11 +173,11 @@ class Assigner:
                 self._past_at[oid] = seen.lsn_after
 
     def end_at(self, lsn: int) -> None:
-        """The log is read up to this position and no further."""
+        """Read the log up to this position and no further."""
         self._most_end = lsn
 
     def reads_up_to(self, position: int) -> None:
-        """The next window begins here or later; rules that are no longer needed are dropped."""
+        """Record that the next window begins here or later, and drop rules that are no longer needed."""
         self._position = max(self._position, position)
         for oid, past_at in list(self._past_at.items()):
             if self._position >= past_at:
@@ -184,19 +185,19 @@ class Assigner:
                 self._known[self._tables.pop(oid).table] = None
 
     def add_table(self, table: TableName, key: Sequence[KeyColumn]) -> bool:
-        """A table whose rows are to be read, and whether it is new; without a key it is one chunk."""
+        """Add a table whose rows are read, and return whether it is new; without a key it is one chunk."""
         is_new = table.oid not in {known.oid for known in self.known}
         if is_new:
             self._tables[table.oid] = TableProgress(table=table, key=tuple(key), is_cut=not key)
         return is_new
 
     def add_known(self, table: TableName) -> None:
-        """A table of which only the changes are read."""
+        """Add a table of which only the changes are read."""
         if table.oid not in {known.oid for known in self.known}:
             self._known[table] = None
 
     def keep(self, is_wanted: Callable[[TableName], bool]) -> None:
-        """Forget the other tables: if they are wanted again, their rows are read again."""
+        """Forget the tables that are not wanted: if they are wanted again, their rows are read again."""
         self._known = {table: None for table in self._known if is_wanted(table)}
         self._tables = {oid: progress for oid, progress in self._tables.items() if is_wanted(progress.table)}
         self._past_at = {oid: lsn for oid, lsn in self._past_at.items() if oid in self._tables}
@@ -204,29 +205,32 @@ class Assigner:
     def renew_horizon(self) -> None:
         """Assign no chunk with a horizon from before this call.
 
-        This is needed when a table was published: the log lacks what open transactions wrote before, so the
-        snapshots of the table's chunks must see them.
+        This is needed after a table was added to the publication: the log lacks what open transactions wrote
+        to it before, so the snapshots of the table's chunks must see these transactions.
         """
         self._settled = self._pending = None
 
     def log_read(self, event: LogRead) -> None:
-        """A window was read; chunks of tables that were truncated between them are to be read again."""
+        """Record that a window was read.
+
+        If some chunks of a table saw a TRUNCATE and others did not, the chunks that were read are read again.
+        """
         for oid in event.truncated:
             found = self._tables.get(oid)
             if found is not None:
                 self._past_at.pop(oid, None)
                 read = [number for number, snapshot in enumerate(found.snapshots) if snapshot is not None]
                 self._tables[oid] = replace(found, again=tuple(read), generation=found.generation + 1)
-        # Afterwards: the rules of a table that was truncated are still needed.
+        # Only now, because the rules of a table that was truncated are still needed.
         self.reads_up_to(event.end)
 
     def cut(
         self, oid: int, bounds: Iterable[tuple[Key, int]], *, is_end: bool, rows_at_end: int | None
     ) -> None:
-        """The next bounds of a table, each with the rows of the chunk that it ends.
+        """Add the next bounds of a table, each with the number of rows in the chunk that it ends.
 
         Args:
-            is_end: no bound follows.
+            is_end: whether no bound follows.
             rows_at_end: the number of rows of the last chunk, if it is known.
         """
         found = self._tables[oid]
@@ -241,7 +245,10 @@ class Assigner:
         )
 
     def chunk_read(self, event: ChunkRead) -> bool:
-        """A chunk was read; whether it was to be read. If it was read before, its first snapshot counts."""
+        """Record that a chunk was read, and return whether it was assigned.
+
+        If it was read before, its first snapshot counts.
+        """
         for oid, progress in self._tables.items():
             if event.split_id in progress.assigned:
                 number = _number(event.split_id)
@@ -261,7 +268,7 @@ class Assigner:
         return False
 
     def returned(self, split: PostgresSplit) -> None:
-        """A chunk that was assigned was not read."""
+        """Take back a chunk that was assigned and not read."""
         for oid, progress in self._tables.items():
             if split.split_id in progress.assigned:
                 left = {
@@ -273,22 +280,22 @@ class Assigner:
 
     @property
     def position(self) -> int:
-        """The next window begins here or later."""
+        """The position at or after which the next window begins."""
         return self._position
 
     @property
     def end(self) -> int:
-        """The log is known up to here."""
+        """The position up to which the log is known."""
         return self._end
 
     @property
     def reads_chunks(self) -> bool:
-        """Whether there is a chunk that is not read."""
+        """Whether any chunk must still be read."""
         return any(not progress.is_read for progress in self._tables.values())
 
     @property
     def wants_horizon(self) -> bool:
-        """Whether the next observation is to make a horizon."""
+        """Whether the next observation is to create a horizon."""
         if not self.reads_chunks or self._pending is not None:
             return False
         return not self._has_settled or self._is_behind
@@ -319,7 +326,7 @@ class Assigner:
         in_flight = sum(len(progress.assigned) for progress in self._tables.values())
         if settled is None or not self._has_settled or in_flight >= self._most_chunks:
             return None
-        # Chunks hold the log back: where it is far behind, it is read up to the horizon before more chunks.
+        # Chunks delay the log: if it is far behind, it is read up to the horizon before more chunks are.
         if self._is_behind and self._position < settled.lsn:
             return None
         for oid, progress in self._tables.items():
@@ -350,7 +357,7 @@ class Assigner:
         )
 
     def state(self) -> AssignerState:
-        """The state as a value."""
+        """The state to store."""
         return AssignerState(
             known=tuple(self._known),
             tables=tuple(self._tables.values()),
@@ -362,7 +369,7 @@ class Assigner:
     def _has_settled(self) -> bool:
         """Whether the settled horizon is at the position of the log or after it.
 
-        While chunks are not read, windows end at the settled horizon, so no planned window ends after it.
+        While there are unread chunks, windows end at the settled horizon, so no planned window ends after it.
         """
         return self._settled is not None and self._settled.lsn >= self._position
 
@@ -372,7 +379,7 @@ class Assigner:
 
 
 def chunk_split(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:
-    """A chunk of a table, to be read in a snapshot that sees what is before the horizon."""
+    """The split of a chunk, to be read in a snapshot that sees everything before the horizon."""
     bounds = (None, *progress.bounds, None)
     return PostgresSplit(
         split_id=progress.split_id(number),

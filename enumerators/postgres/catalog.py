@@ -1,4 +1,4 @@
-"""What PostgreSQL's catalog says about tables: names, keys, columns, replica identity. One query each."""
+"""Queries of PostgreSQL's catalog about tables: their names, keys, columns and replica identity."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flip27_source.errors import DiscoveryError
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
-# Partitions belong to their partitioned table: the publication has publish_via_partition_root.
+# Without partitions: with publish_via_partition_root, they belong to their partitioned table.
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident,
        coalesce(p.indkey::int2[], '{}'), coalesce(r.indkey::int2[], '{}')
@@ -31,7 +31,7 @@ WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relpersistence = 'p
   AND n.nspname NOT IN ('pg_catalog', 'information_schema') AND n.nspname NOT LIKE 'pg\\_toast%'
 ORDER BY n.nspname, c.relname
 """
-# With its length: a cast to character without a length keeps only the first character.
+# The type has its length, because a cast to character without a length keeps only the first character.
 _KEY_COLUMNS = """
 SELECT a.attname, format_type(a.atttypid, a.atttypmod), CASE WHEN a.attcollation = 0 THEN NULL
        ELSE (SELECT quote_ident(n.nspname) || '.' || quote_ident(l.collname)
@@ -68,11 +68,10 @@ class CatalogTable:
 
     Attributes:
         key: the columns that identify a row in the log and in the table: those of the replica identity's
-        index,
-            else of the primary key. Without them the table is read as one chunk.
+            index, otherwise those of the primary key. A table without them is read as one chunk.
         replica_identity: d (default), n (nothing), f (full) or i (index).
-        identity: the names of the columns that an old row has in the log; empty with ``n``, and with ``d`` if
-            there is no primary key. With ``f`` an old row has all columns.
+        identity: the names of the columns that an old row has in the log; empty with ``n``, with ``d`` if
+            there is no primary key, and with ``f``, where an old row has all columns.
     """
 
     table: TableName
@@ -85,7 +84,7 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
     """The tables that the patterns name, by schema and name.
 
     Raises:
-        DiscoveryError: a pattern names one table, and there is none of this name; or no pattern has a table.
+        DiscoveryError: a pattern names a table that does not exist, or no table matches any pattern.
     """
     rows = [row for row in connection.execute(_TABLES) if matched(patterns, row[1], row[2])]
     for pattern in patterns:
@@ -117,7 +116,7 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
 
 
 def table_of(connection: Connection, oid: int) -> TableName | None:
-    """The table with this number under its present name; None if it was dropped."""
+    """The table with this oid under its current name; None if it was dropped."""
     row = connection.execute(
         "SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
         "WHERE c.oid = %s::bigint::oid",
@@ -127,9 +126,9 @@ def table_of(connection: Connection, oid: int) -> TableName | None:
 
 
 def own_rows(connection: Connection, table: TableName) -> str:
-    """The table in SQL, without the rows of tables that inherit from it, which the log has under their names.
+    """The table as SQL, without the rows of tables that inherit from it, which the log has under other names.
 
-    A partitioned table has the rows of its partitions.
+    A partitioned table includes the rows of its partitions.
     """
     row = connection.execute(
         "SELECT relkind = 'p' FROM pg_class WHERE oid = %s::bigint::oid", [table.oid]
@@ -145,7 +144,7 @@ def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:
 
 
 def types_of(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:
-    """The types with these numbers and modifiers, which the log's relation messages have."""
+    """The types for these oids and modifiers, which are those of the log's relation messages."""
     oids, modifiers = [oid for oid, _ in wanted], [modifier for _, modifier in wanted]
     rows = connection.execute(_TYPES, [oids, modifiers])
     return {(row[0], row[1]): pg_type_of(*row[2:]) for row in rows}

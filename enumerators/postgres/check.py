@@ -1,6 +1,6 @@
 """What ``flip27 check`` finds about a PostgreSQL server: its settings, the role, tables, slot, publication.
 
-Changes nothing on the server. Tables are checked in :mod:`.check_tables`, slot and publication in
+It changes nothing on the server. Tables are checked in :mod:`.check_tables`, slot and publication in
 :mod:`.check_log`.
 """
 
@@ -30,7 +30,7 @@ SELECT current_setting('server_version'), pg_is_in_recovery(), current_setting('
        inet_client_addr() IS NULL OR inet_client_addr() <<= '127.0.0.0/8' OR inet_client_addr() = '::1'
 """
 _TLS = "SELECT ssl, version, cipher FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
-# On Amazon RDS and Aurora no role has the attribute; membership of this role takes its place.
+# On Amazon RDS and Aurora no role has the attribute; membership in this role replaces it.
 _ROLE = """
 SELECT rolname, rolsuper, rolreplication OR EXISTS (
     SELECT FROM pg_roles r WHERE r.rolname = 'rds_replication' AND pg_has_role(current_user, r.oid, 'MEMBER'))
@@ -109,7 +109,7 @@ def primary(*, is_standby: bool) -> Finding:
 
 
 def wal_level_finding(level: str) -> Finding:
-    """Whether the log has what a change needs."""
+    """Whether the log has enough information to decode changes."""
     if level == "logical":
         return ok("wal_level", level)
     return failed(
@@ -121,7 +121,7 @@ def wal_level_finding(level: str) -> Finding:
 
 
 def replication(role: str, *, may_replicate: bool) -> Finding:
-    """Whether the role may make and read a slot."""
+    """Whether the role may create and read a slot."""
     if may_replicate:
         return ok("replication", f"role {role} may create and read a replication slot")
     return failed(
@@ -133,7 +133,7 @@ def replication(role: str, *, may_replicate: bool) -> Finding:
 
 
 def tls(found: Tls) -> Finding:
-    """Whether rows and password are protected on their way."""
+    """Whether rows and password are protected in transit."""
     if found.version is None:
         if found.is_local:
             return ok("TLS", "not in use; the server is on this machine")

@@ -57,7 +57,8 @@ _MAY_CREATE = "SELECT has_database_privilege(current_database(), 'CREATE')"
 _SLOTS = """
 SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots)::int
 """
-# All roles see those of all databases; sessions with open transactions are hidden from most roles.
+# All roles see the prepared transactions of all databases; the sessions of open transactions are hidden from
+# most roles.
 _PREPARED = """
 SELECT count(*), (array_agg(gid ORDER BY prepared))[1], (array_agg(database ORDER BY prepared))[1],
        to_char(min(prepared) AT TIME ZONE 'UTC', 'YYYY-MM-DD HH24:MI "UTC"')
@@ -77,7 +78,7 @@ class Publication:
     """A publication.
 
     Attributes:
-        left_out: kinds of changes that it does not have.
+        left_out: kinds of changes that it does not publish.
         filtered, cut: tables of which it lacks rows, or columns.
     """
 
@@ -92,7 +93,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """For how long the server keeps the log of a slot that is not read.
+    """How much of the log, and for how long, the server keeps for a slot that is not read.
 
     Attributes:
         bytes: the value of the setting; None without a limit.
@@ -184,7 +185,7 @@ def free_slots(most: int, used: int) -> Finding:
 
 
 def open_transactions(oldest: OpenTransaction | None) -> Finding:
-    """Whether making a slot waits for a transaction that has been open for long."""
+    """Whether creating a slot waits for a transaction that has been open for a long time."""
     if oldest is None:
         return ok("open transactions", "none")
     said = f"the oldest is that of {oldest.text}: creating the slot waits for it"
@@ -196,7 +197,7 @@ def open_transactions(oldest: OpenTransaction | None) -> Finding:
 def prepared_transactions(
     number: int, gid: str | None, database: str | None, since: str | None
 ) -> Finding | None:
-    """Whether making a slot waits for transactions that may have been forgotten."""
+    """Whether creating a slot waits for prepared transactions, which may have been forgotten."""
     if not number or gid is None:
         return None
     name = gid.replace("'", "''")
@@ -227,7 +228,7 @@ def keep_finding(keep: Keep) -> Finding:
 
 
 def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]:
-    """What is wrong with a slot that exists; its values, if nothing is."""
+    """The faults of an existing slot, or its values if it has no fault."""
     check = "slot"
     said = f"{slot.name} keeps {slot.kept_bytes:,} bytes of WAL (wal_status {slot.wal_status})"
     faults = []
@@ -283,12 +284,12 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
 
 
 def failover_finding(version: int, *, standbys: str, name: str, is_failover: bool) -> Finding:
-    """Whether a standby that is promoted has the slot, and all that a query has read.
+    """Whether a standby that is promoted has the slot, and everything that a query has read.
 
     Args:
         version: the major version of the server.
         standbys: its setting ``synchronized_standby_slots``.
-        is_failover: whether the slot is a failover slot, or is made as one.
+        is_failover: whether the slot is a failover slot, or will be created as one.
     """
     check = "failover slot"
     if version < FAILOVER_VERSION:
@@ -322,7 +323,7 @@ def missing_publication(
     may_create: bool,
     is_superuser: bool,
 ) -> Finding:
-    """Whether the first start of the query can make the publication."""
+    """Whether the first start of the query can create the publication."""
     strange = [str(table.catalog.table) for table in tables if not (table.is_owned or is_superuser)]
     if may_create and not strange:
         return ok("publication", f"{name} does not exist: the first start of the query creates it")
@@ -339,14 +340,14 @@ def missing_publication(
 def publication_findings(
     publication: Publication, tables: Sequence[CheckedTable], role: str, *, is_superuser: bool
 ) -> Iterator[Finding]:
-    """What is wrong with a publication that exists; its values, if nothing is."""
+    """The faults of an existing publication, or a summary if it has no fault."""
     check, name = "publication", quoted(publication.name)
     faults = []
     lacking = [
         table
         for table in tables
         if (table.catalog.table.schema, table.catalog.table.name) not in publication.tables
-        # Without its root a partitioned table is listed by its partitions, which is a fault of its own below.
+        # Without publish_via_partition_root, partitions are listed instead of their table: a fault below.
         and (publication.is_via_root or not table.is_partitioned)
     ]
     may_add = is_superuser or (publication.is_owned and all(table.is_owned for table in lacking))

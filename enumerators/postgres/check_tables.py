@@ -1,4 +1,4 @@
-"""Checks of the tables that a query reads: rights of the role, keys, and rows that are hidden from it."""
+"""Checks of the tables that a query reads: rights of the role, keys, and rows hidden from the role."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class CheckedTable:
 def table_findings(
     connection: Connection, options: Options, role: str
 ) -> Generator[Finding, None, tuple[CheckedTable, ...]]:
-    """The findings about the tables; returns the tables. One without a fault has no finding of its own."""
+    """Yield the findings about the tables, and return the tables; only faulty ones have separate findings."""
     patterns = options[opts.TABLES]
     if patterns is None:
         yield skipped("tables", "not given", "give them with --option tables=public.orders")
@@ -94,7 +94,7 @@ def table_findings(
 
 
 def table_faults(table: CheckedTable, role: str) -> Iterator[Finding]:
-    """What is wrong with one table."""
+    """The faults of one table."""
     check, name, schema = f"table {table.catalog.table}", table.sql, quoted(table.catalog.table.schema)
     if not table.may_use_schema:
         yield failed(
@@ -117,7 +117,7 @@ def table_faults(table: CheckedTable, role: str) -> Iterator[Finding]:
 
 
 def identity_faults(table: CatalogTable, name: str) -> Iterator[Finding]:
-    """What is wrong with the columns that identify a row."""
+    """The faults of the columns that identify a row."""
     check = f"table {table.table}"
     identity = table.replica_identity
     if identity == "n" or (identity == "d" and not table.identity):

@@ -1,7 +1,7 @@
 """How a table is cut into chunks: the SQL of a range of its key, and how the bounds are found.
 
-A table without a key is cut by the places of its rows (ctid) if all chunks are read in one snapshot: a row
-that is updated meanwhile stays in the place where the snapshot sees it.
+A table without a key is cut by the physical locations of its rows (ctid) if all chunks are read in one
+snapshot: a row that is updated in the meantime stays where the snapshot sees it.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 CTID = KeyColumn(name="ctid", type="tid")
-"""The place of a row in its table: a block, and a number in the block."""
+"""The physical location of a row in its table: a block, and a number in the block."""
 
 _ROWS_PER_BLOCK = 80
-"""Of a table that was never analysed."""
+"""Assumed for a table that was never analysed."""
 
-# The same block of each partition is in one chunk.
+# A chunk has the blocks with the same numbers of every partition.
 _BLOCKS = """
 SELECT coalesce(max(pg_relation_size(c.oid)) / current_setting('block_size')::int, 0)::bigint,
        sum(greatest(c.reltuples, 0))::bigint, sum(c.relpages)::bigint,
@@ -38,9 +38,9 @@ WHERE c.relkind <> 'p' AND (
 def key_range(
     key: Sequence[KeyColumn], lower: Sequence[str] | None, upper: Sequence[str] | None
 ) -> tuple[list[str], list[str]]:
-    """Conditions for keys of ``[lower, upper)``, and their parameters.
+    """SQL conditions for the keys in ``[lower, upper)``, and their parameters.
 
-    The comparison is that of the key's index, whatever its types and collations are.
+    They compare keys as the key's index does, whatever its types and collations are.
     """
     names = f"({', '.join(quoted_with_parameters(column.name) for column in key)})"
     values = f"({', '.join(f'%s::text::{column.type}' for column in key)})"
@@ -54,7 +54,7 @@ def key_range(
 
 
 def where(conditions: Sequence[str], filter_sql: str | None) -> str:
-    """The WHERE clause of these conditions and of the user's own; empty if there are none."""
+    """The WHERE clause for these conditions and the user's condition; empty if there are none."""
     every = [*conditions, *([] if filter_sql is None else [f"({filter_sql.replace('%', '%%')}\n)"])]
     return f" WHERE {' AND '.join(every)}" if every else ""
 
@@ -68,13 +68,13 @@ def next_bound(
     rows: int,
     filter_sql: str | None,
 ) -> tuple[str, ...] | None:
-    """The key that comes ``rows`` rows after ``lower`` (None: the first); None if there are not as many rows.
+    """The key ``rows`` rows after ``lower`` (None: after the first key); None if there are not enough rows.
 
-    It walks the index of the key, so all chunks together cost one pass over the index.
+    The query walks the index of the key, so all chunks together cost one pass over the index.
     """
     conditions, parameters = key_range(key, lower, None)
     columns = ", ".join(f"t.{quoted_with_parameters(column.name)}::text" for column in key)
-    # With the table's name in front: a bare name would mean the text that is selected, and its order.
+    # Qualified, because a bare name would mean the selected text, which has another order.
     order = ", ".join(f"t.{quoted_with_parameters(column.name)}" for column in key)
     sql = (
         f"SELECT {columns} FROM {own_rows(connection, table)} "
@@ -86,12 +86,12 @@ def next_bound(
 
 
 def block_bounds(connection: Connection, table: TableName, *, rows: int) -> tuple[tuple[str, ...], ...]:
-    """The places that cut a table into chunks of about ``rows`` rows."""
+    """The row locations that cut a table into chunks of about ``rows`` rows."""
     row = connection.execute(_BLOCKS, {"oid": table.oid}).fetchone()
     assert row is not None
     blocks, known_rows, known_blocks, heaps, parts = row
     if not blocks or heaps < parts:
-        return ()  # a partition on another server has no places
+        return ()  # a partition on another server has no blocks
     per_block = known_rows / known_blocks if known_rows and known_blocks else _ROWS_PER_BLOCK
     step = max(1, int(rows / (per_block * parts)))
     return tuple((f"({block},0)",) for block in range(step, blocks, step))

@@ -62,14 +62,14 @@ class Leftovers:
 def leftovers(
     connection: Connection, slot: str, publication: str | None, *, system: str | None = None
 ) -> Leftovers:
-    """What exists of a slot and a publication; changes nothing.
+    """What exists of a slot and a publication; nothing is changed.
 
     Args:
         publication: None to leave every publication as it is.
-        system: the identifier of the server on which they were made; None if it is not known.
+        system: the identifier of the server on which they were created; None if it is not known.
 
     Raises:
-        ServerError: the slot is read now, the publication belongs to another role, or this is another server.
+        ServerError: the slot is in use, the publication belongs to another role, or this is another server.
         DiscoveryError: the slot is of another kind or database.
     """
     here = str(_row(connection, "SELECT system_identifier::text FROM pg_control_system()")[0])
@@ -103,7 +103,7 @@ def drop(connection: Connection, found: Leftovers) -> None:
     """Drop them; the server removes the WAL at its next checkpoint.
 
     Raises:
-        psycopg.Error: the role may not, or the slot is read by now.
+        psycopg.Error: the role lacks the right, or the slot is in use by now.
     """
     if found.slot is not None:
         drop_slot(connection, found.slot)
@@ -112,7 +112,7 @@ def drop(connection: Connection, found: Leftovers) -> None:
 
 
 def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> None:
-    # Between two batches a query does not hold its slot: it is known by the name of its session.
+    # Between two batches a query does not hold its slot, and is recognised by the name of its session.
     name = f"flip27 {reading_purpose(slot)}"
     readers = connection.execute(_READERS, [active_pid, name]).fetchall()
     if active_pid is not None or readers:

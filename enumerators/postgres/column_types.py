@@ -1,4 +1,4 @@
-"""Which Arrow type a PostgreSQL type has, and how the catalog is asked for the type of a column.
+"""The Arrow types of PostgreSQL types, and the SQL that gets the type of a column from the catalog.
 
 Pure. Values are converted in `readers.postgres.values`.
 """
@@ -37,7 +37,7 @@ CROSS JOIN LATERAL (
 """Joins to each row of ``a``, which has ``atttypid`` and ``atttypmod``, the type that its values have: the
 base type of a domain, and the element type of an array. For PostgreSQL 13 and later.
 
-``a`` is ``pg_catalog.pg_attribute``, or numbers from elsewhere: ``unnest(%s::oid[], %s::int4[]) AS a
+``a`` is ``pg_catalog.pg_attribute``, or oids from elsewhere: ``unnest(%s::oid[], %s::int4[]) AS a
 (atttypid, atttypmod)``. A type that does not exist (that of a dropped column is 0) gives no row.
 """
 
@@ -56,7 +56,7 @@ class PgType:
         name: the name in ``pg_catalog``, such as ``int4`` or ``timestamptz``; with the schema in front if the
             type is in another schema, such as ``public.mood``. For an array the name of the element's type.
         modifier: ``atttypmod``: for ``numeric`` its precision and scale; -1 if there is none.
-        delimiter: what is between the elements of an array.
+        delimiter: the character between the elements of an array.
     """
 
     name: str
@@ -82,7 +82,7 @@ def pg_type_of(schema: str, name: str, is_array: bool, modifier: int, delimiter:
 
 
 def arrow_type(type: PgType) -> pa.DataType:
-    """The type of a column for which the user's schema has no other; string where Arrow has no equal type."""
+    """The type of a column unless the user's schema sets another; string if Arrow has no equivalent type."""
     value = _value_type(type)
     return pa.list_(value) if type.is_array else value
 
@@ -92,7 +92,7 @@ def numeric_digits(modifier: int) -> tuple[int, int] | None:
     if modifier < 4:
         return None
     packed = modifier - 4
-    # Eleven bits with a sign, since PostgreSQL 15; before, scales were up to 1000, which are the same bits.
+    # Since PostgreSQL 15 the scale is eleven bits with a sign; older scales, up to 1000, have the same bits.
     return packed >> 16 & 0xFFFF, (packed & 0x7FF ^ 0x400) - 0x400
 
 

@@ -1,6 +1,6 @@
-"""Connections to PostgreSQL: made from the options, with the settings on which the texts of values depend.
+"""Opens connections to PostgreSQL from the options, with the settings on which the texts of values depend.
 
-psycopg is imported here, when a connection is made; what else needs it imports this module first.
+psycopg is imported here, when a connection is opened; other modules that need it import this module first.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ _SESSION = {
     "IntervalStyle": "postgres",
     "extra_float_digits": "1",
     "bytea_output": "hex",
-    # A publication that is missing is only a warning.
+    # The server may only warn that a publication is missing.
     "client_min_messages": "warning",
-    # A policy that hides rows from the role is an error, and not a table with fewer rows.
+    # A policy that hides rows from the role is an error, instead of a table with fewer rows.
     "row_security": "off",
     # A server that writes to a vanished client would hold the slot until the window is decoded.
     "client_connection_check_interval": "5s",
-    # Between two questions a session is idle, and the keeper of a snapshot is idle in a transaction.
+    # A session is idle between two statements, and the keeper of a snapshot is idle in a transaction.
     "idle_session_timeout": "0",
     "idle_in_transaction_session_timeout": "0",
-    # A driver whose machine has vanished would keep its lock of the slot for hours.
+    # A driver whose machine has vanished would keep its lock on the slot for hours.
     "tcp_keepalives_idle": "20",
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "4",
@@ -61,7 +61,7 @@ def connect(options: Options, *, purpose: str, replicates: bool = False) -> Conn
 
     Args:
         purpose: what it is for; PostgreSQL shows it as ``application_name``.
-        replicates: whether the server takes commands of its replication protocol.
+        replicates: whether the connection accepts commands of the replication protocol.
 
     Raises:
         OptionError: an option is missing, or psycopg is not installed.
@@ -90,7 +90,7 @@ def connect(options: Options, *, purpose: str, replicates: bool = False) -> Conn
 
 
 def connection_parameters(options: Options) -> dict[str, Any]:
-    """What libpq takes; contains the password."""
+    """The parameters for libpq, including the password."""
     database = options.require(opts.DATABASE, why="the postgres source reads the tables of one database")
     found: dict[str, Any] = {
         "host": options[opts.HOST],
@@ -128,7 +128,7 @@ def place(options: Options) -> str:
 
 
 def said(error: BaseException) -> str:
-    """What the server said, in one line, with its code."""
+    """The server's error message in one line, with its code."""
     diagnosed = getattr(error, "diag", None)
     primary = getattr(diagnosed, "message_primary", None) or str(error).strip().replace("\n", " ")
     detail = getattr(diagnosed, "message_detail", None)
@@ -149,7 +149,7 @@ def failed(options: Options, doing: str, error: BaseException, *, remedy: str | 
 
 
 def checked(options: Options, doing: str, work: Callable[[], ResultT]) -> ResultT:
-    """``work()``; errors of psycopg become ServerErrors that say what was done."""
+    """Return ``work()``; errors of psycopg become ServerErrors that name what was being done."""
     psycopg = imported()
     try:
         return work()

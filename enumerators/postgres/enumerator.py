@@ -1,7 +1,7 @@
-"""The postgres enumerator: hands out the chunks of the tables, and the log as one split without an end.
+"""The postgres enumerator: assigns the chunks of the tables, and the log as one unbounded split.
 
-What lives here: what runs on the coordinator's thread. :mod:`.looks` asks the server on another one;
-:mod:`.assigner` decides.
+What lives here: the code that runs on the coordinator's thread. :mod:`.looks` queries the server on another
+thread; :mod:`.assigner` decides what is read.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ if TYPE_CHECKING:
 
 
 CHUNKS_PER_SUBTASK = 8
-"""Chunks of one batch for each subtask: a batch is what a restart repeats."""
+"""The most chunks of one batch for each subtask: a restart may have to repeat a whole batch."""
 
 MOST_WINDOW_BYTES = 256 * 1024 * 1024
-"""Longest window of the log where no limit is set."""
+"""The longest window of the log if no limit is set."""
 
 
 class PostgresEnumerator(
     PerformsActions[AdvanceSlot], FindsSchema, ChecksSource, SplitEnumerator[PostgresSplit]
 ):
-    """Hands out the chunks of the tables, and the log as one split without an end."""
+    """Assigns the chunks of the tables, and the log as one unbounded split."""
 
     options: ClassVar = opts.POSTGRES_OPTIONS
     default_reader: ClassVar[str | None] = "postgres"
@@ -107,12 +107,12 @@ class PostgresEnumerator(
 
     @classmethod
     def splits_in(cls, state: PostgresState | None) -> Sequence[PostgresSplit]:
-        """The chunks that are not read."""
+        """The unread chunks."""
         return () if state is None else held_chunks(state)
 
     @classmethod
     def without_splits(cls, state: PostgresState | None, split_ids: Collection[str]) -> PostgresState | None:
-        """The state in which these chunks count as read, and had no rows."""
+        """The state in which these chunks count as read and empty."""
         return None if state is None else without_chunks(state, split_ids)
 
     @classmethod
@@ -145,7 +145,7 @@ class PostgresEnumerator(
         )
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the log once, and chunks as long as there is room."""
+        """Assign the log once, and chunks as long as not too many are assigned."""
         if self._assigner is None or self._state is None:
             return
         if not self._log_assigned and self._state.slot is not None and not self._run.reads_once:
@@ -226,7 +226,7 @@ class PostgresEnumerator(
         )
 
     def handle_source_event(self, subtask_id: int, event: ChunkRead | LogRead) -> None:
-        """A chunk or a window was read, and its batch is complete."""
+        """Record that a chunk or a window was read; its batch is complete."""
         assert self._assigner is not None
         assert self._state is not None
         if isinstance(event, ChunkRead):
@@ -238,7 +238,7 @@ class PostgresEnumerator(
         committed_at = self._state.committed_at if event.committed_at is None else event.committed_at
         self._state = replace(self._state, start=event.end, committed_at=committed_at)
         if event.rows:
-            # After changes, more changes are likely: reading finds them without another peek.
+            # After changes, more changes are likely: reading the log finds them without another peek.
             self._has_changes = (event.end, True)
         self._wanted = self._next_wanted()
         slot = own_slot_name(self.options_given, self._state)
@@ -257,11 +257,11 @@ class PostgresEnumerator(
             )
 
     def wants_checkpoint(self) -> bool:
-        """The slot's name and the start of the log must be stored before the log moves on."""
+        """Whether the slot's name and the log's start are not stored, which the first batch needs."""
         return self._state is not None and not self._is_stored
 
     def snapshot_state(self, checkpoint_id: int) -> PostgresState | None:
-        """Slot, tables, and the chunks that are not read."""
+        """The slot, the tables, and the unread chunks."""
         if self._state is None or self._assigner is None:
             return None
         self._is_stored = True
@@ -317,19 +317,19 @@ class PostgresEnumerator(
         self.context.metrics.gauge("chunksWaitSeconds", waited_s)
 
     def _reads_from(self, slot: str) -> None:
-        """The query reads this slot from now on."""
+        """Record that the query reads this slot from now on."""
         assert self._state is not None
         if self._state.slot != slot:
             self._state = replace(self._state, slot=slot)
             self._is_stored = False
 
     def _take_tables(self, assigner: Assigner, look: Look) -> None:
-        """The tables of the option from now on, if the look has asked for them."""
+        """Read these tables of the option from now on, if the look has listed them."""
         if not look.tables:
             return
         listed = {found.table.oid for found in look.tables}
         patterns = self.options_given[opts.TABLES] or ()
-        # By name too: what the log has of a table that was dropped is read.
+        # Also by name, because the log may still have changes of a dropped table.
         assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
         is_new = False
         for found in look.tables:
@@ -357,13 +357,13 @@ class PostgresEnumerator(
         )
 
     def _lag(self, position: int) -> LogLag:
-        """How far a position is behind the log, as far as it is known."""
+        """How far a position is behind the end of the log, if that is known."""
         assert self._assigner is not None
         has_changes = self._has_changes != (position, False)
         return self._clock.lag(position, self._assigner.end, has_changes=has_changes)
 
     def _publish(self) -> None:
-        """The numbers of progress events."""
+        """Publish the numbers of progress events."""
         if self._assigner is None or self._state is None:
             return
         gauge = self.context.metrics.gauge
@@ -376,7 +376,7 @@ class PostgresEnumerator(
                 gauge("logLagSeconds", lag.seconds)
 
     def _is_due(self, window: LogWindow) -> bool:
-        """Whether the window has changes, or is long enough to let the slot move on without any."""
+        """Whether the window has changes, or is long enough to advance the slot without any."""
         assert window.end is not None
         assert self._assigner is not None
         if self._assigner.reads_chunks:
@@ -392,7 +392,7 @@ class PostgresEnumerator(
             state.assigner,
             start=state.start,
             most_chunks=self._most_chunks,
-            # Without a slot no log is read, and chunks wait for none.
+            # Without a slot no log is read, so chunks do not wait for it.
             most_lag_bytes=self.options_given[opts.MAX_LOG_LAG] if self._run.reads_log else 1 << 63,
             reads_tables=self._run.reads_tables,
         )

@@ -1,4 +1,4 @@
-"""The snapshot of a batch read: exported by a process of its own, which keeps it while tasks read from it.
+"""The snapshot of a batch read: exported by a separate process, which keeps it while tasks read from it.
 
 The process that plans a batch read ends before the tasks begin, and an exported snapshot ends with its
 transaction. So the transaction belongs to a keeper process: this module, run as a program. It ends once
@@ -31,7 +31,10 @@ from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 
 READER_PREFIX = "flip27 chunk of snapshot "
-"""Beginning of the application_name of connections that read from an exported snapshot; its id follows."""
+"""The beginning of the application_name of connections that read from an exported snapshot.
+
+The name of the snapshot follows.
+"""
 
 IDLE_LIMIT_S = 300.0
 _POLL_S = 2.0
@@ -53,11 +56,11 @@ class ExportedSnapshot:
 def export_snapshot(
     options: Options, tables: Sequence[TableName], *, idle_limit_s: float = IDLE_LIMIT_S
 ) -> ExportedSnapshot:
-    """Start a keeper; the snapshot that it exports.
+    """Start a keeper process, and return the snapshot that it exports.
 
     Args:
-        tables: they are locked against ALTER TABLE and TRUNCATE, after which the snapshot would see them
-        empty.
+        tables: the tables to lock against ALTER TABLE and TRUNCATE, after which the snapshot would see them
+            empty.
 
     Raises:
         DiscoveryError: the server refused.

@@ -1,4 +1,4 @@
-"""Chunks that are to be read, as the state has them: for edits and for the state tables. Pure."""
+"""The unread chunks of a state, for edits and for the state tables. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_HORIZON = Horizon(lsn=0, xid=0)
 
 
 def held_chunks(state: PostgresState) -> list[PostgresSplit]:
-    """The chunks that are not read, assigned or not, as far as their bounds are known."""
+    """The unread chunks whose bounds are known, assigned or not."""
     settled = state.assigner.settled or _NO_HORIZON
     return [
         chunk_split(progress, number, settled)
@@ -30,9 +30,9 @@ def held_chunks(state: PostgresState) -> list[PostgresSplit]:
 
 
 def without_chunks(state: PostgresState, split_ids: Collection[str]) -> PostgresState:
-    """The state in which these chunks count as read, and had no rows.
+    """The state in which these chunks count as read and empty.
 
-    Every change of their rows is delivered from the present position of the log on.
+    Every change of their rows is delivered from the current position in the log on.
     """
     tables = tuple(_without(progress, split_ids) for progress in state.assigner.tables)
     assigner: AssignerState = replace(state.assigner, tables=tables)

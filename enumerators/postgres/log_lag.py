@@ -33,8 +33,8 @@ class LogClock:
     """Remembers the end of the log at each look, with the time by the clock of the server.
 
     Changes after a position were committed after the last look at which the log ended at or before the
-    position. Positions from before the first look, such as after a restart, have the commit time of the last
-    change that was read.
+    position. For a position before the first look, such as after a restart, they were committed after the
+    last change that was read.
 
     Args:
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
@@ -47,7 +47,7 @@ class LogClock:
         self.read(committed_at)
 
     def seen(self, end: int, at: dt.datetime) -> None:
-        """At this time the log ended here."""
+        """Record that the log ended here at this time."""
         if self._ends and end <= self._ends[-1]:
             if end == self._ends[-1]:
                 self._times[-1] = at
@@ -59,12 +59,12 @@ class LogClock:
             del self._ends[1:-1:2], self._times[1:-1:2]
 
     def read(self, committed_at: int | None) -> None:
-        """The changes up to one that was committed then were read."""
+        """Record that the changes were read up to one that was committed at this time."""
         if committed_at is not None:
             self._read_at = _EPOCH + dt.timedelta(microseconds=committed_at)
 
     def lag(self, position: int, end: int, *, has_changes: bool = True) -> LogLag:
-        """The lag of ``position`` at the newest look, when the log ended at ``end``.
+        """The lag of ``position`` at the latest look, when the log ended at ``end``.
 
         Args:
             has_changes: False if the log after the position is known to have no change of the tables.
@@ -83,7 +83,7 @@ class LogClock:
 
 
 def chunks_left(tables: Iterable[TableProgress]) -> int:
-    """The known chunks that are not read, assigned or not."""
+    """The number of known chunks that are not read, assigned or not."""
     return sum(
         progress.is_missing(number) for progress in tables for number in range(len(progress.snapshots))
     )

@@ -1,6 +1,7 @@
-"""Looks at the server, on a thread: what the enumerator asks periodically, and what it creates there.
+"""Looks at the server, on a thread: what the enumerator requests periodically, and what it creates there.
 
-What must not live here: decisions, which are the assigner's, and values that the coordinator's thread uses.
+What must not live here: decisions, which belong to the assigner, and values that the coordinator's thread
+uses.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 PAUSE_PER_PEEK = 4.0
-"""Pause between two peeks for changes, as a multiple of what the first of them took."""
+"""Pause between two peeks for changes, as a multiple of the time of the first one."""
 
 LISTING_S = 10.0
-"""Pause between two looks for tables that are new."""
+"""Pause between two listings of the tables, which find new ones."""
 
 _CUT_S = 2.0
 _SETTLE_POLL_S = 0.02
@@ -49,12 +50,12 @@ _SETTLE_POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the next look at the server is to find out; a value, because another thread reads it.
+    """What the next look at the server is to find out; immutable, because another thread reads it.
 
     Attributes:
         state: None until the first look has created what is missing.
-        position: the log is planned up to here.
-        cut: tables of which bounds are missing, each with its last bound.
+        position: the position up to which the log is planned.
+        cut: the tables of which bounds are missing, each with its key and its last bound.
         pending: the horizon that is to settle.
         known: the tables that were read before.
     """
@@ -69,7 +70,12 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Bounds of a table that were found."""
+    """The next bounds of a table.
+
+    Attributes:
+        bounds: each with the number of rows in the chunk that it ends.
+        is_end: whether no bound follows.
+    """
 
     oid: int
     bounds: tuple[tuple[Key, int], ...]
@@ -78,16 +84,17 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """What a look at the server found out.
+    """The result of a look at the server.
 
     Attributes:
-        setup: at the first look of the first start, what was made.
-        tables: at the first look of a run, the tables of the option.
+        setup: at the first look of the first start, the state with what was created.
+        tables: the tables of the option, if this look has listed them; otherwise empty.
         has_changes: whether the log has changes after the wanted position; None if that is not known.
-        slot: the slot, once the enumerator knows of it.
-        timeline: that of the server, which has all that was read; None where no log is read.
-        published: see PostgresState; None if the publication was not asked.
-        waits: whether chunks wait for transactions that are open, with the oldest and for how long.
+        slot: the slot of the query; None if no log is read.
+        timeline: the server's timeline, which has everything that was read; None if no log is read.
+        published: see PostgresState; None if the publication was not checked.
+        waits: the oldest open transaction for which chunks wait, and for how many seconds; None if they do
+            not wait.
     """
 
     seen: tuple[Observation, ...]
@@ -120,11 +127,11 @@ class RunMode:
 
 
 class ServerLooks:
-    """Looks at the server over one connection, which is made again when it is lost.
+    """Looks at the server over one connection, which is opened again when it is lost.
 
     Args:
         query: the id of this query, by which it owns its slot.
-        report_data_loss: that of the enumerator's context.
+        report_data_loss: the method of the enumerator's context.
     """
 
     def __init__(
@@ -146,7 +153,7 @@ class ServerLooks:
             self._connection.close()
 
     def look(self, wanted: Wanted) -> Look:
-        """Ask the server; a connection that is lost is made again by the next call."""
+        """Query the server; if the connection is lost, the next call opens a new one."""
         try:
             connection = self._connection
             if connection is None or connection.closed:
@@ -200,7 +207,7 @@ class ServerLooks:
             timeline = self._timeline(connection, state, position or 0)
             server.check_end(seen[-1].end, position=max(state.start, position or 0))
             if position is not None and slot.confirmed > position:
-                changes = True  # a window shows whether they are lost
+                changes = True  # reading the window shows whether changes are lost
             elif position is not None and self._may_peek():
                 began = time.monotonic()
                 changes = server.has_changes(
@@ -222,7 +229,7 @@ class ServerLooks:
         )
 
     def _may_peek(self) -> bool:
-        """Whether to look for changes now: the server decodes its log again each time."""
+        """Whether to peek for changes now: the server decodes its log again each time."""
         return self._run.is_bounded or time.monotonic() >= self._peek_after
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
@@ -280,7 +287,7 @@ class ServerLooks:
             server.check_failover(connection)
 
     def _start(self, connection: Connection, earliest: int) -> int:
-        """Where the log begins."""
+        """Where reading the log begins."""
         if self._options[opts.SNAPSHOT] != "never":
             return earliest
         wanted = self._options[opts.STARTING_LSN]
@@ -319,7 +326,7 @@ class ServerLooks:
     def _slot(
         self, connection: Connection, state: PostgresState, *, system: str | None = None
     ) -> server.Slot:
-        """The slot of the query, which the server still has.
+        """The slot of the query, after a check that the server still has it.
 
         Raises:
             DataLossError: it is gone or lost. No option disables this check: the query would wait for ever.
@@ -328,12 +335,12 @@ class ServerLooks:
         assert name is not None
         is_other = system is not None and system != state.system
         slot = server.existing_slot(connection, name, needed_from=state.start, is_other_server=is_other)
-        # Whether it has moved too far is asked where a window is read: its batch may be complete already.
+        # Whether it has moved too far is checked when a window is read: its batch may be complete already.
         server.check_slot(slot, database=connection.info.dbname, position=None)
         return slot
 
     def _timeline(self, connection: Connection, state: PostgresState, position: int) -> Timeline:
-        """The timeline of the server, which has all that was read up to ``position``."""
+        """The server's timeline, after a check that it has everything that was read up to ``position``."""
         present = timeline_of(connection)
         check_timeline(
             self._options,
@@ -350,12 +357,12 @@ class ServerLooks:
         tables: Sequence[CatalogTable],
         known: Sequence[TableName],
     ) -> PublicationEntries | None:
-        """Add missing tables to the publication, and report what the log does not have."""
+        """Add missing tables to the publication, and report changes that the log does not have."""
         publication = state.publication
         assert publication is not None
         published = server.published_tables(connection, publication)
         listed = [found.table for found in tables]
-        # Where the whole publication was missing, the log says so itself.
+        # If the whole publication was missing, reading the log shows that.
         if published is not None:
             entries = server.publication_entries(connection, publication)
             moved = put_back(state.published, entries)
@@ -367,7 +374,7 @@ class ServerLooks:
     def _waits(
         self, connection: Connection, seen: Observation, horizon: Horizon | None
     ) -> tuple[OpenTransaction, float] | None:
-        """The transaction for which a horizon waits, and for how long."""
+        """The transaction for which a horizon waits, and for how many seconds."""
         is_waiting = horizon is not None and seen.xmin <= horizon.xid
         found = oldest_open(connection) if is_waiting else None
         waited_s = self._held_back.note(found, time.monotonic())
@@ -377,7 +384,7 @@ class ServerLooks:
         return None if found is None else (found, waited_s)
 
     def _observed(self, connection: Connection, wanted: Wanted, *, has_new: bool) -> tuple[Observation, ...]:
-        """One observation; in a bounded run that reads chunks, more until their horizon has settled."""
+        """Observe the server: once, or in a bounded run that reads chunks until their horizon has settled."""
         if wanted.pending is not None:
             server.reach_id(connection, wanted.pending.xid)
         makes_horizon = wanted.makes_horizon or (has_new and not self._run.reads_once)
@@ -390,7 +397,7 @@ class ServerLooks:
         return tuple(seen)
 
     def _cuts(self, connection: Connection, wanted: Wanted, new: Sequence[CatalogTable]) -> tuple[Cut, ...]:
-        """The next bounds of the tables: all of them in a bounded run, else for a moment."""
+        """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         uncut = (*wanted.cut, *((found.table, found.key, None) for found in new if found.key))
         deadline = time.monotonic() + _CUT_S
         found = []

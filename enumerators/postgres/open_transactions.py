@@ -1,4 +1,4 @@
-"""The transaction that others wait for: the oldest that is open, and what is said about it."""
+"""The oldest open transaction, for which others wait, and how messages describe it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class OpenTransaction:
         session: user and application, as far as the role may see them.
         gid: the name of a prepared transaction.
         since: when it began; None if the role may not see it.
-        asked_at: the time at the server.
+        asked_at: the server's time when it was queried.
     """
 
     pid: int | None
@@ -49,7 +49,7 @@ class OpenTransaction:
 
     @property
     def text(self) -> str:
-        """The transaction for people."""
+        """The description of the transaction in messages."""
         named = f"the prepared transaction {self.gid}" if self.pid is None else f"server process {self.pid}"
         session = f" ({self.session})" if self.session else ""
         since = None if self.since is None else self.since.astimezone(dt.UTC)
@@ -57,14 +57,14 @@ class OpenTransaction:
 
     @property
     def statement(self) -> str:
-        """What ends it, as SQL."""
+        """The SQL that ends it."""
         if self.pid is None:
             return f"COMMIT PREPARED '{self.gid}'; or ROLLBACK PREPARED '{self.gid}';"
         return f"SELECT pg_terminate_backend({self.pid});"
 
 
 def oldest_open(connection: Connection) -> OpenTransaction | None:
-    """The oldest transaction of the server that writes; None if there is none."""
+    """The oldest open transaction that writes; None if there is none."""
     row = connection.execute(_OLDEST).fetchone()
     if row is None:
         return None
@@ -79,14 +79,14 @@ def oldest_open(connection: Connection) -> OpenTransaction | None:
 
 
 class HeldBack:
-    """For how long something has waited for a transaction, and whether that is worth a warning. No clock."""
+    """Tracks how long something waits for a transaction, and whether that is worth a warning. No clock."""
 
     def __init__(self) -> None:
         self._first_seen: dict[tuple[int | None, str | None], float] = {}
         self._warned: set[tuple[int | None, str | None]] = set()
 
     def note(self, found: OpenTransaction | None, now_s: float) -> float:
-        """The seconds for which something has waited, or the transaction is open if that is known."""
+        """Note the transaction; return its age in seconds, if known, or the time since it was first noted."""
         if found is None:
             self._first_seen.clear()
             self._warned.clear()

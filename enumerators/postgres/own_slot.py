@@ -1,6 +1,6 @@
 """The slot of a query whose option ``slotName`` differs from the slot in its state: a copy, created once.
 
-So a fork of a savepoint gets a log of its own, which begins where the slot of the first query stands.
+So a fork of a savepoint gets its own slot, which begins at the position of the first query's slot.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 def own_slot_name(options: Options, state: PostgresState | None) -> str | None:
     """The name of the slot that the query reads from now on; None if its state says that it reads no log.
 
-    Where the option is not set, that of the state: a query from a savepoint takes this slot over.
+    If the option is not set, it is the slot of the state: a query from a savepoint takes that slot over.
     """
     if state is None:
         return slot_name_of(options)
@@ -39,7 +39,7 @@ def own_slot_name(options: Options, state: PostgresState | None) -> str | None:
 def make_own_slot(
     connection: Connection, options: Options, state: PostgresState, *, report_data_loss: Callable[..., None]
 ) -> None:
-    """Make the query's slot, if it is another one than that of the state and is missing.
+    """Create the query's slot if it is missing and differs from the slot of the state.
 
     Raises:
         DataLossError: the slot of the state is gone or lost; or it no longer has the log after the state,
@@ -49,7 +49,7 @@ def make_own_slot(
     if name is None or source_name is None or name == source_name:
         return
     if server.slot_of(connection, name) is not None:
-        return  # made by a driver that was killed: whether it begins early enough is asked with each window
+        return  # an earlier driver created it; each window checks that it begins early enough
     source = server.slot_of(connection, source_name)
     if source is None:
         raise DataLossError(
@@ -61,7 +61,7 @@ def make_own_slot(
     if source.confirmed > position:
         _report_missing(source, name, position, report_data_loss)
     begins = server.copy_slot(connection, source_name, name)
-    if source.confirmed <= position < begins:  # the other query has moved on meanwhile
+    if source.confirmed <= position < begins:  # the other query has advanced its slot in the meantime
         server.drop_slot(connection, name)
         _report_missing(source, name, position, report_data_loss)
         server.copy_slot(connection, source_name, name)
@@ -71,7 +71,7 @@ def make_own_slot(
 
 
 def _make_failover_slot(options: Options, name: str) -> None:
-    """A copy is not a failover slot, even if the original is one."""
+    """Turn a copy into a failover slot: it is not one, even if the original is."""
     with connect(options, purpose="failover slot", replicates=True) as connection:
         checked(
             options,

@@ -1,6 +1,6 @@
 """Changes that the log does not have because the publication was missing when they were made.
 
-Since PostgreSQL 18 a peek only warns of this, and the changes are left out; before, the peek fails.
+Since PostgreSQL 18 a peek only warns of this and leaves the changes out; in older versions the peek fails.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _NOT_IN_PREREQUISITE_STATE = "55000"
 
 @contextmanager
 def publication_gaps(connection: Connection) -> Iterator[list[str]]:
-    """What the server says of missing publications; the list grows while the connection is used.
+    """The server's warnings about missing publications, in a list that grows while the connection is used.
 
     The session must not hide warnings (``client_min_messages``).
     """

@@ -33,7 +33,7 @@ def check_scope(connection: Connection, name: str, tables: Sequence[TableName]) 
     """Warn of what the publication leaves out; a publication that does not exist leaves out nothing.
 
     Raises:
-        DiscoveryError: changes of a partitioned table would come under the names of its partitions.
+        DiscoveryError: changes of a partitioned table would have the names of its partitions.
     """
     oids = [table.oid for table in tables]
     row = connection.execute(_SCOPE, [oids, oids, name]).fetchone()

@@ -39,11 +39,11 @@ class Slot:
 
     Attributes:
         confirmed: transactions that commit before this position are no longer sent.
-        active_pid: the backend that reads it now.
+        active_pid: the backend that reads it now; None if none does.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
         is_failover: whether standbys may keep a copy of it; always false before PostgreSQL 17.
-        asked_at: the time at the server.
+        asked_at: the server's time when it was queried.
     """
 
     name: str
@@ -60,10 +60,10 @@ class Slot:
 
 
 def check_server(connection: Connection, *, reads_log: bool) -> str:
-    """The system identifier of a server that can be read.
+    """Check that the server can be read, and return its system identifier.
 
     Raises:
-        DiscoveryError: it is too old, a standby, or has not wal_level=logical.
+        DiscoveryError: it is too old or a standby, or its wal_level is not logical.
     """
     version = connection.info.server_version // 10_000
     if version < OLDEST_VERSION:
@@ -135,11 +135,11 @@ def existing_slot(
     """The slot with this name.
 
     Args:
-        needed_from: the position from which on its log is needed.
+        needed_from: the position from which its log is needed.
         is_other_server: whether this is not the server that was read before.
 
     Raises:
-        DataLossError: there is none. No option disables this check: the query would wait for ever.
+        DataLossError: it does not exist. No option disables this check: the query would wait for ever.
     """
     slot = slot_of(connection, name)
     if slot is None:
@@ -155,7 +155,7 @@ def existing_slot(
 
 
 def create_slot(connection: Connection, name: str, *, is_failover: bool) -> int:
-    """Make a slot; the position at which its log begins. Waits for every transaction that is open now."""
+    """Create a slot, and return where its log begins. The server first waits for all open transactions."""
     failover = ", failover => true" if is_failover else ""
     row = connection.execute(
         f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{failover})", [name]
@@ -165,7 +165,7 @@ def create_slot(connection: Connection, name: str, *, is_failover: bool) -> int:
 
 
 def copy_slot(connection: Connection, source: str, name: str) -> int:
-    """Make a slot that begins where another one stands; the position."""
+    """Create a slot at the position of another one, and return this position."""
     row = connection.execute(
         "SELECT lsn::text FROM pg_copy_logical_replication_slot(%s, %s)", [source, name]
     ).fetchone()
@@ -210,7 +210,7 @@ def check_end(end: int, *, position: int) -> None:
     """Check that the log reaches ``position``.
 
     Raises:
-        DataLossError: it does not: what is written from now on would count as read.
+        DataLossError: the log ends before it, so changes from now on would count as read.
     """
     if end < position:
         raise DataLossError(
@@ -222,7 +222,7 @@ def check_end(end: int, *, position: int) -> None:
 
 
 def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: float) -> None:
-    """Release the log before ``lsn``; waits while another connection reads the slot.
+    """Release the log before ``lsn``; wait while another connection reads the slot.
 
     Raises:
         psycopg.Error: the slot is still read after ``timeout_s``.
@@ -244,10 +244,10 @@ def advance_slot(connection: Connection, name: str, lsn: int, *, timeout_s: floa
 
 
 def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
-    """The server at this moment; the assigner's rules depend on the order of the statements."""
+    """Observe the server now; the assigner's rules depend on the order of the statements."""
     horizon = None
     if makes_horizon:
-        # Only what is durable: a server that is killed writes something else at later positions.
+        # Only the durable log: a server that is killed writes other records at later positions.
         lsn = _durable_end(connection)
         horizon = Horizon(lsn=lsn, xid=int(_one(connection, "SELECT pg_current_xact_id()::text")))
     xmin = int(_one(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
@@ -305,8 +305,8 @@ def has_changes(
     """
     import psycopg
 
-    # The row of a commit has the position after its record. If the slot already begins at ``position``,
-    # the first transaction answers the question, and the server need not decode the rest.
+    # The row of a commit has the position after its record. If the slot already begins at ``position``, the
+    # first transaction is enough, and the server need not decode the rest.
     is_advanced = slot.confirmed >= position
     try:
         with publication_gaps(connection) as gaps:
@@ -327,12 +327,12 @@ def has_changes(
 
 
 def publication_list(name: str) -> str:
-    """The name as the option publication_names of pgoutput has it."""
+    """The name in the form that pgoutput's option publication_names expects."""
     return quoted(name)
 
 
 def published_tables(connection: Connection, name: str) -> list[tuple[str, str]] | None:
-    """Schema and name of the tables of a publication; None if there is none of this name."""
+    """Schema and name of the tables of a publication; None if the publication does not exist."""
     if not _one(connection, "SELECT count(*) FROM pg_publication WHERE pubname = %s", name):
         return None
     rows = connection.execute(
@@ -342,7 +342,7 @@ def published_tables(connection: Connection, name: str) -> list[tuple[str, str]]
 
 
 def publication_entries(connection: Connection, name: str) -> PublicationEntries | None:
-    """The entries of a publication; None if there is none of this name."""
+    """The entries of a publication; None if the publication does not exist."""
     row = connection.execute("SELECT oid::bigint FROM pg_publication WHERE pubname = %s", [name]).fetchone()
     if row is None:
         return None
@@ -355,16 +355,16 @@ def publication_entries(connection: Connection, name: str) -> PublicationEntries
 
 
 def publication_sql(name: str, tables: Sequence[TableName]) -> str:
-    """The statement that makes the publication."""
+    """The statement that creates the publication."""
     listed = ", ".join(quoted(table.schema, table.name) for table in tables)
     return f"CREATE PUBLICATION {quoted(name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
 
 
 def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> None:
-    """Make the publication, or add the tables that it lacks.
+    """Create the publication, or add the tables that it lacks.
 
     Raises:
-        DiscoveryError: the role may not; the error has the statement that a role which may can run.
+        DiscoveryError: the role lacks the right; the error names the statement for the tables' owner to run.
     """
     import psycopg
 

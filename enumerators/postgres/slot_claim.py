@@ -1,8 +1,8 @@
-"""One query for each slot: a session lock of the database says which query reads a slot.
+"""One query for each slot: an advisory lock in the database says which query reads a slot.
 
-The lock has two numbers, of the slot and of the query. Drivers of one query share theirs, because a driver
-that hangs must not keep its successor from working; a lock of another query refuses. The lock ends with its
-session.
+The lock has two numbers, one for the slot and one for the query. Drivers of one query share their lock,
+because a driver that hangs must not keep its successor from working; a driver of another query is refused.
+The lock ends with its session.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from flip27_source.source_options import STATE_LOCATION, UID
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
-# Numbers of locks are signed in calls and unsigned in pg_locks.
+# The numbers of locks are signed in function calls and unsigned in pg_locks.
 _OTHERS = """
 SELECT l.pid, a.application_name, a.client_addr::text
 FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
@@ -29,20 +29,20 @@ LIMIT 1
 
 
 def query_of(options: Options, *, made: str) -> str:
-    """What distinguishes a query from others.
+    """A text that identifies a query.
 
     Args:
-        made: an id that its state has, for queries whose state is in their offsets.
+        made: the id in its state, for queries whose state is in their offsets.
     """
     location = options[STATE_LOCATION]
     return made if location is None else f"{location}\n{options[UID] or ''}"
 
 
 def claim_slot(connection: Connection, slot: str, query: str) -> None:
-    """Take the lock for this query, as long as the connection lives.
+    """Lock the slot for this query until the connection ends.
 
     Raises:
-        DiscoveryError: another query has it.
+        DiscoveryError: another query has locked it.
     """
     numbers = [_number(f"slot {slot}"), _number(f"query {query}")]
     signed = [number - (1 << 32) if number >> 31 else number for number in numbers]

@@ -1,4 +1,4 @@
-"""The name of a query's slot where the user gives none, and of the session that reads a slot. Pure."""
+"""The name of a query's slot if the user gives none, and of the session that reads a slot. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ _PREFIX = "flip27 log "
 
 
 def slot_name_of(options: Options) -> str:
-    """The name that the user gives; else one that no other state location has, and the same at every start.
+    """The name that the user gives; otherwise one that depends only on the state location and the uid.
 
-    So a slot that was made just before a crash is found again, and two queries do not share one by accident.
+    So a slot that was created just before a crash is found again, and two queries do not share one by
+    accident.
     """
     given = options[SLOT_NAME]
     if given is not None:
@@ -32,6 +33,6 @@ def reading_purpose(slot: str) -> str:
     """The purpose of the connection that a query keeps while it reads the slot.
 
     In ``pg_stat_activity`` it follows the prefix ``flip27``, so that clean-up can tell that the query runs.
-    PostgreSQL cuts long names off, and the digest is at the end of a slot's name.
+    PostgreSQL truncates long names, so only the end of the slot's name is kept, which has the digest.
     """
     return f"log {slot[len(_PREFIX) - _LONGEST :]}"

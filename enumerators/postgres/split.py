@@ -1,4 +1,4 @@
-"""The splits of the postgres source, and what its readers say about them. Pure values.
+"""The splits of the postgres source, and the events that its readers send about them. Pure values.
 
 Positions in the log are LSNs as numbers of bytes (``0/16B3748`` is 23,803,720). A window of the log has the
 transactions whose commit record begins at ``first`` or later, and before ``end``.
@@ -34,7 +34,7 @@ class TableName:
     """A table.
 
     Attributes:
-        oid: the number of the table in its database, which a recreated table does not share.
+        oid: the number of the table in its database, which changes if the table is recreated.
     """
 
     oid: int
@@ -52,7 +52,7 @@ class TableChunk:
     Attributes:
         lower, upper: the values of the key columns, as text; None for no bound.
         lsn: position in the log: every event of these rows that is delivered commits there or later.
-        horizon: the snapshot of the chunk has to see every transaction below this id, itself included.
+        horizon: the snapshot of the chunk has to see every transaction up to and including this id.
         exported: the exported snapshot in which the chunk is read, in a batch read.
     """
 
@@ -82,12 +82,11 @@ class TableRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogWindow:
-    """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all from there
-    on.
+    """A part of the log: the transactions that commit in ``[first, end)``; without ``end``, all later ones.
 
     Attributes:
-        rules: for tables whose snapshot is still needed.
-        slot, publication: from which the window is read; set with ``end``.
+        rules: the rules of the tables whose snapshot is still needed.
+        slot, publication: those by which the window is read; set with ``end``.
         known: the tables of which every event is delivered; None for all tables without rules. Events of a
             table that is neither here nor in ``rules`` are dropped: its snapshot comes later and has them.
     """
@@ -105,8 +104,8 @@ class PostgresSplit:
     """A chunk of a table, or the log: exactly one of ``chunk`` and ``log`` is set.
 
     Attributes:
-        split_id: ``log``, or ``public.orders/17``: the table and the number of the chunk.
-        rows: the number of rows in the chunk when it was cut; an estimate for the log.
+        split_id: ``log``, or ``public.orders/16384/17``: the table, its oid and the number of the chunk.
+        rows: the number of rows in the chunk when it was cut; None for the log.
         lag_bytes, lag_s: for the log, how far it was behind when this position was planned; only for display.
     """
 
@@ -145,7 +144,7 @@ class LogRead(SourceEvent):
 
     Attributes:
         rows: the number of delivered changes.
-        truncated: tables of which a TRUNCATE was seen by some chunks and not by others.
+        truncated: the oids of tables with a TRUNCATE that some chunks saw and others did not.
         committed_at: when the last change in the window was committed, in microseconds since 1970 UTC.
     """
 

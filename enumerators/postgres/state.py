@@ -17,15 +17,15 @@ class PostgresState:
         system: the system identifier of the server.
         slot: None with ``snapshot=only``, which reads no log.
         start: position up to which the log was read in complete batches.
-        planned_to: where the newest window ends that was planned; a state that is restored with its batch
-            complete continues there.
-        log_assigned: whether the log was handed out: its position is in its split.
+        planned_to: the end of the newest planned window; a state that is restored after its batch was
+            completed continues there.
+        log_assigned: whether the log was assigned: its position is then in its split.
         returned: chunks that were added back.
         chunks_read: the number of chunks that were read since the first start.
         committed_at: when the last change that was read was committed, in microseconds since 1970 UTC.
         exported: the exported snapshot of a batch read.
-        published: what the publication had when it was last looked at.
-        query: an id of this query, made at its first start.
+        published: the entries of the publication when it was last checked.
+        query: an id of this query, created at its first start.
         timeline: the number of the server's timeline, which grows when a standby is promoted; 0 in a state of
             an older release.
     """

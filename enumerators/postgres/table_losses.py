@@ -22,9 +22,9 @@ class PublicationEntries:
     """The tables of a publication, by numbers that change when the publication or an entry is recreated.
 
     Attributes:
-        oid: the number of the publication.
-        entries: the numbers of its tables, each with that of the table's entry. Publications of whole
-            schemas, and of all tables, have none.
+        oid: the oid of the publication.
+        entries: the oids of its tables, each with the oid of the table's entry. Publications of whole
+            schemas, and of all tables, have no entries.
     """
 
     oid: int
@@ -34,7 +34,7 @@ class PublicationEntries:
 def put_back(before: PublicationEntries | None, now: PublicationEntries | None) -> frozenset[int]:
     """The tables that were removed from the publication and added again."""
     if before is None or now is None or before.oid != now.oid:
-        return frozenset()  # another publication: the log itself says what it lacks
+        return frozenset()  # another publication: reading the log shows what it lacks
     known = dict(before.entries)
     return frozenset(oid for oid, entry in now.entries if known.get(oid, entry) != entry)
 
@@ -51,9 +51,9 @@ def table_losses(
 
     Args:
         known: the tables that were read before.
-        listed: the tables that are there now.
-        published: schema and name of those in the publication.
-        moved: the numbers of those that were removed from it and added again.
+        listed: the tables that exist now.
+        published: schema and name of the tables in the publication.
+        moved: the oids of the tables that were removed from the publication and added again.
     """
     known_oids = {table.oid for table in known}
     known_names = {(table.schema, table.name): table.oid for table in known}

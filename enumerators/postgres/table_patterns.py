@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-# schema.name, each part bare (folded to lower case, * is any text) or quoted (as it is).
+# schema.name, each part bare (folded to lower case, * is any text) or quoted (taken literally).
 _PART = r'(?:[^\s".,]+|"(?:[^"]|"")+")'
 _NAME = re.compile(rf"\s*(?:({_PART})\s*\.\s*)?({_PART})\s*")
 
@@ -57,7 +57,7 @@ def table_patterns(value: str) -> tuple[TablePattern, ...]:
 
 
 def matched(patterns: Iterable[TablePattern], schema: str, name: str) -> bool:
-    """Whether any of the patterns has this table."""
+    """Whether any of the patterns matches this table."""
     return any(pattern.matches(schema, name) for pattern in patterns)
 
 
@@ -67,7 +67,7 @@ def quoted(*names: str) -> str:
 
 
 def quoted_with_parameters(*names: str) -> str:
-    """A name as SQL that has parameters, where psycopg takes % for the start of a placeholder."""
+    """A name for SQL with parameters, in which psycopg takes % for the start of a placeholder."""
     return quoted(*names).replace("%", "%%")
 
 

@@ -1,7 +1,8 @@
 """Whether a server that was promoted, or recovered to a point in time, has the log that a query has read.
 
-Each promotion begins a timeline: the log of the new server is that of the old one up to a position, and
-another one from there on. What a query has read after this position never happened on the new server.
+Each promotion begins a timeline: the log of the new server is the same as that of the old one up to a
+position, and differs from there on. Changes that a query has read after this position never happened on the
+new server.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def check_timeline(options: Options, *, known: Timeline, present: Timeline, posi
     timeline 1.
 
     Raises:
-        DataLossError: it was left before. No option disables this check: the slot begins elsewhere.
+        DataLossError: it was left before ``position``. No option disables this check: the slot begins
+            elsewhere.
     """
     if known.number in (0, present.number) or known.system != present.system:
         return
@@ -71,7 +73,7 @@ def check_timeline(options: Options, *, known: Timeline, present: Timeline, posi
 
 
 def left_timeline_at(history: str, timeline: int) -> int | None:
-    """Where the history of a server says that it has left a timeline; None if it was never on it.
+    """The position at which a server left a timeline, by the server's history; None if it was never on it.
 
     Args:
         history: lines of a timeline's number, the position of its end, and a reason.

@@ -1,7 +1,7 @@
 """Which transactions a snapshot of PostgreSQL sees. Pure: numbers in, booleans out.
 
 A chunk of a table is read in one snapshot. An event of the log that concerns a row of this chunk is delivered
-exactly if the snapshot does not see the event's transaction: then the chunk has the row as it was before.
+if and only if the snapshot does not see the event's transaction: then the chunk has the row as it was before.
 Comparing positions in the log instead loses rows, because a commit is in the log before it is visible.
 """
 
@@ -67,7 +67,7 @@ def widened(xids: npt.NDArray[np.int64], near: int) -> npt.NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowRule:
-    """What happens to events of the rows of one chunk, or of several neighbours.
+    """What happens to events of the rows of one chunk, or of several neighbouring chunks.
 
     Attributes:
         snapshot: the snapshot in which the chunk was read, as text; None if the chunk is not read yet.
@@ -84,9 +84,9 @@ class RowRule:
 
 
 def ended_below(rules: Sequence[RowRule], xmin: int) -> bool:
-    """Whether all of these chunks are read, and every transaction below ``xmin`` has ended and was passed.
+    """Whether all of these chunks are read, and every transaction that began before a snapshot has ended.
 
-    From then on every event concerns a transaction that none of the snapshots sees.
+    All transactions below ``xmin`` have ended, so those from ``xmin`` on are seen by none of the snapshots.
     """
     return all(
         rule.snapshot is not None and TransactionSnapshot.parse(rule.snapshot).xmax <= xmin for rule in rules

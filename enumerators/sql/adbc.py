@@ -125,7 +125,7 @@ def _driver_path(module: str) -> str:
 
 
 def _sqlite_uri(uri: str) -> str:
-    """A file that is only read: SQLite would create a missing file."""
+    """The URI of an existing file, opened read-only: SQLite would create a missing file."""
     if uri.startswith("file:"):
         return uri
     if not Path(uri).is_file():

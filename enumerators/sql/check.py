@@ -25,7 +25,7 @@ from flip27_source.source_checks import Finding, failed, ok, warning
 from flip27_source.source_options import TIME_ZONE
 
 FUTURE = dt.timedelta(minutes=1)
-"""Times that are further ahead of the clock are most likely in another zone."""
+"""Times that are further ahead of the clock than this are most likely in another time zone."""
 
 _ONE_WRITER = ("sqlite", "duckdb")
 _HAS_INDEX = """
@@ -117,7 +117,7 @@ def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Finding:
 
 
 def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Finding:
-    """Whether rows are protected whose transactions commit late."""
+    """Whether rows of transactions that commit late are protected."""
     check, database = "late commits", table.database.dialect.name
     lag_s = options[LAG]
     if lag_s is None:

@@ -1,7 +1,7 @@
 """Opens the database of the options.
 
-Everything that a driver raises becomes a DatabaseFailure whose text contains no secret. Callers turn it into
-an error of their own half.
+Every error of a driver becomes a DatabaseFailure whose text contains no secret. Callers convert it to an
+error of the enumerator or the reader.
 """
 
 from __future__ import annotations

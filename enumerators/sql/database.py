@@ -1,4 +1,4 @@
-"""Database: an open connection, as both halves of the source use it."""
+"""Database: an open connection, which the enumerator and the reader both use."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ ROWS_PER_BATCH = 65_536
 
 
 class Database(ABC):
-    """A connection; statements see what was committed before each of them."""
+    """A connection on which each statement sees everything that was committed before it."""
 
     dialect: Dialect
 
     @abstractmethod
     def fields(self, sql: str) -> pa.Schema:
-        """The columns of a query. Their types are those of its first row where the database has none."""
+        """The columns of a query. If the database has no types, they are inferred from the first row."""
 
     @abstractmethod
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
         """The Arrow types of a short result, and its rows.
 
         Args:
-            columns: return the values of only the first columns, this many; Python cannot represent the
-                times of all databases.
+            columns: the number of first columns whose values are returned; None for all columns. Python
+                cannot represent all times of all databases.
         """
 
     @abstractmethod
@@ -53,7 +53,7 @@ class ArrowDatabase(Database):
         """A long result.
 
         Args:
-            first_rows: how many rows SQLite, which has no types, looks at to choose the Arrow types.
+            first_rows: how many rows at least decide the Arrow types on SQLite, which has no types.
         """
 
 

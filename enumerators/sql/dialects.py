@@ -1,7 +1,7 @@
 """How databases differ: names, literals, cursors as text, comparison of tuples, settings. Pure: no I/O.
 
 The database alone compares cursors, because only it knows the order of its texts. A cursor is stored as text
-that the dialect made of the value, and from which it makes the same value again.
+that the dialect makes from the value, and from which it can make the same value again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Dialect:
         quoted: a name as an identifier.
         literal: a stored value of an Arrow type as SQL.
         as_text: an expression for the stored text of a column; None if Python makes the text.
-        given: a value that a user wrote, and its Arrow type, as a stored value.
+        given: a value as a user wrote it, with its Arrow type, as a stored value.
         plain: a stored value as users write it.
         has_types: whether a result without rows has types.
         compares_tuples: whether (a, b) > (1, 2) uses an index.
@@ -71,7 +71,7 @@ class Dialect:
             is_last = number == len(pairs) - 1
             equal = [f"{name} = {value}" for name, value in pairs[:number]]
             steps.append(" AND ".join([*equal, f"{column} {operator if is_last else strict} {literal}"]))
-        # The first condition is implied by the others; it is what an index of the first column needs.
+        # The first condition is implied by the others, but lets the database use an index of this column.
         first = f"{pairs[0][0]} {strict}= {pairs[0][1]}"
         return f"({first} AND ({' OR '.join(f'({step})' for step in steps)}))"
 
@@ -88,7 +88,7 @@ def _sqlite_given(value: str, kind: str) -> str:
 
 
 def _sqlite_literal(value: str, _kind: str) -> str:
-    """What quote() made of a value, if it is one literal and nothing else."""
+    """The text that SQLite's quote() made of a value, if it is a single literal."""
     if re.fullmatch(r"'(?:[^']|'')*'|[xX]'[0-9a-fA-F]*'|[-+]?[0-9.eE+-]+|[-+]?9\.0e\+999", value) is None:
         raise ValueError(f"{value!r} is not a literal of SQLite")
     return value
@@ -128,7 +128,7 @@ def _mysql_literal(value: str, kind: str) -> str:
     return _ansi_literal(value, kind).replace("\\", "\\\\")
 
 
-# Texts of values depend on these settings. The source never writes.
+# The texts of values depend on these settings. The last one is there because the source never writes.
 _SETTINGS = (
     "SELECT set_config('DateStyle', 'ISO, MDY', false), set_config('TimeZone', 'UTC', false), "
     "set_config('IntervalStyle', 'postgres', false), set_config('extra_float_digits', '1', false), "

@@ -47,7 +47,8 @@ _log = logging.getLogger("flip27_source")
 
 _CUTS_AT_ONCE = 64
 _MOST_SPLITS = 128
-"""In a round, so that the first batch need not wait for all cuts. A run that ends has only one round."""
+"""The most ranges of one round, so that the first batch need not wait for all cuts. A bounded run has only
+one round, and no such limit."""
 _PAUSE_S = 0.2
 _LONGEST_ID = 200
 
@@ -98,13 +99,13 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             with self._connection as connection:
                 return self._round(connection.table(), position)
         except BrokenConnection:
-            # The server was restarted, perhaps. The fault is reported if a new connection has it too.
+            # Perhaps the server was restarted. If a new connection fails too, its error is reported.
             return self.discover(position)
         except DatabaseFailure as failure:
             raise DiscoveryError(failure.what, remedy=failure.remedy) from None
 
     def close(self) -> None:
-        """Close the connection, at once or when the present round ends."""
+        """Close the connection, at once or when the current round ends."""
         self._connection.end()
 
     def _round(self, table: CursorTable, before: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition]:
@@ -175,7 +176,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     def _safe(self, table: CursorTable, newest: Cursor | None) -> Cursor | None:
         """The greatest cursor that is old enough, and below which no open transaction can commit."""
         if self.context.reads_once:
-            return newest  # no later run would miss a row
+            return newest  # there is no later run that could miss a row
         allowed = self._old_enough(table, newest)
         options = self.options_given
         if table.database.dialect.name != "postgresql" or not options[WAIT_FOR_TRANSACTIONS]:
@@ -219,7 +220,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     def _warn_of_the_future(
         self, table: CursorTable, newest: Cursor, now: dt.datetime, zone: ZoneInfo
     ) -> None:
-        """Once in a run: rows from the future wait until their time, often because of a wrong time zone."""
+        """Warn once in a run that rows wait for a time in the future, often because of a wrong time zone."""
         ahead = ahead_of(table.plain(newest), now, zone)
         if ahead > FUTURE and not self._has_warned:
             self._has_warned = True
@@ -270,7 +271,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
 
 
 def _parts(whole: int, part: int) -> int:
-    """How many parts of a size cover the whole."""
+    """The number of parts of this size that cover the whole."""
     return -(-whole // part)
 
 

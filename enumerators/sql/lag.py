@@ -1,6 +1,6 @@
 """How far rows are held back by their own time (option lag). Pure: no I/O, no clock.
 
-Transactions commit in another order than the times of their rows. Rows wait until no open transaction is
+Transactions do not commit in the order of the times of their rows. So rows wait until no open transaction is
 expected to commit an older time.
 """
 
@@ -28,7 +28,7 @@ def newest_allowed(
         kind: the Arrow type of the column.
         now: the present time, with a zone.
         lag_s: None for the default.
-        zone: that of times without a zone.
+        zone: the zone of times that have none.
 
     Raises:
         ValueError: a lag is set, and the value is not a time.
@@ -39,7 +39,7 @@ def newest_allowed(
     form = _TIME.fullmatch(text) if is_time(text, kind) else None
     if form is None:
         if is_time(text, kind):
-            # A year beyond 9999 or BC: rows are held back all the same.
+            # A year after 9999 or BC: rows are held back nevertheless.
             return str((now - lag).astimezone(zone).date() - dt.timedelta(days=1))
         if lag_s is not None:
             raise ValueError(f"{text!r} of type {kind} is not a time")

@@ -41,7 +41,7 @@ _REMEDY = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Waiting:
-    """A cursor that waits for transactions, by their ids with the process that runs each."""
+    """A cursor that waits for transactions; ``writers`` has the process of each, by the transaction's id."""
 
     newest: Cursor
     writers: Mapping[str, str]

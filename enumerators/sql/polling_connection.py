@@ -1,4 +1,4 @@
-"""The connection of discovery: kept from round to round, or opened for each."""
+"""The connection of discovery: kept open between rounds, or opened for each round."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ class BrokenConnection(Exception):  # noqa: N818 - not an error yet
 
 
 class PollingConnection:
-    """The connection of discovery, kept from round to round for PostgreSQL; a file is closed for its writer.
+    """The connection of discovery, kept open between rounds for PostgreSQL.
 
-    A context manager for one round. ``end`` may be called on another thread.
+    A database file is closed after each round, so that its writer can open it. The object is a context
+    manager for one round. ``end`` may be called on another thread.
     """
 
     def __init__(self, options: Options) -> None:

@@ -21,12 +21,12 @@ def relation_of(options: Options) -> str:
 
 
 def qualified(column: str) -> str:
-    """A quoted column of the relation. Without the name, ORDER BY takes a column of the result instead."""
+    """A quoted column with the relation's name, without which ORDER BY would take a column of the result."""
     return f"{ALIAS}.{column}"
 
 
 def probe(relation: str, dialect: Dialect) -> str:
-    """A query that shows the columns: without rows, or with one where values decide the types."""
+    """A query that shows the columns: without rows, or with one row if values decide the types."""
     return f"SELECT * FROM {relation} LIMIT {0 if dialect.has_types else 1}"
 
 
@@ -35,7 +35,7 @@ class Queries:
     """The queries of one table.
 
     Attributes:
-        relation: what stands after FROM.
+        relation: the text after FROM.
         columns: the cursor columns, quoted and qualified.
         start: the condition of startingCursor; None to start with the first row.
     """
@@ -49,7 +49,7 @@ class Queries:
         """The greatest cursor.
 
         Args:
-            not_after: a literal; only rows whose first cursor column is not greater.
+            not_after: a literal; only rows whose first cursor column is not greater are considered.
         """
         conditions = [self._not_null()]
         if self.start is not None:
@@ -60,7 +60,7 @@ class Queries:
         return f"SELECT {self._cursor()} FROM {self.relation} {_where(conditions)} ORDER BY {order} LIMIT 1"
 
     def null_in(self, column: str) -> str:
-        """A row, if there is one with NULL in this cursor column."""
+        """One row if any row has NULL in this cursor column."""
         return f"SELECT 1 FROM {self.relation} WHERE {column} IS NULL LIMIT 1"
 
     def null_rows(self) -> str:
@@ -69,7 +69,7 @@ class Queries:
         return f"SELECT count(*) FROM {self.relation} WHERE {conditions}"
 
     def reaches(self, cursor: Cursor) -> str:
-        """A row, if there is one with this cursor or a greater one."""
+        """One row if any row has this cursor or a greater one."""
         condition = self._compared(">=", cursor)
         return f"SELECT 1 FROM {self.relation} {_where([condition, self._not_null()])} LIMIT 1"
 
@@ -92,7 +92,7 @@ class Queries:
         )
 
     def first_rows(self, after: Cursor | None, upto: Cursor, *, rows: int) -> str:
-        """Some whole rows of a range."""
+        """Up to ``rows`` complete rows of a range."""
         return f"SELECT * FROM {self.relation} {self._range(after, upto)} LIMIT {rows}"
 
     def rows(self, after: Cursor | None, upto: Cursor, select: Sequence[str]) -> str:
@@ -103,7 +103,7 @@ class Queries:
 
     def _range(self, after: Cursor | None, upto: Cursor) -> str:
         lower = self.start if after is None else self._compared(">", after)
-        # A condition on NULL is not needed: no comparison with NULL is true, except in parts of a tuple.
+        # The condition on NULL is for tuples: their comparison can be true although a later part is NULL.
         conditions = [lower, self._compared("<=", upto), self._not_null()]
         return _where([condition for condition in conditions if condition is not None])
 

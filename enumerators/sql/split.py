@@ -33,7 +33,7 @@ class SqlSplit:
         split_id: made from ``after``, because ranges never overlap.
         after: None for the first range, which starts at startingCursor.
         rows: number of rows when the range was found.
-        bytes: estimate from the rows that were seen first.
+        bytes: an estimate from the size of the rows that were found first.
     """
 
     split_id: str
@@ -50,7 +50,7 @@ class SqlSplit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SqlPosition:
-    """What discovery knows.
+    """The position of discovery.
 
     Attributes:
         done: the end of the last range that was found; None if there was no row yet.

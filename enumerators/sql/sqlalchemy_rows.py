@@ -1,4 +1,4 @@
-"""Connections of SQLAlchemy, whose results are rows of Python values: the slower way."""
+"""SQLAlchemy connections, whose results are rows of Python values, which is slower than ADBC."""
 
 from __future__ import annotations
 
@@ -92,13 +92,13 @@ class SqlAlchemyDatabase(RowDatabase):
 
     @contextlib.contextmanager
     def _executed(self, sql: str, **settings: Any) -> Iterator[Any]:
-        # text() takes a colon before a name for a parameter.
+        # text() would take a colon before a name for the start of a parameter.
         result = self._connection.execution_options(**settings).execute(self._text(sql.replace(":", r"\:")))
         try:
             yield result
         finally:
             result.close()
-            # The next statement has to see what others commit until then.
+            # The next statement has to see what others have committed by then.
             self._connection.commit()
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""A polled table on an open connection: what the queries of one round say about it."""
+"""A polled table on an open connection: the queries of one round and their results."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class CursorTable:
         """The greatest visible cursor; None without rows.
 
         Args:
-            not_after: only rows whose first column is not greater than this one value.
+            not_after: only rows whose first column is not greater than this value are considered.
         """
         literal = None
         if not_after is not None:
@@ -111,7 +111,7 @@ class CursorTable:
         return max(_LEAST_ROW_BYTES, self.database.row_bytes(sample))
 
     def now(self) -> dt.datetime:
-        """The present time, of the server's clock if it has one."""
+        """The current time, by the database server's clock if there is one."""
         clock = self.database.dialect.clock
         if clock is None:
             return dt.datetime.now(dt.UTC)
@@ -132,7 +132,7 @@ class CursorTable:
         return [Cursor(values=tuple(map(text_of, row)), types=types) for row in rows]
 
     def _kind(self, kind: str) -> str:
-        """The type that is stored: numbers may become wider; a column of SQLite may have fractions too."""
+        """The type to store: numbers may become wider, and a column of SQLite may also have fractions."""
         if kind.startswith(("decimal", "numeric")):
             return "decimal"
         is_integer, is_float = kind.startswith(("int", "uint")), kind in ("float", "double", "halffloat")

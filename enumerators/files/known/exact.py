@@ -144,7 +144,7 @@ class OverwrittenFiles(SeenStrategy):
         return files, replace(start, files=len(self._paths))
 
     def must_list(self, position: FilesPosition | None) -> bool:
-        """Also where versions were not kept, so that known files count as unchanged."""
+        """Also if versions were not kept, so that known files count as unchanged."""
         return super().must_list(position) or (position is not None and position.versions is None)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
@@ -171,7 +171,7 @@ def version_hash(path: str, found: FileInfo) -> bytes:
 
 
 def version_key(path: str, version: str, length: int) -> bytes:
-    """The same, of a version that was found before."""
+    """The hash of a version that was found before."""
     text = f"{path}\0{version}\0{length}"
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
 

@@ -28,7 +28,7 @@ class SeenFiles:
     """A set of path hashes and the runs that store it.
 
     Attributes:
-        hashes: the same set for look-ups, a little faster than this object.
+        hashes: the same set, in which lookups are a little faster than in this object.
     """
 
     def __init__(self, runs: Iterable[Segment] = (), *, few: int = FEW) -> None:

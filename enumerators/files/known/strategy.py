@@ -64,7 +64,7 @@ class FilesPosition:
         checked_ms: when all files were last listed (``nameCursor``).
         late: the number of late files. late_names: the names of the last late files.
         moves: the moves of files since the original query started, oldest first.
-        notified: what notifications keep; unset, and not stored, where files are only listed.
+        notified: the state of notifications; unset, and not stored, if files are only listed.
     """
 
     seen: tuple[Segment, ...]
@@ -185,7 +185,7 @@ class SeenStrategy(ABC):
     def unknown(
         self, current: DiscoveryRound, paths: Sequence[str], position: FilesPosition
     ) -> Sequence[str]:
-        """Those of these paths that ``find`` has to ask the file system about: by default all of them."""
+        """Those of these paths that ``find`` has to request from the file system: by default all of them."""
         return paths
 
     def must_list(self, position: FilesPosition | None) -> bool:

@@ -42,14 +42,14 @@ class S3Lister(FsspecLister):
         return name if protocol in ("s3", "s3a") else None
 
     def _info_of(self, name: str) -> FileInfo | None:
-        """One HEAD request; where an object may be listed and not be read, its entry in the listing."""
+        """From a HEAD request; for an object that may be listed but not read, its entry in the listing."""
         bucket, _, key = name.partition("/")
         try:
             found = self._fs.call_s3("head_object", Bucket=bucket, Key=key)
         except FileNotFoundError:
             return None
         except PermissionError:
-            # One such object must not stop discovery: onSplitError decides when it is read.
+            # One such object must not stop discovery: when it is read, onSplitError decides.
             listed = self._page(bucket, key, None).get("Contents") or ()
             return next((_known(item)() for item in listed if item["Key"] == key), None)
         except Exception as error:

@@ -89,8 +89,8 @@ class Lister(ABC):
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
         """What ``files`` would yield for this file if it existed; None if it would leave the file out.
 
-        ``path`` may be in another spelling than that of a listing. File systems that have millions of files
-        answer without a listing.
+        ``path`` may be spelled differently than in a listing. File systems that may have millions of files do
+        this without a listing.
         """
         return next((found for found in self.files(recursive=recursive) if found[0] == path), None)
 
@@ -225,7 +225,7 @@ def is_listed(name: str, root: str, tests: Sequence[tuple[bool, NameTest]], *, r
     """Whether listing a root would yield a file of this name.
 
     Args:
-        tests: those of the levels of a glob: whether hidden names may match, and the test of a name.
+        tests: for each level of a glob, whether hidden names may match, and the test of a name.
     """
     start = f"{root.rstrip('/')}/"
     parts = name[len(start) :].split("/")
@@ -304,7 +304,7 @@ class LocalLister(Lister):
         self._unchanged.end()
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
-        # Not by a listing, after which ``remember`` would count all of its files as known.
+        # Without a listing, because ``remember`` would then count all listed files as known.
         local = disk_path(path)
         name = "" if local is None else os.path.abspath(local)
         if not is_listed(name, self._root, self._tests, recursive=recursive):
@@ -438,7 +438,7 @@ class FsspecLister(Lister):
         return listed_path(self._fs, self._host, name), lambda: self._info_of(name)
 
     def _name_of(self, path: str) -> str | None:
-        """The name of a path in this file system; None if it is in another one, or cannot be asked for."""
+        """The name of a path in this file system; None if it is in another one, or cannot be requested."""
         host, own = host_of(path), self._host
         # The account of Azure may be written with different endpoints.
         if host and own and host.partition(".")[0] != own.partition(".")[0]:

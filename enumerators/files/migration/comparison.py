@@ -27,7 +27,7 @@ class Comparison:
     Attributes:
         found: how many files the path has. known: how many of them were read.
         new: the paths of the others, which the query reads first, sorted.
-        gone: how many files were read and no longer exist, or lie elsewhere.
+        gone: how many files were read and no longer exist, or are elsewhere.
         lookalikes: new files with the name and the modification time of a file that was read elsewhere.
         old: new files that are older than the newest known one by more than 7 days, which Spark leaves out.
     """

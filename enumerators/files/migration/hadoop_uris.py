@@ -1,4 +1,4 @@
-"""Hadoop's URIs of files and our paths, each as the other. Pure.
+"""Converts between Hadoop's URIs of files and our paths. Pure.
 
 Hadoop writes ``/landing/a b`` as ``file:///landing/a%20b`` and percent-encodes what Java's URI class quotes;
 the same object may be ``s3a://in/a`` to Hadoop and ``s3://in/a`` here.
@@ -21,11 +21,11 @@ _QUOTED_CATEGORIES = frozenset({"Cc", "Zs", "Zl", "Zp"})
 
 
 class OurPaths:
-    """Our paths of files that Hadoop, or another system, names.
+    """Converts the names that Hadoop, or another system, gives to files into our paths.
 
     Args:
-        rewrites: beginnings of names and what replaces them, before anything else; the longest one that
-            fits is used.
+        rewrites: prefixes of decoded names, and their replacements; the longest matching prefix is replaced
+            before the name is converted.
         encoded: whether the names are URIs, in which characters are percent-encoded.
     """
 
@@ -62,7 +62,7 @@ def _beginning(scheme: str | None, authority: str | None) -> str:
 
 
 class HadoopUris:
-    """Hadoop's URIs of the files below a path, as a query of Spark reads this path.
+    """Converts our paths of files into Hadoop's URIs, as a Spark query that reads ``path`` has them.
 
     Args:
         path: a path or URL with Hadoop's spelling, such as ``s3a://in/landing``.

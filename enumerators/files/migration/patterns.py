@@ -1,4 +1,4 @@
-"""The path under which all files of a list lie, as the options of a query. Pure."""
+"""Finds the path that contains all files of a list, for the options of a query. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from flip27_source.enumerators.files.globs import has_glob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundPattern:
-    """Where the files of a list lie.
+    """Where the files of a list are.
 
     Attributes:
         path: a directory or a glob; None if the files have no directory in common.
-        is_recursive: whether the files lie in directories of different depth.
+        is_recursive: whether the files are in directories at different depths.
     """
 
     path: str | None

@@ -1,6 +1,6 @@
-"""The files that a flip27 query has read, by its state and a listing of its path.
+"""The files that a flip27 query has read, from its state and a listing of its path.
 
-The state has hashes and cursors, and not the names of the files that were read: only files that still exist
+The state has hashes and cursors, but not the names of the files that were read: only files that still exist
 are found.
 """
 
@@ -35,8 +35,8 @@ class ReadFiles:
     Attributes:
         read: files that were read to their end.
         unread: the paths of the others, sorted.
-        partly: those of them of which ranges were read.
-        old: those of them that Spark leaves out by its default for ``maxFileAge``.
+        partly: the unread files of which some ranges were read.
+        old: the unread files that Spark leaves out by its default for ``maxFileAge``.
     """
 
     read: list[FileKnown]

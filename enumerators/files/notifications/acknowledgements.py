@@ -1,7 +1,8 @@
 """Acknowledgements: when messages may be deleted.
 
-A message may be deleted once the state that has resulted from it is stored and its batch is complete; at once
-if that state is unchanged and complete. Pure, and used only on the coordinator's thread.
+A message may be deleted once the state that has resulted from it is stored and its batch is complete. If the
+state has not changed since a complete checkpoint, the message may be deleted at once. Pure, and used only on
+the coordinator's thread.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from flip27_source.enumerators.files.notifications.inbox import Received
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """What is due for messages that were handled.
+    """The deletions that are due for messages that were handled.
 
     Attributes:
         at_once: they can be deleted now.
@@ -26,7 +27,7 @@ class Due:
 
 
 class Acknowledgements:
-    """The messages of one run that wait for a checkpoint which is written already.
+    """Decides when the messages of one run may be deleted; keeps those that wait for a stored checkpoint.
 
     Attributes:
         is_unsaved: whether the state has changed since the last checkpoint.
@@ -38,7 +39,7 @@ class Acknowledgements:
         self._waiting: list[Received] = []
 
     def handled(self, messages: Iterable[Received], *, has_changed: bool) -> Due:
-        """Messages were handled. ``has_changed``: the state is another one since."""
+        """Record that messages were handled; ``has_changed`` says whether they changed the state."""
         self.is_unsaved = self.is_unsaved or has_changed
         if self.is_unsaved:
             return Due([], list(messages))
@@ -48,12 +49,12 @@ class Acknowledgements:
         return Due([], [])
 
     def saved(self, checkpoint_id: int) -> None:
-        """The state is part of this checkpoint."""
+        """Record that the state is part of this checkpoint."""
         if self.is_unsaved:
             self.is_unsaved, self._incomplete = False, checkpoint_id
 
     def completed(self, checkpoint_id: int) -> list[Received]:
-        """The batch of a checkpoint is complete: these messages can be deleted now."""
+        """The messages that can be deleted now, because the batch of this checkpoint is complete."""
         if self._incomplete is None or checkpoint_id < self._incomplete:
             return []
         self._incomplete = None

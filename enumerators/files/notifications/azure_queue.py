@@ -14,7 +14,7 @@ from flip27_source.notifications import Message, NotificationQueue
 MOST_IN_A_REQUEST = 32
 LONGEST_HIDDEN_S = 7 * 86_400
 _PAUSES_S = (0.5, 1.0, 2.0, 5.0)
-"""Azure has no long polls: an empty queue is asked again after these pauses."""
+"""Azure has no long polls: an empty queue is polled again after these pauses."""
 
 _GONE = frozenset({"MessageNotFound", "PopReceiptMismatch", "InvalidQueryParameterValue", "QueueNotFound"})
 
@@ -26,7 +26,7 @@ class AzureQueue(NotificationQueue):
     """
 
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        """At most 32 messages; requests with pauses until there is one."""
+        """Receive at most 32 messages; poll with pauses until there is one or the time is over."""
         end_s = time.monotonic() + wait_s
         for pause_s in _pauses():
             found = self._received(count, hidden_s)
@@ -36,7 +36,7 @@ class AzureQueue(NotificationQueue):
         raise AssertionError("unreachable: pauses do not end")
 
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
-        """One request for each message."""
+        """Extend the hiding, with one request for each message."""
         changed = {}
         for receipt in receipts:
             message_id, _, pop_receipt = receipt.partition(" ")
@@ -51,7 +51,7 @@ class AzureQueue(NotificationQueue):
         return changed
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """One request for each message."""
+        """Delete messages, with one request for each."""
         for receipt in receipts:
             message_id, _, pop_receipt = receipt.partition(" ")
             try:
@@ -62,7 +62,7 @@ class AzureQueue(NotificationQueue):
 
     @cached_property
     def client(self) -> Any:
-        """Its client."""
+        """The client of the queue."""
         try:
             from azure.storage.queue import QueueClient
         except ModuleNotFoundError:
@@ -74,7 +74,7 @@ class AzureQueue(NotificationQueue):
         return QueueClient.from_queue_url(self.url, credential=credential)
 
     def _received(self, count: int, hidden_s: float) -> list[Message]:
-        # A message is hidden for a second at least.
+        # A message is hidden for at least a second.
         seconds = min(max(round(hidden_s), 1), LONGEST_HIDDEN_S)
         try:
             pages = self.client.receive_messages(
@@ -86,7 +86,7 @@ class AzureQueue(NotificationQueue):
 
 
 def credential_of(storage: Mapping[str, Any]) -> Any:
-    """The credential of the files' file system, as the clients of Azure take it.
+    """The credential of the files' file system, in the form that Azure's clients accept.
 
     Raises:
         OptionError: azure-identity is needed and missing.

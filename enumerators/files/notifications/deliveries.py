@@ -1,4 +1,4 @@
-"""Deliveries: what becomes of the result of a round, on the coordinator's thread."""
+"""Deliveries: takes in the results of rounds, on the coordinator's thread."""
 
 from __future__ import annotations
 
@@ -70,10 +70,10 @@ class Deliveries:
         return self._acknowledgements.is_unsaved
 
     def delivered(self, found: NotifiedDiscovery, dropped: Sequence[FileSplit]) -> None:
-        """The result of a round is part of the enumerator's state from now on.
+        """Make the result of a round part of the state.
 
         Args:
-            dropped: waiting files that were removed, and are read no more.
+            dropped: waiting files that were removed, and are no longer read.
         """
         before = self.state
         state = before.with_set_aside(found.set_aside).without(found.forgotten).with_removed(dropped)
@@ -96,12 +96,12 @@ class Deliveries:
             self._context.perform_after_completion(action)
 
     def saved(self, checkpoint_id: int) -> NotificationsState:
-        """The state for this checkpoint."""
+        """The state to store with this checkpoint."""
         self._acknowledgements.saved(checkpoint_id)
         return self.state
 
     def completed(self, checkpoint_id: int) -> None:
-        """The batch of this checkpoint is complete."""
+        """Delete the messages that waited until the batch of this checkpoint was complete."""
         self._inbox.delete_soon(self._acknowledgements.completed(checkpoint_id))
 
     def delete(self, action: DeleteMessages) -> None:

@@ -16,14 +16,14 @@ _SUBJECT = re.compile(r"/blobServices/default/containers/([^/]+)/blobs/(.+)", re
 _ACCOUNT = re.compile(r"/storageAccounts/([^/]+)", re.IGNORECASE)
 _STORAGE = "Microsoft.Storage."
 _NOT_WRITTEN_YET = frozenset({"CreateFile"})
-"""Calls that make an empty file, before FlushWithClose says that it is whole."""
+"""Calls that create an empty file, before FlushWithClose reports that it is complete."""
 
 
 def events_of(body: str) -> tuple[FileEvent, ...]:
     """The blobs that a message names as written or removed; empty if it says nothing about that.
 
     Raises:
-        ValueError: the message is of no known form; the text says what is wrong.
+        ValueError: the message has no known form; the text says what is wrong.
     """
     try:
         found = _opened(body)
@@ -62,7 +62,7 @@ def _events(event: Mapping[str, Any]) -> Iterator[FileEvent]:
 
 
 def _path(event: Mapping[str, Any]) -> str:
-    """The path by the subject, which is not encoded."""
+    """The path from the subject, which is not encoded."""
     subject = _SUBJECT.fullmatch(event["subject"])
     if subject is None:
         raise ValueError(f"subject {event['subject']!r:.300} does not name a blob")

@@ -1,7 +1,7 @@
 """Inbox: receives the messages of several queues on threads, and keeps them hidden until they are deleted.
 
-It decides nothing: the discovery thread takes messages from it, and is told about errors. Threads hold the
-inbox weakly, so that those of a run that was dropped end.
+It decides nothing: the discovery thread takes the messages and the errors from it. The threads have only a
+weak reference to the inbox, so that they end if a run is abandoned.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ class _Hold:
 
 @dataclass(slots=True)
 class _Poll:
-    """How far the polls of one queue are.
+    """The progress of the polls of one queue.
 
     Attributes:
-        error: of the last poll, if it failed.
+        error: the error of the last poll, if it failed.
         was_empty: whether a poll has found the queue empty.
     """
 
@@ -124,7 +124,7 @@ class Inbox:
             wait: wait until each queue was empty once, or no more messages may be held.
 
         Raises:
-            Exception: a queue cannot be read at present. No message is lost by that.
+            Exception: a queue cannot be read at present. No message is lost.
         """
         with self._changed:
             if wait:
@@ -136,7 +136,7 @@ class Inbox:
             return arrived
 
     def give_back(self, messages: Iterable[Received]) -> None:
-        """Messages that were taken and could not be handled: the next call of ``take`` has them again."""
+        """Put back messages that could not be handled: the next call of ``take`` returns them again."""
         with self._changed:
             self._arrived[:0] = messages
 
@@ -147,20 +147,20 @@ class Inbox:
             self._changed.notify_all()
 
     def newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
-        """The receipts by which these messages are deleted now."""
+        """The newest receipts of these messages, with which they can be deleted."""
         with self._changed:
             held = [self._held.get((queue, receipt)) for receipt in receipts]
         return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
 
     def deleted(self, queue: str, receipts: Iterable[str]) -> None:
-        """These messages are deleted: more may be received."""
+        """Record that these messages are deleted, so that more may be received."""
         with self._changed:
             for receipt in receipts:
                 self._held.pop((queue, receipt), None)
             self._changed.notify_all()
 
     def close(self) -> None:
-        """Receive no more. Messages that were not deleted are delivered again later."""
+        """Stop receiving. Messages that were not deleted are delivered again later."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -171,7 +171,7 @@ class Inbox:
         return self._closed or is_full or all(poll.was_empty or poll.error for poll in polls)
 
     def _polled(self, url: str, found: Sequence[Message] | Exception) -> None:
-        """The result of a poll."""
+        """Take in the result of a poll."""
         until_s = self._now_s() + self._hidden_s
         with self._changed:
             poll = self._polls[url]
@@ -184,7 +184,7 @@ class Inbox:
             self._changed.notify_all()
 
     def _wait_of(self, url: str) -> float:
-        """How long a poll waits: until the queue was empty once, others wait for that."""
+        """How long a poll waits: briefly until the queue was empty once, because others may wait for that."""
         return _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
 
     def _has_room(self) -> bool:
@@ -200,7 +200,7 @@ class Inbox:
             found: Sequence[Message] | Exception = ()
             while not self._closed and self._has_room():
                 found = polled(self._queues[url], 0.0, self._hidden_s)
-                # Only a poll that waits asks all servers of a service: this one does not show an empty queue.
+                # An empty answer proves nothing: only a poll that waits queries all servers of a service.
                 if found:
                     self._polled(url, found)
                 if isinstance(found, Exception) or len(found) < RECEIVED_AT_ONCE:
@@ -217,7 +217,7 @@ class Inbox:
             return due
 
     def _release(self) -> None:
-        """Let others receive the messages that nobody has taken."""
+        """Let others receive the messages that were not taken."""
         with self._changed:
             left, self._arrived = self._arrived, []
         for url, queue in self._queues.items():
@@ -239,7 +239,7 @@ class Inbox:
             for queue, receipts in parts:
                 self._delete_in(queue, receipts)
             return
-        # As many threads receive: one alone would not keep up with them.
+        # As many threads as receive, because a single one would not keep up with them.
         with ThreadPoolExecutor(1 + HELPERS, thread_name_prefix="flip27-notifications") as threads:
             for _ in threads.map(lambda part: self._delete_in(*part), parts):
                 pass
@@ -301,7 +301,7 @@ def polled(queue: NotificationQueue, wait_s: float, hidden_s: float) -> Sequence
 
 
 def _receive(itself: weakref.ref[Inbox], changed: threading.Condition, url: str) -> None:
-    """Receive the messages of one queue until the inbox is closed. Only requests hold it for long."""
+    """Receive the messages of one queue until the inbox is closed; polls that wait do not keep it alive."""
     failures = 0
     while True:
         with changed:

@@ -18,7 +18,7 @@ from flip27_source.registry import find_notification_queue
 from flip27_source.source_options import STATE_LOCATION
 
 SCHEMES = {"sqs": ("s3", "s3a"), "azurequeue": ("abfs", "abfss", "az", "wasb", "wasbs")}
-"""Which paths a built-in service has events of."""
+"""The schemes of the paths for which a built-in service has events."""
 
 
 def is_notified(options: Options) -> bool:
@@ -27,7 +27,7 @@ def is_notified(options: Options) -> bool:
 
 
 def service_of(options: Options) -> str:
-    """The service that the options name, or that has events of the path."""
+    """The service that the options name, or the one that has events for the path."""
     given = options[NOTIFICATION_SERVICE]
     if given is not None:
         return given

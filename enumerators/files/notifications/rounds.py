@@ -68,16 +68,16 @@ class NotifiedFiles(Lister):
         """There is nothing to check."""
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        """Each of them."""
+        """All of these files."""
         return ((path, partial(self._files.get, path)) for path in self._files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Searches:
-    """What a round asks the enumerator for.
+    """The searches that a round needs from the enumerator.
 
     Attributes:
-        unknown: those of some paths that may be new since a position.
+        unknown: those of the given paths that may be new since a position.
         among: the new files of a lister, and the position after them.
         everywhere: the new files of a full listing, and the position after them.
         must_list: whether only a full listing can continue from a position.
@@ -102,7 +102,7 @@ class NotificationRounds:
     """The rounds of one run.
 
     Args:
-        interval_s: a full listing each time; None: only at the start of the run.
+        interval_s: time between two full listings; None: only one at the start of the run.
         is_bounded: the run has one round, which empties the queues and lists everything.
         may_wait: whether found files may wait to be read at the start of the run.
     """
@@ -134,16 +134,16 @@ class NotificationRounds:
         """Whether found files may wait to be read; the coordinator's thread sets it too."""
 
     def forget(self, files: Iterable[RemovedFile]) -> None:
-        """The next round forgets these files. Any thread may call this."""
+        """Let the next round forget these files. Any thread may call this."""
         with self._lock:
             self._to_forget += files
 
     def next(self, position: FilesPosition | None, searches: Searches) -> NotifiedDiscovery:
-        """One round.
+        """Run one round.
 
         Raises:
-            Exception: a queue cannot be read, or the file system cannot be asked. Nothing is lost: the next
-                round has the same messages.
+            Exception: a request to a queue or to the file system failed. Nothing is lost: the next round has
+                the same messages.
         """
         files: list[FileSplit] = []
         now_s = self._now_s()
@@ -174,7 +174,7 @@ class NotificationRounds:
         named = self._named(messages)
         found_by_listing = 0
         if not is_listed and self._is_listing_due(now_s):
-            # Before single files are asked about: what the listing finds needs no request of its own.
+            # Before the requests for single files: a file that the listing finds needs none.
             listed, position = searches.everywhere(position)
             found_by_listing = len({split.path for split in listed} - named.written.keys())
             files = files + listed
@@ -214,14 +214,14 @@ class NotificationRounds:
         return named
 
     def _gone(self, removed: Mapping[str, Callable[[], FileInfo | None]]) -> frozenset[str]:
-        """Messages may come late and out of order: a file that exists has been written again."""
+        """The paths that do not exist: messages may be late and out of order, and a file written again."""
         if not (removed and self.may_wait):
             return frozenset()
         return frozenset(path for path, info in _asked(removed).items() if info is None)
 
     def _is_listing_due(self, now_s: float) -> bool:
         if self._listed_s is None:
-            # Files whose messages wait in the queues are not to count as found by the listing.
+            # Files whose messages wait in the queues must not count as found by the listing.
             is_settled = self._inbox.was_emptied or now_s - self._began_s >= _SETTLED_S
             return self._is_bounded or is_settled
         return self._interval_s is not None and now_s - self._listed_s >= self._interval_s

@@ -19,7 +19,7 @@ def events_of(body: str) -> tuple[FileEvent, ...]:
     """The objects that a message names as written or removed; empty if it says nothing about that.
 
     Raises:
-        ValueError: the message is of no known form; the text says what is wrong.
+        ValueError: the message has no known form; the text says what is wrong.
     """
     try:
         return tuple(_events(_opened(body)))

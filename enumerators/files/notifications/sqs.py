@@ -1,4 +1,4 @@
-"""The queue of AWS: SQS, by botocore, which s3fs brings along."""
+"""The queue of AWS: SQS, through botocore, which s3fs depends on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SqsQueue(NotificationQueue):
     """A queue of SQS that gets the events of buckets."""
 
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        """At most ten messages; a long poll."""
+        """Receive at most ten messages, with a long poll."""
         try:
             answer = self.client.receive_message(
                 QueueUrl=self.url,
@@ -45,7 +45,7 @@ class SqsQueue(NotificationQueue):
         return [_message(raw) for raw in answer.get("Messages") or ()]
 
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
-        """By batches of ten; SQS refuses single messages that are gone or were hidden for twelve hours."""
+        """In batches of ten; SQS refuses only messages that are gone or were hidden for twelve hours."""
         timeout = min(round(hidden_s), LONGEST_HIDDEN_S)
         for entries in _entries(receipts):
             changes = [{**entry, "VisibilityTimeout": timeout} for entry in entries]
@@ -56,7 +56,7 @@ class SqsQueue(NotificationQueue):
         return {}
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """By batches of ten."""
+        """Delete messages in batches of ten."""
         for entries in _entries(receipts):
             try:
                 self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
@@ -67,7 +67,7 @@ class SqsQueue(NotificationQueue):
 
     @cached_property
     def client(self) -> Any:
-        """Its client of botocore."""
+        """The botocore client of the queue."""
         return client("sqs", self.options.with_prefix("storage."), queue_url=self.url)
 
 
@@ -78,8 +78,8 @@ def client(
 
     Args:
         storage: the options ``storage.*``.
-        queue_url: a queue, whose server is asked, in its region; None: as the file system does.
-        region: another region than that of the options.
+        queue_url: a queue, whose server and region are used; None: those of the file system.
+        region: a region that replaces the one in the options.
 
     Raises:
         OptionError: botocore is missing, or has no region or profile of that name.
@@ -118,7 +118,7 @@ def client(
 
 @cache
 def _descriptions(more: str | None) -> Any:
-    """The descriptions of AWS's services, which take most of the time in which a client is made."""
+    """The descriptions of AWS's services; to load them takes most of the time of creating a client."""
     from botocore.loaders import create_loader
 
     return create_loader(more)

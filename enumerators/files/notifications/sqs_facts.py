@@ -27,10 +27,10 @@ _NOT_SPECIAL = re.compile(r"[A-Za-z0-9/!_.'()-]*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """What is to send events, and where to.
+    """The bucket that sends events, and the queue that receives them.
 
     Attributes:
-        prefix: of the keys of the path; empty for all.
+        prefix: the prefix of the path's keys; empty for all keys.
         queue: the name of the queue.
     """
 
@@ -42,8 +42,8 @@ class Place:
     def rule_prefix(self) -> str:
         """The prefix of the bucket's rule, which ends before the first special character.
 
-        S3 requires those to be encoded, and its look-alikes do not. A message about another object does no
-        harm.
+        S3 requires these characters to be encoded, and S3-compatible servers do not. Messages about other
+        objects do no harm.
         """
         found = _NOT_SPECIAL.match(self.prefix)
         return found[0] if found else ""
@@ -90,10 +90,10 @@ def place_of(path: str, queue: str | None) -> Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What there is on AWS.
+    """The present setup on AWS.
 
     Attributes:
-        url, attributes, tags: of the queue; None and empty if there is none.
+        url, attributes, tags: those of the queue; None and empty if there is no queue.
         rules: the bucket's notification configuration, as S3 gives it.
     """
 
@@ -136,7 +136,7 @@ class Facts:
 
     @property
     def is_sending(self) -> bool:
-        """Whether events of all keys of the path come to the queue."""
+        """Whether the queue gets the events of all keys of the path."""
         events = {
             event
             for rule in self.own_rules
@@ -153,7 +153,7 @@ class Facts:
 
     @property
     def keys_of_path(self) -> str:
-        """The keys of those rules, for people."""
+        """The description of the keys of those rules in messages."""
         return ", ".join(keys_text(prefix_of(rule)) for rule in self.rules_of_path)
 
     @property
@@ -168,18 +168,18 @@ class Facts:
 
     @property
     def rules_without_path(self) -> list[Mapping[str, Any]]:
-        """All rules for queues but those of the path."""
+        """All rules for queues except those of the path."""
         rules = self.rules.get("QueueConfigurations") or ()
         return [rule for rule in rules if rule not in self.rules_of_path]
 
     @property
     def statements_without_bucket(self) -> list[Mapping[str, Any]]:
-        """The statements of the policy but the one that ``create`` adds for the bucket."""
+        """The statements of the policy except the one that ``create`` adds for the bucket."""
         return [one for one in listed(self.policy.get("Statement")) if one.get("Sid") != self.place.sid]
 
     @property
     def others(self) -> list[str]:
-        """What else sends to the queue: other keys of the bucket, and other buckets by ``create``."""
+        """The other senders to the queue: other keys of the bucket, and buckets that ``create`` has added."""
         sids = (str(one.get("Sid", "")) for one in self.statements_without_bucket)
         buckets = [sid.removeprefix(SID_START) for sid in sids if sid.startswith(SID_START)]
         paths = [keys_text(prefix_of(rule)) for rule in self.rules_of_other_paths]
@@ -200,7 +200,7 @@ class Facts:
 
     @property
     def problems(self) -> list[str]:
-        """Why messages do not come; empty if all is as it should be."""
+        """The reasons why messages do not arrive; empty if the setup is complete."""
         if self.url is None:
             return [f"there is no queue {self.place.queue} in {self.region}"]
         found = []
@@ -230,7 +230,7 @@ class Facts:
 
 
 def keys_text(prefix: str) -> str:
-    """The keys with a prefix, for people."""
+    """The description of the keys with a prefix in messages."""
     return f"keys that begin with {prefix}" if prefix else "all keys"
 
 
@@ -279,7 +279,7 @@ def _sources(conditions: Mapping[str, Any]) -> Iterator[str]:
 
 
 def listed(value: Any) -> list[Any]:
-    """What AWS gives as a list, or as a value if there is one."""
+    """A value of AWS as a list: AWS may write a list with one item as the item alone."""
     if value is None:
         return []
     return value if isinstance(value, list) else [value]

@@ -1,7 +1,7 @@
 """Sets up notifications on AWS: a queue, its policy and the events of a bucket; shows and removes them too.
 
-Facts are asked for first (:meth:`Aws.look`). What has to be done follows from them, and is done step by step;
-each step can be repeated.
+The facts are requested first (:meth:`Aws.look`). The steps that are needed follow from them; each step can be
+repeated.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Step:
     """One change.
 
     Attributes:
-        what: the thing that is changed. name: its name. details: what is done with it.
+        what: the thing that is changed. name: its name. details: how it is changed.
         do: makes the change.
     """
 
@@ -57,10 +57,11 @@ class Step:
 
 
 class Aws:
-    """Asks and changes S3 and SQS, with the credentials of the file system.
+    """Queries and changes S3 and SQS, with the credentials of the file system.
 
     Args:
-        pauses_s: before a request is repeated that fails because AWS does not yet know what was just made.
+        pauses_s: the pauses before requests are repeated that AWS refuses because it does not yet know what
+            was just created.
     """
 
     def __init__(self, storage: Mapping[str, Any], *, pauses_s: Sequence[float] = PAUSES_S) -> None:
@@ -70,10 +71,10 @@ class Aws:
         self.s3 = client("s3", storage)
 
     def look(self, place: Place) -> Facts:
-        """What there is.
+        """Request the present setup.
 
         Raises:
-            OptionError: the bucket does not exist, or may not be asked.
+            OptionError: the bucket does not exist, or a request was refused.
         """
         location = self._asked("get_bucket_location", Bucket=place.bucket).get("LocationConstraint")
         region = {None: DEFAULT_REGION, "": DEFAULT_REGION, "EU": "eu-west-1"}.get(location, location)
@@ -96,13 +97,13 @@ class Aws:
         )
 
     def sqs(self, region: str) -> Any:
-        """A client of SQS in the bucket's region, which S3 demands."""
+        """A client of SQS in the bucket's region, where S3 requires the queue to be."""
         if region not in self._sqs:
             self._sqs[region] = client("sqs", self._storage, region=region)
         return self._sqs[region]
 
     def creation(self, facts: Facts) -> list[Step]:
-        """What is missing, in the order in which it is made.
+        """The steps that create what is missing, in order.
 
         Raises:
             OptionError: S3 would refuse the rule.
@@ -135,7 +136,7 @@ class Aws:
         return steps
 
     def removal(self, facts: Facts) -> list[Step]:
-        """What ``create`` has made for the path and is still there; a queue that others need stays."""
+        """The steps that remove what ``create`` has made for the path; a queue that others need stays."""
         place, steps = facts.place, []
         if facts.rules_of_path:
             steps.append(
@@ -159,7 +160,7 @@ class Aws:
         return steps
 
     def do(self, step: Step) -> None:
-        """Make a change.
+        """Make the change of a step.
 
         Raises:
             OptionError: it was refused.
@@ -207,7 +208,7 @@ class Aws:
         self.sqs(facts.region).set_queue_attributes(QueueUrl=facts.url, Attributes={"Policy": policy})
 
     def _connect(self, place: Place) -> None:
-        """Add the rule; it takes the place of those for paths below."""
+        """Add the rule; it replaces those for paths below."""
         facts = self._with_queue(place)
         rule: dict[str, Any] = {"Id": place.rule, "QueueArn": facts.queue_arn, "Events": list(EVENTS)}
         if place.rule_prefix:
@@ -217,7 +218,7 @@ class Aws:
             try:
                 self._put_rules(facts, [*facts.rules_without_path, rule])
             except Exception as error:
-                # S3 tries to send a message, and is refused until the new policy is known everywhere.
+                # S3 tries to send a message, which is refused until the new policy is known everywhere.
                 if code_of(error) != _INVALID_QUEUE or pause_s is None:
                     raise
                 time.sleep(pause_s)
@@ -236,7 +237,7 @@ class Aws:
         )
 
     def _with_queue(self, place: Place) -> Facts:
-        """What there is, once SQS knows the queue that was just made."""
+        """The present setup, once SQS knows the queue that was just created."""
         for pause_s in self._pauses_s:
             facts = self.look(place)
             if facts.url is not None:

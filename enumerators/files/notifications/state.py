@@ -19,11 +19,11 @@ KEPT_BODY = 2000
 class DeleteMessages(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
     """Delete messages whose files are in the state.
 
-    Stored as an array, which tells it from :class:`CleanFile`, an object.
+    It is stored as an array, which distinguishes it from :class:`CleanFile`, an object.
 
     Attributes:
         queue: the URL of their queue.
-        receipts: of their last delivery.
+        receipts: the receipts of their last delivery.
     """
 
     queue: str
@@ -58,7 +58,7 @@ class RemovedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotificationsState:
-    """What notifications keep.
+    """The state of notifications.
 
     Attributes:
         found_by_listing: the number of files that a listing found before any message named them.
@@ -83,7 +83,7 @@ class NotificationsState:
         }
 
     def with_set_aside(self, messages: Iterable[MessageSetAside]) -> NotificationsState:
-        """The state with these messages."""
+        """The state after these messages were set aside."""
         more = tuple(messages)
         kept = (*self.messages, *more)[-KEPT_MESSAGES:]
         return replace(self, set_aside=self.set_aside + len(more), messages=kept)
@@ -98,7 +98,7 @@ class NotificationsState:
         return replace(self, removed=self.removed + len(gone), to_forget=(*self.to_forget, *gone))
 
     def without(self, forgotten: Iterable[RemovedFile]) -> NotificationsState:
-        """The state once these files were forgotten."""
+        """The state after these files were forgotten."""
         done = set(forgotten)
         return replace(self, to_forget=tuple(file for file in self.to_forget if file not in done))
 
@@ -108,5 +108,5 @@ class NotificationsState:
 
 
 def text_of(body: str) -> str:
-    """The beginning of a message's body, as it can be stored."""
+    """The beginning of a message's body, in a form that can be stored."""
     return body[:KEPT_BODY].encode("utf-8", "backslashreplace").decode()
