@@ -83,8 +83,8 @@ def main(root: str) -> None:
     spark.streams.addListener(ends)
     run_to_end(to_lake(file_stream(spark, folders), folders))
     wait_for(lambda: rows_told(metrics) and ends.ended)
-    # To remove the last listener, PySpark waits for its listener thread while holding a lock that this thread
-    # takes for each event: an event at that moment would block both forever.
+    # To remove the last listener, PySpark takes a lock and waits for its listener thread, which takes it for
+    # each event: an event at that moment would block both forever.
     spark.streams.removeListener(listener)
     spark.streams.removeListener(ends)
     print("metrics", rows_told(metrics))

@@ -1,4 +1,4 @@
-"""How far a query is behind the log: for literal looks, and as a query of a real server reports it."""
+"""How far a query lags behind the log: for literal looks, and as a query of a real server reports it."""
 
 from __future__ import annotations
 
