@@ -1,4 +1,4 @@
-"""Reading the same files with Spark and with our readers, to compare what comes out."""
+"""Reads the same files with Spark and with our readers, to compare the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flip27_source.schemas.ddl import parse_columns
 
 
 def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
-    """The split that the files enumerator would give out for ``path``."""
+    """The split that the files enumerator would assign for ``path``."""
     status = path.stat()
     return FileSplit(
         path=str(path), length=status.st_size, modified_us=status.st_mtime_ns // 1000, start=start, end=end
@@ -26,7 +26,7 @@ def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
 
 
 def arrow_schema(schema: StructType | str) -> pa.Schema:
-    """The schema that a reader is told for a Spark schema."""
+    """The schema that a reader gets for a Spark schema."""
     return parse_columns(schema) if isinstance(schema, str) else to_arrow_schema(schema, timezone="UTC")
 
 
@@ -37,7 +37,7 @@ def read_batches(
     options: Mapping[str, str] | None = None,
     time_zone: str = "UTC",
 ) -> list[pa.RecordBatch]:
-    """What ``reader`` yields for ``splits``; batches have exactly ``schema``."""
+    """Read ``splits`` with ``reader``, and check that the batches have exactly ``schema``."""
     parsed = Options.parse(options or {}, type(reader).options)
     reader.open(SourceReaderContext(options=parsed, schema=schema, time_zone=time_zone))
     batches: list[Any] = []
@@ -49,7 +49,7 @@ def read_batches(
     reader.close()
     for batch in batches:
         assert batch.schema.equals(schema), f"{batch.schema}\n  is not\n{schema}"
-        batch.validate()  # not in full: text that is not UTF-8 is passed on as it is
+        batch.validate()  # not in full, because text that is not UTF-8 is delivered unchanged
     return batches
 
 
@@ -60,7 +60,7 @@ def read_table(
     options: Mapping[str, str] | None = None,
     time_zone: str = "UTC",
 ) -> pa.Table:
-    """What ``reader`` gives for whole files, as one table."""
+    """Read whole files with ``reader`` to one table."""
     wanted = schema if isinstance(schema, pa.Schema) else arrow_schema(schema)
     return pa.Table.from_batches(
         read_batches(reader, map(split_of, paths), wanted, options, time_zone), schema=wanted
@@ -68,5 +68,5 @@ def read_table(
 
 
 def as_dataframe(spark: SparkSession, table: pa.Table, schema: StructType | str) -> DataFrame:
-    """The table as Spark takes it over from a Python data source."""
+    """The table as a DataFrame, converted as from a Python data source."""
     return spark.createDataFrame(table, schema=schema)

@@ -1,4 +1,4 @@
-"""The binary reader gives what ``spark.read.format("binaryFile")`` gives."""
+"""The binary reader returns the same as ``spark.read.format("binaryFile")``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The readers of files through Spark: the schema that Spark is told and the rows it gets."""
+"""File readers in Spark queries: the schema and the rows that Spark gets."""
 
 from __future__ import annotations
 

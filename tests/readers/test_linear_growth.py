@@ -1,7 +1,7 @@
-"""Twice the rows are twice the work, for every option of every reader of files; the work is counted.
+"""Twice the rows take at most twice the work, for every option of every file reader; the work is counted.
 
-What C code does within one call is not seen here, but for what the two tokenizers look at: ``make growth``
-measures it.
+The work of C code inside one call is not counted, except for the text that the two tokenizers read;
+``make growth`` measures it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def test_every_option_that_a_reader_takes_is_measured(reader: str) -> None:
 
 
 def mark_of(case: Case) -> list[pytest.MarkDecorator]:
-    """Ordinary contents and misfits are measured each time, all others by ``make test-long``."""
+    """No mark for ordinary contents and misfits; only ``make test-long`` measures the others."""
     content = case.name.rpartition(": ")[2]
     return [] if content in {"good lines", "misfits", "unknown fields", "one file"} else [pytest.mark.long]
 
@@ -46,7 +46,7 @@ def mark_of(case: Case) -> list[pytest.MarkDecorator]:
 )
 def test_work_grows_with_the_rows_and_no_faster(case: Case, tmp_path: Path) -> None:
     works = [case.work(tmp_path / str(times), times * case.least_rows) for times in (1, 2, 4)]
-    works[0]()  # imports and caches
+    works[0]()  # fills caches and runs imports, which must not be counted
     counts = [calls(work) for work in works]
     assert not grows_too_fast(*counts), counts
 
@@ -174,6 +174,6 @@ def test_work_on_pages_grows_with_the_records_and_no_faster(option: str, page_si
                     {"id": n, "at": f"2026-01-01T00:{n // 120:02}:{n // 2 % 60:02}Z"} for n in range(number)
                 ]
                 found: list[Share] = []
-                counts.append(calls(lambda: found.append(read(api, kind, **options))))  # noqa: B023 - at once
+                counts.append(calls(lambda: found.append(read(api, kind, **options))))  # noqa: B023 - called at once
                 assert found[0].ids == list(range(number))
         assert not grows_too_fast(*counts[1:]), (kind, counts)

@@ -1,4 +1,4 @@
-"""Items are made in a thread, and arrive as if they were not."""
+"""Items are produced in a thread, and arrive as without it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The text reader gives what ``spark.read.text`` gives."""
+"""The text reader returns the same as ``spark.read.text``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_lines_are_the_lines_that_spark_sees(spark: SparkSession, tmp_path: Path
     path.write_bytes(CONTENTS[name])
     ours = as_dataframe(spark, read_table(TextReader(), [path], "value string"), "value string")
     theirs = spark.read.text(str(path))
-    # Compared as bytes too: decoding for Python hides what is not UTF-8.
+    # Compared as bytes, because decoding for Python would hide what is not UTF-8.
     as_bytes = "cast(value as binary) as value"
     assert_df_equality(ours.selectExpr(as_bytes), theirs.selectExpr(as_bytes))
     assert ours.count() == {"ends": 6, "empty": 0}.get(name, theirs.count())

@@ -1,4 +1,4 @@
-"""The text reader leaves out the header of each file, and says so in the comment of its column."""
+"""The text reader omits the header of each file, and says so in the comment of its column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The arrow reader: IPC files and streams, whatever they are called."""
+"""The arrow reader: IPC files and streams, whatever their names."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ ID = uuid.UUID("6b8b4567-327b-23c6-643c-986966334873")
 def write(
     path: Path, kind: Any, values: list[Any], *, codec: str = "null", sync_interval: int = 1000
 ) -> Path:
-    """A file of records with the one field ``v``."""
+    """Write a file of records with the single field ``v``."""
     schema = {"type": "record", "name": "r", "namespace": "n", "fields": [{"name": "v", "type": kind}]}
     with path.open("wb") as file:
         records = [{"v": value} for value in values]
@@ -134,7 +134,7 @@ def test_ranges_give_every_record_once_wherever_they_are_cut(tmp_path: Path, cod
 
 
 def recoded(path: Path, codec: str) -> Path:
-    """The file with its blocks in a codec that fastavro needs another package to write."""
+    """Rewrite the blocks of the file with a codec for which fastavro would need another package."""
     import pyarrow as pa
 
     from flip27_source.readers.columnar.avro_blocks import blocks_of, read_header
@@ -172,7 +172,7 @@ def test_blocks_of_other_codecs_are_read_without_more_packages(tmp_path: Path, c
     path = recoded(write(tmp_path / "a", "long", list(range(5000))), codec)
     assert read_table(AvroReader(), [path], "v long")["v"].to_pylist() == list(range(5000))
     whole = path.read_bytes()
-    at = -40 if codec == "snappy" else whole.index(b"\x28\xb5\x2f\xfd")  # only one of them has checksums
+    at = -40 if codec == "snappy" else whole.index(b"\x28\xb5\x2f\xfd")  # only snappy has checksums
     path.write_bytes(whole[:at] + bytes([whole[at] ^ 0xFF]) + whole[at:][1:])
     with pytest.raises(CorruptFileError, match=r"/a is truncated or damaged: block at byte \d+"):
         read_table(AvroReader(), [path], "v long")

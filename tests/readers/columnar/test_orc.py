@@ -1,4 +1,4 @@
-"""The orc reader gives what ``spark.read.schema(...).orc`` gives."""
+"""The orc reader returns the same as ``spark.read.schema(...).orc``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches
 
 
 def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
-    """Our rows are Spark's rows; neither of them is nothing."""
+    """Check that our rows are Spark's rows, and that there are any."""
     ours = as_dataframe(spark, read_table(OrcReader(), [path], schema), schema)
     theirs = spark.read.schema(schema).orc(str(path))
     assert theirs.count() > 0
@@ -139,7 +139,7 @@ def test_types_are_converted_as_in_spark(spark: SparkSession, tmp_path: Path) ->
 def test_a_column_that_would_lose_values_is_an_error_with_file_and_column(
     tmp_path: Path, wanted: str
 ) -> None:
-    # Spark gives null for what does not fit.
+    # Spark returns null for a value that does not fit.
     orc.write_table(pa.table({"v": [5_000_000_000]}), tmp_path / "a.orc")
     with pytest.raises(SchemaError, match=r"a\.orc: column v: "):
         read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
@@ -258,7 +258,7 @@ IN_BERLIN: list[tuple[pa.Array, str, object]] = [
 def test_clock_time_that_is_converted_is_that_of_the_zone(
     tmp_path: Path, stored: pa.Array, wanted: str, expected: object
 ) -> None:
-    """Spark reads the same where its JVM is in Berlin."""
+    """Spark reads the same if the time zone of its JVM is Berlin."""
     orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
     found = read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}", time_zone="Europe/Berlin")
     assert found["v"].to_pylist() == [expected]

@@ -1,4 +1,4 @@
-"""The parquet reader gives what ``spark.read.schema(...).parquet`` gives."""
+"""The parquet reader returns the same as ``spark.read.schema(...).parquet``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches
 
 
 def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
-    """Our rows are Spark's rows; neither of them is nothing."""
+    """Check that our rows are Spark's rows, and that there are any."""
     ours = as_dataframe(spark, read_table(ParquetReader(), [path], schema), schema)
     theirs = spark.read.schema(schema).parquet(str(path))
     assert theirs.count() > 0
@@ -322,7 +322,7 @@ def test_nested_lists_with_and_without_nulls_are_read_as_spark_reads_them(
 
 
 def with_marked_list(whole: bytes) -> bytes:
-    """A file whose struct ``s`` of two fields its footer calls a list."""
+    """Change the footer of a file so that its struct ``s`` of two fields is marked as a list."""
     length = int.from_bytes(whole[-8:-4], "little")
     body, footer = whole[: -8 - length], whole[-8 - length : -8]
     plain = b"\x18\x01s\x15\x04\x00"
@@ -420,7 +420,7 @@ NOT_FOUND = {
 
 @pytest.mark.parametrize("name", NOT_FOUND)
 def test_rows_that_arrow_does_not_find_are_an_error_and_no_damage(tmp_path: Path, name: str) -> None:
-    """Spark reads a row of each of these files."""
+    """Spark reads one row from each of these files."""
     kind, rows, message = NOT_FOUND[name]
     path = tmp_path / "a.parquet"
     pages = (

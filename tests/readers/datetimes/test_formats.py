@@ -1,4 +1,4 @@
-"""Dates and timestamps by patterns: what Spark's readers make of the same texts."""
+"""Dates and timestamps are read by patterns as Spark's readers read them."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ KINDS = {"date": "dateFormat", "timestamp": "timestampFormat", "timestamp_ntz": 
 
 
 def damaged_too(texts: list[str]) -> list[str]:
-    """The texts, and some once more with a character more, fewer or other; times alone mean today."""
+    """The texts, and damaged copies of some: one character is added, removed or replaced.
+
+    Damaged texts that begin with a time are left out, because they would mean today.
+    """
     chance = random.Random(27)
     found = dict.fromkeys(texts)
     for text in texts[::2]:
@@ -104,7 +107,7 @@ def read_alone(formats: DateTimeFormats, kind: str, texts: list[str]) -> list[in
 
 
 class Case:
-    """A pattern, or none, for a kind of column, with or without a second try."""
+    """A pattern, or none, for a type of column, with or without ``enableDateTimeParsingFallback``."""
 
     def __init__(self, pattern: str | None, kind: str, fallback: str | None, file_format: str) -> None:
         self.name = (pattern, kind, fallback, file_format)
@@ -216,7 +219,7 @@ def test_files_of_json_are_read_by_patterns(spark: SparkSession, tmp_path: Path)
         '{"d":"2024-02-29","t":1709209800,"n":""}', '{"d":null}', '{"d":"18262","t":"","n":"20240229"}',
     ]  # fmt: skip
     path = tmp_path / "a.json"
-    for repeated in (1, 3000):  # few lines, and enough for their layout to be learnt
+    for repeated in (1, 3000):  # few lines, and enough lines to learn their layout
         path.write_text("".join(f"{line}\n" for line in (lines[:1] * repeated + lines)))
         theirs = spark.read.schema(SCHEMA).options(**FORMATS).json(str(path)).coalesce(1).toArrow()
         ours = read_table(JsonLinesReader(), [path], SCHEMA, FORMATS)

@@ -1,4 +1,4 @@
-"""Texts become the dates and timestamps that Spark's JSON and CSV readers make of them."""
+"""Texts are read as the dates and timestamps that Spark's JSON and CSV readers return for them."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_local_timestamps_are_those_of_spark(spark: SparkSession, tmp_path: Path
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+05:30", None])
 def test_a_column_of_one_spelling_is_read_as_the_spelling_alone(zone: str | None) -> None:
-    """Arrow's parser is asked for whole columns, so each text must also be right on its own."""
+    """Arrow's parser parses whole columns, so each text must also be read correctly alone."""
     tz = None if zone is None else java_zone(zone)
     for text in TEXTS:
         times, _ = parse_timestamps(pa.array([text, text]), zone)

@@ -1,4 +1,4 @@
-"""Reading CSV content with Spark and with our reader, and comparing every row."""
+"""Reads CSV content with Spark and with our reader, and compares every row."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def assert_csv_same_as_spark(
     options: Mapping[str, str] | None = None,
     time_zone: str = "UTC",
 ) -> DataFrame:
-    """Our rows of ``content`` are Spark's rows, in the same order; they are given back for more checks."""
+    """Check that our rows of ``content`` are Spark's, in the same order; return them for further checks."""
     path.write_bytes(content)
     spark.conf.set("spark.sql.session.timeZone", time_zone)
     ours = as_dataframe(spark, read_table(DelimitedReader(), [path], schema, options, time_zone), schema)
@@ -28,14 +28,14 @@ def assert_csv_same_as_spark(
     assert ours.schema == theirs.schema
     our_rows, their_rows = _comparable(ours).collect(), _comparable(theirs).collect()
     assert len(our_rows) == len(their_rows)
-    # Only the rows that differ: the whole tables would hide them.
+    # Only the first rows that differ, which would be hard to find in whole tables.
     differences = [pair for pair in zip(our_rows, their_rows, strict=True) if pair[0] != pair[1]]
     assert differences[:5] == []
     return ours
 
 
 def _comparable(frame: DataFrame) -> DataFrame:
-    """Values that Python can hold: years beyond 9999 cannot be collected, and -0.0 equals 0.0 there."""
+    """The rows in a form that Python compares exactly: it has no years after 9999, and -0.0 equals 0.0."""
     columns = []
     for field in frame.schema:
         name = f"`{field.name}`"

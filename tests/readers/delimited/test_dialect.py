@@ -1,4 +1,4 @@
-"""Lines are cut into fields exactly as Spark cuts them, however broken their quotes are."""
+"""Lines are split into fields exactly as by Spark, however broken their quotes are."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_random_lines_give_the_fields_that_spark_finds(
     chance = random.Random(name)
     lines = {"".join(chance.choices(alphabet, k=chance.randrange(1, 13))) for _ in range(4000)}
     if "ignoreTrailingWhiteSpace" in options:
-        # Spark fails for blanks before the first separator, and remembers the line before for nothing else.
+        # Spark fails for blanks at the start of a line, and its rows for lines of only blanks and
+        # separators depend on the line before.
         lines = {line for line in lines if not line.startswith(" ") and line.strip(" ,")}
     content = "".join(f"{line}\n" for line in sorted(lines)).encode()
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, SCHEMA, options)
@@ -138,7 +139,7 @@ def test_a_field_may_hold_very_many_quotes(handling: str) -> None:
 @pytest.mark.parametrize("number", [2_000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("escape", ["\\", '"', "\0"])
 def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape: str, number: int) -> None:
-    # What the speed rests on: a line that matches the pattern may go either way.
+    # The fast path relies on this: either of them may read a line that matches the pattern.
     import pyarrow as pa
     import pyarrow.compute as pc
 

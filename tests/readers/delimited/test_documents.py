@@ -1,4 +1,4 @@
-"""CSV files whose records go on after a line end in quotes, beside Spark's reader."""
+"""CSV files whose records contain line ends in quotes, compared with Spark's reader."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ DIALECTS: dict[str, dict[str, str]] = {
 
 
 def documents(name: str) -> list[bytes]:
-    """Random ones; most with one kind of line end."""
+    """Random documents, most of them with one kind of line end."""
     chance = random.Random(name)
     found = [b"\xef\xbb\xbf1,x,y\n", b"", b"\n", b"1,x,\xff\n", b'1,"\xc3\xa9\n",z']
     for _ in range(150):
@@ -43,7 +43,7 @@ def documents(name: str) -> list[bytes]:
             text = end.join(text.splitlines()) + end
         found.append(text.encode())
     regular = "".join(f'{n},"x{n}\ny, z",{n % 3}\n' for n in range(50))
-    found = [one for one in found if not 0 < len(one) < 5]  # where Spark looks for line ends anew
+    found = [one for one in found if not 0 < len(one) < 5]  # Spark reads their line ends as text
     return [*found, regular.encode(), regular.replace("\n", "\r\n").encode(), f"1,x\n{regular}".encode()]
 
 
@@ -51,7 +51,7 @@ def documents(name: str) -> list[bytes]:
 def test_documents_give_the_rows_that_spark_gives(spark: SparkSession, tmp_path: Path, name: str) -> None:
     options = {**MULTI_LINE, **DIALECTS[name]}
     found = documents(name)
-    if name == "white space":  # for which Spark fails
+    if name == "white space":  # Spark fails for these files
         found = [one for one in found if not one[:1].isspace()]
     paths = [tmp_path / f"{number:03}.csv" for number in range(len(found))]
     for path, document in zip(paths, found, strict=True):
@@ -114,7 +114,7 @@ def test_documents_are_not_cut() -> None:
     "options", [{}, MULTI_LINE, {"encoding": "ISO-8859-1"}, MULTI_LINE | {"encoding": "US-ASCII"}]
 )
 def test_a_file_of_nothing_but_a_byte_order_mark_has_no_rows(tmp_path: Path, options: dict[str, str]) -> None:
-    """To Spark it is a row with a NUL character, with multiLine."""
+    """With multiLine, Spark returns a row with a NUL character for such a file."""
     path = tmp_path / "a.csv"
     path.write_bytes(b"\xef\xbb\xbf")
     assert read_batches(DelimitedReader(), [split_of(path)], arrow_schema("a string"), options) == []

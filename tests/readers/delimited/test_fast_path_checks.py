@@ -1,4 +1,4 @@
-"""Blocks that a quick look at their quotes proves regular are read as Spark reads them, and no others."""
+"""Blocks that a quick check of their quotes calls regular are read correctly by the fast path."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_quotes_that_pair_up_on_their_lines_make_clean_lines(name: str) -> None:
     proved = 0
     for data in random_blocks(dialect, name, 3000):
         if quote in data and quotes_pair_up(data, dialect):
-            # Every second stretch between quotes is inside of them.
+            # Every second stretch between quotes is inside quotes.
             if any(b"\n" in inside for inside in data.split(quote)[1::2]):
                 continue
             clean = pc.match_substring_regex(as_array(data), dialect.clean_lines)[0].as_py()

@@ -1,4 +1,4 @@
-"""The csv reader gives what ``spark.read.schema(...).csv`` gives: lines, headers, modes, errors."""
+"""The csv reader returns the same as ``spark.read.schema(...).csv``: lines, headers, modes, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``unescapedQuoteHandling`` gives the fields that Spark gives; the expected fields are Spark's results."""
+"""``unescapedQuoteHandling`` has the same results as in Spark, from which the expected fields were taken."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ DOCUMENTS: dict[str, tuple[list[Fields], list[Fields], list[Fields], list[Fields
 
 
 def as_row(fields: Fields) -> dict[str, str | None]:
-    """The row of a record with these fields."""
+    """The expected row of a record with these fields."""
     return dict(zip(NAMES, [*fields, *[None] * len(NAMES)], strict=False))
 
 

@@ -1,4 +1,4 @@
-"""Texts become the values that Spark's CSV reader makes of them, or are malformed where it says so."""
+"""Texts have the same values as in Spark's CSV reader, or are malformed as there."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ DATES = [
     ],
     *["2024-01-01Z", "2024-01-01 00:00:00+02:00", "GMT2024-01-01", "2024-01-01GMT", "2024-02-29 nonsense"],
 ]
-# Times of the day alone are left out: they mean today, and both sides would read the clock.
+# Times without a date are left out, because they mean today, and both sides would read the clock.
 TIMESTAMPS = [
     *DATES,
     *["2024-01-01 00:00:00", "2024-01-01T00:00:00", "2024-01-01 00:00:00.1", "2024-01-01 00:00:00.123456"],
@@ -246,7 +246,7 @@ NUMBERS = [
 def test_digits_and_what_is_next_to_them_are_read_the_same_with_and_without_a_word_in_the_column(
     kind: pa.DataType,
 ) -> None:
-    # A word has each text looked at by itself, as the tests against Spark have.
+    # With a word in the column, each text is parsed by itself, as in the tests against Spark.
     chance = random.Random(str(kind))
     convert = converter(pa.field("v", kind), "UTC")
     texts = {"".join(chance.choices("-./0129", k=chance.randrange(1, 7))) for _ in range(3000)}

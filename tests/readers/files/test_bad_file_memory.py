@@ -1,4 +1,4 @@
-"""A line of 3 GB, and a file of one: an error with its position, in a process that stays small."""
+"""A line of 3 GB, also in a compressed file, is an error with its position, and needs little memory."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_line_of_3_gigabytes_is_refused_by_a_process_that_stays_small(tmp_path
     small.write_bytes(b'{"id": "1"}\n')
     with plain.open("wb") as file:
         file.write(b"first\n")
-        file.truncate(3 << 30)  # a hole: it takes no room on disk
+        file.truncate(3 << 30)  # a sparse file, which takes no room on the disk
     zeros = gzip.compress(bytes(64 << 20), 1)
     with zipped.open("wb") as file:
         file.write(gzip.compress(b"first\n"))

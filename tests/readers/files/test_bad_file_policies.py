@@ -1,4 +1,4 @@
-"""Every kind of bad file under every policy: fail, ignore, quarantine; the good files beside it are read."""
+"""Every kind of bad file under every policy (fail, ignore, quarantine); other files are read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JSON = "".join(f'{{"id": "{text}"}}\n' for text in IDS).encode()
 
 
 def nothing(_: Path) -> None:
-    """The file was bad when it was found."""
+    """Change nothing, because the file was already bad when it was found."""
 
 
 def cut_off(path: Path) -> None:
@@ -60,7 +60,7 @@ def append(path: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Bad:
-    """A bad file: how it is written, what happens to it after it was found, what is said of it."""
+    """A bad file: how it is written, what happens to it after it was found, and the expected error."""
 
     write: Callable[[Path], object]
     then: Callable[[Path], object] = nothing
@@ -114,7 +114,7 @@ each = pytest.mark.parametrize("kind", BAD)
 
 
 def query(folder: Path, bad: Bad, **options: str) -> tuple[Batches, Path]:
-    """A batch is planned of a good file, the bad one and another good one."""
+    """Plan a batch of a good file, the bad one and another good one."""
     path = folder / bad.name
     bad.write(path)
     for name in ("a", "z"):
@@ -143,7 +143,7 @@ def rows(batches: Batches) -> list[str]:
 
 
 def set_aside(batches: Batches, folder: Path) -> dict[str, list[tuple[str, str]]]:
-    """Paths and errors that the state holds after the batch."""
+    """The paths and errors in the state after the batch, by kind."""
     batches.commit()
     _write_good(batches.source.reader_type, folder / "later", "later")  # type: ignore[arg-type]
     batches.restart()
@@ -222,7 +222,7 @@ for policy in ("fail", "ignore", "quarantine"):
 
 def test_a_file_that_may_not_be_read_any_more_goes_by_the_policy(tmp_path: Path) -> None:
     program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    if os.geteuid() == 0:  # root may read all: the test gives that power up first
+    if os.geteuid() == 0:  # root may read everything, so drop that capability first
         program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
     failed, ignored, quarantined = map(json.loads, done.stdout.splitlines())

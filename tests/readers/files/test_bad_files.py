@@ -1,4 +1,4 @@
-"""Every kind of bad file, in every reader: a clear error with path and position, and all rows or none."""
+"""Every kind of bad file, with every reader: a clear error with path and position, and all rows or none."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ beside_others = pytest.mark.parametrize("beside_others", [False, True], ids=["al
 
 
 def failure(name: str, split: FileSplit, options: dict[str, str] | None = None, *, others: bool) -> Exception:
-    """What reading the split raises, alone or with good files before and after it."""
+    """The error of reading the split, alone or with good files before and after it."""
     reader, schema, write = FORMATS[name]
     splits = [split]
     if others:
@@ -180,7 +180,7 @@ def test_a_line_of_3_gigabytes_fails_with_its_position_and_not_for_want_of_memor
     else:
         with path.open("wb") as file:
             file.write(b"first\n")
-            file.truncate(3 << 30)  # a hole: it takes no room on disk
+            file.truncate(3 << 30)  # a sparse file, which takes no room on the disk
     error = failure(name, split_of(path), {"maxLineBytes": "32m"}, others=beside_others)
     assert isinstance(error, CorruptFileError)
     assert f"/long{suffix}, byte 6: the line is longer than {32 << 20} bytes" in str(error)
@@ -222,7 +222,7 @@ def test_a_file_without_read_permission_is_an_error_in_each_reader(tmp_path: Pat
     path.write_text("1\n")
     path.chmod(0)
     program = [sys.executable, "-c", PROGRAM, str(path)]
-    if os.geteuid() == 0:  # root may read all: the test gives that power up first
+    if os.geteuid() == 0:  # root may read everything, so drop that capability first
         program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
     said = f"SplitReadError {path} cannot be read: permission denied"
@@ -235,7 +235,7 @@ def bad_gzip(path: Path) -> Path:
 
 
 def bad_parquet(path: Path) -> Path:
-    """Its footer and first row group are good, the second is not."""
+    """Write a file with a good footer and a good first row group, but a damaged second one."""
     pq.write_table(pa.table({"id": IDS}), path, row_group_size=500, use_dictionary=False, compression="zstd")
     content = bytearray(path.read_bytes())
     place = pq.read_metadata(path).row_group(1).column(0)

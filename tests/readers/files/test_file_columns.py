@@ -1,4 +1,4 @@
-"""Partition columns and ``_metadata``: what Spark gives for the same folders and schema."""
+"""Partition columns and ``_metadata`` are the same as in Spark for the same folders and schema."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ RECURSIVE = OptionOf(name="recursiveFileLookup", parse=boolean, default=False, d
 def batches_of(
     reader: Read, splits: list[FileSplit], root: Path, schema: str, options: Mapping[str, str] | None = None
 ) -> list[pa.RecordBatch]:
-    """What the reader yields for files that the enumerator found below ``root``."""
+    """Read files that the enumerator has found below ``root``."""
     declared = (*CORE_OPTIONS, RECURSIVE, *reader.options)
     parsed = Options.parse({"path": str(root), **(options or {})}, declared)
     made = reader()
@@ -65,7 +65,7 @@ def ours(
 
 
 def folder_of(spark: SparkSession, kind: str, root: Path) -> None:
-    """Two partitions of two files, two rows each."""
+    """Write partitions by two columns, each with two files of two rows."""
     for year in ("2023", "2024"):
         for letter in ("a", "%2Fb c"):
             folder = root / f"year={year}" / f"Letter={letter}"

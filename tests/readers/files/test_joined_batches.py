@@ -1,4 +1,4 @@
-"""Small batches become larger ones; no row is lost, changed or moved."""
+"""Small batches are joined to larger ones; no row is lost, changed or moved."""
 
 from __future__ import annotations
 

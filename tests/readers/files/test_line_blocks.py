@@ -1,4 +1,4 @@
-"""Blocks of whole lines: every line once, whatever the ranges, the line ends and the block size."""
+"""Blocks of whole lines contain every line once, whatever the ranges, the line ends and the block size."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
 
 
 def lines_of(content: bytes) -> list[bytes]:
-    """The lines of a file as Hadoop sees them, written another way than the code under test."""
+    """The lines of a file as Hadoop splits them, computed in another way than by the code under test."""
     lines = re.split(rb"\r\n|\r|\n", content.removeprefix(b"\xef\xbb\xbf"))
     return lines[:-1] if lines[-1] == b"" else lines
 
@@ -120,7 +120,7 @@ def test_a_large_file_comes_in_blocks_of_about_the_size_asked_for(tmp_path: Path
 def test_large_blocks_and_ranges_give_every_line_once(
     tmp_path: Path, longest_line: int, ending: bytes
 ) -> None:
-    # Only reads as large as these look ahead for the end of a line.
+    # Only reads as large as these search ahead for the end of a line.
     chance = random.Random(longest_line)
     line_lengths = [chance.randrange(longest_line) for _ in range(3_000_000 // (longest_line + 1))]
     content = b"".join(b"x" * length + ending for length in line_lengths)

@@ -1,4 +1,4 @@
-"""What a store over the network takes long to give is fetched ahead; the store is an HTTP server here."""
+"""Files of a slow store are fetched ahead. In these tests the store is an HTTP server."""
 
 from __future__ import annotations
 
@@ -43,10 +43,11 @@ OPTIONS = Options.parse({}, TextReader.options)
 
 
 class FileServer:
-    """Gives files out, whole or in ranges, and keeps which were asked for.
+    """Serves files, whole or in ranges, and records the requests.
 
     Attributes:
-        gate: called with each path that is asked for, before the answer.
+        asked: the name and the first byte of each request.
+        gate: called with the path of each request before the answer.
     """
 
     def __init__(self, files: dict[str, bytes]) -> None:
@@ -61,7 +62,7 @@ class FileServer:
         return FileSplit(path=f"{self.url}/{name}", length=length, modified_us=0)
 
     def wait_until_asked(self, name: str, start: int) -> None:
-        """Until a range of a file that starts there was asked for."""
+        """Wait for a request for the range of a file that begins at ``start``."""
         with self.changed:
             assert self.changed.wait_for(lambda: (name, start) in self.asked, DEADLINE_S), self.asked
 
@@ -105,7 +106,7 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
                 self.wfile.write(content[start:stop])
 
         def log_message(self, *_: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.url = f"http://127.0.0.1:{listening.server_address[1]}"
@@ -120,7 +121,7 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
 
 
 def test_small_files_are_asked_for_before_the_first_one_has_come() -> None:
-    """The server answers none of four before it was asked for all of them."""
+    """The server answers only once it has received the requests for all four files."""
     files = {f"{number}.txt": f"line {number}\n".encode() for number in range(4)}
     with serving(files) as server:
         together = threading.Barrier(4)
@@ -227,7 +228,7 @@ def test_what_comes_next_of_a_large_file_is_asked_for_while_this_is_read() -> No
 
 @contextmanager
 def no_collection() -> Iterator[None]:
-    """What only the garbage collector would find stays."""
+    """Disable the garbage collector, so that objects in reference cycles are not freed."""
     gc.disable()
     try:
         yield
@@ -255,7 +256,7 @@ def test_a_file_that_is_closed_leaves_no_blocks_and_no_thread_behind(
 
 
 class Made(AsyncFileSystem):
-    """Keeps on which threads it was made."""
+    """A file system that records the threads on which it was created."""
 
     protocol = "made"
     cachable = False
@@ -279,7 +280,7 @@ def test_the_file_system_is_made_once_before_the_threads_that_fetch() -> None:
 
 
 class NotMade(Made):
-    """As of a server that does not answer."""
+    """A file system that cannot be created, as with a server that does not answer."""
 
     protocol = "not-made"
 

@@ -1,4 +1,4 @@
-"""Large files of an SFTP server: its file system cuts requests by itself, and limits their size."""
+"""Large files of an SFTP server, whose file system splits requests by itself and limits their size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of Spark's readers: all of them are known, and the docs say which are supported."""
+"""All options of Spark's readers are known, and the docs say which are supported."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONLY_WRITTEN = {
     "quoteall", "escapequotes", "sortkeys", "writenonasciicharacterascodepoint",
     "inputbuffersize", "useunsaferow",
 }  # fmt: skip
-"""Options of writers, and two that say how Spark's parsers are to work inside."""
+"""Options of writers, and two that control the internals of Spark's parsers."""
 
 
 @pytest.mark.parametrize("name", READ_BY_SPARK)

@@ -1,4 +1,4 @@
-"""Reading an endpoint of the test API with the http reader, from position to position."""
+"""Reads endpoints of the test API with the http reader, from position to position."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ KINDS: dict[str, dict[str, str]] = {
 
 
 def records(*ids: int) -> list[Record]:
-    """Records of these ids; two in a row are of one time."""
+    """Records with these ids. Each time is that of two records."""
     return [{"id": number, "at": f"2026-01-01T00:00:{number // 2:02}Z"} for number in ids]
 
 
 @dataclass
 class Share:
-    """What one read of a split gave.
+    """The result of one read of a split.
 
     Attributes:
-        marks: the position behind each page, and how many rows came before it.
+        marks: the position after each page, and the number of rows before it.
     """
 
     ids: list[int] = field(default_factory=list)
@@ -59,7 +59,7 @@ class Share:
 
 
 def split_of(api: HttpApi, kind: str) -> HttpSplit:
-    """The endpoint at its start."""
+    """The split of an endpoint, at its start."""
     return HttpSplit(split_id=f"{api.url}/{kind.removesuffix('_without_ids')}/orders")
 
 
@@ -73,7 +73,7 @@ def reader_of(
     now_s: float = 0.0,
     most_requests: int = 10_000,
 ) -> HttpReader:
-    """An open reader; its pauses go to the share and take no time."""
+    """Open a reader. Its pauses are recorded in the share and take no time."""
     raw = {"path": api.url, "requestTimeout": "5s", **options}
     parsed = Options.parse(raw, declared_options(HttpEnumerator, HttpReader))
     pauses = [] if share is None else share.pauses
@@ -94,7 +94,7 @@ def read(
     most_requests: int = 10_000,
     **options: str,
 ) -> Share:
-    """Read from ``split`` on, up to so many Progress marks, or as a replay up to ``end``."""
+    """Read from ``split`` on, up to ``pages`` Progress marks, or as a replay up to ``end``."""
     start = split or split_of(api, kind)
     share = Share()
     ends = {start.split_id: end} if is_replay or end is not None else {}
@@ -124,17 +124,17 @@ def read(
 
 
 def stored(split: HttpSplit | None) -> HttpSplit | None:
-    """The split as it comes back out of a checkpoint."""
+    """The split as it is restored from a checkpoint."""
     return None if split is None else msgspec.json.decode(msgspec.json.encode(split), type=HttpSplit)
 
 
 def ids_page_by_page(api: HttpApi, kind: str) -> list[int]:
-    """All there is, each page read by a reader of its own from the position before."""
+    """Read all ids, each page with a new reader from the position of the previous one."""
     return ids_from(api, kind, None, pages=1)
 
 
 def ids_from(api: HttpApi, kind: str, split: HttpSplit | None, pages: int | None = None) -> list[int]:
-    """All there is from a position on, read until nothing more comes."""
+    """Read all ids from a position on, until a read finds nothing new."""
     found: list[int] = []
     for _ in range(200):
         share = read(api, kind, split, pages=pages)

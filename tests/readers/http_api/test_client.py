@@ -1,4 +1,4 @@
-"""Requests of the http reader: when they are made again, what errors say, and what they never say."""
+"""Requests of the http reader: when they are retried, what errors contain, and what they never contain."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_credentials_of_netrc_are_not_sent(
 
 @dataclass(frozen=True)
 class Echoes(Misbehaviour):
-    """Quotes the credential of the request, ``at`` so many characters into an answer that is no JSON."""
+    """Repeats the credential of the request in an answer that is not JSON, after ``at`` characters."""
 
     status: int
     at: int = 0

@@ -1,4 +1,4 @@
-"""What a hostile or broken HTTP API cannot do: get the credential, hold a batch, fill the memory."""
+"""A hostile or broken HTTP API cannot get the credential, hang a batch, or fill the memory."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def api() -> Iterator[HttpApi]:
 
 
 def read_raw(server: RawServer, kind: str = "none", **options: str) -> Share:
-    """Read the endpoint of a raw server, trying each request once."""
+    """Read the endpoint of a raw server without retries."""
     split = HttpSplit(split_id=f"{server.url}/orders")
     given = {"path": server.url, "httpRetries": "0", **KINDS[kind], **options}
     share = Share()
@@ -131,7 +131,7 @@ def test_links_as_servers_write_them_are_followed(api: HttpApi) -> None:
 
 
 def test_a_position_that_leads_elsewhere_gets_no_request(api: HttpApi) -> None:
-    """However it came into the state."""
+    """The position is refused no matter how it came into the state."""
     with http_api() as evil:
         hosts = (evil.url.removeprefix("http://"), api.url.removeprefix("http://"))
         for at in (f"{evil.url}/next", "http://{}\\@{}/next".format(*hosts)):
@@ -199,7 +199,7 @@ def test_a_time_without_bound_is_refused(api: HttpApi) -> None:
 
 
 def test_cookies_are_not_kept(api: HttpApi) -> None:
-    """Answers would depend on which requests the process has made before."""
+    """With cookies, answers would depend on earlier requests of the process."""
     api.misbehaves(Says(json.dumps([{"id": 1}]).encode(), headers=(("Set-Cookie", "a=b; Path=/"),)))
     link = ("Link", '</link/orders?offset=4>; rel="next"')
     api.misbehaviours[0] = Says(b'[{"id": 1}]', headers=(("Set-Cookie", "a=b; Path=/"), link))
@@ -233,7 +233,7 @@ def test_a_redirect_is_reported_whatever_it_leads_to(api: HttpApi, location: str
 
 PAGE = b'[{"id": 1}]'
 SLOW = b" " * 3_000
-"""More than the deadline lets through."""
+"""More bytes than a server that drips can send before the deadline."""
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_what_a_server_sends_beyond_its_length_is_not_the_next_answer() -> None:
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and a certificate for 127.0.0.1, in one file."""
+    """A file with a key and a certificate for 127.0.0.1."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     now = datetime.now(UTC)
@@ -493,7 +493,7 @@ def test_a_record_that_is_nested_deeply_is_a_row(api: HttpApi) -> None:
 
 @dataclass(frozen=True)
 class LeadsOn(Misbehaviour):
-    """Pages without records, and always a next one."""
+    """Answers with pages without records, of which each has a next one."""
 
     def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
         following = f"after-{len(api.requests) + 100}"

@@ -1,4 +1,4 @@
-"""The http reader: every record once, however an API is paged, read in parts, and misbehaves."""
+"""The http reader reads every record once, however an API is paged, interrupted or misbehaves."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ PASSING: dict[str, Callable[[], Misbehaviour]] = {
     "smaller pages": lambda: ChangesPageSize(3),
     "larger pages": lambda: ChangesPageSize(6),
 }
-"""What the server may do at any request, and no row is lost or comes twice."""
+"""Misbehaviour at any request that must neither lose nor duplicate a row."""
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_read_page_by_page_every_record_comes_once_whatever_goes_wrong(
 def test_a_batch_that_is_read_again_has_the_same_rows_and_ends_at_the_same_position(
     api: HttpApi, kind: str, how: str
 ) -> None:
-    """From every position to every later one of a first attempt."""
+    """The batch is read from every position of a first attempt to every later one."""
     first = read(api, kind)
     starts = [(split_of(api, kind), 0), *first.marks]
     if how == "added":
@@ -149,7 +149,7 @@ def test_positions_hold_when_the_server_changes_its_page_size(api: HttpApi, kind
         first = read(api, kind, pages=pages)
         if not first.marks:
             break
-        api.page_size = max(size, 3) if "since" in kind else size  # more than there are of one time
+        api.page_size = max(size, 3) if "since" in kind else size  # more records than there are of one time
         assert first.ids + read(api, kind, first.position).ids == ALL
 
 

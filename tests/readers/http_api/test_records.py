@@ -1,4 +1,4 @@
-"""Records of a JSON API have the values that Spark's JSON reader gives them."""
+"""Records of a JSON API have the values that Spark's JSON reader returns for them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def api() -> Iterator[HttpApi]:
 
 
 def table(api: HttpApi, records: list[bytes], schema: str, **options: str) -> pa.Table:
-    """The records as one page."""
+    """Read the records as one page."""
     api.misbehaves(Says(b"[" + b" ,\r\n ".join(records) + b"]"))
     wanted = arrow_schema(schema)
     reader = reader_of(api, options, schema=wanted)
@@ -35,7 +35,7 @@ def table(api: HttpApi, records: list[bytes], schema: str, **options: str) -> pa
 
 
 def is_json(value: bytes) -> bool:
-    """As far as the list of records is looked into: text may be no UTF-8."""
+    """Whether the value is JSON as far as the list of records is parsed, where text need not be UTF-8."""
     try:
         msgspec.json.decode(b"[%s]" % value, type=list[msgspec.Raw])
     except (msgspec.MsgspecError, RecursionError):
@@ -54,7 +54,7 @@ def test_values_of_every_type_are_those_of_spark(spark: SparkSession, api: HttpA
     ours = as_dataframe(spark, table(api, records, schema), schema)
     theirs = spark.read.schema(schema).json(str(tmp_path)).coalesce(1)
     assert len(values) > 100
-    as_text = "to_json(struct(*)) as row"  # Python has no years of more than four digits
+    as_text = "to_json(struct(*)) as row"  # because Python has no years with more than four digits
     assert_df_equality(ours.selectExpr(as_text), theirs.selectExpr(as_text), ignore_row_order=True)
 
 

@@ -1,4 +1,4 @@
-"""Documents, good and broken, on which the JSON reader must agree with Spark."""
+"""Valid and broken documents that the JSON reader must read as Spark does."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ _PIECES = [
 
 @st.composite
 def documents(draw: st.DrawFn) -> bytes:
-    """A line: mostly a document that fits LINES_SCHEMA, with misfits and broken places in some."""
+    """Draw a line: usually a document that fits LINES_SCHEMA, sometimes with misfits and damage."""
     names = draw(st.lists(st.sampled_from([*_FITTING, "u"]), unique=True))
     values = {
         name: draw(st.one_of(_FITTING.get(name, _TREES), _FITTING.get(name, _TREES), _TREES))
@@ -151,7 +151,7 @@ def documents(draw: st.DrawFn) -> bytes:
 
 
 def plain_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """Rows that compare exactly: NaN and minus zero, strings that are not UTF-8, any year."""
+    """The rows in a form that compares exactly, also for NaN, minus zero, invalid UTF-8 and any year."""
     columns = [_plain(column.combine_chunks()) for column in table.columns]
     return list(zip(*columns, strict=True))
 

@@ -1,4 +1,4 @@
-"""The fast path either gives what the slow path gives, or says that it cannot."""
+"""The fast path either returns what the slow path returns, or reports that it cannot."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_shaped_like_an_object(line: bytes) -> bool:
 
 
 def check_line(line: bytes, schema: pa.Schema, parser: JsonColumnsParser) -> bool:
-    """True when the fast path answered; its answer must be that of the slow path."""
+    """Whether the fast path reads the line; if so, check that the slow path returns the same."""
     parsed = parser.parse(pa.py_buffer(line + b"\n"), 1)
     if not isinstance(parsed, Parsed) or parsed.doubtful:
         return False

@@ -1,4 +1,4 @@
-"""JSON that is more or less than JSON, by the options of Spark's reader: read as Spark reads it."""
+"""Options of Spark's reader that allow more or less than JSON have the same effect as in Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON files that are one document each, beside Spark's reader."""
+"""JSON files that are one document each, compared with Spark's reader."""
 
 from __future__ import annotations
 

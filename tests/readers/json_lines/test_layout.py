@@ -1,4 +1,4 @@
-"""Lines of one layout are read without a parser, with the values that the slow path gives, or not at all."""
+"""Lines of one layout are read without a parser, with the values of the slow path, or not at all."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ USUAL = {
     "struct<x:int,y:string>": b'{"x":5,"y":"q"}', "struct<x:struct<y:int>>": b'{"x":{"y":1}}',
     "struct<x:double>": b'{"x":1.5}',
 }  # fmt: skip
-"""A value that sets the layout; 12 for the types that are not here."""
+"""A value that determines the layout, for each type; 12 for other types."""
 
 
 def check_block(lines: list[bytes], schema: pa.Schema) -> bool:
-    """True when the block was read; what was read must be what the slow path gives for each line."""
+    """Whether the block is read without a parser; if so, check that the slow path returns the same."""
     parser = JsonColumnsParser(schema, "UTC", least_layout_bytes=0)
     parsed = parser.parse_layout(b"".join(line + b"\n" for line in lines))
     if parsed is None:
@@ -123,7 +123,7 @@ _DAMAGE = [
 
 @st.composite
 def blocks(draw: st.DrawFn) -> tuple[list[bytes], str]:
-    """Lines of a program, some of them damaged, and a schema for some of the fields."""
+    """Draw lines as a program writes them, some of them damaged, and a schema for some of the fields."""
     names = draw(st.lists(st.sampled_from(_NAMES), min_size=1, max_size=4, unique=True))
     kinds = {name: draw(st.sampled_from(sorted(_KINDS))) for name in names}
     nested = draw(st.booleans())

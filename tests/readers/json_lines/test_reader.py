@@ -1,4 +1,4 @@
-"""JSON Lines files give the rows that Spark's own JSON source gives."""
+"""JSON Lines files have the same rows as with Spark's own JSON source."""
 
 from __future__ import annotations
 
@@ -200,7 +200,7 @@ WORDS = ["-Inf", "+Inf", "-Infinit", "+Infinit", "Infinit", "-NaN", "0e999999999
 def test_a_line_with_a_word_for_a_number_is_malformed_and_those_beside_it_are_not(
     spark: SparkSession, tmp_path: Path, word: str, place: str
 ) -> None:
-    """Which fields of the line itself are kept is not told: see the page on what stays different."""
+    """Which fields of the malformed line are kept is a documented difference from Spark."""
     ddl = "k int, s struct<m:map<string,struct<x:decimal(9,2)>>>, _corrupt_record string"
     bad = b'{"k":2,"s":%s}' % (place % word).encode()
     path = write(tmp_path, b'{"k":1,"s":{"m":{"a":{"x":1.5}}}}\n%s\n{"k":3,"s":{"m":{}}}\n' % bad)

@@ -1,4 +1,4 @@
-"""Each line becomes the rows that Spark makes of it, however broken it is."""
+"""Each line has the rows that Spark returns for it, however broken it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queries that decode values: what they deliver, and what becomes of values that cannot be decoded."""
+"""Queries that decode values: what they deliver, and how they handle values that cannot be decoded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records that cannot be decoded are set aside with their bytes, and are read again after the mend."""
+"""Records that cannot be decoded are set aside with their bytes, and can be read again after a fix."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def delivered(number: int, offset: int, partition: int = 0) -> tuple[Any, ...]:
 
 
 def quarantine(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
-    """What ``flip27 state splits --status quarantined`` prints."""
+    """The rows that ``flip27 state splits --status quarantined`` prints."""
     capsys.readouterr()
     assert main(["state", "splits", str(folder), "--status", "quarantined", "--json"]) == 0
     found: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
@@ -60,7 +60,7 @@ def quarantine(folder: Path, capsys: pytest.CaptureFixture[str]) -> list[dict[st
 
 
 def lines(folder: Path) -> list[dict[str, Any]]:
-    """The view ``quarantine``."""
+    """The rows of the view ``quarantine``."""
     (lineage,) = find_lineages(str(folder), {})
     return list(VIEWS["quarantine"].rows(History(lineage.store({}), lineage), EVERYTHING))
 
@@ -71,7 +71,7 @@ def set_aside(folder: Path) -> list[str]:
 
 
 def retry(engine: MicroBatchEngine, *split_ids: str, **options: Any) -> list[tuple[Any, ...]]:
-    """Retry records of the quarantine; gives the rows that the query then delivers."""
+    """Retry records of the quarantine; return the rows that the query then delivers."""
     state = engine.source.options["stateLocation"]
     chosen: dict[str, Any] = {"splits": split_ids} if split_ids else {"glob": "*"}
     edits.submit(edits.plan("quarantine retry", state=state, why="mended", **chosen))
@@ -82,7 +82,7 @@ def retry(engine: MicroBatchEngine, *split_ids: str, **options: Any) -> list[tup
 
 
 def restart_with(engine: MicroBatchEngine, *, schema: pa.Schema | None = None, **options: Any) -> None:
-    """Start the query again with other options."""
+    """Restart the query with other options."""
     given = engine.given.with_options(**{name: str(value) for name, value in options.items()})
     engine.given = given if schema is None else replace(given, schema=schema)
     engine.source = engine.given.resolve()
@@ -250,7 +250,7 @@ AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "lo
 
 
 def avro(number: int) -> bytes:
-    """An order."""
+    """An order in Avro."""
     data = io.BytesIO()
     fastavro.schemaless_writer(data, AVRO, {"id": number})
     return data.getvalue()
@@ -259,7 +259,7 @@ def avro(number: int) -> bytes:
 def planned(
     broker: KafkaBroker, topic: str, folder: Path, registry: SchemaRegistryServer
 ) -> MicroBatchEngine:
-    """A query whose only batch is planned: its two records have schemas 1 and 2."""
+    """A query whose only batch is planned, with two records, of schemas 1 and 2."""
     for number in (1, 2):
         broker.produce(topic, [framed(number, avro(number))], partition=number - 1)
     more = {"valueFormat": "avro", "schemaRegistryUrl": registry.url, "parallelism": 1}

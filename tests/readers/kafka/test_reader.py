@@ -1,4 +1,4 @@
-"""The rows of the kafka source are those of Spark's own, whatever the log holds."""
+"""The rows of the kafka source are those of Spark's own source, whatever the log contains."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ def test_with_sparks_name_and_no_state_location_tasks_log_losses(
 
 
 def read_before_the_driver_died(broker: KafkaBroker, topic: str, **more: object) -> MicroBatchEngine:
-    """A query whose first batch, of ten records, was read and reported, and not committed."""
+    """A query whose first batch, of ten records, was read and reported but not committed."""
     broker.produce(topic, [b"%d" % number for number in range(10)])
     engine = stream(broker, topic, **more)
     with pytest.raises(Crashed):
@@ -298,7 +298,7 @@ def test_a_topic_that_restarting_brokers_do_not_know_for_a_moment_is_not_gone() 
         with ThreadPoolExecutor(1) as thread:
             with broker.forgetful():
                 batch = thread.submit(engine.run_batch)
-                time.sleep(3)  # so long it does not know the topic
+                time.sleep(3)  # for this long the broker does not know the topic
             batch.result()
         assert values_of(engine.rows) == [b"a"]
 

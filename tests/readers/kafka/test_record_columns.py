@@ -1,4 +1,4 @@
-"""Columns of records are what Arrow makes of their values, without the pandas that Arrow would import."""
+"""Columns of records are those that Arrow would make of the values, but pandas is not imported."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from flip27_source.readers.kafka.record_columns import HEADERS, RECORD_SCHEMA, R
 
 @dataclass(frozen=True)
 class Record:
-    """What a message of confluent-kafka tells, by methods of the same names."""
+    """A record with the methods of a confluent-kafka message."""
 
     fields: dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Literal messages of the log as delivered changes, for tests of rows."""
+"""Turns literal messages of the log into delivered changes, for tests of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COMMITTED_US = YEAR_2000_US + 1_234_567
 
 
 def changed(table: Relation, *messages: bytes, key: Sequence[str] = ("id",)) -> DeliveredChanges:
-    """The changes of one transaction, which changes one table."""
+    """The changes of a transaction on one table."""
     decoder = PgOutputDecoder(first=0, end=1 << 62)
     transaction = [
         begin(LSN, at_us=COMMITTED_US),
@@ -42,5 +42,5 @@ def texts(types: dict[str, PgType], *rows: Sequence[str | None]) -> dict[str, pa
 
 
 def objects(column: pa.Array) -> list[Any]:
-    """JSON values; numbers with a fraction stay texts, so that nothing is rounded."""
+    """Parse JSON values. Numbers with a fraction remain texts, so that nothing is rounded."""
     return [None if text is None else json.loads(text, parse_float=str) for text in column.to_pylist()]

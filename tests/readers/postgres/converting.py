@@ -1,4 +1,4 @@
-"""Texts of PostgreSQL as values of a column, for tests."""
+"""Converts texts of PostgreSQL to values of a column, for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def array(name: str, **more: Any) -> PgType:
 def converted(
     type: PgType | str, texts: Sequence[str | bytes | None], target: pa.DataType | None = None
 ) -> pa.Array:
-    """The values of the column ``x`` of public.t, which are the same for binary, string and sliced arrays."""
+    """The values of column ``x`` of public.t. Checks that binary, string and sliced arrays give the same."""
     type = PgType(name=type) if isinstance(type, str) else type
     kind = arrow_type(type) if target is None else target
     converter = ValueConverter(column="x", type=type, target=kind)

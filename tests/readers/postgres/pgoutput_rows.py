@@ -1,4 +1,4 @@
-"""Decoded changes as rows, and the same rows found message by message, byte by byte."""
+"""Decoded changes as rows, and the same rows from a simple decoder that reads message by message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ EVERYTHING = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One change; ``new`` and ``old`` are None where there is no tuple."""
+    """A change; ``new`` and ``old`` are None if there is no tuple."""
 
     relation: Relation
     op: str
@@ -30,12 +30,12 @@ class Row:
 
 
 def decode(decoder: PgOutputDecoder, messages: Sequence[bytes], *, skip: int = 0) -> list[Changes]:
-    """What the decoder makes of the messages, as one block."""
+    """Decode the messages as one block."""
     return decoder.decode(bytearray(b"".join(messages)), [len(message) for message in messages], skip=skip)
 
 
 def decoded(*blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, skip: int = 0) -> list[Row]:
-    """The rows of the blocks in the order of the log."""
+    """Decode the blocks; return the rows in the order of the log."""
     decoder = PgOutputDecoder(first=first, end=end)
     rows: list[Row] = []
     for block in blocks:
@@ -44,7 +44,7 @@ def decoded(*blocks: Sequence[bytes], first: int = 0, end: int = EVERYTHING, ski
 
 
 def rows_of(found: Iterable[Changes]) -> list[Row]:
-    """The rows of each element, one after the other."""
+    """The rows of all elements, one element after the other."""
     rows = []
     for changes in found:
         rows += _rows(changes)
@@ -92,7 +92,7 @@ def _values(tuples: Tuples, total: int) -> list[tuple[Value, ...]]:
 
 
 def read_one_by_one(messages: Iterable[bytes], first: int = 0, end: int = EVERYTHING) -> list[Row]:
-    """The rows, found without the decoder."""
+    """The rows, read message by message without the decoder under test."""
     relations: dict[int, Relation] = {}
     rows: list[Row] = []
     lsn = at = xid = before = 0

@@ -1,4 +1,4 @@
-"""Tables of different shapes as JSON, from a real server: by the snapshot and by the log."""
+"""Tables of different shapes as JSON, from the snapshot and the log of a real server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LONG = "".join(chr(97 + number % 26) for number in range(5000))
 
 @pytest.fixture
 def database(postgres: PostgresServer) -> Iterator[tuple[psycopg.Connection, dict[str, str]]]:
-    """Three tables, and the options of a query that reads them."""
+    """A connection to a database with three tables, and the options of a query that reads them."""
     with postgres.database() as name, postgres.connect(name) as connection:
         connection.autocommit = True
         connection.execute(TABLES)
@@ -48,7 +48,7 @@ def database(postgres: PostgresServer) -> Iterator[tuple[psycopg.Connection, dic
 def running(
     options: dict[str, str], location: Path, **more: str
 ) -> Iterator[Callable[[], list[dict[str, Any]]]]:
-    """A query; the call gives the rows that are new, by name and in the order of the log."""
+    """Open a query; yield a function that returns the new rows, by name and in the order of the log."""
     engine = MicroBatchEngine(dict(options) | {"stateLocation": str(location)} | more)
     done = 0
 
@@ -71,7 +71,7 @@ def short(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
 
 
 def write_and_change(connection: psycopg.Connection) -> None:
-    """Repeat in the log what the snapshot has, with other keys, and change it."""
+    """Insert the rows of the snapshot again with other keys, so that the log has them, and change them."""
     with connection.transaction():
         connection.execute("INSERT INTO orders VALUES (2, 1.50, %s, '{a,NULL}')", [LONG])
         connection.execute(

@@ -18,7 +18,7 @@ LIMIT_OF_SELECT = 1024
 
 @pytest.fixture
 def many_open_files() -> Iterator[None]:
-    """The process has more open files than ``select`` can wait for."""
+    """Open more files than ``select`` can wait for."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * LIMIT_OF_SELECT
     if limits[0] != resource.RLIM_INFINITY and limits[0] < wanted:
@@ -35,7 +35,7 @@ def many_open_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("many_open_files")
 def test_a_process_with_a_thousand_open_files_waits_for_rows_that_come_late(postgres: PostgresServer) -> None:
-    # The server sends what it has when a buffer is full.
+    # The server sends rows whenever its buffer is full.
     statement = "COPY (SELECT repeat('x', 9999), pg_sleep(0.05) IS NULL FROM generate_series(1, 3)) TO STDOUT"
     with psycopg.connect(**postgres.address()) as connection:
         assert connection.fileno() > LIMIT_OF_SELECT

@@ -1,4 +1,4 @@
-"""Values of columns as Debezium writes them; many of the expected ones are those of its own tests."""
+"""Values of columns as Debezium writes them. Many expected values are from Debezium's own tests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PRECISE = {"decimal_handling": "precise"}
 
 
 def value_of(kind: PgType | str, text: str | None, **more: Any) -> str:
-    """The JSON of one value, as text; beside other rows it is the same."""
+    """The JSON of a value, as text. Checks that it is the same among other rows."""
     types = {"x": PgType(name=kind) if isinstance(kind, str) else kind}
     rows = DebeziumRows(pa.schema([DEBEZIUM_SCHEMA.field("value")]), database="d", topic_prefix="p", **more)
 

@@ -1,4 +1,4 @@
-"""Which changes are delivered, and as what: literal messages, literal snapshots."""
+"""Which changes are delivered, and in which form, for literal messages and literal snapshots."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ EPOCH = 1 << 32
 
 
 def changes(*transactions: tuple[int, Sequence[bytes]], table: Relation = TABLE) -> DeliveredChanges:
-    """Transactions, each with its id; the commit of the first is at 1000, of the next at 2000, ..."""
+    """Decode transactions, given with their ids. The first commits at LSN 1000, the next at 2000, ..."""
     messages = [described(table)]
     for number, (xid, statements) in enumerate(transactions, 1):
         messages += [begin(1000 * number, xid=xid), *statements, commit(1000 * number)]
-    # The description comes within a transaction.
+    # The description of the table must be inside a transaction.
     messages[0], messages[1] = messages[1], messages[0]
     (found,) = decode(PgOutputDecoder(first=0, end=1 << 62), messages)
     return delivered_changes(found, key=[0], xid_near=EPOCH + 900)
 
 
 def rules(*snapshots: str | None) -> TableRules:
-    """Ranges of ten keys: below 10, below 20, ..."""
+    """The rules of chunks with these snapshots and ten keys each: below 10, below 20, ..."""
     return TableRules(
         table=NAME,
         key=(KeyColumn(name="id", type="integer"),),
@@ -69,7 +69,7 @@ def never(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
 
 
 def delivered(found: DeliveredChanges, rules: TableRules) -> list[tuple[str, str | None]]:
-    """Operation and key of the changes that are kept."""
+    """The operations and keys of the changes that are kept."""
     mask = kept(found, rules, [0], by_number)
     return [shown for shown, is_kept in zip(shown_all(found), mask.tolist(), strict=True) if is_kept]
 
@@ -156,7 +156,7 @@ def test_what_the_snapshot_of_its_chunk_does_not_see_is_delivered() -> None:
 
 
 def test_a_commit_behind_the_snapshots_position_is_not_taken_for_seen() -> None:
-    """It was in the log before it was visible: its id is in progress for the snapshot."""
+    """A commit is in the log before it is visible, so its id may still be in progress for the snapshot."""
     found = changes((700, [insert(TABLE, b"1", b"")]), (701, [insert(TABLE, b"2", b"")]))
     assert delivered(found, rules(f"{EPOCH + 700}:{EPOCH + 702}:{EPOCH + 700}")) == [("c", "1")]
 

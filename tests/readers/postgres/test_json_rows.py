@@ -32,7 +32,7 @@ def column(rows: pa.RecordBatch, name: str) -> list[Any]:
 
 
 def value_of(kind: PgType, text: str | None) -> Any:
-    """The JSON of one value, as text."""
+    """The JSON of a value, as text."""
     types = {"x": kind}
     rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(ORDERS, types, texts(types, [text]), key=[], rows=1, lsn=0)
     (after,) = column(rows, "after")

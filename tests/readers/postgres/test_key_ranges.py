@@ -1,4 +1,4 @@
-"""To which chunk a key belongs, by numbers and as the server compares keys."""
+"""The chunk to which a key belongs, by comparing numbers here or keys on the server."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ORDERS = TableName(oid=16_400, schema="public", name="orders")
 
 
 def rules(*bounds: Sequence[str], types: Sequence[str], collation: str | None = None) -> TableRules:
-    """Ranges between these bounds, of a key with these types."""
+    """The rules of the ranges between these bounds, for a key with these types."""
     return TableRules(
         table=ORDERS,
         key=tuple(KeyColumn(name=f"k{i}", type=kind, collation=collation) for i, kind in enumerate(types)),

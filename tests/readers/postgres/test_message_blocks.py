@@ -1,4 +1,4 @@
-"""How messages are put into a block."""
+"""Messages are collected in blocks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the decoder makes of the messages of pgoutput."""
+"""The decoder of pgoutput's messages."""
 
 from __future__ import annotations
 

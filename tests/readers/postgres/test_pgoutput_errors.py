@@ -1,4 +1,4 @@
-"""Messages that the decoder refuses, and what it says; data is never part of the error."""
+"""Messages that the decoder refuses, and its errors, which never contain data."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INSERT = insert(ORDERS, b"secret", b"secret")
 
 
 def refusal(*messages: bytes, before: Sequence[bytes] = (begin(9), described(ORDERS))) -> str:
-    """The error for messages of a transaction."""
+    """The error of decoding a transaction with these messages."""
     with pytest.raises(SplitReadError) as caught:
         decoded([*before, *messages, commit(9)])
     assert "secret" not in str(caught.value)

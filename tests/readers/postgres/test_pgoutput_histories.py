@@ -1,4 +1,4 @@
-"""Random histories of the log, decoded in blocks and message by message: the rows have to be the same."""
+"""Random histories of the log have the same rows when they are decoded in blocks and message by message."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TABLES = st.builds(
 
 @st.composite
 def changes(draw: st.DrawFn, tables: dict[int, Relation]) -> bytes:
-    """One change of a known table."""
+    """Draw a change of a known table."""
     table = draw(st.sampled_from(sorted(tables.values(), key=lambda known: known.oid)))
     row = st.lists(VALUES, min_size=len(table.columns), max_size=len(table.columns))
     kind = draw(st.sampled_from("IIIUUDT"))
@@ -59,7 +59,7 @@ def changes(draw: st.DrawFn, tables: dict[int, Relation]) -> bytes:
 
 @st.composite
 def histories(draw: st.DrawFn) -> list[bytes]:
-    """The messages of some transactions, with descriptions of tables anywhere."""
+    """Draw the messages of some transactions, with descriptions of tables at any place."""
     messages: list[bytes] = []
     tables: dict[int, Relation] = {}
     for number in range(draw(st.integers(0, 6))):

@@ -1,4 +1,4 @@
-"""What the decoder makes of the messages of a real server."""
+"""The decoder with the messages of a real server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LARGE = "md5(0::text) || string_agg(md5(i::text), '') FROM generate_series(1, 5
 
 
 def messages_of(postgres: PostgresServer, *transactions: Sequence[str]) -> list[bytes]:
-    """The rows of COPY for these transactions, each with the bytes that COPY puts before a message."""
+    """Run the transactions; return the rows of COPY, each with the bytes that COPY puts before a message."""
     with postgres.database() as name, postgres.connect(name) as connection:
         slot = f"slot_of_{name}"
         connection.autocommit = True

@@ -1,4 +1,4 @@
-"""Each PostgreSQL type's texts become exactly its values, or an error that says what to do."""
+"""The texts of each PostgreSQL type are converted exactly, or are an error that says what to do."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TIMESTAMP, INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
 
 
 def refused(type: PgType | str, text: str | bytes, target: pa.DataType | None = None) -> str:
-    """The error for one text, also between others that are nulls, and in a longer column."""
+    """The error of converting a text between nulls."""
     with pytest.raises(SplitReadError) as error:
         converted(type, [None, text, None], target)
     return str(error.value)

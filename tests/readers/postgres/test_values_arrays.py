@@ -1,4 +1,4 @@
-"""PostgreSQL's array texts become lists, exactly."""
+"""PostgreSQL's texts of arrays are converted exactly to lists."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PRICES = array("numeric", modifier=numeric(5, 2).modifier)
 )  # fmt: skip
 def test_an_array_becomes_a_list(type: PgType, text: str, values: list[Any]) -> None:
     assert repr(converted(type, [text]).to_pylist()) == repr([values])
-    # In a column with arrays that take the fast path, and with some that do not.
+    # In columns in which all arrays take the fast path, and in which some do not.
     assert repr(converted(type, ["{}", text, None, text]).to_pylist()) == repr([[], values, None, values])
     assert repr(converted(type, [text, "[1:1]={NULL}", "{}"]).to_pylist()) == repr([values, [None], []])
 

@@ -1,4 +1,4 @@
-"""Random values, written as PostgreSQL writes them, come back as Python reads them."""
+"""Random values, written as PostgreSQL writes them, are read as by Python."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NULLABLE_TEXTS = st.lists(st.none() | st.text(st.characters(exclude_characters="
 
 
 def float_text(value: float) -> str:
-    """As float8out writes it: no point without digits behind it, and an exponent of two digits or more."""
+    """The text that float8out writes: no point without digits after it, an exponent of two digits or more."""
     if math.isinf(value) or math.isnan(value):
         return "NaN" if math.isnan(value) else "-Infinity" if value < 0 else "Infinity"
     return re.sub(r"\.0$", "", repr(value))
@@ -37,7 +37,7 @@ def decimal_text(number: int, scale: int) -> str:
 
 
 def array_text(elements: list[str | None]) -> str:
-    """As array_out writes it."""
+    """The text that array_out writes."""
     return "{" + ",".join("NULL" if element is None else _quoted(element) for element in elements) + "}"
 
 

@@ -1,4 +1,4 @@
-"""Every type of a real server: its texts become the values that were inserted."""
+"""For every type of a real server, its texts are converted to the values that were inserted."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ CASES: list[tuple[str, list[str], list[Any]]] = [
     ("price[]", ["'{1,2.5}'"], [[D("1.00"), D("2.50")]]),
     ("tags", ["'{a,\"b c\"}'"], [["a", "b c"]]),
 ]  # fmt: skip
-"""A type, what is inserted, and the values."""
+"""Types, the inserted SQL expressions, and the expected values."""
 
 REFUSED = [
     ("numeric(12,2)", "'NaN'"), ("date", "'infinity'"), ("date", "'0044-03-15 BC'"),
@@ -123,7 +123,7 @@ REFUSED = [
     ("timestamptz", "'10000-01-01 00:00:00+00'"), ("timestamptz", "'0001-01-01 00:00:00+01'"),
     ("integer[]", "'{{1,2},{3,4}}'"), ("date[]", "'{2024-01-01,infinity}'"),
 ]  # fmt: skip
-"""A type, and a value that its Arrow type cannot hold."""
+"""Types, and values that the corresponding Arrow type cannot hold."""
 
 
 @pytest.fixture(scope="module", params=[16, 18])
@@ -181,7 +181,7 @@ def test_a_value_is_read_as_it_was_inserted(
 
 
 def in_utc(values: Any) -> Any:
-    """With the time zone of the standard library instead of pyarrow's."""
+    """The values with the UTC of the standard library instead of pyarrow's time zone."""
     if isinstance(values, list):
         return [in_utc(value) for value in values]
     return values.astimezone(UTC) if isinstance(values, datetime) and values.tzinfo else values

@@ -1,4 +1,4 @@
-"""New columns, misfits and rescued data, in every format that knows them."""
+"""New columns, misfits and rescued data, in every format that supports them."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def test_malformed_json_is_no_rescued_data_and_goes_by_the_mode(tmp_path: Path) 
 
 
 def test_new_fields_of_one_line_among_very_many_are_noticed_in_large_blocks(tmp_path: Path) -> None:
-    """Most lines go by the fast paths."""
+    """Most lines take the fast paths."""
     lines = [f'{{"id": {number}, "name": "name {number}"}}' for number in range(20_000)]
     lines[12_345] = '{"id": 12345, "name": "x", "more": {"a": 1.5}}'
     path = tmp_path / "a.gz"
@@ -236,7 +236,7 @@ def test_csv_names_what_it_rescues_by_the_header_and_short_lines_stay_malformed(
 
 @pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns", "rescue"])
 def test_csv_whose_columns_lie_otherwise_than_in_the_schema_is_refused(tmp_path: Path, mode: str) -> None:
-    """By position alone a column in the middle would be taken for the one that it pushes away."""
+    """By position alone, a new column in the middle would be read as the one that it displaces."""
     (tmp_path / "a").write_text("id,new,name\n1,x,y\n")
     ddl = "id bigint, name string, _rescued_data string" if mode == "rescue" else "id bigint, name string"
     options = {"header": "true", "schemaEvolutionMode": mode}

@@ -1,4 +1,4 @@
-"""Schemas that are found out: beside what Spark finds in the same files."""
+"""Inferred schemas, compared with those that Spark infers from the same files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.readers.spark_reading import read_table
 
 
 def found_out(folder: Path | str, reader: str, options: Mapping[str, str] | None = None) -> str:
-    """The schema that is found out, as Spark writes it."""
+    """The inferred schema, as Spark writes it."""
     source = Source.resolve(
         {"path": str(folder), "reader": reader, "timeZone": "UTC", **(options or {})},
         enumerator=FilesEnumerator,
@@ -80,11 +80,11 @@ FIELDS: dict[str, list[str]] = {
     "text of a number": ['"12.50"'],
     "exponent": ["1.5e-3"],
 }
-"""Values of a field, from line to line."""
+"""The values of each field in successive lines."""
 
 
 def json_lines(*, without: str = "") -> list[str]:
-    """One field for each case."""
+    """Lines with one field for each case in FIELDS."""
     fields = {name: values for name, values in FIELDS.items() if name != without}
     return [
         "{" + ", ".join(f'"{name}": {values[n]}' for name, values in fields.items() if n < len(values)) + "}"
@@ -183,7 +183,7 @@ def test_a_nested_name_that_two_lines_spell_differently_is_refused_where_spark_l
 def test_json_fields_have_the_types_that_spark_finds(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    # With prefersDecimal Spark calls a line with NaN malformed.
+    # With prefersDecimal, a line with NaN is malformed to Spark.
     lines = json_lines(without="not a number" if "prefersDecimal" in options else "")
     folder = write_lines(tmp_path / "in", [*lines, *(['{"broken'] if "bad" in options.values() else [])])
     theirs = spark.read.options(**options).json(str(folder))
@@ -226,7 +226,7 @@ CSV = {
 def test_csv_columns_have_the_types_that_spark_infers(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
-    """One column for each case; a field without a text says nothing."""
+    """There is one column for each case. Fields without a text do not influence its type."""
     lines = [",".join(values) for values in zip_longest(*CSV.values(), fillvalue="")]
     folder = write_lines(tmp_path / "in", [f"x,{line}" for line in lines])
     theirs = spark.read.options(**options).csv(str(folder))

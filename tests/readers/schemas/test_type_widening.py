@@ -1,4 +1,4 @@
-"""schemaEvolutionMode=addNewColumnsWithTypeWidening: types that grow, in every format that knows types."""
+"""schemaEvolutionMode=addNewColumnsWithTypeWidening: types widen, in every format that has types."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ MODE = {"schemaEvolutionMode": "addNewColumnsWithTypeWidening"}
 def read_widening(
     reader: type[SplitReader[Any]], path: Path, ddl: str, **options: str
 ) -> str | list[dict[str, Any]]:
-    """The rows, or the columns that the file needs."""
+    """Read a file; return its rows, or the columns that it needs."""
     try:
         return read(reader, [path], f"{ddl}, _rescued_data string", **MODE, **options)
     except NewColumnsError as error:

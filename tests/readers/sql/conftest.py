@@ -1,4 +1,4 @@
-"""Shops for the tests of the sql reader."""
+"""The databases of the enumerator's tests, for the tests of the sql reader."""
 
 from tests.enumerators.sql.fixtures import shop, sqlite
 

@@ -123,7 +123,10 @@ def test_a_new_column_is_recorded_and_read_after_a_restart(
 
 @pytest.fixture
 def wide(postgres: PostgresServer) -> Iterator[Callable[..., dict[str, str]]]:
-    """A table of PostgreSQL with one column of a type and one value; gives the options."""
+    """Yield a function that creates a PostgreSQL table with a column of a type and a value in it.
+
+    The function returns the options of a query that reads the table.
+    """
     with postgres.database() as name, postgres.connect(name) as connection:
         number = iter(range(100))
 
@@ -290,7 +293,7 @@ def test_types_of_duckdb(tmp_path: Path) -> None:
 
 @pytest.fixture
 def loose(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, dict[str, str]]]:
-    """A SQLite file and the options for its table t."""
+    """A connection to a SQLite file, and the options for its table t."""
     file = tmp_path / "loose.db"
     connection = sqlite3.connect(file, isolation_level=None)
     connection.execute("PRAGMA synchronous = OFF")

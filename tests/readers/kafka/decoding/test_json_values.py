@@ -1,4 +1,4 @@
-"""Decoding JSON values: each value is decoded, or fails, by itself."""
+"""Decoding JSON values: each value is decoded or fails independently of the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decoding Avro, Protobuf and text by a file or a registry, and what cannot be decoded."""
+"""Decoding Avro, Protobuf and text with schemas of files and registries, and what cannot be decoded."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def test_json_of_a_registry_is_decoded_without_its_header(registry: SchemaRegist
 
 
 def descriptors() -> descriptor_pb2.FileDescriptorProto:
-    """Messages with every kind of field."""
+    """The descriptor of messages with every kind of field."""
     file = descriptor_pb2.FileDescriptorProto(name="shop.proto", package="shop", syntax="proto3")
     file.dependency.append("google/protobuf/timestamp.proto")
     kinds = descriptor_pb2.FieldDescriptorProto
