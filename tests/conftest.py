@@ -25,24 +25,24 @@ from tests.spark_home import quick_spark_home
 
 pytest_plugins = ["pytester"]
 
-# How long an example takes depends on the machine, and decides no test.
+# There is no deadline: how long an example takes depends on the machine, and no test should fail by it.
 _EXAMPLES = int(os.environ.get("FLIP27_EXAMPLES", "100"))
 settings.register_profile("flip27", deadline=None, max_examples=_EXAMPLES)
 settings.load_profile("flip27")
 
-# Spark's processes have the environment that it was started with. docs/http.md names this token,
-# docs/postgres.md this password.
+# Set before Spark starts, because its processes inherit the environment of that moment. docs/http.md uses
+# this token, and docs/postgres.md this password.
 os.environ.setdefault("SHOP_TOKEN", "token-of-the-shop")
 os.environ.setdefault("SHOP_PASSWORD", "password-of-the-shop")
 
-# Processes of Spark live for seconds here.
+# Spark's processes live only for seconds in these tests.
 _QUICK = " ".join(f"-D{name}={value}" for name, value in checkpoint_files.QUICK.items())
 os.environ.setdefault("SPARK_SUBMIT_OPTS", f"{BRIEF_JVM} {java_options()} {_QUICK}")
 os.environ.setdefault("SPARK_LAUNCHER_OPTS", BRIEF_JVM)
 
 os.environ.setdefault("SPARK_HOME", str(quick_spark_home()))
 
-# Workers run in the interpreter of the tests, also where the virtual environment is not activated.
+# Workers run in the interpreter of the tests even if the virtual environment is not activated.
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
@@ -50,7 +50,7 @@ STARTS_SPARK = (
     "examples", "readers/test_formats_in_spark.py", "soak", "spark", "test_benchmarks.py", "test_demo.py",
     "test_docs_code.py", "test_notebooks.py",
 )  # fmt: skip
-"""What starts Spark in processes of its own; other tests have the fixture."""
+"""Tests that start Spark in separate processes; other tests use the fixture."""
 
 
 LONGEST_FIRST = (
@@ -58,7 +58,7 @@ LONGEST_FIRST = (
     "spark/test_crash.py", "spark/test_speculation.py", "spark/test_killed_executors.py",
     "spark/test_two_drivers.py", "spark/test_connect.py", "test_demo.py",
 )  # fmt: skip
-"""Files that take a minute: they start first, so that no process waits for one of them at the end."""
+"""Files that take a minute: they start first, so that the other processes do not wait for one at the end."""
 
 
 SERVERS = {
@@ -94,13 +94,13 @@ TESTS_OF_TESTS = (
     "fuzz", "model/test_mutations.py", "test_azurite_server.py", "test_class_archive.py",
     "test_kafka_server.py", "test_postgres_server.py",
 )  # fmt: skip
-"""What shows that the tests' own servers, models and generators work; ``make test`` leaves them out."""
+"""Tests that check the tests' own servers, models and generators; ``make test`` leaves them out."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests that start Spark or a server, for ``make test-fast``, and tests of tests as slow.
 
-    Tests that start Spark come first; otherwise the order of files is random and always the same.
+    Tests that start Spark come first; apart from that the files are in an arbitrary but fixed order.
     """
     here = Path(__file__).parent
 
@@ -120,7 +120,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     def place(item: pytest.Item) -> tuple[int, int]:
         without_spark = len(longest) + (item.get_closest_marker("spark") is None)
-        # Files that wait for the same kind of server lie apart, so that the cores stay busy.
+        # Files that wait for the same kind of server are spread out, so that the cores stay busy.
         scattered = zlib.crc32(item.path.relative_to(here).as_posix().encode())
         return longest.get(item.path, without_spark), scattered
 
@@ -128,7 +128,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Exclude objects that live as long as the tests from garbage collection: a tenth of the CPU time."""
+    """Exclude objects that live as long as the tests from garbage collection: saves a tenth of CPU time."""
     gc.collect()
     gc.freeze()
 
@@ -162,7 +162,7 @@ def _session(installed: Path) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def spark(_session: SparkSession) -> Iterator[SparkSession]:
-    """The session, in UTC; a test may set another time zone, the next one starts in UTC."""
+    """The session, in UTC; a test may set another time zone, and the next test starts in UTC again."""
     _session.conf.set("spark.sql.session.timeZone", "UTC")
     yield _session
     _session.conf.set("spark.sql.session.timeZone", "UTC")
@@ -176,59 +176,59 @@ def _s3_endpoint() -> Iterator[str]:
 
 @pytest.fixture
 def s3_bucket(_s3_endpoint: str) -> S3Bucket:
-    """An empty bucket of its own for each test, on an S3 server of this machine."""
+    """A new, empty bucket for each test, on an S3 server on this machine."""
     return new_bucket(_s3_endpoint)
 
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
-    """An Azure Storage server of this machine: ``azurite.container()`` is an empty container for one test."""
+    """An Azure Storage server on this machine; ``azurite.container()`` makes an empty container."""
     with azurite_server() as server:
         yield server
 
 
 @pytest.fixture
 def azure_container(azurite: Azurite) -> AzureContainer:
-    """An empty container of its own for each test."""
+    """A new, empty container for each test."""
     return azurite.container()
 
 
 @pytest.fixture(scope="session")
 def gcs() -> Iterator[str]:
-    """The URL of a Google Cloud Storage server of this machine."""
+    """The URL of a Google Cloud Storage server on this machine."""
     with gcs_endpoint() as url:
         yield url
 
 
 @pytest.fixture
 def gcs_bucket(gcs: str) -> GcsBucket:
-    """An empty bucket of its own for each test."""
+    """A new, empty bucket for each test."""
     return new_gcs_bucket(gcs)
 
 
 @pytest.fixture(params=each(WRITABLE))
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    """Each file system that can be written to, or those that a test names by an indirect parameter."""
+    """Each file system that can be written to, or those that a test names in an indirect parameter."""
     with PLACES[request.param](request) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A PostgreSQL server of this machine; ``postgres.database()`` is an empty database for one test."""
+    """A PostgreSQL server on this machine; ``postgres.database()`` makes an empty database for one test."""
     with postgres_server() as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def kafka() -> Iterator[KafkaBroker]:
-    """A Kafka broker of this machine; ``kafka.topic()`` is an empty topic for one test."""
+    """A Kafka broker on this machine; ``kafka.topic()`` makes an empty topic for one test."""
     with kafka_broker("noida") as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def tansu() -> Iterator[KafkaBroker]:
-    """A Kafka broker in memory: quick, and with topic ids."""
+    """A Kafka broker that keeps its records in memory: it is quick, and has topic ids."""
     with kafka_broker("tansu") as broker:
         yield broker

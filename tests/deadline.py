@@ -1,4 +1,4 @@
-"""A deadline for what has to end by itself, and would not if it were wrong."""
+"""Deadlines for code that ends by itself if it is right, and would run on if it were wrong."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def soon(seconds: int = 60) -> Iterator[None]:
-    """Fails when what is inside takes longer; in the middle of a regular expression too."""
+    """Fail if the block takes longer; this works even in the middle of a regular expression."""
 
     def fail(*_: object) -> None:
         raise AssertionError(f"no end after {seconds} seconds")
@@ -25,7 +25,7 @@ def soon(seconds: int = 60) -> Iterator[None]:
 
 
 def until(condition: Callable[[], bool], what: Callable[[], object] = lambda: "", seconds: int = 60) -> None:
-    """Wait for a condition; fails with ``what`` there is instead."""
+    """Wait for a condition; a failure shows what ``what`` returns."""
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"not within {seconds} seconds: {what()}"

@@ -1,4 +1,4 @@
-"""Queues of SQS on the S3 server of this machine (moto), and the events of its buckets."""
+"""SQS queues on the S3 server of this machine (moto), and the events of its buckets."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class FileQueue:
         return self.url.rpartition("/")[2]
 
     def send(self, *bodies: str) -> None:
-        """Put messages into the server itself, which is as good as a request and far faster."""
+        """Put messages into the server's own objects, which has the effect of a request and is far faster."""
         from moto.sqs.models import sqs_backends
 
         server = sqs_backends[ACCOUNT]["us-east-1"]
@@ -38,7 +38,7 @@ class FileQueue:
             server.send_message(self.name, body)
 
     def taken(self) -> list[str]:
-        """The messages, which the queue has no longer, as they were sent."""
+        """Remove all messages from the queue; return their bodies as they were sent."""
         from moto.sqs.models import sqs_backends
 
         queue = sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)
@@ -47,7 +47,7 @@ class FileQueue:
 
     @property
     def left(self) -> int:
-        """Messages that are not deleted, whether somebody has them or not."""
+        """The number of messages that are not deleted, whether a consumer holds them or not."""
         from moto.sqs.models import sqs_backends
 
         return len(sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)._messages)
@@ -57,11 +57,11 @@ class FileQueue:
         self.client.delete_queue(QueueUrl=self.url)
 
     def restore(self) -> None:
-        """Make it again, empty."""
+        """Create the queue again, empty."""
         self.client.create_queue(QueueName=self.name)
 
     def show_hidden(self) -> None:
-        """Whoever has messages loses them, as after the visibility timeout."""
+        """Make received messages visible again, as if their visibility timeout had passed."""
         from moto.sqs.models import sqs_backends
 
         for message in sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)._messages:
@@ -76,7 +76,7 @@ def new_queue(bucket: S3Bucket) -> FileQueue:
 
 
 def connect(bucket: S3Bucket, queue: FileQueue, prefix: str = "") -> None:
-    """The bucket sends the events of its objects to the queue."""
+    """Make the bucket send the events of its objects to the queue."""
     rules = [{"Name": "prefix", "Value": prefix}]
     client("s3", bucket.storage_options).put_bucket_notification_configuration(
         Bucket=bucket.name,
@@ -93,7 +93,7 @@ def connect(bucket: S3Bucket, queue: FileQueue, prefix: str = "") -> None:
 
 
 def message(bucket: str, *keys: str, event: str = "ObjectCreated:Put") -> str:
-    """What S3 sends to a queue about objects."""
+    """The message that S3 sends to a queue about objects."""
     return json.dumps(
         {
             "Records": [
@@ -112,7 +112,7 @@ def message(bucket: str, *keys: str, event: str = "ObjectCreated:Put") -> str:
 
 
 def through_sns(body: str) -> str:
-    """The same message, as SNS hands it on."""
+    """The same message as SNS forwards it."""
     return json.dumps(
         {
             "Type": "Notification",
@@ -124,7 +124,7 @@ def through_sns(body: str) -> str:
 
 
 def through_event_bridge(bucket: str, key: str, detail_type: str = "Object Created") -> str:
-    """What EventBridge sends about an object."""
+    """The message that EventBridge sends about an object."""
     return json.dumps(
         {
             "version": "0", "id": "17793124", "detail-type": detail_type, "source": "aws.s3",

@@ -1,4 +1,4 @@
-"""A Google Cloud Storage server of this machine (gcp-storage-emulator), for tests of what lies in it.
+"""A Google Cloud Storage server on this machine (gcp-storage-emulator), for tests of objects in its buckets.
 
 The emulator ignores preconditions. The one that flip27 needs, ``ifGenerationMatch=0``, is added here.
 """
@@ -27,13 +27,13 @@ from gcp_storage_emulator.storage import Storage
 from tests.object_storage import ObjectStorage
 from tests.postgres_server import HOST
 
-# Otherwise gcsfs asks by gRPC, which the emulator does not speak, what kind of bucket each one is.
+# Otherwise gcsfs requests the kind of each bucket by gRPC, which the emulator does not speak.
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcsBucket(ObjectStorage):
-    """An empty bucket, and the fsspec options with which it is reached."""
+    """An empty bucket, and the fsspec options that give access to it."""
 
     @property
     def file_system(self) -> Any:
@@ -43,7 +43,7 @@ class GcsBucket(ObjectStorage):
 
 
 class WithPreconditions(RequestHandler):
-    """Creates an object only if it does not exist. Requests are handled one by one."""
+    """Obeys ``ifGenerationMatch=0``: creates only what does not exist. Handles one request at a time."""
 
     def do_POST(self) -> None:
         if "ifGenerationMatch=0" in self.path and self._exists():
@@ -73,14 +73,14 @@ class _Server(HTTPServer):
     request_queue_size = 128
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that needs no more of an answer closes its connection; nothing is printed about that."""
+        """Print nothing when a client closes its connection because it needs no more of an answer."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def gcs_endpoint(handler: type[RequestHandler] = WithPreconditions) -> Iterator[str]:
-    """A running server; its URL. ``RequestHandler`` is the emulator as it is, without preconditions."""
+    """Run a server; yields its URL. ``RequestHandler`` is the unchanged emulator, without preconditions."""
     server = _Server((HOST, 0), functools.partial(handler, Storage(use_memory_fs=True)))
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()

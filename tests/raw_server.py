@@ -1,4 +1,4 @@
-"""A server on this machine that answers with bytes as they are, well formed or not, and may do so slowly."""
+"""A server on this machine that sends given bytes, well formed or not, and can do so slowly."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _PAUSE_S = 0.01
 
 
 class RawServer:
-    """What came in, and how the connections ended.
+    """The requests that the server received, and how the connections ended.
 
     Attributes:
         requests: the heads of all requests, in their order.
         connections: how many connections were accepted.
-        left: set once a client has closed a connection that it was still being sent something on.
+        left: set once a client has closed a connection while the server was still sending.
         closed: set when the server ends.
     """
 
@@ -33,7 +33,7 @@ class RawServer:
         return [head.split(b" ")[1].decode() for head in self.requests]
 
     def read_request(self, connection: socket.socket) -> None:
-        """Wait for the head of a request, and remember it."""
+        """Wait for the head of a request and record it."""
         found = b""
         while b"\r\n\r\n" not in found:
             data = connection.recv(65536)
@@ -54,16 +54,16 @@ class RawServer:
 
 
 Script = Callable[[RawServer, socket.socket], None]
-"""Answers one request; the connection is closed behind it."""
+"""Answers one request; the connection is closed afterwards."""
 
 
 def says(data: bytes) -> Script:
-    """Sends these bytes."""
+    """A script that sends these bytes."""
     return lambda _, connection: connection.sendall(data)
 
 
 def drips(first: bytes, slowly: bytes) -> Script:
-    """Sends the first part at once, and the second byte by byte."""
+    """A script that sends the first part at once, and the second byte by byte."""
 
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(first)
@@ -73,7 +73,7 @@ def drips(first: bytes, slowly: bytes) -> Script:
 
 
 def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
-    """An answer with its length."""
+    """An HTTP response with the header Content-Length."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]
     return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + body
 
@@ -82,10 +82,10 @@ def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
 def raw_server(
     script: Script, tls: ssl.SSLContext | None = None, *, before_tls: bool = False
 ) -> Iterator[RawServer]:
-    """A running server that answers each connection by the script.
+    """Run a server that answers each connection by the script.
 
     Args:
-        before_tls: the script plays instead of the TLS handshake.
+        before_tls: the script runs instead of the TLS handshake.
     """
     listener = socket.create_server(("127.0.0.1", 0))
     scheme = "https" if tls is not None or before_tls else "http"

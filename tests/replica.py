@@ -1,5 +1,6 @@
-"""A copy of a table that is kept by its changes, and writers whose changes it follows. No engine lives
-here.
+"""A copy of a table that is kept up to date by its changes, and sessions that write to the table.
+
+Nothing here depends on Spark.
 """
 
 from __future__ import annotations
@@ -13,20 +14,20 @@ if TYPE_CHECKING:
     import psycopg
 
 Change = tuple[Any, ...]
-"""A row of ``changeFormat=typed`` of the table below: id, name, note, then the columns of the change."""
+"""A row of the table below with ``changeFormat=typed``: id, name, note, then the columns of the change."""
 
 TABLE = """
 CREATE TABLE {name} (id {key} PRIMARY KEY, name text, note text);
 ALTER TABLE {name} ALTER note SET STORAGE EXTERNAL;
 """
-"""``note`` is stored apart when it is long, so that an update that does not change it does not log it."""
+"""A long ``note`` is stored out of line, so that an update that does not change it does not log it."""
 
 _OPS_IN_ORDER = "dcurt"
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A change, by name."""
+    """A change with named columns."""
 
     id: Any
     name: str | None
@@ -42,12 +43,12 @@ class Row:
 
     @property
     def key(self) -> Any:
-        """The key of the row that it concerns."""
+        """The key of the row that was changed."""
         return self.id
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """A delete and an insert of one update of the key have one position, and concern different keys."""
+        """A sort key for changes. An update of the key is a delete and an insert at the same position."""
         return self.lsn, self.seq, _OPS_IN_ORDER.index(self.op)
 
 
@@ -61,7 +62,7 @@ class Replica:
 
     Args:
         is_exact: whether each change must fit the rows: an insert only where there is no row, an update or
-            delete only where there is one. Not so where chunks were read again: their rows may be newer.
+            delete only where there is one. False if chunks were read again, as their rows may be newer.
     """
 
     def __init__(self, *, is_exact: bool = True) -> None:
@@ -99,10 +100,10 @@ class Replica:
 
 
 class Writers:
-    """Sessions with open transactions, whose statements take turns; each writes keys of its own.
+    """Sessions with open transactions, whose statements alternate; each session writes its own keys.
 
     Args:
-        key: turns a number into a key.
+        key: converts a number to a key.
     """
 
     def __init__(
@@ -118,7 +119,7 @@ class Writers:
         self._random = random.Random(seed)
 
     def act(self, times: int) -> None:
-        """So many statements of sessions chosen at random."""
+        """Let sessions chosen at random act ``times`` times in total."""
         for _ in range(times):
             self._random.choice(self._sessions).act(self._random)
 

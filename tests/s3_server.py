@@ -1,4 +1,4 @@
-"""An S3 server of this machine (moto), for tests of what lies in object stores."""
+"""An S3 server on this machine (moto), for tests of objects in S3."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREDENTIALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Bucket(ObjectStorage):
-    """An empty bucket, and the fsspec options with which it is reached."""
+    """An empty bucket, and the fsspec options that give access to it."""
 
     @property
     def file_system(self) -> Any:
@@ -32,7 +32,7 @@ class S3Bucket(ObjectStorage):
 
 @contextlib.contextmanager
 def s3_endpoint(front: Front | None = None) -> Iterator[str]:
-    """A running server; its URL. ``front`` may answer requests in its place."""
+    """Run a server; yields its URL. ``front`` may answer some of the requests instead."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

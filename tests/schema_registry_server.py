@@ -1,4 +1,4 @@
-"""A schema registry of this machine, for tests: what clients of Confluent's API need to read schemas."""
+"""A schema registry on this machine, for tests: the part of Confluent's API that serves schemas."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ HOST = "127.0.0.1"
 
 @dataclass(slots=True, kw_only=True)
 class SchemaRegistryServer:
-    """Schemas by id and by subject. ``schema_registry`` makes it and starts it.
+    """Schemas by id and by subject, on a server that ``schema_registry`` creates and starts.
 
     Attributes:
-        requests: the paths that clients have asked for.
-        credentials: user:password that a client needs; empty: none.
+        requests: the paths that clients have requested.
+        credentials: the user:password that a client needs; empty if it needs none.
         failures: how many of the next requests fail with HTTP 503.
     """
 
@@ -41,10 +41,10 @@ class SchemaRegistryServer:
         kind: str = "AVRO",
         references: tuple[tuple[str, str, int], ...] = (),
     ) -> int:
-        """Register a schema; gives its id. Bytes are a FileDescriptorProto; others are JSON.
+        """Register a schema and return its id. Bytes are a FileDescriptorProto; all else becomes JSON.
 
         Args:
-            references: name, subject and version of each.
+            references: name, subject and version of each reference.
         """
         text = base64.b64encode(schema).decode() if isinstance(schema, bytes) else json.dumps(schema)
         stored: dict[str, Any] = {"schema": text}
@@ -60,7 +60,7 @@ class SchemaRegistryServer:
         return number
 
     def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
-        """The status and the body for a request."""
+        """The status and the body of the response to a request."""
         self.requests.append(path)
         if self.failures:
             self.failures -= 1
@@ -84,7 +84,7 @@ class SchemaRegistryServer:
 
 @contextmanager
 def schema_registry() -> Iterator[SchemaRegistryServer]:
-    """A running registry without schemas."""
+    """Run a registry without schemas."""
     registry = SchemaRegistryServer()
 
     class Handler(BaseHTTPRequestHandler):
@@ -97,7 +97,7 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
             self.wfile.write(body)
 
         def log_message(self, *args: Any) -> None:
-            """Requests are in ``registry.requests``."""
+            """Print nothing: requests are in ``registry.requests``."""
 
     with ThreadingHTTPServer((HOST, 0), Handler) as server:
         registry.url = f"http://{HOST}:{server.server_port}"
@@ -111,5 +111,5 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
 
 
 def framed(number: int, payload: bytes) -> bytes:
-    """A value with the header of the wire format."""
+    """A payload behind the header of the wire format, which names the schema's id."""
     return b"\0" + number.to_bytes(4, "big") + payload

@@ -1,4 +1,4 @@
-"""A server process of the tests: its folder and the process end with the tests, in whatever way those end."""
+"""Server processes of the tests: process and folder disappear when the tests end, in whatever way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 DEADLINE_S = 120
 
-# Reads the server's process id, one line for each start and an empty one for each stop. The end of the input
+# Reads the server's process id, one line for each start and an empty line for each stop. The end of the input
 # means that the tests have ended, in whatever way.
 _KEEPER = """
 while read -r line; do server=$line; done
@@ -24,7 +24,7 @@ rm -rf -- "$0"
 
 
 class ServerProcess:
-    """A server that may be started and ended again and again; ``kept_folder`` gives folder and keeper."""
+    """A server that can be started and ended repeatedly; ``kept_folder`` makes its folder and its keeper."""
 
     def __init__(self, keeper: subprocess.Popen[bytes]) -> None:
         self._keeper = keeper
@@ -50,9 +50,9 @@ class ServerProcess:
 
 @contextmanager
 def kept_folder(prefix: str, *, ended_by: str) -> Iterator[tuple[Path, subprocess.Popen[bytes]]]:
-    """A folder, and the process that removes it and sends the server the signal ``ended_by`` at the end.
+    """Make a folder, and start a process that removes it at the end and sends the server ``ended_by``.
 
-    The folder is not in pytest's own, which other users cannot enter.
+    The folder is not below pytest's folder, which other users cannot enter.
     """
     folder = Path(tempfile.mkdtemp(prefix=prefix))
     keeper = subprocess.Popen(

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 LONGEST = 7
-"""More refusals in a row than s3fs is patient with (5), fewer than two rounds of it."""
+"""More refusals in a row than s3fs tolerates (5), but fewer than two calls of s3fs tolerate."""
 
 _SLOW_DOWN = (
     b'<?xml version="1.0" encoding="UTF-8"?>\n'
@@ -27,11 +27,11 @@ _HOP_BY_HOP = {"connection", "keep-alive", "transfer-encoding", "content-length"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """How one request is treated, until it is answered.
+    """How one request is treated until it is answered.
 
     Attributes:
-        times: so often it gets a 503 first.
-        done: the request was carried out all the same before the last of them: its answer got lost.
+        times: how often it gets a 503 first.
+        done: the request was carried out nevertheless before the last 503, as if its answer was lost.
     """
 
     times: int = 0
@@ -39,11 +39,14 @@ class Refusal:
 
 
 class SlowDown:
-    """What the proxy does; by ``seed`` the same requests are refused in every run.
+    """Decides what the proxy does; with the same ``seed`` the same requests are refused in every run.
+
+    Attributes:
+        share: the share of requests of each kind that are refused at first; 0 until a test sets it.
+        refused: how many requests of each kind were refused.
 
     Args:
-        share: of the requests of each kind that are refused at first; nothing is before it is set.
-        stubborn: of those, how many are refused more often than a client is patient.
+        stubborn: the share of the refused requests that are refused more often than a client tolerates.
     """
 
     def __init__(self, url: str, upstream: str, *, seed: int, stubborn: float) -> None:
@@ -58,7 +61,7 @@ class SlowDown:
         self._lock = threading.Lock()
 
     def next(self, kind: str, path: str) -> tuple[bool, bool]:
-        """Whether the request is carried out, and whether it is answered with what came of it."""
+        """Whether the request is carried out, and whether its result is the answer."""
         with self._lock:
             refusal = self._refusal(kind, path)
             if self._refusals[kind, path] < refusal.times:
@@ -82,7 +85,7 @@ class SlowDown:
 
 
 def kind_of(method: str, path: str, headers: Any) -> str:
-    """What S3 calls the request, roughly."""
+    """The kind of a request, roughly as S3 names it."""
     parts = urlsplit(path)
     query = parse_qs(parts.query, keep_blank_values=True)
     if not query.keys().isdisjoint(("uploads", "uploadId")):
@@ -95,7 +98,7 @@ def kind_of(method: str, path: str, headers: Any) -> str:
 
 
 def lasting_path(path: str) -> str:
-    """The path of a request as it is in every run: without its bucket, digests and tokens."""
+    """The part of a request's path that is the same in every run: without bucket, digests and tokens."""
     return re.sub(r"[0-9a-f]{16,}", "", path.partition("?")[0].lstrip("/").partition("/")[2])
 
 
@@ -103,14 +106,14 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is killed leaves its requests; nothing is printed about that."""
+        """Print nothing when a killed client leaves its requests unanswered."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
 
 
 @contextmanager
 def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterator[SlowDown]:
-    """A running proxy; its ``url`` is the endpoint to use instead of ``upstream``."""
+    """Run a proxy; its ``url`` is the endpoint to use instead of ``upstream``."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -123,7 +126,7 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
             try:
                 status, headers, content = self._carried_out(body) if carry_out else (503, [], b"")
             except OSError:
-                self.close_connection = True  # the server has gone
+                self.close_connection = True  # the server has ended
                 return
             if not answer:
                 status, headers, content = 503, [("Content-Type", "application/xml")], _SLOW_DOWN
@@ -139,7 +142,7 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
                 self.wfile.write(content)
 
         def _carried_out(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-            # The host that the client signed stays: moto finds the bucket in the path.
+            # The header Host stays the one that the client signed: moto finds the bucket in the path.
             connection = http.client.HTTPConnection(proxy.upstream, timeout=60)
             try:
                 connection.request(self.command, self.path, body, dict(self.headers))

@@ -12,9 +12,9 @@ import pyspark
 def quick_spark_home() -> Path:
     """The installed Spark without ``python/lib/pyspark.zip``.
 
-    The archive has no bytecode, so every process that Spark starts would compile pyspark again. Without it
-    they import the installed package, which is the same code. The folder lies in the virtual environment, is
-    made once for each version of Spark, and contains links only.
+    The archive has no bytecode, so every process that Spark starts would compile pyspark again. Without the
+    archive they import the installed package, which is the same code. The folder is in the virtual
+    environment, is made once for each version of Spark, and contains only links.
     """
     home = Path(sys.prefix) / f"spark-home-{pyspark.__version__}"
     if not home.exists():
@@ -30,7 +30,7 @@ def quick_spark_home() -> Path:
 
 
 def link_spark(home: Path) -> None:
-    """Make the programs and jars of the installed Spark those of ``home``, too."""
+    """Link the programs and jars of the installed Spark into ``home``."""
     installed = Path(pyspark.__file__).resolve().parent
     for entry in ("bin", "jars", "sbin"):
         (home / entry).symlink_to(installed / entry)

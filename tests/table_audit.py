@@ -1,7 +1,7 @@
-"""What triggers of the server note of each change of a table, to compare the rows of a query with it.
+"""Triggers of the server that note each change of a table, to compare the rows of a query with the notes.
 
-The notes belong to the transaction that they describe: what is rolled back is not noted. Row locks order the
-notes of a key as its transactions commit. No engine lives here.
+A note is written in the transaction that it describes: a change that is rolled back leaves no note. Row locks
+bring the notes of a key into the order in which its transactions commit. Nothing here depends on Spark.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ CREATE TRIGGER emptied AFTER TRUNCATE ON {name} FOR EACH STATEMENT EXECUTE FUNCT
 """
 
 Noted = tuple[str, int, str | None]
-"""Letter, transaction, name: one change of a key."""
+"""One change of a key: the letter of its kind, its transaction, and the name it sets."""
 
 _ABSENT = object()
 
 
 def audited_table(name: str, rows: int) -> str:
-    """The statements that make a table of so many rows whose changes are noted; run them as one."""
+    """The statements that make a table of ``rows`` rows whose changes are noted; run them as one."""
     return (
         TABLE.format(name=name, key="int")
         + _TRIGGERS.format(name=name)
@@ -67,13 +67,14 @@ def audited_table(name: str, rows: int) -> str:
 def complaints(
     connection: psycopg.Connection, table: str, changes: Iterable[Change], *, is_exact: bool = False
 ) -> list[str]:
-    """Where the changes of a key are not those that the triggers have noted, from the snapshot on.
+    """The keys whose changes from the snapshot on differ from those that the triggers noted, and how.
 
-    The changes of a key have to be the last that were noted, all of them and in their order. The rows of the
-    snapshot have to be a state of the key from there on: a chunk that is read again may have newer rows.
+    The changes of a key must be the last ones that were noted, complete and in order. The rows of the
+    snapshot must show a state that the key had at that point or later: a chunk that is read again may have
+    newer rows.
 
     Args:
-        is_exact: no chunk was read again: they have to be the state right there.
+        is_exact: no chunk was read again, so the rows must show the state at exactly that point.
     """
     events: dict[Any, list[Noted]] = defaultdict(list)
     snapshot: dict[Any, list[str | None]] = defaultdict(list)
@@ -94,7 +95,7 @@ def complaints(
 def complaint(
     noted: list[Noted], events: list[Noted], snapshot: list[str | None], *, is_exact: bool = False
 ) -> str | None:
-    """What is wrong with the changes of one key and its rows of the snapshot; None if nothing is."""
+    """What is wrong with the changes of one key and its rows of the snapshot; None if they are right."""
     changes = [change for change in noted if change[0] != "t"]
     in_snapshot = len(changes) - len(events)
     if in_snapshot < 0 or events != changes[in_snapshot:]:
@@ -118,7 +119,7 @@ def _event(row: Row) -> Noted:
 
 
 def _noted(connection: psycopg.Connection, table: str) -> dict[Any, list[Noted]]:
-    """By key; a TRUNCATE is among the changes of each."""
+    """The notes by key; a TRUNCATE is among the changes of every key."""
     rows = connection.execute(
         "SELECT op, xid, key, name FROM audit.notes WHERE table_name = %s ORDER BY number", [table]
     ).fetchall()

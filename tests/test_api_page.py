@@ -1,4 +1,4 @@
-"""docs/api.md: what it says of constructors, properties and defaults, on classes of this file."""
+"""docs/api.md: what it says about constructors, properties and defaults, for the classes of this file."""
 
 from __future__ import annotations
 

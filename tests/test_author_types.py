@@ -1,4 +1,4 @@
-"""Types of splits and states are found without the author naming them twice."""
+"""The types of splits and states are found; the author need not name them twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emulator of Azure Storage: what other tests expect of it."""
+"""The emulator of Azure Storage does what other tests expect of it."""
 
 from __future__ import annotations
 

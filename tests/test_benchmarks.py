@@ -1,4 +1,6 @@
-"""The benchmarks, very small: each kind of case runs, counts its rows and is reported. Not their speed."""
+"""The benchmarks at very small sizes: each kind of case runs, counts its rows and is reported.
+
+Their speed is not tested."""
 
 from __future__ import annotations
 
@@ -51,17 +53,17 @@ REPEATED = {
     "tiny-often", "tiny-parquet", "native", "json", "csv", "one-json", "parsed-json", "one-row-sockets",
     "known-10x",
 }  # fmt: skip
-"""Cases that run the code of other cases with other numbers; ``make bench-quick`` runs them, too."""
+"""Cases that run the same code as other cases, with other sizes; ``make bench-quick`` runs them, too."""
 
 WITH_SERVERS = {"postgres": 5, "kafka": 6}
-"""Cases with a server, and their lines; only `make test-long` tries them."""
+"""Cases that need a server, and how many lines they report; only `make test-long` runs them."""
 
 TRIED = [case for case in CASES if case.name not in REPEATED | set(WITH_SERVERS)]
 
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> list[Outcome]:
-    """One case of each kind; with one setting for all, two sessions are enough, and one for each server."""
+    """One case of each kind; with one setting for all, two sessions are enough, plus one for each server."""
     data = DataCache(tmp_path_factory.mktemp("data"))
     settings = {name: value for case in TRIED for name, value in case.conf.items()}
     bench = Bench(sizes=SMALL, data=data, conf=tuned.CONF | settings, say=lambda _line: None)
@@ -139,7 +141,7 @@ def test_the_table_names_every_case_and_its_target(outcomes: list[Outcome]) -> N
 
 
 def literal_outcomes() -> list[Outcome]:
-    """Of the longest names and the largest numbers that there are."""
+    """Outcomes with the longest names and the largest numbers that occur."""
     wide = Spread(123_456.0, 98_765.0, 234_567.0)
     of_spark = {"spark": wide, "flip27": wide, "result": wide, "rounds": (3, 3), "reached": True}
     return [
@@ -165,7 +167,7 @@ def test_without_a_terminal_the_tables_fit_80_columns_and_few_lines() -> None:
     text = printed(literal_outcomes(), 80)
     assert max(map(len, text.splitlines())) <= 80
     table = text.partition("case")[2].partition("100,000 one-row parquet files, 10,000 per trigger: ")[0]
-    assert len(table.splitlines()) <= 2 + 4 * 2  # the head, and four lines for each case
+    assert len(table.splitlines()) <= 2 + 4 * 2  # the head, and up to four lines for each case
     for number in ("123,456", "≥ 1.6 x", "≤ 1000 ms", "reached", "failed", "12,345"):
         assert number in text
     assert "processor time: 2.00 x" in " ".join(text.split())

@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: whatever is wrong with it, a JVM starts, and says nothing of it."""
+"""The archive of Spark's classes: whatever is wrong with it, a JVM starts and does not mention it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_without_an_archive_a_jvm_has_no_options_of_one(archive: Path) -> None:
     assert class_archive.java_options() == ""
-    archive.touch()  # this one could not be made
+    archive.touch()  # an empty file marks an archive that could not be made
     assert class_archive.java_options() == ""
 
 

@@ -1,4 +1,4 @@
-"""The demo: what it proves, what it would notice, and that it leaves nothing running."""
+"""The demo: what it proves, which errors it would notice, and that it leaves no process running."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flip27_source.cli.demo.writer import row, write_file
 ROWS_PER_FILE = 5
 
 
-@pytest.mark.slow  # four Sparks; test_crash.py kills drivers too
+@pytest.mark.slow  # it starts Spark four times; test_crash.py kills drivers, too
 def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Path) -> None:
     settings = DemoSettings(
         files=16, rows_per_file=20, over_s=2, files_per_batch=4, kills=1, parent=tmp_path, timeout_s=900
@@ -67,7 +67,7 @@ def test_a_query_that_fails_at_the_end_is_a_failure_and_not_lost_rows(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> DemoFolder:
-    """Two files landed, and their rows delivered in one batch."""
+    """A folder with two landed files whose rows one batch has delivered."""
     made = DemoFolder.new(tmp_path)
     for file in range(2):
         write_file(made.landing, file, ROWS_PER_FILE)
@@ -76,7 +76,7 @@ def folder(tmp_path: Path) -> DemoFolder:
 
 
 def deliver(folder: DemoFolder, *, batch: int, rows: range | list[int], committed: bool = True) -> None:
-    """What Spark's file sink leaves on disk after a batch, or after one that was killed."""
+    """Write what Spark's file sink leaves on disk after a batch, which was killed if not ``committed``."""
     log = folder.output / "_spark_metadata"
     log.mkdir(parents=True, exist_ok=True)
     file = folder.output / f"part-{batch:05d}-{committed}.snappy.parquet"
@@ -129,7 +129,7 @@ def test_the_exit_code_shows_lost_and_duplicated_rows(
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_however_the_demo_ends_none_of_its_processes_is_left(tmp_path: Path, ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "flip27_source.cli.demo.program", "--parent", str(tmp_path)]
-    environment = spark_environment() | {"TMPDIR": str(tmp_path)}  # SIGKILL leaves its scratch behind
+    environment = spark_environment() | {"TMPDIR": str(tmp_path)}  # SIGKILL leaves its scratch there
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:
         try:
             sessions = set(process_numbers(demo))
@@ -145,7 +145,7 @@ def test_however_the_demo_ends_none_of_its_processes_is_left(tmp_path: Path, end
 
 
 def process_numbers(demo: subprocess.Popen[str]) -> Iterator[int]:
-    """The processes that the demo says it has started, up to the query's."""
+    """The processes that the demo reports as started, up to that of the query."""
     assert demo.stdout is not None
     for line in demo.stdout:
         if found := re.search(r"started: process (\d+)", line):

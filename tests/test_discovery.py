@@ -1,4 +1,4 @@
-"""DiscoveringEnumerator: one method, and the queue, the state and the restarts that come with it."""
+"""DiscoveringEnumerator: an author writes one method; queue, state and restarts come with it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Page:
 
 
 class Pages(DiscoveringEnumerator[Page]):
-    """Discovers, round by round, what a test has put down; the position counts the rounds."""
+    """Discovers, round by round, the names in ``rounds``; the position counts the rounds."""
 
     rounds: ClassVar[list[list[str]]] = []
     asked: ClassVar[list[int | None]] = []
@@ -55,7 +55,7 @@ IDENTITY = SourceIdentity(
 
 
 def stored(snapshot: Snapshot[Any], kind: type[DiscoveringEnumerator[Any]] = Pages) -> EncodedDocument:
-    """The document in which a restart finds the snapshot."""
+    """The document from which a restart restores the snapshot."""
     return SnapshotCodec(kind).encode(snapshot, source=IDENTITY, parent=None, inline_all=True)
 
 
@@ -144,7 +144,7 @@ def test_a_limit_cuts_across_pages_and_a_restart_goes_on_inside_one() -> None:
 
 
 def test_the_position_of_a_checkpoint_is_that_of_the_results_it_has_seen() -> None:
-    """A round that has ended but whose result is not delivered is no part of the state."""
+    """A round that has ended but whose result is not delivered yet is not part of the state."""
     Pages.rounds[:] = [["a"], ["b"]]
     coordinator, works = started()
     works.run(coordinator)
@@ -162,7 +162,7 @@ def test_the_position_of_a_checkpoint_is_that_of_the_results_it_has_seen() -> No
 
 
 def test_a_round_that_ended_ahead_of_the_one_delivered_is_no_part_of_the_state() -> None:
-    """Two rounds are in the mailbox; a checkpoint falls between them, and a restart after it."""
+    """Two rounds have ended; a checkpoint is taken after the delivery of the first, and a restart follows."""
     Pages.rounds[:] = [["a"], ["b"]]
     coordinator, works = started()
     work, handler, _, _ = works.submitted[0]
@@ -175,7 +175,7 @@ def test_a_round_that_ended_ahead_of_the_one_delivered_is_no_part_of_the_state()
 
 
 def test_a_restart_goes_on_inside_a_page_that_was_written_before() -> None:
-    """Frozen twice: the page is the segment of the first time, and more of it is taken."""
+    """At the second freeze the page is still the segment of the first; only more of it is taken."""
     Pages.rounds[:] = [["a", "b", "c", "d", "e"]]
     coordinator, works = started()
     works.run(coordinator)
@@ -202,7 +202,7 @@ def test_splits_that_come_back_are_handed_out_first() -> None:
 
 
 def test_a_page_is_written_once_and_then_only_counted_down() -> None:
-    """Many waiting splits: what a batch adds to the state is a number."""
+    """However many splits wait, a batch only changes a number in the state."""
     Pages.rounds[:] = [[str(number) for number in range(1000)]]
     coordinator, works = started()
     works.run(coordinator)
@@ -216,7 +216,7 @@ def test_a_page_is_written_once_and_then_only_counted_down() -> None:
 
 
 def test_many_small_rounds_that_wait_do_not_make_every_document_larger() -> None:
-    """Slow batches, quick discovery: a split a round for 2,000 rounds, one split to a batch."""
+    """Discovery is faster than the batches: 2,000 rounds find a split each, and a batch takes one split."""
     Pages.rounds[:] = [[str(number)] for number in range(2000)]
     coordinator, works = started()
     for _ in range(2000):
@@ -313,7 +313,7 @@ def test_the_split_type_is_that_of_the_enumerator_and_not_of_another_base() -> N
 
 
 def test_discovered_splits_may_be_any_iterable_that_is_given_once() -> None:
-    """A generator is what many will return; it is read on the thread that made it."""
+    """Many authors will return a generator; it is consumed on the thread that made it."""
 
     class Generates(Pages):
         def discover(self, position: int | None) -> Discovery[Page, int]:

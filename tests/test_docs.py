@@ -54,7 +54,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 
 
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
-    """Not --quiet, with which mkdocs overlooks its own warnings."""
+    """The site is built without --quiet, with which mkdocs would overlook its own warnings."""
     done = subprocess.run(
         [
             sys.executable,

@@ -1,6 +1,6 @@
-"""The code in the documentation runs, page by page, as it stands there: Python, SQL and the command line.
+"""The code in the documentation runs, page by page and unchanged: Python, SQL and the command line.
 
-Each page finds in its places what it speaks of; what its code leaves behind is looked at afterwards.
+Before a page runs, its files and servers are prepared; afterwards the results of its code are checked.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAGES = [page for page in ALL_PAGES if any(block.is_code for block in blocks_of(
 
 
 def delivered(stream: DataFrame, name: str) -> list[Any]:
-    """The rows of a stream, read to what is its end by now."""
+    """The rows of a stream up to its present end."""
     spark = stream.sparkSession
     query = stream.writeStream.format("memory").queryName(name).trigger(availableNow=True).start()
     run_to_end(query)
@@ -156,7 +156,7 @@ def deployment(page: PageRun) -> None:
 
 
 def shop_module() -> str:
-    """The enumerator and the reader of docs/write_an_enumerator.md, as a module."""
+    """The source of a module with the enumerator and the reader of docs/write_an_enumerator.md."""
     enumerator, reader, *_ = blocks_of("docs/write_an_enumerator.md")
     return f"{enumerator.text}\n\n\n{reader.text}\n"
 
@@ -176,7 +176,7 @@ def monitoring(page: PageRun) -> None:
 
 
 def state(page: PageRun) -> None:
-    """A query with two sources: files whose archive cannot be reached, and an API."""
+    """Run the page on a query with two sources: files whose archive is unreachable, and an API."""
     page.place("/archive").write_text("not a directory")
     archive = {"cleanSource": "archive", "sourceArchiveDir": str(page.place("/archive"))}
     orders = Orders(page, onActionError="keep", **archive)
@@ -207,7 +207,7 @@ def edits_page(page: PageRun) -> None:
 
 
 def wait_to_be_withdrawn(orders: Orders) -> None:
-    """An edit that waits, with the id that the pages give it."""
+    """Submit an edit that stays waiting, with the id that the pages give it."""
     place = orders.options["stateLocation"]
     asked = edits.submit(edits.plan("replay", state=place, glob="*/19.json", why="a test"))
     (request,) = Path(place).glob(f"*/requests/{asked}.json")
@@ -215,7 +215,7 @@ def wait_to_be_withdrawn(orders: Orders) -> None:
 
 
 def request_to_be_withdrawn(orders: Orders) -> None:
-    """A savepoint that is asked for, with the id that the page gives the request."""
+    """Submit a request for a savepoint, with the id that the page gives it."""
     store = LocalStore(orders.options["stateLocation"])
     (lineage,) = store.list("")
     asked = SavepointRequest(
@@ -240,7 +240,7 @@ def savepoints_page(page: PageRun) -> None:
 
 
 def add_to_a_savepoint(page: PageRun) -> None:
-    """The next block is run by a reader that is told of a savepoint."""
+    """Run the next block in a reader whose context announces a savepoint."""
 
     class Indexing(SequenceReader):
         def read(self, split: Any) -> Iterator[Any]:
@@ -294,15 +294,15 @@ SCENARIOS: dict[str, Callable[[PageRun], None]] = {
     "docs/state.md": state,
     "docs/write_an_enumerator.md": write_an_enumerator,
 }
-"""What surrounds the code of a page; other pages need nothing."""
+"""For each page the function that prepares, runs and checks it; other pages only run."""
 
 READ_FIRST = ("README.md", "docs/quickstart.md", "docs/write_an_enumerator.md")
-"""Pages whose code `make test` runs; `make test-slow` runs that of the others."""
+"""Pages whose code `make test` runs; `make test-slow` runs the code of the others."""
 
 
 @pytest.fixture
 def streaming(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session; streams that a page has started and left running are stopped."""
+    """The session; streams that a page leaves running are stopped at the end."""
     yield spark
     for query in spark.streams.active:
         query.stop()

@@ -29,11 +29,11 @@ FOR_AUTHORS = (
     flip27_source.SourceReaderContext,
 )
 INTERNAL = {field.name for field in dataclasses.fields(flip27_source.SourceReaderContext) if not field.repr}
-"""What the runtime hands in behind the methods of the context."""
+"""Fields that the runtime sets and that authors use only through the methods of the context."""
 
 
 def names_of_options() -> Iterator[str]:
-    """Every option of every source, and of the state tables."""
+    """The name of every option of every source and of the state tables."""
     own = [find_enumerator(name).options for name in known_names(ENUMERATOR_GROUP)]
     own += [find_reader(name).options for name in known_names(READER_GROUP)]
     everywhere = (CORE_OPTIONS, READER_BOUNDED_OPTIONS, ACTION_OPTIONS, STATE_OPTIONS)
@@ -42,7 +42,7 @@ def names_of_options() -> Iterator[str]:
 
 
 def without(name: str, pages: dict[str, str]) -> bool:
-    """Whether the name stands on none of the pages, as code or in a heading."""
+    """Whether the name appears on none of the pages."""
     word = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])")
     return not any(word.search(text) for text in pages.values())
 
@@ -94,7 +94,7 @@ def test_every_error_class_has_its_cause_and_remedy_in_troubleshooting() -> None
 
 
 def test_messages_in_troubleshooting_are_messages_of_the_code() -> None:
-    """The quoted words between the ellipses of each message stand in the code as they are."""
+    """The quoted words between the ellipses of each message appear literally in the code."""
     code = joined_literals()
     table = re.findall(r"^\| (\".*?) \|", PAGES["troubleshooting.md"], re.MULTILINE)
     quoted = [text for cell in table for text in re.findall(r'"([^"]+)"', cell)]
@@ -110,11 +110,11 @@ OF_SPARK = {
     "Python in worker has different version",
     "does not support continuous processing",
 }
-"""Messages of Spark's own."""
+"""Messages that come from Spark itself."""
 
 
 def joined_literals() -> str:
-    """The source of the package, with strings that go on in the next line put together."""
+    """The source of the package, with adjacent string literals on consecutive lines joined."""
     folders = [DOCS.parent / part for part in ("flip27_source", "enumerators", "readers")]
     text = "\n".join(file.read_text() for folder in folders for file in folder.rglob("*.py"))
     return re.sub(r'"\s*\n\s*f?"', "", text)

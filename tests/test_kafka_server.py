@@ -1,4 +1,4 @@
-"""The Kafka brokers that tests run: what each does, and that they end with the tests."""
+"""The Kafka brokers that the tests run: what each of them can do, and that they end with the tests."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The shape of the tree: which way imports point, what is where, what is named how.
+"""The layout of the tree: the directions of imports, and the places and names of modules.
 
-Everything is read off the tree as it is; nothing here names a module that need not exist.
+Everything is read from the tree itself; no module is named here that does not have to exist.
 """
 
 from __future__ import annotations
@@ -128,21 +128,21 @@ ARROWS = {
         "cli",
     },
 }
-"""Which part may import which. A part that is missing here may import nothing of ours."""
+"""Which part may import which others. A part that is missing here may import no other part of the package."""
 
 DECIDING_MODULES = {f"{PACKAGE}.coordination.{name}" for name in ("coordinator", "gateway")}
-"""What decides; ``snapshots`` stores the values of ``coordination`` and has no use for these."""
+"""The modules that decide; ``snapshots`` stores the values of ``coordination`` and must not import these."""
 
 PYSPARK_ALLOWED = {"spark", "native", "metrics", "cli", "pytest_plugin"}
-"""``native`` reads in a query, ``metrics`` listens to queries; the last two start sessions: for the demo and
-for the tests of users."""
+"""``native`` reads within a query, and ``metrics`` listens to queries; ``cli`` starts sessions for the demo,
+and ``pytest_plugin`` for the tests of users."""
 
 NOT_PURE = {
     "asyncio", "datetime.datetime.now", "datetime.datetime.today", "datetime.datetime.utcnow", "fsspec", "io",
     "multiprocessing", "os", "pathlib", "pyarrow.fs", "pyspark", "random", "secrets", "shutil", "socket",
     "subprocess", "tempfile", "threading", "time", "uuid",
 }  # fmt: skip
-"""I/O, clocks, threads and chance: ``coordination`` is handed what it needs of them."""
+"""I/O, clocks, threads and randomness: ``coordination`` is given what it needs of them."""
 
 CONTRACT = {
     "DiscoveringEnumerator", "Discovery", "Progress", "SourceEvent", "SourceSplit", "SplitEnumerator",
@@ -152,7 +152,7 @@ CONTRACT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Module:
-    """A module of the package: its dotted name and its real file."""
+    """A module of the package: its dotted name and its file, which is not a link."""
 
     name: str
     file: Path
@@ -182,7 +182,7 @@ MODULES = list(modules_of_the_package())
 
 
 def imports(module: Module) -> set[str]:
-    """The dotted names that a module imports, wherever in it; for ``from a import b`` it is ``a.b``."""
+    """The dotted names that a module imports anywhere in its code; ``from a import b`` imports ``a.b``."""
     is_package = module.file.name == "__init__.py"
     found: set[str] = set()
     for node in ast.walk(ast.parse(module.file.read_text(encoding="utf-8"))):
@@ -199,7 +199,7 @@ def imports(module: Module) -> set[str]:
 
 
 def owner(dotted: str) -> Module:
-    """The module of the package that an imported name lives in."""
+    """The module of the package that contains an imported name."""
     by_name = {module.name: module for module in MODULES}
     while dotted not in by_name:
         dotted = dotted.rpartition(".")[0]
@@ -280,7 +280,7 @@ def test_coordination_has_no_input_output_clock_or_thread() -> None:
 
 
 def impurities(module: Module) -> set[str]:
-    """What a module imports or calls that makes its outcome depend on more than its arguments."""
+    """The imports and calls of a module that make its results depend on more than its arguments."""
     impure = {name for name in imports(module) for bad in NOT_PURE if is_or_is_in(name, bad)}
     tree = ast.parse(module.file.read_text(encoding="utf-8"))
     clocks = {
@@ -408,7 +408,7 @@ def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
 
 
 def test_no_test_is_parametrized_in_an_order_that_differs_between_processes() -> None:
-    """Tests that run side by side are collected once in each process, and have to be the same there."""
+    """Tests that run in parallel are collected in each process, and the collections must be the same."""
     found = []
     for file in sorted((TOP / "tests").rglob("*.py")):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
@@ -418,7 +418,7 @@ def test_no_test_is_parametrized_in_an_order_that_differs_between_processes() ->
 
 
 def _has_no_order(node: ast.AST) -> bool:
-    """Whether it spreads a set, or lists a folder, without sorting it."""
+    """Whether the node unpacks a set or the entries of a folder without sorting them."""
     spread = node.value if isinstance(node, ast.Starred) else node
     is_set = isinstance(spread, ast.Set | ast.SetComp) and isinstance(node, ast.Starred)
     return is_set or (isinstance(node, ast.Starred) and "iterdir" in ast.unparse(spread)[:60])

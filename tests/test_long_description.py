@@ -1,4 +1,4 @@
-"""What a package index shows: the README, with links that work there."""
+"""The description that a package index shows: the README, with links that work there."""
 
 from __future__ import annotations
 

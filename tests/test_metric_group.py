@@ -1,4 +1,4 @@
-"""Metrics of an enumerator: set from the coordinator's thread and from that of discovery."""
+"""Metrics of an enumerator, which the coordinator's thread and the discovery's thread set."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.toy_sources import EchoReader, Item
 
 
 class Step(int):
-    """A number whose sum is made slowly: other threads run in between."""
+    """A number that is added slowly, so that other threads run meanwhile."""
 
     def __radd__(self, other: int) -> int:
         ran.set()
@@ -46,7 +46,7 @@ def test_numbers_that_were_taken_do_not_change_while_they_are_looked_at() -> Non
 
 
 class Asking(DiscoveringEnumerator[Item]):
-    """Counts its requests where they are made."""
+    """Counts its requests in ``discover``, where it sends them."""
 
     def discover(self, position: int | None) -> Discovery[Item, int]:
         self.context.metrics.count("requests")

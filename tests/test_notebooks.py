@@ -1,4 +1,4 @@
-"""The notebooks run from their first cell to their last, and show what they are stored with."""
+"""The notebooks run from the first cell to the last, and their outputs match the stored ones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def code_cells(notebook: Any) -> list[Any]:
 
 
 def kinds_of_outputs(notebook: Any) -> list[list[str]]:
-    """For each code cell what it shows: text, a table, a picture."""
+    """The kinds of output of each code cell: text, a table, a picture."""
     return [
         [kind for output in cell.outputs for kind in sorted(output.get("data", ["text/plain"]))]
         for cell in code_cells(notebook)

@@ -1,4 +1,4 @@
-"""Options: declared once, matched without case, refused with what is known, and silent about secrets."""
+"""Options are declared once and matched without regard to case; errors name what is known, but no secrets."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_malformed_value_says_which_and_what_is_expected() -> None:
 
 @pytest.mark.parametrize("parse", [int, integer(minimum=1), one_of("a", "b"), size_bytes])
 def test_the_value_of_a_secret_option_is_never_shown_whatever_its_parser_says(parse: Any) -> None:
-    """int() itself, an obvious parser for an author to choose, quotes what it was given."""
+    """Even int(), an obvious choice of parser for an author, quotes the value in its error."""
     secret: Option[Any] = Option(name="pin", parse=parse, default=None, doc="The pin.", secret=True)
     with pytest.raises(OptionError, match=r"option pin has the value \(not shown\)") as caught:
         Options.parse({"pin": "hunter2"}, [secret])

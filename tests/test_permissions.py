@@ -1,4 +1,7 @@
-"""A file that may not be read: root may read all, so the test gives that power up first."""
+"""Files without read permission, and the permissions of files that are written.
+
+Root may read everything, so the tests drop that capability first.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +82,7 @@ def test_a_folder_without_permission_is_named_with_what_to_do(tmp_path: Path) ->
 
 @pytest.mark.parametrize("umask", [0o077, 0o027, 0o002, 0o022])
 def test_whatever_is_written_has_the_permissions_that_the_umask_gives(tmp_path: Path, umask: int) -> None:
-    """As Spark's checkpoint has: executors may run as another user of the driver's group."""
+    """Spark's checkpoint does the same: executors may run as another user of the driver's group."""
     (tmp_path / "landing").mkdir()
     for name in ("a.txt", "b.txt"):
         (tmp_path / "landing" / name).write_text("1\n")

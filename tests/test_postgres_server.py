@@ -1,4 +1,4 @@
-"""The PostgreSQL server that tests run: it starts, is killed, and goes away with the tests."""
+"""The PostgreSQL server that the tests run: it starts, can be killed, and disappears when the tests end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The registry: from a name to a class, and from a mistake to what to do about it."""
+"""The registry finds the class of a name, and answers a mistake with what to do about it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_an_enumerator_is_no_reader() -> None:
 def test_an_error_inside_the_authors_module_is_shown_as_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not as a class that is missing: it is there, and its module has a mistake."""
+    """The error is not that the class is missing: the class exists, but its module fails."""
     (tmp_path / "mistaken_orders.py").write_text("import os\nos.no_such_function()\nclass Orders: pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(Exception, match="no_such_function") as caught:

@@ -1,4 +1,4 @@
-"""Set-up: each target of the Makefile installs what it needs, once. No package is fetched here."""
+"""Set-up: each target of the Makefile installs what it needs, once. These tests fetch no package."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_target_asks_for_its_own_part(target: str, part: str) -> None:
 
 
 class Checkout:
-    """A checkout whose .venv writes down what pip is asked for."""
+    """A checkout whose .venv records the calls of pip."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -60,7 +60,7 @@ class Checkout:
         python.chmod(python.stat().st_mode | stat.S_IXUSR)
 
     def set_up(self, *words: str, **environment: str) -> tuple[int, list[str]]:
-        """Run it: the exit code, and what pip was asked to install."""
+        """Run the set-up script; return its exit code and what pip was called to install."""
         asked = self.folder / "asked"
         asked.unlink(missing_ok=True)
         done = subprocess.run(

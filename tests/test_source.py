@@ -1,4 +1,4 @@
-"""A source: classes and options put together, and what is refused on the way."""
+"""A source: how its classes and options are resolved, and what is refused."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_options_of_discovery_are_those_of_sources_that_discover() -> None:
 
 
 def test_two_spellings_of_one_name_are_one_source() -> None:
-    """What is stored with the state is compared at a restart."""
+    """A restart compares the names that are stored with the state."""
     one = identity_of(Source.resolve({"enumerator": "sequence"}))
     other = identity_of(Source.resolve({"enumerator": "Sequence"}))
     assert one == other

@@ -1,4 +1,4 @@
-"""Small enumerators and readers that tests of the coordinator, the documents and the runtime drive."""
+"""Small enumerators and readers for tests of the coordinator, the documents and the runtime."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INITIAL = INITIAL_OFFSET.to_json()
 
 
 class AssignsOnce(SplitEnumerator[SplitT]):
-    """Assigns its splits at the first request, and remembers only that."""
+    """Assigns all of its splits at the first request; its state is whether it has done so."""
 
     def __init__(self, context: Any, options: Options, state: bool | None = None) -> None:
         super().__init__(context, options, state)
@@ -76,7 +76,7 @@ def items(*names: str) -> list[Item]:
 
 
 class Shelf(SplitEnumerator[Item]):
-    """Hands out, one for each request, what a test has put on its shelf."""
+    """Assigns the splits that a test has put on its shelf, one for each request."""
 
     def __init__(self, context: Any, options: Options, state: list[Item] | None = None) -> None:
         super().__init__(context, options, state)
@@ -110,7 +110,7 @@ class Shelf(SplitEnumerator[Item]):
 
 
 class EchoReader(SplitReader[Any]):
-    """One row for each split: its id."""
+    """Reads one row from each split: its id."""
 
     def read(self, split: Any) -> Iterator[tuple[Any, ...]]:
         yield (split.split_id,)
@@ -128,7 +128,7 @@ class Works:
         self.submitted.append((work, handler, period_s, retry))
 
     def run(self, coordinator: SourceCoordinator[Any]) -> None:
-        """One round of everything that was submitted."""
+        """Run everything that was submitted once."""
         for work, handler, _, _ in list(self.submitted):
             coordinator.handle_result(handler, work(), None)
 
@@ -154,7 +154,7 @@ def coordinator_of(
     made: SourceCoordinator[Any] = SourceCoordinator(enumerator_type, settings, runner or Works(), restored)
     if start:
         made.start()
-        # As the holder does: a checkpoint that is restored is complete.
+        # The holder does the same: a checkpoint that is restored is complete.
         made.complete(made.last_checkpoint_id)
     return made
 
@@ -181,13 +181,13 @@ def all_ids(plan: Plan[Any]) -> list[str]:
 
 
 FEEDS: dict[str, list[Item]] = {}
-"""What the feeds of the running tests hold, by the option ``feed``."""
+"""The items of the running tests' feeds, by the option ``feed``."""
 
 FEED: Option[str] = Option(name="feed", parse=text, default="", doc="Which feed of FEEDS.")
 
 
 class Feed(SplitEnumerator[Item]):
-    """Hands out the items of a list that tests append to; its state is how far it has come."""
+    """Assigns the items of a list that tests append to; its state is the number of items taken."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (FEED,)
 
@@ -213,7 +213,7 @@ class Feed(SplitEnumerator[Item]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """State with bulk: how far it has come, and a segment for each item handed out."""
+    """State with bulk: the number of items taken, and a segment for each of the newest."""
 
     taken: int
     marks: tuple[Segment, ...]
@@ -248,7 +248,7 @@ def holder_of(
     boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
     cores: int = 2,
 ) -> CoordinatorHolder:
-    """A holder whose clock stands still."""
+    """A holder whose clock does not advance."""
     return CoordinatorHolder(
         source, boundedness, store=store, environment=Environment(now_ms=lambda: 0, cores=cores)
     )
@@ -265,7 +265,7 @@ def read_ids(source: Source, planned: Sequence[PlannedSubtask]) -> list[str]:
 
 
 class CountingStore(MemoryStore):
-    """A store in memory that remembers every call that writes, and what was written."""
+    """A store in memory that counts its calls, and records what was created and how large it was."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -287,7 +287,7 @@ class CountingStore(MemoryStore):
 
 
 def within(seconds: float, work: Callable[[], Any]) -> bool:
-    """Whether ``work`` ends, on a thread of its own; the time only bounds a test that fails."""
+    """Whether ``work`` ends on a separate thread; the time limit matters only for a test that fails."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

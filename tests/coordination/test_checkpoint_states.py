@@ -1,4 +1,4 @@
-"""The states of a checkpoint: the table that the coordinator acts on has each cell once, and says why."""
+"""The states of a checkpoint: the table that the coordinator follows has each cell once, with its rule."""
 
 from __future__ import annotations
 

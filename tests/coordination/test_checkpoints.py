@@ -1,4 +1,4 @@
-"""PendingCheckpoint: what it waits for, which acknowledgements count, and what an abort leaves of it."""
+"""PendingCheckpoint: what it waits for, which acknowledgements count, and what an abort leaves behind."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def shelf_of(coordinator: SourceCoordinator[Item]) -> Shelf:
 
 
 def test_a_frozen_checkpoint_is_not_complete_before_its_subtasks_have_acknowledged_S1_S20() -> None:
-    """Nobody is told anything, and no time that passes changes that."""
+    """Before that the enumerator is not notified; there is no timeout that would complete the checkpoint."""
     coordinator = reporting()
     shelf_of(coordinator).context.assign_splits({0: items("a"), 1: items("b")})
     made = frozen(coordinator)
@@ -149,7 +149,7 @@ def test_acknowledgements_without_a_pending_checkpoint_are_discarded_S25() -> No
 
 
 def test_the_plan_of_an_abandoned_checkpoint_is_planned_again_from_the_one_before_S34() -> None:
-    """A pending checkpoint is a value: giving it up leaves nothing to be disposed of."""
+    """A pending checkpoint is a value: after it is abandoned there is nothing to dispose of."""
     coordinator = coordinator_of()
     shelf_of(coordinator).shelf.extend(items("a"))
     first = frozen(coordinator).snapshot
@@ -184,7 +184,7 @@ def test_state_is_given_before_start_and_start_comes_before_everything_else_S47(
 
 
 def test_what_is_sent_before_the_first_batch_goes_out_with_it_S46() -> None:
-    """All subtasks can be sent to from the start: a batch has as many as it needs."""
+    """Splits can be assigned to every subtask from the start: a batch has as many subtasks as it needs."""
 
     class Eager(Shelf):
         def start(self) -> None:

@@ -1,4 +1,4 @@
-"""SourceCoordinator: from what the enumerator assigns to what a checkpoint holds."""
+"""SourceCoordinator: how the enumerator's assignments become the contents of a checkpoint."""
 
 from __future__ import annotations
 
@@ -102,7 +102,8 @@ def test_splits_assigned_when_a_checkpoint_completes_survive_a_restart_from_the_
     coordinator.complete(1)
     second = frozen(coordinator, Limits(files=1))
     assert plan_ids(second.snapshot.plan) == {1: ["first-1"]}
-    # What the completion of 1 did is in checkpoint 2; that 2 is complete is told after the restart (R7).
+    # Checkpoint 2 contains what the completion of 1 assigned; after the restart the enumerator is notified
+    # that 2 is complete (R7).
     restored = coordinator_of(AssignsOnComplete, restored=second.snapshot)
     assert plan_ids(frozen(restored).snapshot.plan) == {1: ["second-1", "first-2", "second-2"]}
 
@@ -246,7 +247,7 @@ def test_an_error_in_author_code_reaches_the_caller_S18_S61() -> None:
 def test_a_subtask_that_was_given_nothing_is_asked_for_again_at_the_next_checkpoint(
     boundedness: Boundedness,
 ) -> None:
-    """No reader lives on that would have to be told of an end; so nobody is told too early."""
+    """An empty request does not end a subtask: no reader outlives its batch, so none is told to finish."""
     coordinator = coordinator_of(boundedness=boundedness)
     assert freeze(coordinator) is None
     shelf_of(coordinator).shelf.extend(items("a", "b", "c"))
@@ -309,13 +310,13 @@ def test_results_of_asynchronous_work_reach_their_handler_on_the_callers_thread_
 
 @dataclass(frozen=True, slots=True)
 class Hello(SourceEvent):
-    """An event to a reader."""
+    """An event for a reader."""
 
     word: str
 
 
 def test_an_event_to_a_reader_is_refused_when_it_is_sent_as_long_as_it_would_be_lost() -> None:
-    """Not supported yet: then the author has to be told, or it waits, is in no document, and is gone."""
+    """Events to readers are not supported yet; without the error they would not be stored and get lost."""
     coordinator = with_items("a")
     frozen(coordinator)
     with pytest.raises(Flip27Error, match="Hello"):
@@ -323,7 +324,7 @@ def test_an_event_to_a_reader_is_refused_when_it_is_sent_as_long_as_it_would_be_
 
 
 class Topics(Shelf):
-    """Unbounded splits: ``rows`` is the position; each batch reads as many rows as it may, at most ten."""
+    """Unbounded splits: ``rows`` is the position; a batch reads at most ten rows and at most its budget."""
 
     def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
         at = split.rows or 0
@@ -376,7 +377,7 @@ def test_a_rest_with_another_id_is_refused() -> None:
 
 
 class Ranges(Topics):
-    """Names what it reads after the range, and ends after one batch."""
+    """Gives the split that is read a name that contains its range, and ends after one batch."""
 
     def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
         return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=None)
@@ -424,7 +425,7 @@ def test_a_live_split_with_nothing_to_read_makes_no_batch_and_stays_live() -> No
 
 
 def test_a_hundred_thousand_waiting_splits_are_planned_by_asking_once_for_each() -> None:
-    """One request for each split and one that finds the shelf empty for each subtask: no more (O(new))."""
+    """There is at most one request for each split of the batch and one more for each subtask."""
 
     class Counts(Shelf):
         requests = 0
@@ -443,7 +444,7 @@ def test_a_hundred_thousand_waiting_splits_are_planned_by_asking_once_for_each()
 
 
 def calls_of_an_idle_checkpoint(parallelism: int) -> int:
-    """How many Python functions are entered when there is nothing to read."""
+    """The number of Python function calls for a checkpoint when there is nothing to read."""
     coordinator = coordinator_of(parallelism=parallelism)
     calls = 0
 
@@ -460,7 +461,7 @@ def calls_of_an_idle_checkpoint(parallelism: int) -> int:
 
 
 def test_an_idle_checkpoint_costs_in_proportion_to_the_subtasks() -> None:
-    """Spark asks 75 times a second: with 200 subtasks, their square is more than a core can do."""
+    """Spark calls 75 times a second: work that grew with the square of 200 subtasks would overload a core."""
     assert calls_of_an_idle_checkpoint(200) < 3 * calls_of_an_idle_checkpoint(100)
 
 

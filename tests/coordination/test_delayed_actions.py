@@ -1,4 +1,4 @@
-"""Delayed actions on values alone: whatever happens in which order, none is lost and none is early."""
+"""Delayed actions, tested on plain values: in whatever order events occur, none is lost and none is early."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def stored() -> StoredValues:
 
 
 class Run:
-    """The actions of one query through crashes, with the time at which each was added and performed."""
+    """The actions of one query across crashes, with the times at which each was added and performed."""
 
     def __init__(self) -> None:
         self.now_ms = 0
@@ -38,7 +38,7 @@ class Run:
         self.start()
 
     def start(self) -> None:
-        """A driver from the newest document; the completion of its batch is told again."""
+        """Start a driver from the newest document; the completion of its batch is notified again."""
         pages, due = self.document
         self.actions = PendingActions(ActionPolicy(), delayed=DelayedActions(DELAY_MS, stored, pages))
         for action in due:
@@ -48,7 +48,7 @@ class Run:
             self.delay(self.again)
 
     def complete(self, count: int) -> None:
-        """A batch is complete, and these many of its actions wait."""
+        """Complete a batch that adds ``count`` delayed actions."""
         new = [str(self.count + number) for number in range(count)]
         self.count += count
         self.again = new
@@ -120,7 +120,7 @@ def test_every_action_is_performed_after_its_time_whatever_is_killed_when(
 
 
 def page(*groups: tuple[int, int, int]) -> ActionPage:
-    """A page of groups: time, checkpoint and number of actions."""
+    """A page of groups, each given by its time, its checkpoint and its number of actions."""
     raw = msgspec.Raw
     return ActionPage.of([ActionGroup(since, due, [raw(b'"x"')] * count) for since, due, count in groups])
 

@@ -1,4 +1,4 @@
-"""What each edit makes of a state, on values alone."""
+"""The effects of each edit on a state, tested on plain values."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_side_effects_stay_where_nothing_is_read_again() -> None:
 
 
 class Holds(Shelf):
-    """A shelf that says what is on it."""
+    """A shelf that can list the splits in its state and remove some of them."""
 
     @classmethod
     def splits_in(cls, state: list[Item]) -> list[Item]:

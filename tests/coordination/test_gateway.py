@@ -1,4 +1,4 @@
-"""SubtaskGateway: its state table, cell by cell, and what it means for what is sent."""
+"""SubtaskGateway: its state table, cell by cell, and what the states mean for splits that are sent."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def send(gateway: SubtaskGateway[Item], name: str) -> None:
 
 
 def names(gateway: SubtaskGateway[Item]) -> list[str]:
-    """What the next plan can be made from, taken out."""
+    """Take out all splits that the next plan can use, and return their ids."""
     found = []
     while gateway.peek() is not None:
         found.append(gateway.take().split_id)
@@ -61,7 +61,7 @@ CELLS = list(itertools.product(GatewayState, GatewayCall))
 
 
 def used_gateway_in(state: GatewayState) -> SubtaskGateway[Item]:
-    """A gateway that has seen checkpoint 5, and holds something back where it is closed."""
+    """A gateway that has seen checkpoint 5; if it is closed, it holds back a split."""
     gateway = gateway_in(state) if state is not OPEN else gateway_in(CLOSED)
     if state is OPEN:
         gateway.open_after(5)
@@ -237,14 +237,17 @@ def test_two_checkpoints_each_hold_back_and_release_their_own_S8() -> None:
 
 
 def test_nothing_is_lost_repeated_or_reordered_whatever_happens_I3_I5() -> None:
-    """T trigger, F freeze, A acknowledge, X abort, e send: every order of six; forbidden calls left out."""
+    """Every sequence of six of these: T trigger, F freeze, A acknowledge, X abort, e send.
+
+    Calls that the state forbids are left out.
+    """
     for order in itertools.product("TFAXe", repeat=6):
         sent, out = _played(order)
         assert out == sent, "".join(order)
 
 
 def _played(order: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """What was sent, and what went out, the freezes taking what the outbox held."""
+    """Play the steps; return what was sent and what went out. A freeze takes out what the outbox contains."""
     gateway: SubtaskGateway[Item] = SubtaskGateway(0)
     sent: list[str] = []
     out: list[str] = []

@@ -1,7 +1,7 @@
-"""The ledger's law: a split is in exactly one place, at every checkpoint, whatever happens between.
+"""The ledger's law: at every checkpoint a split is in exactly one place, whatever happens in between.
 
-Checked on what is stored, for that is all a restart has: the enumerator's state, the ledger and the
-plans of a checkpoint and its ancestors together hold every split once.
+It is checked on what is stored, because a restart has nothing else: the enumerator's state, the ledger, and
+the plans of a checkpoint and its ancestors together contain every split once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.toy_sources import Item, Shelf, all_ids, coordinator_of, freeze, item
 
 
 class Numbers(Shelf):
-    """Makes splits 0, 1, 2, ... when told to, and knows in its state how far it has come."""
+    """Makes splits 0, 1, 2, ... on demand; its state contains the number of the next one."""
 
     def __init__(self, context: Any, options: Options, state: list[Item] | None = None) -> None:
         known = list(state or ())
@@ -42,7 +42,7 @@ class Numbers(Shelf):
 
 
 class World:
-    """A driver and what it has made durable; crashes and goes back as Spark makes it."""
+    """A driver and what it has made durable; it crashes and goes back by a batch as Spark makes it."""
 
     def __init__(self) -> None:
         self.chain: list[Snapshot[Item]] = []
@@ -55,7 +55,7 @@ class World:
         return found
 
     def play(self, step: str) -> None:
-        """N new split, P pinned to subtask 1, F freeze, C complete, R restart, X go back by one."""
+        """Play a step: N new split, P split pinned to subtask 1, F freeze, C complete, R restart, X abort."""
         pending = self.coordinator.pending
         if step == "N":
             self.enumerator.shelf.append(self.enumerator.make())
@@ -78,7 +78,7 @@ class World:
         self.coordinator = coordinator_of(Numbers, restored=self.chain[-1] if self.chain else None)
 
     def check(self) -> None:
-        """The law, at the newest checkpoint."""
+        """Check the law at the newest checkpoint."""
         newest = self.chain[-1]
         places = Counter(item.split_id for item in newest.enumerator_state[:-1])
         places.update(item.split.split_id for item in newest.ledger.waiting)
@@ -91,7 +91,7 @@ class World:
         assert newest.ledger.finished == planned
 
     def read_to_the_end(self) -> list[str]:
-        """Everything there is, batch after batch; what all batches together have read."""
+        """Run batches until nothing is left; return the splits that all batches have read."""
         for _ in range(100):
             if self.coordinator.pending is not None:
                 self.coordinator.complete(self.coordinator.pending.checkpoint_id)
@@ -105,10 +105,10 @@ class World:
 
 @pytest.mark.parametrize("events", [5, pytest.param(6, marks=pytest.mark.long)])
 def test_a_split_is_in_exactly_one_place_in_every_order_of_events_I11_S57_S91(events: int) -> None:
-    """New split, pinned split, freeze, complete, restart, abort: every order, every checkpoint."""
+    """The law holds at each checkpoint in every order of new and pinned splits, freezes and so on."""
     for order in itertools.product("NPFCRX", repeat=events):
         if order[0] not in "NP":
-            continue  # nothing happens before there is a split
+            continue  # without a split the other steps have no effect
         world = World()
         for step in order:
             world.play(step)
@@ -126,7 +126,7 @@ def test_a_split_is_in_exactly_one_place_in_every_order_of_events_I11_S57_S91(ev
 def test_ranges_of_live_splits_cover_every_number_once_in_every_order(
     order: list[str], splits: int, end: int, rows: int | None
 ) -> None:
-    """The same law for unbounded splits: what was read and what is left are the numbers, once each."""
+    """The same law for unbounded splits: what was read and what is left contain each number once."""
     raw = {"end": str(end), "numSplits": str(splits), "rowsPerSplit": "5"}
     options = Options.parse(raw, (*CORE_OPTIONS, *SequenceEnumerator.options))
     chain: list[Snapshot[Any]] = []
@@ -227,13 +227,13 @@ def test_unlimited_is_no_limit() -> None:
 
 
 def test_a_split_is_recorded_planned_and_dropped_when_its_batch_is_complete_S60() -> None:
-    """Recorded when assigned, in the plan from its checkpoint on, free again after its completion."""
+    """A split cannot be assigned again from its assignment until the checkpoint that plans it is complete."""
     ledger = Ledger[Item]()
     a, b, c = items("a", "b", "c")
     for split in (a, b):
         ledger.assigned(split)
     ledger.planned(1, ["a", "b"])
-    ledger.assigned(c)  # after the freeze: no part of 1
+    ledger.assigned(c)  # after the freeze, so it is not part of checkpoint 1
     ledger.completed(1)
     assert ledger.finished == 2
     ledger.assigned(a)
@@ -254,7 +254,7 @@ def test_a_split_that_comes_back_is_neither_finished_nor_in_flight_and_the_other
 
 
 def test_a_restored_plan_returns_nothing_once_it_is_complete_S59_S60() -> None:
-    """What a completed checkpoint covers is done, whatever happens to its tasks afterwards."""
+    """The splits of a completed checkpoint are finished, whatever happens to its tasks afterwards."""
     ledger = Ledger(LedgerState(finished=2))
     ledger.restores_plan(7, ["a", "b"])
     with pytest.raises(ContractError, match="split 'a'"):

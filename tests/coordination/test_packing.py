@@ -1,4 +1,4 @@
-"""Planning: limits of a batch, and how its splits are packed into subtasks."""
+"""Planning: the limits of a batch, and how its splits are packed into subtasks."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def loads(packed: dict[int, list[Item]]) -> list[int]:
 
 
 def taken(limits: Limits, splits: list[Item]) -> list[str]:
-    """What a batch takes, split after split, until one does not fit."""
+    """The ids of the splits that a batch takes, in order, until one does not fit."""
     budget = BatchBudget(limits)
     accepted = []
     for split in splits:
@@ -61,7 +61,7 @@ def test_every_split_is_packed_once(sizes: list[int], parallelism: int) -> None:
 @settings(max_examples=150, derandomize=True)
 @given(SIZES_MIB, st.integers(1, 6))
 def test_no_subtask_has_more_than_the_least_loaded_and_one_split(sizes: list[int], parallelism: int) -> None:
-    """What placing each split into the least loaded subtask promises, whatever the sizes."""
+    """Placing each split into the least loaded subtask guarantees this for all sizes."""
     splits = mib(*sizes)
     packed = pack(splits, (), parallelism=parallelism)
     count = subtask_count(sum(map(cost_bytes, splits)), parallelism=parallelism, max_partition_bytes=None)
@@ -118,7 +118,7 @@ def test_pinned_splits_are_read_before_free_ones_however_many_they_are() -> None
 
 
 def test_little_work_joins_the_subtask_that_runs_for_a_pinned_split_anyway() -> None:
-    """A task costs tens of milliseconds: three small free splits are no reason for three more."""
+    """A task costs tens of milliseconds: three small free splits do not justify three more tasks."""
     pinned = [(3, Item(split_id="p", bytes=1))]
     assert ids(pack(mib(0, 0, 0), pinned, parallelism=4)) == {3: ["p", "0", "1", "2"]}
 

@@ -1,4 +1,4 @@
-"""Fair shares: what each live split gets of a batch, and that every one has its turn."""
+"""Fair shares: what each live split gets of a batch, and that every split gets its turn."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from flip27_source.split import SplitSize
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """A split with so many rows behind its position, each of so many bytes."""
+    """A split with ``backlog`` rows after its position, each of ``row_bytes`` bytes."""
 
     split_id: str
     backlog: int
     row_bytes: int = 1
     rows: int = 0
     step: int = 1
-    """It gives whole steps of so many rows."""
+    """The split is read in whole steps of this many rows."""
     passes_budget: bool = False
-    """What it does where a step is larger than the budget: gives the step, or nothing."""
+    """Whether a step that is larger than the budget is read; otherwise nothing is."""
 
     @property
     def size(self) -> SplitSize:
@@ -33,7 +33,7 @@ class Partition:
 
 
 def bound(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
-    """As Kafka's would: up to a number of rows; of bytes the row that crosses the limit is the last one."""
+    """Bound as the Kafka enumerator does: by rows, and by bytes up to the row that crosses the limit."""
     if split.backlog == 0:
         return None
     rows = split.backlog if budget.rows is None else min(budget.rows, split.backlog)
@@ -44,12 +44,12 @@ def bound(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
 
 
 def rows_of(partitions: list[Partition], **limits: int) -> dict[str, int]:
-    """How many rows each partition gives in one batch."""
+    """The number of rows that one batch reads from each partition."""
     return {split.split_id: cut.read.rows for split, cut in fair_ranges(partitions, Budget(**limits), bound)}
 
 
 def by_steps(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
-    """As a source of row groups would: whole steps, and one that is too large only if it passes budgets."""
+    """Bound as a source of row groups does: in whole steps, beyond the budget only if ``passes_budget``."""
     cut = bound(split, budget)
     if cut is None or split.step == 1:
         return cut
@@ -136,7 +136,7 @@ def test_no_split_gets_two_rows_more_than_another_that_has_more(backlogs: list[i
 
 @pytest.mark.parametrize("limit", [1, 3, 7])
 def test_every_partition_has_its_turn_however_small_the_limit(limit: int) -> None:
-    """As the ledger keeps the queue: who was given something goes to the end of it."""
+    """The queue is kept as the ledger keeps it: a split that received a share moves to its end."""
     queue = lagging(*[1000] * 10)
     turns: list[str] = []
     for _ in range(10):
@@ -148,7 +148,7 @@ def test_every_partition_has_its_turn_however_small_the_limit(limit: int) -> Non
 
 
 def batch_of(queue: list[Partition], rows: int) -> tuple[dict[str, int], list[Partition]]:
-    """What each partition gives in one batch, and the queue behind it, as the ledger keeps it."""
+    """The rows that one batch reads from each partition, and the queue afterwards, as the ledger keeps it."""
     found = fair_ranges(queue, Budget(rows=rows), by_steps)
     given_rows = {split.split_id: cut.read.rows for split, cut in found}
     moved = [cut.rest for _, cut in found if cut.rest is not None]
@@ -194,7 +194,7 @@ steps = st.tuples(st.integers(0, 300), st.sampled_from([1, 1, 7, 50, 400]), st.b
 def test_no_partition_waits_longer_than_all_others_have_had_their_turn(
     kinds: list[tuple[int, int, bool]], limit: int, arrivals: list[tuple[int, int]]
 ) -> None:
-    """Whatever steps the sources take, and however much comes in for the others."""
+    """This holds whatever the steps of the splits are, and however many rows arrive for the others."""
     queue = [
         replace(split, step=step, passes_budget=passes)
         for split, (_, step, passes) in zip(lagging(*[kind[0] for kind in kinds]), kinds, strict=True)

@@ -1,4 +1,4 @@
-"""Order and turns: what is assigned to one place keeps its order, and no split waits for ever."""
+"""Order and turns: splits that are assigned to one place keep their order, and no split waits for ever."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FREE = None
 
 
 class Refills(Shelf):
-    """Assigns as much to subtask 0 at every completion as a batch may read."""
+    """At every completion assigns two more splits to subtask 0."""
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
         self.context.assign_splits({0: items(f"{checkpoint_id}-a", f"{checkpoint_id}-b")})
@@ -68,7 +68,7 @@ def test_a_large_split_is_read_however_many_small_ones_are_assigned_to_another_s
 
 
 def test_whose_turn_it_is_survives_a_restart() -> None:
-    """A query that dies after every batch reads no less."""
+    """A query that crashes after every batch still reads every split in its turn."""
     coordinator = coordinator_of(Refills)
     coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("waits")})
     coordinator.enumerator.context.assign_split(Item(split_id="waits, too"))
@@ -88,7 +88,7 @@ rounds = st.lists(st.tuples(st.lists(sent, max_size=4), st.booleans()), max_size
 def test_splits_keep_the_order_of_their_place_and_each_place_has_its_turn(
     rounds: list[tuple[list[tuple[int | None, int]], bool]], limit: int
 ) -> None:
-    """Whatever is assigned when, wherever the query restarts: a place waits for three batches at most."""
+    """Whenever splits are assigned and wherever the query restarts, a place waits at most three batches."""
     coordinator = coordinator_of(parallelism=3)
     assigned: dict[int | None, list[str]] = {FREE: [], 0: [], 1: [], 2: []}
     read: dict[int | None, list[str]] = {place: [] for place in assigned}
@@ -109,7 +109,7 @@ def test_splits_keep_the_order_of_their_place_and_each_place_has_its_turn(
         }
         for place, ids in assigned.items():
             has_waiting = len(read[place]) < len(ids)
-            # Free splits may be packed into different subtasks; the ids tell the order in which they went.
+            # Free splits may be packed into different subtasks; their ids show the order of assignment.
             mine = sorted((name for name in planned if place_of[name] == place), key=int)
             assert all(planned[name] == place for name in mine) or place is FREE
             read[place] += mine
@@ -124,7 +124,7 @@ def test_splits_keep_the_order_of_their_place_and_each_place_has_its_turn(
 
 
 class Logs(Shelf):
-    """Logs without an end: ``rows`` is the position; there is always more."""
+    """Logs without an end: ``rows`` is the position, and there are always more rows."""
 
     def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
         at, rows = split.rows or 0, budget.rows or 0
@@ -138,7 +138,7 @@ class Logs(Shelf):
 def test_the_ranges_of_a_log_follow_each_other_and_every_log_has_its_turn(
     number: int, rounds: list[tuple[int, bool, bool]]
 ) -> None:
-    """However small the limit, with logs that are found later and restarts between."""
+    """This holds for every limit, also with logs that are found later and with restarts in between."""
     coordinator = coordinator_of(Logs, parallelism=3)
     ends: dict[str, int] = {}
     waits: dict[str, int] = {}
@@ -179,7 +179,7 @@ def test_eight_logs_that_lag_are_read_in_eight_tasks_of_equal_size() -> None:
 
 
 def test_a_page_whose_reports_go_missing_does_not_hold_up_the_others() -> None:
-    """By policy its share is read once more: at the end of the queue, as if it had been read."""
+    """Its share is read again by policy, but from the end of the queue, as if it had been read."""
     coordinator = paged("lost", "other")
     read = []
     for _ in range(4):

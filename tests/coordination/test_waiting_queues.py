@@ -1,4 +1,4 @@
-"""WaitingQueues: turns, and what closed gateways hold back."""
+"""WaitingQueues: the turns of the queues, and the splits that closed gateways hold back."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_only_splits_for_one_subtask_are_held_back_after_the_freeze() -> None:
 
 @given(moves)
 def test_splits_that_are_sent_again_in_their_order_have_the_same_turns(moves: list[str | int | None]) -> None:
-    """That is what a restart does."""
+    """A restart sends the stored splits again in their order."""
     queues, frozen, is_frozen = new_queues(), 0, False
     for number, move in enumerate(moves):
         if move == "take":

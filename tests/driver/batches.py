@@ -1,4 +1,4 @@
-"""Batches without Spark, for tests of the runtime: a holder, a store, and attempts of its tasks."""
+"""Batches without Spark, for tests of the runtime: a holder, a store, and attempts of the planned tasks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SCHEMA = pa.schema([("id", pa.string())])
 
 
 class Batches:
-    """One query on one store; ``restart`` begins a new process from its last offsets."""
+    """One query on one store; ``restart`` continues it in a new process from its last offsets."""
 
     def __init__(
         self,
@@ -58,11 +58,11 @@ class Batches:
         )
 
     def enumerator(self) -> Any:
-        """The living enumerator, made or restored where it is not there yet."""
+        """The current enumerator, which is created or restored if there is none yet."""
         return self.holder.coordinator_at(self.logged).enumerator
 
     def shelve(self, *names: str) -> None:
-        """Put items on the shelf of an enumerator that is a Shelf; each for a task of its own."""
+        """Put items on the shelf of an enumerator that is a Shelf; each is large enough for its own task."""
         self.enumerator().shelf.extend(Item(split_id=name) for name in names)
 
     def files(self) -> dict[str, bytes]:
@@ -70,7 +70,7 @@ class Batches:
         return dict(self.store.files)
 
     def snapshot(self) -> Snapshot[Any]:
-        """What the newest document holds, read from the store."""
+        """The snapshot in the newest document, read from the store."""
         kind = self.source.enumerator_type
         storage = CheckpointStorage(
             SnapshotCodec(kind, self.source.reader_type),
@@ -84,23 +84,23 @@ class Batches:
         return snapshot
 
     def quarantined(self) -> list[Any]:
-        """What the newest document has set aside."""
+        """The splits that are quarantined in the newest document."""
         return list(self.snapshot().ledger.quarantined)
 
     @property
     def source_feed(self) -> list[Item]:
-        """What an enumerator that is a Feed hands out."""
+        """The items that an enumerator that is a Feed assigns."""
         return FEEDS[self.source.options["feed"]]
 
     def wait_for_clean_up(self) -> None:
         self.holder.wait_for_clean_up()
 
     def restart(self) -> None:
-        """As after a SIGKILL: nothing but the store and Spark's logs is left."""
+        """Restart as after a SIGKILL: only the store and Spark's logs remain."""
         self.holder = self.new_holder()
 
     def trigger(self, limits: Limits | None = None) -> bool:
-        """The next batch is planned and logged; False when there is none."""
+        """Plan and log the next batch; returns False if there is none."""
         found = json.loads(json.dumps(self.holder.latest_offset(self.committed, limits)))
         self.logged = found
         return bool(found != self.committed)
@@ -109,11 +109,11 @@ class Batches:
         return self.holder.plan(self.committed, self.logged)
 
     def attempt(self, task: PlannedSubtask, number: int = 0) -> list[Any]:
-        """The rows of one whole attempt."""
+        """Run one attempt of a task to its end; return its rows."""
         return list(self.started_attempt(task, number))
 
     def started_attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Any]:
-        """An attempt that reads as far as it is asked to."""
+        """Start an attempt of a task; it reads only as many rows as the caller takes."""
         context = SourceReaderContext(
             options=self.source.options,
             schema=SCHEMA,
@@ -124,12 +124,12 @@ class Batches:
         return (row[0] for row in read_subtask(self.source, task, context, self.store))
 
     def commit(self) -> None:
-        """Spark's commit log holds the batch; the source is told at the next trigger."""
+        """Commit the batch in Spark's log; the source is notified at the next trigger."""
         self.holder.commit(self.committed)
         self.committed = self.logged
 
     def batch(self, limits: Limits | None = None) -> list[Any] | None:
-        """One batch, every task once; its rows, None when there was none."""
+        """Run one batch with one attempt of each task; return its rows, or None if there was no batch."""
         if not self.trigger(limits):
             return None
         rows = [row for task in self.tasks() for row in self.attempt(task)]
@@ -138,20 +138,20 @@ class Batches:
 
 
 class InlineBatches(Batches):
-    """Batches without threads: discovery and actions are done when their time has come, on the clock."""
+    """Batches without threads: discovery and actions run when they are due by ``now_ms``."""
 
     def new_holder(self) -> CoordinatorHolder:
         environment = inline_environment(now_ms=lambda: self.now_ms)
         return CoordinatorHolder(self.source, self.boundedness, store=self.store, environment=environment)
 
     def idle(self, passed_ms: int = 0) -> None:
-        """This time passes, and nothing comes that is to be read."""
+        """Let the time pass and run batches until there are none; they must not read any rows."""
         self.now_ms += passed_ms
         while (rows := self.batch()) is not None:
             assert rows == []
 
     def restart_with(self, options: Mapping[str, str | None]) -> None:
-        """As :meth:`restart`, with other options; None removes one."""
+        """Restart with other options; None removes an option."""
         given = {**self.options, **options}
         self.options = {name: text for name, text in given.items() if text is not None}
         self.source = Source.resolve(

@@ -1,4 +1,4 @@
-"""Pending actions: side effects once a checkpoint is complete, at least once, whatever crashes (R7)."""
+"""Pending actions: side effects after a checkpoint is complete, at least once, whatever crashes (R7)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.toy_sources import EchoReader, Item, Shelf
 
 
 class Archives(PerformsActions[str], Shelf):
-    """Archives every split that was read; ``broken`` ones cannot be archived."""
+    """Archives every split that was read; actions in ``broken`` fail."""
 
     done: ClassVar[list[str]] = []
     broken: ClassVar[set[str]] = set()
@@ -75,7 +75,7 @@ def test_an_action_is_performed_when_its_batch_is_complete_and_not_before() -> N
 
 
 def test_the_threads_of_actions_look_at_nothing_that_the_coordinators_thread_changes() -> None:
-    """The holder may start over at any moment: an action would find no coordinator, or another one."""
+    """The holder may reset at any moment: a thread of actions could find no coordinator, or another one."""
     touched: list[str] = []
 
     class Watched(CoordinatorHolder):

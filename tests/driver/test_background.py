@@ -1,4 +1,4 @@
-"""BackgroundRunner: asynchronous work on threads, its results on the caller's."""
+"""BackgroundRunner: asynchronous work runs on threads; its results are delivered on the caller's thread."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def deliver(handler: Callable[..., None], result: Any, error: BaseException | No
 
 
 def thread_of(submit: Callable[[], None]) -> threading.Thread:
-    """The thread that a submission began; sources of other tests may have left theirs running."""
+    """The thread that ``submit`` starts; threads of sources of other tests may still be running."""
     before = set(threading.enumerate())
     submit()
     (thread,) = [one for one in set(threading.enumerate()) - before if one.name == "flip27-async"]
@@ -150,7 +150,7 @@ def test_failures_are_counted_in_a_row_and_forgotten_after_a_success() -> None:
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_work_that_ends_its_thread_is_an_error_and_not_silence(error: BaseException) -> None:
-    """A library that calls sys.exit() would else leave everybody waiting for the first round for ever."""
+    """Otherwise, if a library called sys.exit(), callers would wait for the first round for ever."""
     runner, outcomes = BackgroundRunner(), Outcomes()
 
     def work() -> None:
@@ -234,7 +234,7 @@ def test_pauses_double_up_to_the_longest() -> None:
 def test_rounds_whose_results_are_not_collected_pause_until_they_are(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A long batch collects nothing; with a short period the results would fill the memory."""
+    """During a long batch no results are collected; with a short period they would fill the memory."""
     monkeypatch.setattr("flip27_source.driver.background.MOST_UNDELIVERED", 3)
     runner, outcomes = BackgroundRunner(), Outcomes()
     begun: queue.SimpleQueue[int] = queue.SimpleQueue()
@@ -255,7 +255,7 @@ def test_rounds_whose_results_are_not_collected_pause_until_they_are(
 
 
 def test_a_drain_ends_although_results_keep_arriving() -> None:
-    """A call with a period of nothing would else hold the coordinator for ever."""
+    """Otherwise a call with a period of 0 would keep the coordinator busy for ever."""
     runner, outcomes = BackgroundRunner(), Outcomes()
 
     def next_arrives_first(handler: Callable[..., None], result: Any, error: BaseException | None) -> None:

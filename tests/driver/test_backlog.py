@@ -1,4 +1,4 @@
-"""What waits to be read: told in splits, rows, bytes and time, wherever a query's numbers are shown."""
+"""The backlog: reported in splits, rows, bytes and time, wherever a query's numbers are shown."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOON = dt.datetime(2026, 1, 1, 12, tzinfo=dt.UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """Offsets of one partition of a topic."""
+    """A range of offsets of one partition of a topic."""
 
     split_id: str
     start: int = 0
@@ -43,7 +43,7 @@ LATEST: dict[str, int] = {}
 
 
 class Topic(AssignsOnce[Partition]):
-    """Partitions that never end, each as far as LATEST."""
+    """Partitions that never end; each can be read up to its offset in LATEST."""
 
     def splits(self) -> list[Partition]:
         return [Partition(split_id=name) for name in LATEST]
@@ -58,14 +58,14 @@ class Topic(AssignsOnce[Partition]):
 
 
 class TimedTopic(Topic):
-    """A topic that also tells since when its oldest record waits."""
+    """A topic that also reports since when its oldest record has been waiting."""
 
     def backlog(self, live: Sequence[Partition]) -> Backlog:
         return replace(super().backlog(live), oldest_event_time=NOON)
 
 
 def told(batches: Batches) -> dict[str, Any]:
-    """The numbers on the backlog, of Spark's progress and of the offset, which agree."""
+    """The numbers of the backlog, which must be the same in Spark's progress and in the offset."""
     report = {k: v for k, v in (batches.holder.report() or {}).items() if k.startswith("backlog")}
     summary = {k: v for k, v in batches.logged["summary"].items() if k.startswith("backlog")}
     assert report == summary
@@ -132,7 +132,7 @@ def test_splits_that_a_limit_puts_off_wait_though_the_enumerator_does_not_know_t
     batches.enumerator().shelf.extend(Item(split_id=name, rows=5) for name in "abc")
     batches.batch(Limits(rows=7))
     assert told(batches)["backlogSplits"] == 1
-    assert "backlogRows" not in told(batches)  # a Shelf does not tell what is still on it
+    assert "backlogRows" not in told(batches)  # a Shelf does not report what is still on it
 
 
 class Boasting(Shelf):

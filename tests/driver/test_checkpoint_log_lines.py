@@ -1,4 +1,4 @@
-"""The line that each checkpoint leaves in the log."""
+"""The line that each checkpoint writes to the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SPLITS = {"a": [1, 2], "b": [3], "c": [4]}
 
 @pytest.fixture(autouse=True)
 def _level() -> Iterator[None]:
-    """Whatever a test does to the logger is undone."""
+    """Undo a test's changes to the logger."""
     log = logging.getLogger("flip27_source")
     level, handlers, propagate = log.level, log.handlers[:], log.propagate
     yield
@@ -34,7 +34,7 @@ def log(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 def lines(log: pytest.LogCaptureFixture) -> list[str]:
-    """The lines on checkpoints, without what durations measured."""
+    """The lines about checkpoints, with the measured durations masked."""
     found = [record.getMessage() for record in log.records if record.levelno == logging.INFO]
     return [re.sub(r"(planning_ms|write_ms)=\d+", r"\1=#", line) for line in found]
 

@@ -1,4 +1,4 @@
-"""State that is damaged, too new, too large or of another source is refused, and nothing is lost by that."""
+"""State that is damaged, too new, too large or of another source is refused without any loss of data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Query:
         (self.landing / name).write_text(f"{line}\n")
 
     def run(self, **options: Any) -> list[str]:
-        """Start the query on its checkpoint, read all there is, and give all lines that the sink has."""
+        """Start the query on its checkpoint, read all files, and return all lines in the sink."""
         given = {
             "enumerator": "files", "reader": "text", "path": str(self.landing), "discoveryRetries": "0",
             "stateLocation": str(self.state), **options,

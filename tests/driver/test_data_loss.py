@@ -1,4 +1,4 @@
-"""Data that is gone before it was read: it stops the query, or is counted, listed and logged (R12)."""
+"""Data that disappears before it is read: it stops the query, or is counted, listed and logged (R12)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REPORT = {"onDataLoss": "report"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offsets:
-    """A part of a log: from ``start`` up to ``end``, or without an end."""
+    """A part of a log from ``start`` up to ``end``, which may be open."""
 
     split_id: str
     start: int = 0
@@ -41,7 +41,7 @@ class Offsets:
 
 
 class Log:
-    """A log whose retention takes what lies before ``earliest``."""
+    """A log whose retention removes what is before ``earliest``."""
 
     earliest = 0
     latest = 0
@@ -73,7 +73,7 @@ class LogEnumerator(AssignsOnce[Offsets]):
 
 
 class LogReader(SplitReader[Offsets]):
-    """The offsets themselves; those that retention took between planning and reading are gone."""
+    """Reads the offsets as rows; reports those that retention removed between planning and reading."""
 
     def read(self, split: Offsets) -> Iterator[tuple[int]]:
         start = split.start
@@ -168,7 +168,7 @@ def test_a_loss_that_the_reader_finds_fails_its_task_by_default() -> None:
 
 
 class GoneReader(SplitReader[Item]):
-    """The split ``gone`` is gone as a whole."""
+    """Reads the id of each split, but all data of the split ``gone`` is lost."""
 
     def read(self, split: Item) -> Iterator[tuple[str]]:
         yield (split.split_id,)
@@ -197,7 +197,7 @@ def test_the_option_for_loss_goes_before_the_one_for_all_errors() -> None:
 
 
 class PagesReader(YieldsProgress, SplitReader[Offsets]):
-    """The log by pages: where the position has expired it goes on at the earliest offset."""
+    """Reads the log page by page; if its position has expired, it continues at the earliest offset."""
 
     def read(self, split: Offsets) -> Iterator[Any]:
         start = split.start
@@ -212,7 +212,7 @@ class PagesReader(YieldsProgress, SplitReader[Offsets]):
 
 
 class WholeLog(LogEnumerator):
-    """The split is handed out as it is: the reader says where a batch ends."""
+    """Assigns the split without cutting it: the reader decides where a batch ends."""
 
     bound_split = SplitEnumerator.bound_split
 
@@ -230,7 +230,7 @@ def test_a_reader_of_pages_goes_on_behind_what_has_expired() -> None:
 
 
 class Tables(DiscoveringEnumerator[Item]):
-    """Tables that are found on the thread of discovery; one was made anew."""
+    """Discovers parts of a table, and reports in the second round that the table was recreated."""
 
     def discover(self, position: int | None) -> Discovery[Item, int]:
         if position == 1:
@@ -240,7 +240,7 @@ class Tables(DiscoveringEnumerator[Item]):
 
 
 def drained(options: dict[str, str]) -> Batches:
-    """Rounds of discovery until three parts were read; a run to the end has one round each."""
+    """Discover and read three parts in three bounded runs, each with one round of discovery."""
     batches = Batches(Tables, EchoItems, options, boundedness=Boundedness.BOUNDED)
     for _ in range(3):
         batches.restart()
@@ -264,7 +264,7 @@ def test_discovery_that_finds_loss_is_not_tried_again_and_says_what_is_lost() ->
 
 
 class Forgetful(SplitEnumerator[Item]):
-    """Tells of as many losses as it is asked to."""
+    """Reports five more losses than are kept."""
 
     def start(self) -> None:
         for number in range(LOSSES_KEPT + 5):
@@ -302,6 +302,6 @@ def test_a_listener_of_the_query_gets_the_number_of_data_losses() -> None:
 
 
 def test_ignoring_data_loss_needs_a_place_that_records_it() -> None:
-    """Tasks report what they could not read any more, as with every option that leaves data out."""
+    """As with every option that leaves data out, tasks report what they could no longer read."""
     with pytest.raises(StateLocationError, match="option stateLocation is not set"):
         holder_of(source_of(Shelf, REPORT))

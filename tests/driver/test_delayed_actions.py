@@ -20,7 +20,7 @@ HOUR_MS = 3_600_000
 
 
 class Removes(PerformsActions[str], Shelf):
-    """Removes every split some time after it was read; ``broken`` ones cannot be removed."""
+    """Removes every split some time after it was read; splits in ``broken`` cannot be removed."""
 
     options = (STAY,)
     removed: ClassVar[list[str]] = []
@@ -47,13 +47,13 @@ class Removing(InlineBatches):
         super().__init__(Removes, EchoReader, {"stay": stay, **options})
 
     def read(self, *names: str) -> None:
-        """One batch with these splits, and the notice that it is complete."""
+        """Run one batch with these splits, and notify the source that it is complete."""
         self.shelve(*names)
         assert self.batch() is not None
         self.idle()
 
     def removed(self, passed_ms: int = 0) -> list[str]:
-        """What is removed when this time has passed."""
+        """Let the time pass; return the splits that are removed then."""
         before = len(Removes.removed)
         self.idle(passed_ms)
         return Removes.removed[before:]
@@ -101,7 +101,7 @@ def test_a_killed_driver_forgets_no_time_that_a_document_has() -> None:
 
 
 def test_the_time_of_the_last_batch_counts_from_the_first_restart_after_it() -> None:
-    """That it is complete shows only then; an empty batch keeps the time for further restarts."""
+    """Only then is the batch known to be complete; an empty batch stores the time for further restarts."""
     batches = Removing()
     batches.shelve("a")
     batches.batch()

@@ -1,4 +1,4 @@
-"""Reports: what subtasks acknowledge, how attempts repeat it, what the coordinator makes of it."""
+"""Reports: what subtasks acknowledge, how later attempts repeat it, and what the coordinator does with it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf, holder_of
 
 SERVER: dict[str, list[str]] = {}
-"""What the paged readers of the running test read, by split."""
+"""The rows that the paged readers of the running test read, by split."""
 
 
 @pytest.fixture(autouse=True)
@@ -44,7 +44,7 @@ class Endpoint:
 
 
 class Endpoints(DiscoveringEnumerator[Endpoint]):
-    """Every endpoint of the server once."""
+    """Discovers every endpoint of the server once."""
 
     def discover(self, position: int | None) -> Discovery[Endpoint, int]:
         new = list(SERVER)[position or 0 :]
@@ -52,7 +52,7 @@ class Endpoints(DiscoveringEnumerator[Endpoint]):
 
 
 class Pages(YieldsProgress, SplitReader[Endpoint]):
-    """Two rows a page, from where the split stands; ``END`` ends a split for good."""
+    """Reads pages of two rows from the position of the split; ``END`` ends a split for good."""
 
     reads: ClassVar[int] = 0
 
@@ -113,7 +113,7 @@ def test_a_replay_ends_where_the_first_attempt_caught_up_although_there_is_more_
     assert batches.attempt(task) == list("abc")
     SERVER["orders"] = list("abcde")
     with pytest.raises(AttemptError, match="next=3"):
-        # Pages of two: a, b | c, d - the server has changed what a page is, and the reader cannot tell.
+        # The pages were a, b | c and are now a, b | c, d: the reader cannot end after c as it did before.
         batches.attempt(task, number=1)
     batches.commit()
     assert batches.batch() == list("de")
@@ -127,7 +127,7 @@ def test_of_two_attempts_at_once_the_first_to_report_counts_and_the_other_fails_
     slow = batches.started_attempt(task, number=1)
     assert next(slow) == "a"
     assert batches.attempt(task) == ["a", "b"]
-    assert list(slow) == ["b"]  # it read the very same rows
+    assert list(slow) == ["b"]  # it has read the same rows
     SERVER["orders"] = list("abcd")
     batches.commit()
     batches.trigger()
@@ -237,7 +237,7 @@ class Say(SourceEvent):
 
 
 class Talker(Shelf):
-    """Hands out its splits and remembers every event of its readers, in its state too."""
+    """Records every event of its readers, and puts a split on its shelf, and so into its state, for each."""
 
     heard: ClassVar[list[str]] = []
 
@@ -373,7 +373,7 @@ def test_an_event_that_the_reader_does_not_take_is_refused_when_it_is_sent() -> 
 
 
 class Flaky(EchoReader):
-    """Fails on what is in ``broken``, after as many rows as it says there; counts its tries."""
+    """Fails on splits in ``broken``, after the number of rows given there; records its attempts."""
 
     broken: ClassVar[dict[str, int]] = {}
     tries: ClassVar[list[str]] = []
@@ -441,7 +441,7 @@ def test_an_attempt_that_read_what_another_one_quarantined_fails_itself() -> Non
 
 
 def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A split too large to be held back fails its task; the next attempts find that on record."""
+    """A split too large to be held back fails its task; the next attempts find that failure recorded."""
     monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
     Flaky.broken["b"] = 2
     batches = quarantining("b", "c", maxSplitAttempts="3")

@@ -1,4 +1,4 @@
-"""CoordinatorHolder: Spark's calls, in the orders that Spark makes them, with crashes in between."""
+"""CoordinatorHolder: Spark's calls in the orders in which Spark makes them, with crashes in between."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_an_idle_call_asks_the_state_location_nothing(source: Source, feed: list
 def test_a_plan_is_a_function_of_what_is_stored_S95(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
-    """Called k times, later, in a new process before latestOffset: the same tasks."""
+    """The tasks are the same when plan is called again, later, or in a new process before latestOffset."""
     store = new_store()
     holder = holder_of(source, store)
     feed.extend(items("a", "b", "c"))
@@ -157,7 +157,7 @@ def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
 def test_a_start_that_goes_back_resets_to_it_and_loses_nothing_R8_S9_S11(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
-    """latestOffset(start=N) while memory is at N+1: N+1 never was."""
+    """latestOffset(start=N) while memory is at N+1 treats N+1 as if it had never been made."""
     holder = holder_of(source, new_store())
     feed.extend(items("a", "b", "c"))
     first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
@@ -195,7 +195,7 @@ def test_going_back_to_the_very_beginning_begins_a_lineage_of_its_own(
     holder = holder_of(source, store)
     feed.extend(items("a"))
     first = through_spark(holder.latest_offset(INITIAL, ALL))
-    # All but the file that says who drives the lineage: nobody does any more.
+    # All files but the one that names the driver of the lineage, which has none any more.
     before = {name: data for name, data in store.files.items() if not name.endswith(".alive")}
     again = through_spark(holder.latest_offset(INITIAL, ALL))
     assert read_ids(source, holder.plan(INITIAL, again)) == ["a"]
@@ -253,7 +253,7 @@ class FailingStore(MemoryStore):
 def test_after_a_checkpoint_that_could_not_be_written_the_next_one_has_its_splits(
     source: Source, feed: list[Item]
 ) -> None:
-    """Frozen and not durable is never told: the coordinator stands again where the document says."""
+    """Spark never learns of a checkpoint that is not durable; the coordinator returns to the last one."""
     store = FailingStore()
     holder = holder_of(source, store)
     feed.extend(items("a"))
@@ -282,7 +282,7 @@ def test_the_offset_stays_small_when_the_state_is_large() -> None:
 
 
 def test_two_holders_on_one_state_location_do_not_touch_each_other(source: Source, feed: list[Item]) -> None:
-    """Two queries of one DataFrame: one option, two lineages."""
+    """Two queries on one DataFrame have the same state location, but two lineages."""
     store = MemoryStore()
     one, other = holder_of(source, store), holder_of(source, store)
     starts = {id(one): INITIAL, id(other): INITIAL}
@@ -344,7 +344,7 @@ def test_limits_of_options_and_of_spark_together_bound_a_batch(
 
 
 def test_parallelism_is_the_drivers_cores_or_what_was_asked_for() -> None:
-    """600 MiB are five partitions of 128 MiB; three cores read six in two full rounds."""
+    """600 MiB make five partitions of 128 MiB; three cores read six in two full rounds."""
     FEEDS["wide"] = [Item(split_id=str(i), bytes=50 << 20) for i in range(12)]
     for options, cores, expected in (({}, 3, 6), ({"parallelism": "4"}, 3, 4), ({"parallelism": "4"}, 9, 4)):
         source = source_of(Feed, {"feed": "wide", **options})
@@ -383,7 +383,7 @@ class Found:
 
 
 class Lists(DiscoveringEnumerator[Found]):
-    """Discovers what tests put in LISTS; waits where a test says so."""
+    """Discovers by the functions that tests put into ``lists``, which may wait."""
 
     lists: ClassVar[dict[str, Callable[[int | None], Sequence[str]]]] = {}
     options: ClassVar[tuple[Any, ...]] = Feed.options
@@ -412,9 +412,9 @@ def test_a_run_waits_for_its_first_discovery_before_it_says_there_is_nothing(lim
 
 
 def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -> None:
-    """Its result comes just after the mailbox was seen empty; an AvailableNow run would end unread."""
+    """Its result arrives just after the mailbox was empty; an AvailableNow run must not end without it."""
     go = threading.Event()
-    others = set(threading.enumerate())  # of holders that tests before this one have left running
+    others = set(threading.enumerate())  # of holders that earlier tests have left running
 
     class EndsMeanwhile(Lists):
         def handle_split_request(self, subtask_id: int) -> None:
@@ -432,7 +432,7 @@ def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -
 
 
 def test_work_that_a_handler_begins_belongs_to_the_first_rounds_too() -> None:
-    """Listing first the topics, then their partitions: an AvailableNow run has to see the end of both."""
+    """If topics are listed first and then their partitions, an AvailableNow run must wait for both."""
 
     asked = threading.Event()
 
@@ -468,7 +468,7 @@ def test_a_discovery_that_keeps_failing_fails_the_query_with_its_cause() -> None
 
 
 def test_what_waits_is_handed_out_while_discovery_is_under_way() -> None:
-    """A restart with waiting pages: its first batch does not wait for the listing."""
+    """After a restart with waiting pages the first batch does not wait for the listing."""
     store = MemoryStore()
     held = threading.Event()
     source = lists_source("pages", lambda position: ["a", "b", "c"] if position is None else [])
@@ -484,7 +484,7 @@ def test_what_waits_is_handed_out_while_discovery_is_under_way() -> None:
 
 
 class GatedStore(MemoryStore):
-    """A store whose lists of segments wait: clean-up begins with one."""
+    """A store where a listing of segments, with which clean-up begins, waits for ``gate``."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -517,7 +517,7 @@ def test_a_slow_clean_up_holds_up_no_batch(source: Source, feed: list[Item], lim
 
 
 def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
-    """On a real disk, with clean-ups on their thread: the retained checkpoints can be gone back to."""
+    """With a real disk and clean-ups on their own thread, a query can go back to all retained checkpoints."""
     FEEDS["kept"] = []
     source = source_of(
         BulkFeed,
@@ -545,7 +545,7 @@ def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
 
 
 class Engine:
-    """Spark's two logs and its calls, in its order; a crash leaves what is durable and a new process."""
+    """Spark's two logs, and its calls in its order; after a crash a new process has only what is durable."""
 
     def __init__(self, source: Source, store: Store | None, feed: list[Item]) -> None:
         self.source = source
@@ -558,7 +558,11 @@ class Engine:
         self.holder = holder_of(source, store)
 
     def play(self, step: str) -> None:
-        """p produce; b a batch; 1-5 a batch that dies there; r restart; u forget a commit; i an idle call."""
+        """Play a step.
+
+        p produces an item; b runs a batch; 1 to 5 is a batch that crashes at that point; r restarts;
+        u forgets a commit; i makes an idle call.
+        """
         if step == "p":
             self.feed.extend(items(str(self.made)))
             self.made += 1
@@ -580,13 +584,13 @@ class Engine:
         self.holder = holder_of(self.source, self.store)
 
     def _batch(self, dies_at: int) -> bool:
-        """One batch; False when the driver died on the way."""
+        """Run one batch; returns False if the driver crashed during it."""
         start = self.offsets[self.committed]
         if len(self.offsets) - 1 == self.committed:
             end = self.holder.latest_offset(start, Limits(files=2))
             if end == start:
                 return True
-            if dies_at == 1:  # the document is there, the offset log is not
+            if dies_at == 1:  # the document is written, the offset is not logged
                 return False
             self.offsets.append(through_spark(end))
             if dies_at == 2:
@@ -597,7 +601,7 @@ class Engine:
         planned = self.holder.plan(start, end)
         if dies_at == 3:
             return False
-        # The sink is idempotent by batch: what a replay writes has to be what was written.
+        # The sink is idempotent by batch: a replay must write the same rows again.
         rows = sorted(read_ids(self.source, planned))
         assert self.sink.setdefault(self.committed, rows) == rows, "a replayed batch read something else"
         if dies_at == 4:

@@ -1,7 +1,7 @@
-"""State that somebody made on purpose: its digests are right, its content is not. No code runs on load.
+"""State that was forged: its digests are right, but its content is not. Loading it runs no code.
 
-What time and disks do to state (cut off, altered) is in tests/snapshots/test_documents.py and
-test_segments.py.
+Damage by accident (state that is cut off or altered) is tested in tests/snapshots/test_documents.py and
+test_segment_files.py.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A savepoint of a feed that has given out two of its splits."""
+    """A savepoint of a feed that has assigned two of its splits."""
     FEEDS["hostile"] = items("a", "b", "c")
     batches = query(tmp_path / "state")
     batches.batch(Limits(files=2))
@@ -41,7 +41,7 @@ def query(state: Path, **options: str) -> Batches:
 
 
 def forged(saved: Path, change: Callable[[dict[str, Any]], None]) -> Path:
-    """The savepoint with another document, as somebody makes it who knows how digests are made."""
+    """Change the savepoint's document as an attacker would who knows how digests are computed."""
     metadata = json.loads((saved / "_metadata").read_text())
     change(metadata)
     document = json.dumps(metadata["document"], separators=(",", ":"), ensure_ascii=False)
@@ -69,7 +69,7 @@ def rename_segments(name: str) -> Callable[[dict[str, Any]], None]:
 
 
 def test_a_forged_savepoint_that_changes_nothing_is_accepted(saved: Path, tmp_path: Path) -> None:
-    """The forgery of these tests is good: it is the content that the others are refused for."""
+    """The forgery itself is not noticed, so the other tests show refusals of the content."""
     assert go_on_from(forged(saved, lambda _: None), tmp_path) == ["c"]
 
 
@@ -119,7 +119,7 @@ def test_names_of_classes_in_a_document_are_compared_and_never_imported(
 
 
 class RunsOnLoad:
-    """What a pickle of it does when it is loaded."""
+    """Its pickle creates a file when it is loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return (Path.touch, (Path("it_was_run"),))

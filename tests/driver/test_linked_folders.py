@@ -1,4 +1,4 @@
-"""Deleting through links: what is deleted lies where its name says, or stays."""
+"""Deleting through links: a file is deleted only if it is where its name says, and not behind a link."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ONE = Limits(files=1)
 
 
 def moved_away(folder: Path, to: Path) -> None:
-    """The folder lies elsewhere, and where it was there is a link to it."""
+    """Move the folder elsewhere, and leave a link to it in its place."""
     shutil.move(folder, to)
     folder.symlink_to(to, target_is_directory=True)
 
@@ -37,7 +37,7 @@ def names_in(folder: Path) -> list[str]:
 
 @pytest.fixture(params=["local", "sftp"])
 def linked_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    """A store whose folder a/link leads to ``outside``, which holds x."""
+    """A store whose folder a/link leads to ``outside``, which contains x."""
     (tmp_path / "state" / "a" / "real").mkdir(parents=True)
     (tmp_path / "outside" / "inner").mkdir(parents=True)
     (tmp_path / "outside" / "x").write_text("somebody's")
@@ -164,7 +164,7 @@ def test_clean_up_leaves_what_a_link_leads_to_and_the_query_goes_on(
             assert query.batch(ONE) is not None
             query.wait_for_clean_up()
     outside = names_in(tmp_path / "outside")
-    assert len(outside) > 30  # all that was ever written there
+    assert len(outside) > 30  # everything that was ever written there
     assert caplog.text.count("is a link") == 1
     other = "checkpoints" if folder == "segments" else "segments"
     assert len(names_in(lineage / other)) < 30 or folder == "checkpoints"

@@ -1,4 +1,4 @@
-"""Requests that cannot be done: refused when made, refused when read, and no query stops for one."""
+"""Requests that cannot be fulfilled are refused when they are made or read, and never stop a query."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONELY = "/tmp/\ud800"
 
 @pytest.fixture
 def query(tmp_path: Path) -> Edited:
-    """A query that has read a and b, and has c to f to read, two in a batch."""
+    """A query that has read a and b and still has to read c to f, two in a batch."""
     found = fed(tmp_path)
     assert found.batch() == ["a", "b"]
     return found
@@ -58,7 +58,7 @@ def folder_of(query: Edited) -> Path:
 
 
 def planted(query: Edited, content: Any) -> str:
-    """A request that somebody has written without this library, or with an older version of it."""
+    """Write a request as another program or an older version of this library could have written it."""
     request_id = str(uuid.uuid4())
     if isinstance(content, dict):
         content = {"lineage": lineage_of(query), "request_id": request_id, "format": 1, **content}
@@ -80,7 +80,7 @@ def an_edit(**changes: Any) -> dict[str, Any]:
 
 
 def goes_on(query: Edited) -> None:
-    """The query reads all that is left, and what comes after a restart, once."""
+    """Check that the query reads everything that is left, and what arrives after a restart, exactly once."""
     query.batches()
     query.engine.restart()
     query.engine.process_all_available()
@@ -93,7 +93,7 @@ def failures_of(query: Edited) -> dict[str, str]:
     return {item.request_id: item.reason for item in requests_of(query).failed()}
 
 
-# Refused when they are made
+# Requests that are refused when they are made
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_an_edit_of_more_splits_than_a_driver_would_read_is_refused_when_it_is_s
     assert query.request_files() == []
 
 
-# Refused when they are read
+# Requests that are refused when they are read
 
 
 def deep(levels: int) -> Any:
@@ -338,7 +338,7 @@ def test_a_target_that_cannot_be_written_fails_the_savepoint_and_not_the_query(
 
 
 class Sabotages(SplitReader[Any]):
-    """Makes the target of the savepoint unusable when it reads, and adds to the savepoint."""
+    """Makes the target of the savepoint unusable while it reads; then writes to it if ``adds`` is set."""
 
     target: ClassVar[Path]
     adds: ClassVar[bool] = False
@@ -376,7 +376,7 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished(tmp_
         def read(self, split: Any) -> Iterator[tuple[str]]:
             yield from super().read(split)
             if self.context.is_savepoint:
-                self.target.unlink(missing_ok=True)  # room was made before the batch has ended
+                self.target.unlink(missing_ok=True)  # usable again before the batch ends
 
     FEEDS["edited"] = items(*"abcd")
     target = tmp_path / "saved"
@@ -391,7 +391,7 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished(tmp_
 
 
 def test_a_checkpoint_that_an_older_version_has_given_an_impossible_target_completes(query: Edited) -> None:
-    """Before requests were checked, the target went into the document, and every restart failed."""
+    """Before requests were checked, such a target got into the document, and every restart failed."""
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
     )
@@ -406,7 +406,7 @@ def test_a_checkpoint_that_an_older_version_has_given_an_impossible_target_compl
     goes_on(query)
 
 
-# Edits that cannot be done
+# Edits that cannot be applied
 
 
 def test_an_edit_that_fails_in_the_enumerator_is_refused_and_the_query_goes_on(tmp_path: Path) -> None:
@@ -430,7 +430,7 @@ class Counting:
 
 
 class Counts(Feed):
-    """One split without an end, cut into ones; refuses to begin at 13 and to cut at 17."""
+    """One split that is cut into ranges of one up to 4; cutting it at 17 is an error."""
 
     def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
         super().__init__(context, options, state)
@@ -506,7 +506,7 @@ def test_an_edit_whose_result_cannot_be_stored_is_refused(tmp_path: Path, state:
 
 
 class Telltale(AbstractFileSystem):  # type: ignore[misc]
-    """Puts all that it was given into its errors, as some libraries do."""
+    """Puts all of its storage options into its errors, as some libraries do."""
 
     protocol = "tells"
 
@@ -526,7 +526,7 @@ def test_why_a_savepoint_failed_is_stored_without_the_secrets_of_the_storage_opt
     assert not [path for path in Path(query.state).rglob("*.json") if b"hunter2" in path.read_bytes()]
 
 
-# What came of them is there to be seen
+# The outcomes of requests are listed
 
 
 def test_failed_requests_are_listed_until_they_are_withdrawn(

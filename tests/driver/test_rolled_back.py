@@ -1,4 +1,4 @@
-"""Spark's checkpoint is an older copy, and the state location is not: the query stops and says so."""
+"""Spark's checkpoint is an older copy, but the state location is not: the query stops and says so."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def running(tmp_path: Path, **options: str) -> Batches:
 
 
 def gone_back(batches: Batches, offset: dict[str, object]) -> Batches:
-    """The query is started with an older copy of Spark's checkpoint."""
+    """Restart the query with an older copy of Spark's checkpoint."""
     batches.committed = batches.logged = offset
     batches.restart()
     return batches
@@ -72,7 +72,7 @@ def test_a_driver_that_was_overtaken_gets_an_error_that_says_so_and_names_no_old
     batches.restart()
     for _ in range(3):
         batches.batch(ONE)
-    stale._start_over()  # as after an error
+    stale._start_over()  # as it does after an error
     with pytest.raises(StaleDriverError):
         stale.latest_offset(start, ONE)
 

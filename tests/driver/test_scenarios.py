@@ -1,4 +1,4 @@
-"""Scenarios of Flink's coordinator tests as they read here, on a holder and attempts without Spark."""
+"""Scenarios of Flink's coordinator tests, adapted to this library: a holder and attempts without Spark."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Say(SourceEvent):
 
 
 class Hears(EchoReader):
-    """Keeps what it was told; does not bear the number in ``chokes_on``."""
+    """Records the numbers of its events; fails on the numbers in ``chokes_on``."""
 
     heard: ClassVar[list[int]] = []
     chokes_on: ClassVar[set[int]] = set()
@@ -48,7 +48,7 @@ class Hears(EchoReader):
 
 
 class Remembers(Shelf):
-    """Remembers every instance that was made, and what each was told."""
+    """Records every instance that was made, and the calls of each."""
 
     made: ClassVar[list[Remembers]] = []
     fails: ClassVar[set[str]] = set()
@@ -120,7 +120,7 @@ def test_an_event_that_fails_in_its_reader_fails_the_batch_until_an_attempt_take
 
 
 def test_what_another_thread_finds_while_checkpoints_freeze_is_in_one_of_them_S15_S16_I1() -> None:
-    """At every freeze the state says how many events were sent: as many as are planned or wait."""
+    """At every freeze the state counts the events that were sent; each of them is planned or waits."""
 
     class Counts(Shelf):
         state_type = int
@@ -183,7 +183,7 @@ def test_an_error_of_the_enumerator_fails_the_query_once_and_the_next_call_start
 
 
 def test_of_two_failures_at_once_only_the_first_reaches_the_query_S17_S52() -> None:
-    """The second belongs to an instance that is gone by then."""
+    """The second failure belongs to an instance that has already been closed."""
     failed = threading.Semaphore(0)
 
     class Fails(Remembers):
@@ -226,7 +226,7 @@ def test_an_aborted_checkpoint_is_never_reported_as_complete_S23_S7_S8() -> None
     batches.trigger(Limits(files=1))
     batches.commit()
     batches.trigger(Limits(files=1))
-    batches.trigger(Limits(files=1))  # from the same start: the second checkpoint is given up
+    batches.trigger(Limits(files=1))  # from the same start, so the second checkpoint is aborted
     batches.commit()
     batches.trigger()
     given_up, living = Remembers.made
@@ -349,7 +349,7 @@ class Endpoints(DiscoveringEnumerator[Endpoint]):
 
 
 class Pages(YieldsProgress, SplitReader[Endpoint]):
-    """Two rows a page. ``CRASH`` in a page fails it once; ``END`` finishes the split, alone or after rows."""
+    """Reads pages of two rows. ``CRASH`` makes a page fail once; ``END`` finishes the split with its page."""
 
     def read(self, split: Endpoint) -> Iterator[Any]:
         at = split.next
@@ -372,7 +372,7 @@ def paged(rows: dict[str, list[str]], **options: str) -> Batches:
 
 
 def read_on(batches: Batches, restart: bool) -> list[str]:
-    """Everything, batch after batch, until three in a row have no rows."""
+    """Run batches until three in a row have no rows; return all rows."""
     read: list[str] = []
     empty = 0
     while empty < 3:
@@ -420,7 +420,7 @@ def test_a_failed_page_never_counts_as_the_end_of_the_split_S71(at: int) -> None
     with pytest.raises(SplitReadError, match="connection reset"):
         batches.attempt(task)
     assert not [name for name in batches.files() if "/reports/" in name]
-    batches.commit()  # as if Spark had believed it
+    batches.commit()  # as if the task had succeeded
     with pytest.raises(MissingReportError):
         batches.trigger()
     assert batches.attempt(task, number=1) == list("abcd")
@@ -458,7 +458,7 @@ def test_live_splits_are_assigned_once_after_a_restart_with_fewer_subtasks_S65(b
 
 
 def replace_options(batches: Batches, **options: str) -> Batches:
-    """The same query in a new process, with other options."""
+    """Continue the query in a new process with other options."""
     other = Batches(
         Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "2", **options}, store=batches.store
     )
@@ -486,8 +486,8 @@ def test_a_split_that_is_found_waits_until_it_is_asked_for_and_is_kept_when_it_c
     Lists.found[:] = ["a", "b", "c"]
     batches = Batches(Lists, Shy, {"taskReports": "always"})
     one = Limits(files=1)
-    batches.trigger()  # asked for all: every split has a reader
-    batches.trigger(one)  # back to the start: one reader, two splits that nobody asks for
+    batches.trigger()  # without a limit every split is assigned
+    batches.trigger(one)  # back to the start: one split is requested, two stay waiting
     rows = [row for task in batches.tasks() for row in batches.attempt(task)]
     batches.commit()
     batches.restart()
@@ -499,7 +499,7 @@ def test_a_split_that_is_found_waits_until_it_is_asked_for_and_is_kept_when_it_c
 
 
 def test_an_event_reaches_the_attempts_of_its_own_batch_and_no_others_S36_I6() -> None:
-    """A task that is late is still of the batch that it was planned for."""
+    """A late task still belongs to the batch that it was planned for."""
     batches = remembering("a", reader=Hears)
     batches.enumerator().context.send_event_to_reader(0, Say(1))
     batches.trigger()

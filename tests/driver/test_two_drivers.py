@@ -36,7 +36,7 @@ def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_more_S9
 def test_what_the_older_driver_has_announced_to_spark_is_not_read_after_another_has_taken_over_R9(
     batches: Batches,
 ) -> None:
-    """Stopped until Spark's log has forgotten its batch number, it would give the sink other rows for it."""
+    """If it could plan that offset after Spark's log no longer has it, a batch would get two sets of rows."""
     batches.batch()
     older, start = batches.holder, batches.committed
     batches.source_feed.extend(items("b"))
@@ -49,7 +49,7 @@ def test_what_the_older_driver_has_announced_to_spark_is_not_read_after_another_
 
 
 def test_a_report_of_a_stale_drivers_task_is_not_mistaken_for_ours_R9_I13() -> None:
-    """Both drivers plan checkpoint 1 of one lineage; each document has its own name, and so its reports."""
+    """Both drivers plan the same checkpoint of one lineage; their documents and reports differ in name."""
     FEEDS["stale"] = items("a")
     ours = Batches(Feed, EchoReader, {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"})
     ours.batch()

@@ -1,4 +1,4 @@
-"""Values that would not come back from their stored form: refused at the call that hands them over."""
+"""Values that could not be restored from their stored form are refused by the call that passes them in."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ NAN = float("nan")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """A split: a name, and how far it has been read."""
+    """A split with a name and a position."""
 
     split_id: str
     next: int | None = None
 
 
 class IdReader(EchoReader):
-    """One row for each split: its id."""
+    """Reads one row from each split: its id."""
 
 
 def engine_of(
@@ -47,7 +47,7 @@ def checkpoints_in(engine: MicroBatchEngine) -> list[str]:
 
 
 class Finds(DiscoveringEnumerator[Part]):
-    """Finds what the test says."""
+    """Returns the discovery that the test has set."""
 
     found: ClassVar[Any] = None
     asked: ClassVar[int] = 0
@@ -86,7 +86,7 @@ def test_a_discovery_that_cannot_be_stored_is_refused_at_once_and_nothing_is_wri
     engine = engine_of(finds)
     with pytest.raises(ContractError, match=named):
         engine.run_batch()
-    assert finds.asked == 1  # not tried again: it would not get better
+    assert finds.asked == 1  # not retried: a retry cannot help
     assert checkpoints_in(engine) == []
 
 
@@ -105,7 +105,7 @@ def test_a_discovery_without_a_position_is_refused_at_once() -> None:
 
 
 class Hands(SplitEnumerator[Part]):
-    """Hands out what the test says, once; the state counts what was handed out."""
+    """Assigns the split that the test has set once; the state counts the splits that were assigned."""
 
     split: ClassVar[Any] = Part(split_id="a")
     state: ClassVar[Any] = None
@@ -230,7 +230,7 @@ def test_a_state_that_would_not_come_back_is_refused_before_it_is_written(state:
 
 
 class Cuts(Hands):
-    """Cuts its split at what the test says."""
+    """Cuts its split into the range that the test has set."""
 
     cut: ClassVar[Any] = None
 
@@ -342,7 +342,7 @@ def test_a_position_that_cannot_be_stored_is_refused_at_its_progress(position: A
 
 
 def test_an_error_that_names_a_file_of_other_bytes_than_utf_8_is_kept() -> None:
-    """Its text goes into a report and into the state."""
+    """The text of the error is stored in a report and in the state."""
 
     class Fails(SplitReader[Part]):
         def read(self, split: Part) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""A source whose state is on disk, run without Spark, whose state tests edit."""
+"""A source that runs without Spark, with its state on disk, where tests edit it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ IDS = pa.schema([("id", pa.string())])
 
 
 class Edited:
-    """One query, and what somebody asks of its state, which lies in ``folder`` or in a bucket."""
+    """One query, and edits of its state, which is stored in ``folder`` or in a bucket."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class Edited:
         self.engine = MicroBatchEngine({"stateLocation": self.state, **storage, **(options or {})}, **given)
 
     def batch(self) -> list[Any] | None:
-        """The rows of the next batch; None when there is none."""
+        """Run the next batch and return its rows, or None if there is no batch."""
         found = self.engine.run_batch()
         return None if found is None else [row[0] for row in found.rows]
 
     def batches(self) -> list[list[Any]]:
-        """The rows of all further batches."""
+        """Run all further batches and return the rows of each."""
         return [[row[0] for row in batch.rows] for batch in self.engine.process_all_available()]
 
     def plan(self, operation: str, **what: Any) -> edits.EditPlan:
@@ -57,11 +57,11 @@ class Edited:
         )
 
     def ask(self, operation: str, **what: Any) -> str:
-        """Plan an edit and submit it; its id."""
+        """Plan an edit, submit it, and return its id."""
         return edits.submit(self.plan(operation, **what))
 
     def history(self, *, of_the_line: bool = False) -> list[dict[str, Any]]:
-        """What the checkpoints say of edits, oldest first; orphans included unless ``of_the_line``."""
+        """The edits that checkpoints record, oldest first; orphans are left out if ``of_the_line``."""
         (lineage,) = find_lineages(self.state, self.storage_options)
         rows = checkpoint_rows(History(lineage.store(self.storage_options), lineage), EVERYTHING)
         on_it = [row for row in rows if not (of_the_line and row["status"] == "orphan")]
@@ -72,21 +72,21 @@ class Edited:
 
 
 def fed(folder: Path, names: str = "abcdef", **options: str) -> Edited:
-    """Items that are handed out in order, two in a batch."""
+    """A query on items that are assigned in order, two in a batch."""
     FEEDS["edited"] = items(*names)
     options = {"feed": "edited", "maxFilesPerTrigger": "2", **options}
     return Edited(folder, options, enumerator=Feed, reader=EchoReader, schema=IDS)
 
 
 def files(folder: Path, names: str, *, bucket: S3Bucket | None = None, **options: str) -> Edited:
-    """One text file for each letter, oldest first, two in a batch."""
+    """A query on text files, one for each letter; it reads the oldest first, two in a batch."""
     add_files(folder, names)
     options = {"path": str(folder / "in"), "enumerator": "files", "reader": "text", **options}
     return Edited(folder, {"maxFilesPerTrigger": "2", **options}, bucket=bucket)
 
 
 def add_files(folder: Path, names: str) -> None:
-    """Files named by letters, which hold their letter; their times grow with the alphabet."""
+    """Write a file for each letter that contains the letter; their times follow the alphabet."""
     (folder / "in").mkdir(exist_ok=True)
     for name in names:
         path = folder / "in" / name

@@ -1,4 +1,4 @@
-"""Edits of a source's state: asked for, applied at the next boundary, once, and shown for ever after."""
+"""Edits of a source's state are applied once, at the next boundary after the request, and stay on record."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _fresh() -> None:
 
 
 class Burns(SplitReader[Item]):
-    """Cannot read what burns."""
+    """Cannot read the splits in ``burning``."""
 
     burning: ClassVar[set[str]] = set()
 
@@ -45,7 +45,7 @@ class Burns(SplitReader[Item]):
 
 
 def shelved(folder: Path, names: str, reader: Any = Burns, kind: Any = Shelf, **options: str) -> Edited:
-    """Items on a shelf, two in a batch, of which some may burn."""
+    """A query on items on a shelf, two in a batch; those in ``Burns.burning`` cannot be read."""
     options = {"maxFilesPerTrigger": "2", **options}
     edited = Edited(folder, options, enumerator=kind, reader=reader, schema=IDS)
     shelve(edited, names)
@@ -53,14 +53,14 @@ def shelved(folder: Path, names: str, reader: Any = Burns, kind: Any = Shelf, **
 
 
 def shelve(edited: Edited, names: str) -> None:
-    """Put items on the shelf of the living enumerator."""
+    """Put items on the shelf of the current enumerator."""
     start = edited.engine.logs.start_of(edited.engine.logs.next_batch_id)
     enumerator: Any = edited.engine.holder.coordinator_at(json.loads(start)).enumerator
     enumerator.shelf.extend(Item(split_id=name) for name in names)
 
 
 def paged(folder: Path, **options: str) -> Edited:
-    """Endpoints of which each batch reads one page of two rows."""
+    """A query on endpoints; each batch reads one page of two rows of each."""
     options = {"pollInterval": "0s", "maxRowsPerSplit": "2", **options}
     return Edited(folder, options, enumerator=Endpoints, reader=Pages, schema=IDS)
 
@@ -284,7 +284,7 @@ def test_files_known_by_their_names_alone_are_forgotten_by_their_paths(tmp_path:
 
 
 def test_a_file_that_was_read_in_part_is_forgotten_and_read_whole(tmp_path: Path) -> None:
-    """Otherwise it would be cleaned before all of it was read again."""
+    """Otherwise cleanSource would handle the file before all of it is read again."""
     path = str(tmp_path / "in" / "a")
     known = FilesPosition(
         seen=(Segment.of("seen", path_hash(path) + path_hash("/b")),),

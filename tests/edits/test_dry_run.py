@@ -1,4 +1,4 @@
-"""Planning edits: what can be asked for, and what is refused before anything is asked."""
+"""Planning edits: what can be requested, and what is refused before anything is submitted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MIDNIGHT = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
 
 @pytest.fixture
 def source(tmp_path: Path) -> Edited:
-    """Three batches, an hour apart: of a and b; of c and d; of e. f is not found yet."""
+    """A query after three batches, an hour apart: the first read a and b, the second c and d, the third e."""
     made = files(tmp_path, "abcde")
     for hour in (0, 1, 2):
         made.engine.now_ms = hour * 3_600_000
@@ -146,5 +146,5 @@ def test_where_there_is_no_state_there_is_nothing_to_edit(tmp_path: Path) -> Non
 def test_a_request_that_is_submitted_again_is_the_same_request(source: Edited) -> None:
     plan = source.plan("replay", glob="*/a")
     edits.submit(plan)
-    edits.submit(plan)  # as where the answer to the first was lost on the way
+    edits.submit(plan)  # as if the response to the first call was lost
     assert len(source.request_files()) == 1

@@ -1,4 +1,4 @@
-"""Requests for edits: applied once wherever the query dies, listed, withdrawn, left alone when damaged."""
+"""Requests for edits: applied once wherever the query crashes, listed, withdrawn, left alone if damaged."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 
 def passings(edited: Edited) -> list[Passing]:
-    """The steps of all further batches."""
+    """Run all further batches and return the steps that they pass."""
     before = len(edited.engine.passed)
     edited.batches()
     return edited.engine.passed[before:]
 
 
 def crashed_everywhere(folder: Path, begun: Callable[[Path], Edited]) -> Iterator[Edited]:
-    """A run of ``begun`` for each step of its further batches, killed there once."""
+    """For each step of the further batches of ``begun``, a run that crashes once at that step."""
     steps = passings(begun(folder / "rehearsal"))
     assert len(steps) > 20
     for number, passing in enumerate(steps):
@@ -164,7 +164,7 @@ def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: P
     assert batches.batch(Limits(files=2)) == ["a", "b"]
     asked = edits.submit(edits.plan("replay", state=state, why="a test", splits=["a"]))
     batches.restart()
-    batches.enumerator()  # restored, and with it the request was found
+    batches.enumerator()  # restores the enumerator and finds the request
     edits.withdraw(asked, state=state)
     assert batches.batch() == ["c", "d"]
 
@@ -259,7 +259,7 @@ def test_a_checkpoint_that_was_gone_back_from_is_not_rewound_to(tmp_path: Path) 
 
 
 def test_splits_of_a_batch_that_was_gone_back_from_are_not_replayed(tmp_path: Path) -> None:
-    """The enumerator will hand them out by itself."""
+    """The enumerator will assign them by itself."""
     feed = fed(tmp_path)
     feed.batch()
     feed.engine.holder.latest_offset(json.loads(feed.engine.logs.offsets[0]), None)
@@ -343,7 +343,7 @@ def test_a_running_query_finds_an_edit_by_itself_and_an_idle_one_looks_at_no_fil
     edits.submit(edits.plan("replay", state=state, why="a test", splits=["b"]))
     assert looked.wait(20)
     found = None
-    while found is None:  # the look has ended; its result is about to be in the mailbox
+    while found is None:  # the listing has ended; its result is about to be in the mailbox
         found = batches.batch()
     assert found == ["b"]
     batches.holder.close()

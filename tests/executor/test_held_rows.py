@@ -29,12 +29,12 @@ MIB = 1 << 20
 
 
 def batch(first: int) -> pa.RecordBatch:
-    """About a megabyte."""
+    """A batch of about a megabyte."""
     return pa.record_batch([[f"{first + n}{TEXT}" for n in range(BATCH_ROWS)]], schema=SCHEMA)
 
 
 def numbers(items: Iterator[Any] | list[Any]) -> list[int]:
-    """The numbers in front of the texts."""
+    """The numbers at the start of the texts."""
     return [int(text.rstrip("x")) for item in items for text in item.column(0).to_pylist()]
 
 
@@ -73,7 +73,7 @@ def test_the_texts_of_tuples_count() -> None:
 
 
 class LongPages(YieldsProgress, SplitReader[Item]):
-    """One page of 200 MB; the split b fails at its end."""
+    """Reads one page of 200 MB from each split; the split b fails at its end."""
 
     def read(self, split: Item) -> Iterator[Any]:
         for number in range(200):
@@ -84,7 +84,7 @@ class LongPages(YieldsProgress, SplitReader[Item]):
 
 
 def most_held(batches: Batches) -> tuple[int, int]:
-    """Rows of a batch, and how much Arrow memory was used at the most while they were read."""
+    """Run a batch; return the number of its rows and the peak of Arrow memory while they were read."""
     assert batches.trigger()
     before = pa.total_allocated_bytes()
     rows = most = 0
@@ -108,7 +108,7 @@ def test_a_page_that_is_held_until_its_progress_does_not_fill_the_memory() -> No
 
 
 class SmallFilesOfManyRows(ReadsTogether[Item], SplitReader[Item]):
-    """100 MB of rows in each split, that say they are small; the split b fails at its end."""
+    """Reads 100 MB of rows from each split, although the splits claim to be small; b fails at its end."""
 
     tries: ClassVar[list[str]] = []
 

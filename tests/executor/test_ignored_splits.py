@@ -1,4 +1,4 @@
-"""Splits that options leave out: counted, listed, decided once; all of their rows or none."""
+"""Splits that options leave out: counted and listed, decided once, with all of their rows or none."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from tests.toy_sources import INITIAL, Item, Shelf
 
 
 def files_at(folder: Path, **options: str) -> Batches:
-    """The files of a folder, line by line; what is there is a run to its end."""
+    """A bounded query that reads the files of a folder line by line."""
     given = {"path": str(folder), "parallelism": "1", "stateLocation": "memory://unused", **options}
     return Batches(FilesEnumerator, TextReader, given, boundedness=Boundedness.BOUNDED)
 
 
 def lines(batches: Batches, *, attempt: int = 0) -> list[str]:
-    """What one attempt of the only task gives."""
+    """The lines that one attempt of the only task reads."""
     (task,) = batches.tasks()
     return [line for column in batches.attempt(task, attempt) for line in column.to_pylist()]
 
@@ -193,7 +193,7 @@ def test_an_option_for_another_error_does_not_help(tmp_path: Path) -> None:
 def test_a_large_damaged_file_fails_its_task_once_and_is_left_out_then(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It cannot be held back: rows of it were given when the damage was found."""
+    """The file is too large to be held back: some of its rows are delivered before the damage is found."""
     monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
     cut_off(tmp_path / "damaged.gz", 3_000_000)
     land(tmp_path, good="2")
@@ -223,7 +223,7 @@ def test_the_last_of_very_many_are_kept_by_name_and_all_are_counted(tmp_path: Pa
 
 
 class BrokenFeed(YieldsProgress, SplitReader[Item]):
-    """Pages of one row each; those of b cannot be read."""
+    """Reads pages of one row; the pages of b cannot be read."""
 
     def read(self, split: Item) -> Iterator[Any]:
         if split.split_id == "b":

@@ -1,4 +1,4 @@
-"""Parts of splits that a reader sets aside: recorded with the batch, once, and dropped with their split."""
+"""Parts of splits that a reader sets aside: recorded once, with the batch, and dropped with their split."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.toy_sources import EchoReader, Item, Shelf
 
 
 class Picky(EchoReader):
-    """Reads three rows of a split, without those in ``bad``; ``broken`` splits fail at their end."""
+    """Reads three rows of a split and sets those in ``bad`` aside; splits in ``broken`` fail at their end."""
 
     bad: ClassVar[set[str]] = set()
     broken: ClassVar[set[str]] = set()
@@ -52,7 +52,7 @@ def picky(*names: str, bad: tuple[str, ...] = (), **options: str) -> Batches:
 
 
 def ids(batches: Batches) -> list[str]:
-    """What the newest document has set aside."""
+    """The ids of what is set aside in the newest document."""
     return [item.split.split_id for item in batches.quarantined()]
 
 

@@ -1,4 +1,4 @@
-"""Ranges of one split in one task have the same id; each is set aside, left out and repeated alone."""
+"""Ranges of one split in one task have the same id; each is set aside, left out and repeated separately."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BROKEN: set[int] = set()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Numbers:
-    """The numbers from ``next`` to before ``end``."""
+    """The numbers from ``next`` up to, but not including, ``end``."""
 
     split_id: str
     next: int
@@ -30,7 +30,7 @@ class Numbers:
 
 
 class NumbersEnumerator(AssignsOnce[Numbers]):
-    """The numbers 0 to 5, in three ranges of two."""
+    """Assigns the numbers 0 to 5, which are divided into three ranges of two."""
 
     def splits(self) -> list[Numbers]:
         return [Numbers(split_id="log", next=0, end=6)]
@@ -55,7 +55,7 @@ class NumbersEnumerator(AssignsOnce[Numbers]):
 
 
 class NumbersReader(SplitReader[Numbers]):
-    """Cannot read ranges that have a number in BROKEN, and sets those in BAD aside."""
+    """Cannot read ranges that have a number in BROKEN, and sets numbers in BAD aside."""
 
     reports: ClassVar[bool] = True
 
@@ -94,7 +94,7 @@ def first_batch(on_error: str) -> Batches:
 
 
 def read_again_and_commit(batches: Batches) -> list[str]:
-    """The rows of the only task, which are the same in a repeat; then the batch is complete."""
+    """Read the only task twice with the same rows, commit the batch, and return the rows."""
     (task,) = batches.tasks()
     rows = batches.attempt(task)
     BROKEN.clear()
@@ -106,7 +106,7 @@ def read_again_and_commit(batches: Batches) -> list[str]:
 
 
 def ledger_of(batches: Batches) -> LedgerState[Numbers]:
-    """The ledger after the batch, with its reports."""
+    """The ledger after the batch, which includes the results in its reports."""
     assert not batches.trigger()
     return batches.holder.coordinator_at(batches.logged).standing().ledger
 

@@ -1,4 +1,4 @@
-"""A subtask that is read again gives as many rows as its report says, unless its rows may change (R16)."""
+"""A subtask that is read again must give as many rows as its report says, unless rows may change (R16)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REPORTED = {"onDataLoss": "report", "parallelism": "1"}
 
 
 class TableReader(SplitReader[Item]):
-    """The rows that a key range of a table has now."""
+    """Reads the rows that a key range of a table has now."""
 
     def read(self, split: Item) -> Iterator[tuple[str]]:
         for value in TABLE[split.split_id]:
@@ -38,7 +38,7 @@ class ChangingShelf(Shelf):
 
 
 class PagedTableReader(YieldsProgress, TableReader):
-    """The same, in one page: the position does not tell how many rows it stands for."""
+    """Reads the rows as one page, whose position does not show how many rows it covers."""
 
     def read(self, split: Item) -> Iterator[Any]:
         if not split.rows:
@@ -47,7 +47,7 @@ class PagedTableReader(YieldsProgress, TableReader):
 
 
 class LogReader(SplitReader[Item]):
-    """Rows of a log, of which None has expired; a split that is not in TABLE is gone as a whole."""
+    """Reads rows of a log; a row that is None has expired, and a split that is not in TABLE is lost."""
 
     loses_whole_splits: ClassVar[bool] = False
 
@@ -64,13 +64,13 @@ class LogReader(SplitReader[Item]):
 
 
 class FileReader(LogReader):
-    """Its splits may be gone as a whole."""
+    """A reader whose splits may be lost as a whole."""
 
     loses_whole_splits = True
 
 
 class PickyLogReader(LogReader):
-    """Sets each row "bad" aside."""
+    """Sets each row ``bad`` aside."""
 
     @classmethod
     def sets_aside(cls, options: Options) -> bool:
@@ -135,7 +135,7 @@ def test_a_source_whose_rows_change_may_give_fresher_ones(
     batches.shelve("b")
     assert batches.batch() == ["3"]
     numbers = batches.holder.report() or {}
-    assert numbers["lastRows"] == 2  # the first report's facts hold
+    assert numbers["lastRows"] == 2  # the first report counts
 
 
 def test_two_attempts_side_by_side_are_compared_when_the_second_one_ends() -> None:
@@ -156,7 +156,7 @@ def test_a_repeat_with_the_same_rows_goes_well() -> None:
 
 
 def read_before_the_driver_died(reader: type[SplitReader[Any]], *names: str, **options: str) -> Batches:
-    """A batch whose tasks have reported, and that Spark has not committed."""
+    """Restart with a batch whose tasks have reported but which Spark has not committed."""
     batches = planned(Shelf, reader, *names, options=options)
     for task in batches.tasks():
         batches.attempt(task)
@@ -165,7 +165,7 @@ def read_before_the_driver_died(reader: type[SplitReader[Any]], *names: str, **o
 
 
 def losses_of(batches: Batches) -> list[tuple[str | None, str]]:
-    """The losses in the newest document, after one more batch."""
+    """Complete the batch, run another one, and return the losses in the newest document."""
     batches.commit()
     batches.shelve("b")
     assert batches.batch() == ["3"]

@@ -1,4 +1,4 @@
-"""conform: any batch in the exact schema that Spark expects, or an error that names the column."""
+"""conform: converts a batch to the exact schema that Spark expects, or fails with the name of the column."""
 
 from __future__ import annotations
 

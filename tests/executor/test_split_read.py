@@ -1,4 +1,4 @@
-"""Budgets of splits that the reader bounds, and what a subtask measures."""
+"""The budgets of splits that the reader bounds, and the numbers that a subtask measures."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Numbers:
 
 
 class Clock:
-    """Seconds, that pass when a page is read."""
+    """A clock in seconds, which advances when a page is read."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -40,7 +40,7 @@ class Clock:
 
 
 class TenAtATime(YieldsProgress, SplitReader[Numbers]):
-    """Ten numbers a page, up to 50; a page takes two seconds of ``clock``."""
+    """Reads pages of ten numbers, up to 50; a page takes two seconds of ``clock``."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
@@ -54,7 +54,7 @@ class TenAtATime(YieldsProgress, SplitReader[Numbers]):
 
 
 def read(**limits: Any) -> tuple[int, bool]:
-    """Where reading ended, and whether the reader had caught up."""
+    """Read with these limits; return where reading ended, and whether the reader had caught up."""
     clock = Clock()
     reading = read_bounded(
         TenAtATime(clock), Numbers(split_id="n"), CONTEXT, SplitBudget(clock=clock, **limits)

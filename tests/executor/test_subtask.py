@@ -46,7 +46,7 @@ class Saw(SourceEvent):
 
 
 class Recording(EchoReader):
-    """Notes every call in a list of the class."""
+    """Records every call in ``calls``."""
 
     calls: ClassVar[list[str]] = []
 
@@ -106,7 +106,7 @@ def test_errors_of_ours_are_not_wrapped_again() -> None:
 
 
 def test_a_reader_that_is_left_in_the_middle_is_closed() -> None:
-    """A LIMIT takes only the first rows."""
+    """A LIMIT, for example, takes only the first rows."""
     source = source_of(Shelf, {}, Recording)
     context = SourceReaderContext(options=source.options, schema=SCHEMA)
     reading = read_subtask(source, planned("a", "b"), context)

@@ -1,7 +1,7 @@
-"""Copies of worlds, and keys that say whether two worlds can still behave differently.
+"""Copies of worlds, and keys that show whether two worlds can still behave differently.
 
-A copy is made by pickling; what never changes, and what belongs to the process, is shared. A key is
-made the same way from a part of the world.
+A copy is made by pickling; values that never change, and objects that belong to the process, are shared. A
+key is made in the same way from a part of the world.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _share(name: str, value: Any) -> str:
 
 @contextlib.contextmanager
 def shared_values() -> Iterator[None]:
-    """What copies share is kept until the end of the block."""
+    """Keep the values that copies share until the end of the block."""
     before = len(_shared)
     try:
         yield
@@ -95,7 +95,7 @@ class _Reviver(pickle.Unpickler):
 
 
 def pickled(world: World) -> bytes:
-    """A world as bytes, from which copies can be made."""
+    """The world as bytes, from which copies can be made."""
     buffer = io.BytesIO()
     Copier(buffer, protocol=5).dump(world)
     return buffer.getvalue()
@@ -109,5 +109,5 @@ def revived(data: bytes) -> World:
 
 
 def clone(world: World) -> World:
-    """A copy that shares nothing that changes."""
+    """A copy that shares only values that never change."""
     return revived(pickled(world))

@@ -1,4 +1,4 @@
-"""A checkpoint document as the model reads it: by its JSON alone, not by the code that is tested."""
+"""A checkpoint document as the model reads it: from its JSON alone, without the code that is tested."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doc:
-    """What matters of a document.
+    """The parts of a document that the checks need.
 
     Attributes:
-        file: where it is. name: ``<id>-<digest>``. parent: the name of its parent.
-        state: of the enumerator.
+        file: its path in the store. name: ``<id>-<digest>``. parent: the name of its parent.
+        state: the state of the enumerator.
         plan: the pieces of each subtask. pings: the numbers of the pings in its plan, by subtask.
-        waiting_pings: those that are in no plan yet, by subtask.
-        edits: the splits that each edit has changed, by request.
+        waiting_pings: the numbers of the pings that are in no plan yet, by subtask.
+        edits: each edit's request and the splits that it has changed.
     """
 
     file: str
@@ -39,11 +39,11 @@ class Doc:
     actions: Sequence[tuple[str, int]] = ()
     edits: Sequence[tuple[str, Sequence[str]]] = ()
     misdirected: Sequence[str] = field(default=())
-    """Pings in the plan of a subtask that they were not sent to."""
+    """Pings that are in the plan of another subtask than the one they were sent to."""
 
     @property
     def short(self) -> str:
-        """Tells the documents of one world apart, for messages."""
+        """A short name for messages, which distinguishes the documents of one world."""
         return f"{self.name[:6]}@{self.file.partition('/')[0][-2:]}"
 
 
@@ -51,7 +51,7 @@ _parsed: dict[tuple[str, bytes], Doc] = {}
 
 
 def parsed(file: str, files: Mapping[str, bytes]) -> Doc:
-    """The document in a file; each is read once."""
+    """The document in a file; each file is parsed once."""
     key = (file, files[file])
     if key not in _parsed:
         _parsed[key] = _parse(file, files)

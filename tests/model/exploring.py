@@ -1,13 +1,13 @@
-"""Every order of moves up to a length, each distinct world once.
+"""Explores every order of moves up to a length, and each distinct world once.
 
-Two orders that lead to worlds with equal keys are followed from one of them only. A key holds all
-that any later move can depend on: Spark's two logs, the attempts that run or may still run, which
-reports are there and what they say, and for each driver the whole memory of its coordinator (gateways,
-ledger, actions, enumerator), where it stands and its epoch. Left out is what is only a copy of
-something in the key, found by a name that is made from its content (documents and their caches), and
-documents that no log, driver or attempt refers to: their names have digests in them, so they can
-be met again only by writing the very same bytes. Worlds are met in the order of the length of what led
-to them, so each is followed from one of the shortest orders, with the most moves left.
+If two orders lead to worlds with equal keys, only one of the worlds is explored further. A key contains
+everything that a later move can depend on: Spark's two logs, the attempts that run or may still run, the
+reports and their contents, and for each driver the whole memory of its coordinator (gateways, ledger,
+actions, enumerator), its position and its epoch. A key leaves out copies of something in the key that are
+found by a name made from their content (documents and their caches). It also leaves out documents that no
+log, driver or attempt refers to: their names contain digests, so only writing the same bytes again can lead
+to them. Worlds are explored in the order of the number of moves that lead to them, so each world is explored
+from one of the shortest orders, with the most moves left.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from tests.model.invariants import broken
 from tests.model.protocol_model import World
 
 IDLE_MOVES = "rF"
-"""They call nothing of the code that is tested, so as the last move of an order they can break nothing."""
+"""Moves that do not call the code under test, so they cannot break anything as the last move of an order."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What exploring has seen.
+    """The result of exploring.
 
     Attributes:
-        worlds: distinct ones. steps: moves that were made and checked.
-        orders: orders of moves that this covers, the shorter ones too.
-        order: the moves that broke something. broken: what, by invariant.
+        worlds: the number of distinct worlds. steps: the number of moves that were made and checked.
+        orders: the number of orders of moves that this covers, including the shorter ones.
+        order: the moves that broke an invariant. broken: how they broke it, by invariant.
     """
 
     worlds: int
@@ -54,7 +54,7 @@ class Found:
 
 @dataclass(slots=True)
 class _Met:
-    """A world that was met: a copy of it, one of the shortest orders that lead to it, and how many do."""
+    """A world that was reached: a copy, one of the shortest orders that lead to it, and how many do so."""
 
     copy: bytes
     legal: list[str]
@@ -63,7 +63,7 @@ class _Met:
 
 
 def explore(world: World, moves: Sequence[str], length: int) -> Found:
-    """Every legal order of ``moves`` up to ``length``; ends at the first that breaks an invariant."""
+    """Play every legal order of ``moves`` up to ``length``; stop at the first that breaks an invariant."""
     with undisturbed(), shared_values():
         return _explore(world, moves, length)
 
@@ -95,13 +95,13 @@ def _explore(world: World, moves: Sequence[str], length: int) -> Found:
                     seen.add(name)
                     following[name] = _Met(pickled(at), at.legal(moves), order, met.ways)
         level = following
-        # What is kept now is kept to the end: it need not be looked through for garbage again.
+        # What is kept now is kept to the end, so garbage collection need not look at it again.
         gc.freeze()
     return Found(worlds=len(seen), steps=steps, orders=orders)
 
 
 def replay(world: World, order: Iterable[str]) -> dict[str, str]:
-    """What an order of moves breaks at the first step that breaks anything; illegal moves are skipped."""
+    """Play an order without its illegal moves; return what the first step that breaks an invariant breaks."""
     with undisturbed():
         return _replay(world, order)
 
@@ -114,7 +114,7 @@ def _replay(world: World, order: Iterable[str]) -> dict[str, str]:
 
 
 class _KeyMaker(Copier):
-    """Cuts what leads back, so that no memo is needed: equal values give equal bytes."""
+    """Leaves out references that form cycles, so that it needs no memo and equal values give equal bytes."""
 
     def persistent_id(self, value: Any) -> Any:
         kind = type(value)
@@ -129,7 +129,7 @@ _LINEAGE = re.compile(rb"-[0-9a-f]{16}(?=/)")
 
 
 def key(world: World) -> bytes:
-    """Equal for worlds that cannot behave differently any more."""
+    """A key that is equal for worlds that can no longer behave differently."""
     referred = _referred(world)
     buffer = io.BytesIO()
     maker = _KeyMaker(buffer, protocol=5)
@@ -152,7 +152,7 @@ def key(world: World) -> bytes:
             None if world.zombie is None else _driver(world.zombie),
         )
     )
-    # Lineages are numbered in the order they were made; which numbers they got says nothing.
+    # Lineages are numbered in the order in which they were made; the numbers themselves do not matter.
     names: dict[bytes, bytes] = {}
     data = _LINEAGE.sub(lambda m: names.setdefault(m[0], b"-%016d" % len(names)), buffer.getvalue())
     return hashlib.blake2b(data, digest_size=16).digest()
@@ -209,19 +209,19 @@ def _memory(coordinator: SourceCoordinator[Any]) -> Any:
 
 
 def _slots(value: Any) -> list[Any]:
-    """The attributes, sets in an order that does not depend on how they came about."""
+    """The values of the attributes; sets are sorted, so that their order does not depend on their history."""
     values = (getattr(value, name) for name in value.__slots__)
     return [sorted(item) if isinstance(item, set) else item for item in values]
 
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """The clock stands still, so that equal attempts write equal reports; what is expected is not logged."""
+    """Stop the clock, so that equal attempts write equal reports, and log only critical messages."""
     logger, clock, rounds = logging.getLogger("flip27_source"), retries.time, gc.get_threshold()
     level = logger.level
     logger.setLevel(logging.CRITICAL)
     retries.time = _StandsStill  # type: ignore[assignment]
-    gc.set_threshold(50_000, 20, 100)  # there is little to be found in very many objects
+    gc.set_threshold(50_000, 20, 100)  # there are very many objects and little garbage
     try:
         yield
     finally:

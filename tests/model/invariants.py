@@ -1,9 +1,9 @@
-"""I1-I14 of Flink's coordinator protocol, and that of edits, as they read here, each as a check of one step.
+"""I1-I14 of Flink's coordinator protocol, adapted to this library, and one for edits, as checks of a step.
 
 I12 (a plain savepoint commits nothing and is not subsumed) has no check: the worlds of this model make no
-savepoints, and tests of savepoints are elsewhere. Half of I14, an error that fails its checkpoint and
-nothing else, cannot arise: Spark has no way to decline a checkpoint, so every error of the coordinator
-ends the run of the query. Of I6 the loss of an event cannot arise: it is delivered with the plan.
+savepoints, which have their own tests. One half of I14, an error that fails only its checkpoint, cannot
+occur: Spark has no way to decline a checkpoint, so every error of the coordinator ends the run of the query.
+The loss of an event, a part of I6, cannot occur either: events are delivered with the plan.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def invariant(check: Check) -> Check:
 
 
 def broken(world: World, step: Step) -> dict[str, str]:
-    """Which invariants a step has broken, and how; an error that no invariant speaks of as "error"."""
+    """The invariants that a step has broken, and how; an error that no invariant covers is named "error"."""
     found = {name: "; ".join(said) for name, check in CHECKS.items() if (said := list(check(world, step)))}
     if step.error is not None and not found:
         found["error"] = f"{type(step.error).__name__}: {step.error}"
@@ -45,12 +45,12 @@ def broken(world: World, step: Step) -> dict[str, str]:
 
 @invariant
 def check_I1(world: World, step: Step) -> Iterator[str]:
-    """Total order, both ways.
+    """Total order in both directions.
 
-    A checkpoint is a cut: what its state says was sent is in a plan up to it or waits in it, nothing
-    later is, and each subtask gets its events in the order they were sent, before the splits. What
-    subtasks send in a batch is told when the batch is complete, in the order of subtasks and as it
-    was sent, once.
+    A checkpoint is a cut: the events that its state counts as sent are in the plans up to it or wait in it,
+    and later events are not. Each subtask gets its events in the order in which they were sent, before the
+    splits. The events that subtasks send in a batch are delivered once, when the batch is complete, by
+    subtask and in the order in which they were sent.
     """
     if step.made is not None:
         for subtask, sent in enumerate(step.made.state["sent"]):
@@ -78,7 +78,7 @@ def check_I2(world: World, step: Step) -> Iterator[str]:
 def check_I3(world: World, step: Step) -> Iterator[str]:
     """Every event sent after the freeze of N is delivered after the subtask's acknowledgement of N.
 
-    That is with the next batch: not in N (which is a value by then), and not lost.
+    It comes with the next batch: it is not in N, which no longer changes, and it is not lost.
     """
     yield from _undelivered(world, step, held=True)
     if step.move[0] == "e" and world.frozen:
@@ -95,7 +95,7 @@ def check_I4(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I5(world: World, step: Step) -> Iterator[str]:
-    """An abort opens all gateways and loses nothing: what is made next is what a restart would make."""
+    """An abort opens all gateways and loses nothing: the next checkpoint is the one a restart would make."""
     if step.move == "X" and step.error is None:
         made = NOTHING if step.made is None else step.made.name
         if made != step.reference:
@@ -104,7 +104,7 @@ def check_I5(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I6(world: World, step: Step) -> Iterator[str]:
-    """An event reaches the attempts at the very subtask and document it was planned for, all of them."""
+    """An event reaches all attempts of exactly the subtask and document that it was planned for."""
     if step.made is not None and step.made.misdirected:
         yield f"planned for others: {step.made.misdirected}"
     if step.replanned is not None:
@@ -119,9 +119,9 @@ def check_I6(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I7(world: World, step: Step) -> Iterator[str]:
-    """Ids rise strictly from parent to child, and completing n leaves nothing older to be completed.
+    """Ids increase strictly from parent to child, and completing n leaves nothing older to be completed.
 
-    After an abort the id is used again, for a document of another name: names are never reused.
+    After an abort the id is used again for a document with another name: names are never reused.
     """
     if step.made is not None:
         newest = world.chain[-1] if world.chain else None
@@ -138,10 +138,10 @@ def check_I7(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I8(world: World, step: Step) -> Iterator[str]:
-    """Complete is told once to an instance, never before the commit log; so are the actions it sets off.
+    """An instance is notified of a completion once, and never before the commit log has it.
 
-    None of them is lost, and an abort does not mean that data is discarded: nothing goes that a retained
-    checkpoint needs.
+    The actions that the completion releases are performed no earlier, and none is lost. An abort does not
+    discard data: no file disappears that a retained checkpoint needs.
     """
     newest = world.chain[-1].id if world.chain else 0
     completed = _completed(world)
@@ -196,7 +196,7 @@ def check_I9(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I10(world: World, step: Step) -> Iterator[str]:
-    """No pending checkpoint survives a failure: what a driver has pending is what Spark's log ends with."""
+    """No pending checkpoint survives a failure: a driver's pending checkpoint is the last in Spark's logs."""
     coordinator = world.holder._coordinator
     if coordinator is not None and coordinator.pending is not None:
         allowed = {world.committed["checkpoint"], world.logged["checkpoint"]}
@@ -206,9 +206,9 @@ def check_I10(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I11(world: World, step: Step) -> Iterator[str]:
-    """A split is in exactly one place, and its rows are in the sink as far as its position says.
+    """A split is in exactly one place, and its rows are in the sink up to its position.
 
-    Places: with the enumerator, waiting, in the plan, live, quarantined, finished.
+    The places are: with the enumerator, waiting, in the plan, live, quarantined, finished.
     """
     if step.made is not None:
         places = Counter(_places(world, step.made))
@@ -231,7 +231,7 @@ def check_I11(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I13(world: World, step: Step) -> Iterator[str]:
-    """Stale instances have no effect: neither a driver that was replaced nor an attempt that came late."""
+    """Stale instances have no effect, neither a driver that was replaced nor an attempt that ends late."""
     if step.move in ("Z", "L"):
         for name, data in step.files_before.items():
             if "/drivers/" not in name and world.store.files.get(name, data) != data:
@@ -247,16 +247,16 @@ def check_I13(world: World, step: Step) -> Iterator[str]:
 
 @invariant
 def check_I14(world: World, step: Step) -> Iterator[str]:
-    """An error of the coordinator reaches Spark, and the driver stands where the commit log says again."""
+    """An error of the coordinator reaches Spark, and the driver returns to the position in the commit log."""
     if step.retried is not None and step.retried != step.reference:
         yield f"after the failure {step.retried}, after a restart {step.reference}"
 
 
 @invariant
 def check_edits(world: World, step: Step) -> Iterator[str]:
-    """An edit that was asked for is in the next checkpoint, and in one of each line: not lost, not twice.
+    """A requested edit is in the next checkpoint, and once in each line: not lost, and not applied twice.
 
-    Its request is there until that checkpoint is complete (KIP-875).
+    Its request stays until that checkpoint is complete (KIP-875).
     """
     applied = [request for request, _ in _applied(world, step.made)]
     if len(set(applied)) != len(applied):
@@ -313,14 +313,17 @@ def _due(world: World) -> list[str]:
 
 
 def _foreign(world: World, heard: list[str]) -> list[str]:
-    """What was heard and was not sent by the first to report, of a batch that was committed."""
+    """The events that were heard although no attempt that reported first in a committed batch sent them."""
     docs = {doc.file for doc in world.chain}
     counted = {text for (file, _), attempt in world.first.items() if file in docs for text in attempt.texts}
     return [text for text in heard if text not in counted]
 
 
 def _places(world: World, newest: Doc) -> Iterator[str]:
-    """Where every piece is, by what is stored and by what the reports that count have said."""
+    """The pieces in every place, according to what is stored and to the reports that count.
+
+    A piece that is in two places is given twice.
+    """
     yield from (piece["split_id"] for piece in newest.state["queue"])
     yield from newest.waiting
     yield from newest.live
@@ -332,7 +335,7 @@ def _places(world: World, newest: Doc) -> Iterator[str]:
 
 
 def _stays(world: World, piece: Any, attempt: Attempt | None) -> bool:
-    """Whether a piece of a plan is nowhere else: finished, or just being read."""
+    """Whether a piece of a plan is in no other place, because it is finished or still being read."""
     if world.kind == "paged":
         ended = attempt is not None and world.end_of(piece, attempt) == ROWS_TO_THE_END
         return bool(piece["split_id"].endswith("!") and ended)

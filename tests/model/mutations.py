@@ -1,8 +1,8 @@
-"""The protocol, broken on purpose: each mutation has to be seen by the invariant that it breaks.
+"""Ways to break the protocol on purpose: the invariant that a mutation breaks has to detect it.
 
-A mutation changes the real code for as long as a test runs. ``moves`` and ``length`` say in which
-orders it is looked for, after those that ``begins`` names; it has to break exactly the invariants of
-``breaks`` at the first step at which it breaks any. There is none for I12 (see ``invariants``).
+A mutation changes the real code while a test runs. It is looked for in the orders of ``moves`` up to
+``length``, which are played after the moves in ``begins``; the first step that breaks any invariant has to
+break exactly those in ``breaks``. There is no mutation for I12 (see ``invariants``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ MUTATIONS: list[Mutation] = []
 
 
 def mutation(breaks: str, moves: str, length: int, **more: Any) -> Callable[[Patch], Patch]:
-    """Adds a mutation that breaks these invariants, in orders of these moves up to that length."""
+    """Add a mutation that breaks these invariants, in orders of these moves up to that length."""
 
     def add(patch: Patch) -> Patch:
         named = frozenset(breaks.split())
@@ -295,7 +295,7 @@ def an_error_of_the_enumerator_is_swallowed(patch: pytest.MonkeyPatch) -> None:
     def swallows(self: Any, *arguments: Any, **more: Any) -> Any:
         try:
             return next_after(self, *arguments, **more)
-        except Exception:  # noqa: BLE001 - that is the mistake
+        except Exception:  # noqa: BLE001 - this is the mutation
             return None
 
     patch.setattr(CoordinatorHolder, "_next_after", swallows)
@@ -323,7 +323,8 @@ def a_restore_forgets_waiting_splits(patch: pytest.MonkeyPatch) -> None:
 
 @mutation("I11", "T D L A0 A1 C", 6, kind="paged")
 def an_attempt_that_read_on_counts_all_the_same(patch: pytest.MonkeyPatch) -> None:
-    # The rows are compared after the ranges, and an attempt that read on has more of them.
+    # Otherwise the comparison of the rows, which follows that of the ranges, would find the attempt that
+    # has read further: it has more rows.
     patch.setattr(SubtaskReport, "same_ranges", lambda *_: True)
     patch.setattr(SubtaskAttempt, "_follow", lambda *_: None)
 

@@ -1,29 +1,29 @@
-"""The protocol without Spark: a world of drivers, attempts and logs that plays any order of moves.
+"""The protocol without Spark: a world of drivers, attempts and logs that can play any order of moves.
 
-Everything that decides is real: CoordinatorHolder, SourceCoordinator, the documents, the reports, the
-reading of subtasks. What the world adds is Spark (the offset log and the commit log), the author's
-toys, crashes, and bookkeeping of what must be true, which the checks in ``invariants`` compare.
+All code that makes decisions is the real one: CoordinatorHolder, SourceCoordinator, the documents, the
+reports, the reading of subtasks. The world adds Spark (the offset log and the commit log), a toy source,
+crashes, and a record of what must be true, with which the checks in ``invariants`` compare the results.
 
     T       latestOffset, then the offset log: triggered, frozen, durable, planned
-    X       latestOffset with the older start once more: the pending checkpoint is aborted (R8)
-    K       the driver dies in latestOffset, when the document is written and the offset is not
+    X       latestOffset again with the older start: the pending checkpoint is aborted (R8)
+    K       the driver crashes in latestOffset, after the document is written and before the offset is
     G Q H   latestOffset fails: in snapshot_state, in handle_split_request, in writing the document
     e0 e1   the enumerator sends the next event to that subtask
     r0 r1   the running attempt of that subtask sends an event
-    A0 A1   it ends well, so its report is there
-    F0 F1   it dies, or its result is lost: the next attempt begins; the old one may still be running
-    L       the oldest of those that "may still be running" ends
-    C       all tasks have ended well: the commit log
-    N       commit(): the source is told that it is complete, before the next latestOffset says so
-    D       the driver dies; a new one replays the batch that is not committed
-    Z       the driver that was replaced last goes on as if nothing had happened
-    S       somebody asks for a replay of what subtask 0 has read first; the driver that lives finds it
-    W       another look of that driver ends, which has begun before the request was deleted
+    A0 A1   that attempt succeeds, so its report is written
+    F0 F1   that attempt fails, or its result is lost: the next one begins; the old one may still be running
+    L       the oldest of the attempts that "may still be running" ends
+    C       all tasks have succeeded: the commit log
+    N       commit(): the source is notified that the batch is complete, before the next latestOffset
+    D       the driver crashes; a new one replays the batch that is not committed
+    Z       the driver that was replaced last continues as if nothing had happened
+    S       a user requests a replay of what subtask 0 has read first; the current driver finds the request
+    W       a poll for requests that this driver began before the request was deleted ends
 
-Edits are asked for once in a world, and where pieces are read whole: a replay of others moves positions.
+Edits are requested once in a world, and only if pieces are read whole: other replays would move positions.
 
 Trigger and freeze are one move because here they are one call; what can be sent in between (by
-``snapshot_state``) is sent at checkpoint 1. Mark and close of the gateway have their own exhaustive
+``snapshot_state``) is sent at checkpoint 1. Marking and closing the gateway have their own exhaustive
 test in ``tests/coordination/test_gateway.py``.
 """
 
@@ -90,7 +90,7 @@ MOST_LATE = 2
 
 
 class ModelStore(MemoryStore):
-    """A store that can be told to fail, and that names lineages."""
+    """A store that fails to write documents while ``full`` is set, and that numbers lineages."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -114,7 +114,7 @@ class ModelStore(MemoryStore):
 
 
 class HidesReport(MemoryStore):
-    """The store as an attempt saw it that began before the report was there."""
+    """The store as it looks to an attempt that began before the report was written."""
 
     def __init__(self, store: ModelStore) -> None:
         super().__init__()
@@ -138,7 +138,7 @@ class HidesReport(MemoryStore):
 
 
 class ActionsInPlace:
-    """Performs actions at once, on the caller's thread; what came of them waits, as in ActionRunner."""
+    """Performs actions at once, on the caller's thread; the results are collected as in ActionRunner."""
 
     def __init__(self, holder: CoordinatorHolder) -> None:
         self._holder = holder
@@ -164,7 +164,7 @@ class ActionsInPlace:
 
 
 class Watched:
-    """A coordinator whose gateways are looked at around every acknowledgement (I4)."""
+    """A coordinator whose gateways are checked before and after every acknowledgement (I4)."""
 
     def __init__(self, coordinator: Any, broken: list[str]) -> None:
         self._coordinator = coordinator
@@ -188,7 +188,7 @@ class Watched:
 
 
 class WatchedReports(DemandedReports):
-    """Reads reports one after the other, and watches what they open."""
+    """Reads reports one after the other, and checks which gateways they open."""
 
     def __init__(self, source: Source, store: ModelStore, codec: SnapshotCodec, broken: list[str]) -> None:
         super().__init__(source, store, codec)
@@ -202,7 +202,7 @@ class WatchedReports(DemandedReports):
 
 
 class ModelHolder(CoordinatorHolder):
-    """The real holder, its threads replaced by calls."""
+    """The real holder, with calls instead of threads."""
 
     def __init__(self, source: Source, store: ModelStore, cores: int, valves: list[str]) -> None:
         environment = Environment(now_ms=_no_time, new_random=store.new_random, cores=cores)
@@ -218,7 +218,7 @@ class ModelHolder(CoordinatorHolder):
         self.wait_for_clean_up()
 
     def _look_for_requests(self) -> None:
-        """No thread looks for requests: that is a move."""
+        """Do nothing: in the model a poll for requests is a move, not the work of a thread."""
 
 
 def _no_time() -> int:
@@ -231,8 +231,8 @@ class Attempt:
 
     Attributes:
         doc: the document whose plan it reads. number: Spark's attempt number.
-        tag: tells the attempts at this subtask of documents of this name apart, over all drivers.
-        saw_report: a report was there when it began. ended: well.
+        tag: distinguishes the attempts of this subtask, for all drivers and documents of this name.
+        saw_report: a report existed when it began. ended: it has succeeded.
     """
 
     task: PlannedSubtask
@@ -249,23 +249,23 @@ class Attempt:
 
     @property
     def key(self) -> tuple[str, int]:
-        """Where it reports."""
+        """The document's file and the subtask, which identify its report."""
         return (self.doc.file, self.subtask)
 
     @property
     def texts(self) -> list[str]:
-        """What it sends: texts that tell batch, document, subtask and attempt."""
+        """The texts that it sends, which contain batch, document, subtask and attempt."""
         return [f"{self.doc.name[:8]}/{self.subtask}/{self.tag}/{q}" for q in range(self.pongs)]
 
     @property
     def rows(self) -> int:
-        """How many rows the pages have by now: every attempt finds more."""
+        """The number of rows that the pages have for this attempt: later attempts find more."""
         return self.task.checkpoint_id + self.tag
 
 
 @dataclass(slots=True)
 class Step:
-    """What one move did, for the checks."""
+    """The effects of one move, for the checks."""
 
     move: str
     made: Doc | None = None
@@ -273,9 +273,9 @@ class Step:
     files_before: dict[str, bytes] = field(default_factory=dict)
     enumerator_before: Any = None
     reference: str | None = None
-    """The document that a restart from the same start makes."""
+    """The name of the document that a restart from the same start makes."""
     retried: str | None = None
-    """The document, or the error, of the same driver's next call after a failed one."""
+    """The name of the document, or the error, of the same driver's next call after a failed one."""
     ran: Attempt | None = None
     rows: list[str] | None = None
     received: list[tuple[int, int]] = field(default_factory=list)
@@ -303,18 +303,18 @@ class World:
         self.committed: Json = INITIAL
         self.logged: Json = INITIAL
         self.chain: tuple[Doc, ...] = ()
-        # The batch under way.
+        # The current batch.
         self.tasks: list[PlannedSubtask] = []
         self.running: dict[int, Attempt] = {}
         self.late: tuple[Attempt, ...] = ()
         self.tags: dict[tuple[str, int], int] = {}
         self.first: dict[tuple[str, int], Attempt] = {}
         self.delivered: dict[tuple[str, int], list[str]] = {}
-        # What the driver that lives has done since its last freeze.
+        # What the current driver has done since its last freeze.
         self.frozen = False
         self.held: frozenset[tuple[int, int]] = frozenset()
         self.performed: frozenset[str] = frozenset()
-        # What somebody asks for.
+        # Requests for edits.
         self.asked = False
         self.older_look: WaitingRequests | None = None
         self.holder.coordinator_at(INITIAL)
@@ -339,7 +339,7 @@ class World:
     def doc(self, offset: Json) -> Doc:
         return parsed(offset["state"]["file"], self.store.files)
 
-    # Which moves can be made.
+    # The legal moves.
 
     def legal(self, moves: Sequence[str]) -> list[str]:
         return [move for move in moves if self.is_legal(move)]
@@ -357,7 +357,7 @@ class World:
             "C": lambda: self.pending and all(item.ended for item in self.running.values()),
             "N": lambda: not self.pending and self.frozen,
             "D": lambda: True,
-            # A driver that has written nothing yet is not known to the others: it is a new one.
+            # A driver that has written nothing yet is unknown to the others: it is like a new one.
             "Z": lambda: self.zombie is not None and self.zombie._epoch is not None,
             "L": lambda: bool(self.late),
             "S": lambda: bool(self.chain) and not self.asked,
@@ -373,7 +373,7 @@ class World:
     # The moves.
 
     def play(self, move: str) -> Step:
-        """Make a move; what it did."""
+        """Make a move and return its effects."""
         step = Step(move=move, files_before=dict(self.store.files), enumerator_before=self.enumerator)
         self.valves.clear()
         STAGE.performed.clear()
@@ -425,7 +425,7 @@ class World:
         self.frozen = True
         try:
             if self.chain:
-                # Spark says so now, of the batch before; it was said by latestOffset already.
+                # Spark calls commit for the previous batch now; latestOffset has already completed it.
                 self.holder.commit(dict(self.committed))
             self.tasks = self.holder.plan(dict(self.committed), dict(self.logged))
         except Exception as error:  # noqa: BLE001 - judged by the checks
@@ -446,11 +446,11 @@ class World:
             found = self._latest_offset(self.holder, self.committed)
             STAGE.fails, self.store.full = None, False
             if found != self.committed and step.move == "Q":
-                # A limit was reached before anything was asked for.
+                # A limit was reached before the first request for a split.
                 self._planned(found, step)
                 return
             step.reference = self._by_restart()
-            # Where there is nothing to read, nothing is done that could fail.
+            # If there is nothing to read, no call is made that could fail.
             step.retried = None if step.reference == NOTHING else "no error"
         except (InjectedError, StateLocationError):
             STAGE.fails, self.store.full = None, False
@@ -464,7 +464,7 @@ class World:
         self.frozen, self.held, self.older_look = False, frozenset(), None
 
     def _by_retry(self) -> str:
-        """What the driver's next call makes of a failed one. Only looked at: a copy of the world plays it."""
+        """The result of the driver's next call after a failed one, which is made in a copy of the world."""
         from tests.model.copies import clone
 
         other = clone(self)
@@ -521,7 +521,7 @@ class World:
         zombie = self.zombie
         assert zombie is not None
         committed, logged = self.zombie_at
-        # Where its last batch was committed by the one that replaced it, it may take that for its own.
+        # If its successor has committed its last batch, it may take that commit for its own.
         files = [doc.file for doc in self.chain]
         start = logged if logged["state"].get("file") in files else committed
         self.zombie_at = (start, start)
@@ -532,7 +532,7 @@ class World:
         except StaleDriverError:
             pass
         except (MissingStateError, MissingReportError) as error:
-            # Long after it was replaced, what it stands on, or the reports on it, have been cleaned up.
+            # Some time after it was replaced, the document of its position or the reports are cleaned up.
             step.error = error if start in (self.committed, self.logged) else None
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
@@ -575,7 +575,7 @@ class World:
         )
 
     def _let_run(self, attempts: Sequence[Attempt]) -> None:
-        """Attempts that nobody waits for any more, and that may be running all the same."""
+        """Record attempts whose results no longer matter but that may still be running."""
         going = [item for item in attempts if not item.ended]
         self.late = (*self.late, *going)[-MOST_LATE:]
 
@@ -594,7 +594,7 @@ class World:
             self.running[subtask] = replace(attempt, ended=True)
             self.delivered = {**self.delivered, attempt.key: step.rows or []}
         elif isinstance(step.error, AttemptError) and attempt.key in self.first:
-            # It began before the report of another attempt and read on: it fails, Spark tries again.
+            # It began before another attempt's report and has read further: it fails, and Spark tries again.
             if not attempt.saw_report:
                 step.error = None
             self.running[subtask] = self._attempt(attempt.task, attempt.doc, attempt.number + 1)
@@ -605,7 +605,7 @@ class World:
             step.error = None
 
     def _run(self, attempt: Attempt, step: Step) -> bool:
-        """All of an attempt; whether it ended well."""
+        """Run an attempt to its end; return whether it succeeded."""
         STAGE.pongs, STAGE.rows = attempt.texts, attempt.rows
         context = SourceReaderContext(
             options=self.source.options,
@@ -628,10 +628,10 @@ class World:
             self.first = {**self.first, attempt.key: attempt}
         return True
 
-    # What must be true: computed from the moves alone.
+    # The expected results, computed from the moves alone.
 
     def expected_rows(self, doc: Doc, subtask: int) -> list[str]:
-        """The rows of a subtask, as the attempt that reported first has read them."""
+        """The rows of a subtask as the attempt that reported first read them."""
         rows = []
         for piece in doc.plan[subtask]:
             if self.kind == "paged":
@@ -647,7 +647,7 @@ class World:
         return min(end, ROWS_TO_THE_END) if piece["split_id"].endswith("!") else end
 
     def expected_heard(self) -> list[str]:
-        """All that was sent up in committed batches, in the order of subtasks and as it was sent."""
+        """All events that readers sent in committed batches, by subtask and in the order of sending."""
         return [
             text
             for doc in self.chain
@@ -657,5 +657,5 @@ class World:
 
 
 def returns(piece: Json) -> bool:
-    """Whether the reader gives this piece back."""
+    """Whether the reader returns this piece."""
     return bool(piece["shy"]) and not piece["tries"]

@@ -3,8 +3,8 @@
     FLIP27_MODEL=long python -m pytest tests/model
 
 explores every move, to length 8 with pieces that are read whole and 7 with paged ones, and plays long
-games at random: some twenty minutes. Without it, `make test` explores to length 5 and 6,
-`make test-slow` one set of moves further, and `make test-long` all of them.
+random games, which takes some twenty minutes. Without the variable, `make test` explores to lengths of 4 to
+6, and `make test-long` explores further.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from tests.model.protocol_model import World
 LONG = os.environ.get("FLIP27_MODEL") == "long"
 
 NAMED = "T e1 r0 A0 A1 X C F0 D Z"
-"""What the protocol is asked about most: trigger and freeze, an event either way, reports, abort,
-complete, task failure, a crash of the driver with its restart, a stale driver."""
+"""The most common moves: trigger and freeze, an event in either direction, reports, abort, completion, task
+failure, a crash of the driver with its restart, a stale driver."""
 
 ALL = "T X K G Q H C N D Z L e0 e1 r0 r1 A0 A1 F0 F1"
 
@@ -66,7 +66,7 @@ def test_an_edit_is_in_one_checkpoint_in_every_order_of_moves(length: int) -> No
 
 
 class Games(RuleBasedStateMachine):
-    """The same world with more subtasks, limits, and pieces that cannot be read; any move at any time."""
+    """Random games: more subtasks, limits, and pieces that cannot be read; any legal move at any time."""
 
     @initialize(
         kind=st.sampled_from(["whole", "paged", "quarantine"]),

@@ -1,4 +1,4 @@
-"""Every invariant is seen to fail when the code that keeps it is broken on purpose."""
+"""The check of every invariant fails when the code that keeps the invariant is broken on purpose."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The source that the model plays with: an enumerator and two readers that exchange numbered events.
+"""The toy source of the model: an enumerator and two readers that exchange numbered events.
 
-Down go ``Ping(subtask, 0)``, ``Ping(subtask, 1)``, ...; up go ``Pong(text)`` that name the batch, the
-subtask and the attempt they come from. How far the enumerator has come is in its state, so what a
-crash takes back is sent again under the same numbers. What happens is written on the ``STAGE``.
+The enumerator sends ``Ping(subtask, 0)``, ``Ping(subtask, 1)``, ...; the readers send ``Pong(text)``, whose
+text names the batch, the subtask and the attempt. The enumerator's counters are in its state, so events that
+a crash takes back are sent again with the same numbers. What happens is recorded on the ``STAGE``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgres
 from flip27_source.source_options import ON_SPLIT_ERROR
 
 ROWS_TO_THE_END = 2
-"""A paged piece whose name ends with ``!`` is finished for good after so many rows."""
+"""A paged piece whose name ends with ``!`` is finished for good after this many rows."""
 
 
 class Stage:
-    """What the world tells the toys, and what they did; one for the world that is at play."""
+    """What the world tells the toys to do, and what they have done; there is one for the current world."""
 
     def __init__(self) -> None:
         self.pongs: Sequence[str] = ()
@@ -41,7 +41,7 @@ STAGE = Stage()
 
 @dataclass(frozen=True, slots=True)
 class Ping(SourceEvent):
-    """From the enumerator to a reader."""
+    """An event from the enumerator to a reader."""
 
     subtask: int
     number: int
@@ -49,14 +49,14 @@ class Ping(SourceEvent):
 
 @dataclass(frozen=True, slots=True)
 class Pong(SourceEvent):
-    """From a reader to the enumerator."""
+    """An event from a reader to the enumerator."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A split. ``at``: its position, for the paged reader. A ``shy`` one is returned at the first try."""
+    """A split. ``at`` is its position for the paged reader. A ``shy`` piece is returned at the first try."""
 
     split_id: str
     at: int = 0
@@ -77,13 +77,13 @@ class Known:
 
 
 class InjectedError(Exception):
-    """Author code that fails because the world says so."""
+    """An error that author code raises because the world asks for it."""
 
 
 class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
-    """Sends pings and pieces, hears pongs; every pong brings a further piece."""
+    """Sends pings and pieces, and hears pongs; every pong makes another piece."""
 
-    # Annotations would say the same, and take longer: the model makes very many drivers.
+    # Finding these types by annotations would take longer, and the model makes very many drivers.
     split_type = Piece
     state_type = Known
     event_types = (Pong,)
@@ -115,7 +115,7 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
                 self.make(piece, subtask_id)
 
     def make(self, piece: Piece, subtask_id: int | None) -> None:
-        """A new piece, for one subtask or for whoever asks."""
+        """Make a new piece for one subtask, or for the next split request."""
         self.made.append(piece.split_id)
         if subtask_id is None:
             self.queue.append(piece)
@@ -123,7 +123,7 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
             self.context.assign_split(piece, subtask_id)
 
     def ping(self, subtask_id: int) -> None:
-        """Send the next event to a subtask; with every second one goes a piece, and each has an action."""
+        """Send the next event to a subtask with an action, and with every second event a piece."""
         number = self.sent[subtask_id]
         self.sent[subtask_id] += 1
         self.context.send_event_to_reader(subtask_id, Ping(subtask_id, number))
@@ -164,7 +164,7 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
             raise InjectedError("snapshot")
         STAGE.sent_at_freeze = list(self.sent)
         if checkpoint_id == 1:
-            # After the trigger, before the freeze: too late for the plan, in time for the state.
+            # This is after the trigger and before the freeze: too late for the plan, in time for the state.
             self.ping(len(self.sent) - 1)
         return Known(
             sent=list(self.sent),
@@ -186,7 +186,7 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
 
 
 class PagedExchange(Exchange):
-    """The same with pieces that live on from batch to batch."""
+    """Like Exchange, but with pieces that stay live from batch to batch."""
 
     first = ((0, Piece(split_id="a!")), (None, Piece(split_id="b")))
 
@@ -206,7 +206,7 @@ class _Talks(SplitReader[Piece]):
 
 
 class Echo(_Talks):
-    """One row for each piece: its name."""
+    """Reads one row from each piece: its name."""
 
     def read(self, split: Piece) -> Iterator[Any]:
         self.reading = True
@@ -218,7 +218,7 @@ class Echo(_Talks):
 
 
 class Pages(YieldsProgress, _Talks):
-    """One row a page, as many as the stage has by now."""
+    """Reads pages of one row each, up to the number of rows on the stage."""
 
     def read(self, split: Piece) -> Iterator[Any]:
         self.reading = True

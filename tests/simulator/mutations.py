@@ -1,4 +1,4 @@
-"""Defects that the project once had, or nearly: each is put back to see that the simulator finds it."""
+"""Defects that the project once had or nearly had: each is put back to check that the simulator finds it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ MUTATIONS: list[Mutation] = []
 
 
 def mutation(patch: Patch) -> Patch:
-    """Adds a defect."""
+    """Add a defect."""
     MUTATIONS.append(Mutation(patch))
     return patch
 
@@ -69,7 +69,7 @@ def a_content_named_file_that_is_there_is_trusted(patch: pytest.MonkeyPatch) -> 
     def write_once(self: DurableFiles, handle: int, data: bytes) -> None:
         view = memoryview(data)
         written = self._disk.write(handle, view)
-        if written < len(view) // 2:  # only what is cut off badly is noticed
+        if written < len(view) // 2:  # notices only if most is cut off
             raise OSError("cut off")
 
     patch.setattr(DurableFiles, "_write_all", write_once)

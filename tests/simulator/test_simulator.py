@@ -1,4 +1,4 @@
-"""The simulator: seeds show no defect today, one seed is one story, and defects put back are found."""
+"""The simulator: no seed shows a defect, a seed always gives the same run, and defects put back are found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.simulator.mutations import MUTATIONS, Mutation
 SEEDS = 300
 TOGETHER = 50
 MOST_SEEDS = 1000
-"""A defect has to be found within so many."""
+"""A defect has to be found within this many seeds."""
 
 
 @pytest.fixture(autouse=True)
@@ -31,7 +31,7 @@ def _quiet() -> Iterator[None]:
 
 @functools.cache
 def played(seed: int) -> Outcome:
-    """What came of a seed that no test has changed the code for."""
+    """The outcome of a seed with the unchanged code."""
     return simulate(seed)
 
 
@@ -50,7 +50,7 @@ def test_a_seed_gives_the_same_run_every_time() -> None:
 
 
 def test_a_seed_gives_the_same_run_in_every_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A full disk and a short write cut files by their length, and names of files depend on their content."""
+    """A process id in a file would change the file's length and name, on which some faults depend."""
     found = []
     for process in (7, 1_234_567):
         monkeypatch.setattr(os, "getpid", lambda process=process: process)

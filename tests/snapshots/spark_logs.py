@@ -24,7 +24,7 @@ STORAGE: Mapping[str, Any] = {}
 
 
 def log_batch(checkpoint: Path, batch_id: int, *offsets: dict[str, Any] | None) -> None:
-    """What Spark writes before it runs a batch; None for a source that has no offset yet."""
+    """Write the log entry that Spark writes before a batch; None is a source that has no offset yet."""
     lines = ["v1", '{"batchWatermarkMs":0}', *("-" if o is None else json.dumps(o) for o in offsets)]
     (checkpoint / "offsets").mkdir(parents=True, exist_ok=True)
     (checkpoint / "commits").mkdir(parents=True, exist_ok=True)
@@ -33,14 +33,14 @@ def log_batch(checkpoint: Path, batch_id: int, *offsets: dict[str, Any] | None) 
 
 
 def log_commit(checkpoint: Path, batch_id: int) -> None:
-    """What Spark writes when a batch is done."""
+    """Write the log entry that Spark writes after a batch."""
     (checkpoint / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
 
 
 def view_rows(
     view: str, lineages: list[Lineage], asked: Predicate = EVERYTHING, storage: Mapping[str, Any] = STORAGE
 ) -> list[dict[str, Any]]:
-    """The rows of a view, as they pass through its schema."""
+    """The rows of a view, converted by its schema."""
     found = [
         row
         for lineage in lineages
@@ -50,7 +50,7 @@ def view_rows(
 
 
 class FileQuery:
-    """A query over text files, its state inside its checkpoint; ``state=None`` keeps it in the offsets."""
+    """A query over text files; its state is in its checkpoint, or in the offsets if ``state`` is None."""
 
     def __init__(self, root: Path, state: str | None = "flip27", **options: str) -> None:
         self.landing = root / "landing"
@@ -68,7 +68,7 @@ class FileQuery:
             (self.landing / name).write_text(f"{name}\n")
 
     def batch(self, *, now_ms: int = 0, committed: bool = True) -> dict[str, Any]:
-        """Plan a batch, in a new process, and log it; its offset."""
+        """Plan a batch as a new process does, log it, and return its offset."""
         holder = CoordinatorHolder(
             self.source, Boundedness.BOUNDED, environment=Environment(now_ms=lambda: now_ms, cores=2)
         )

@@ -1,4 +1,4 @@
-"""CheckpointStorage: durable before told, found again, and nothing else let through."""
+"""CheckpointStorage: checkpoints are durable before they are announced, and only valid ones are read."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def storage_of(
 
 
 def checkpoints(*names: str) -> Iterator[PendingCheckpoint[Any]]:
-    """One checkpoint after the other, with one split each."""
+    """Make one checkpoint after the other, with one split each."""
     coordinator = coordinator_of()
     assert isinstance(coordinator.enumerator, Shelf)
     for number, name in enumerate(names, 1):
@@ -80,7 +80,7 @@ def checkpoints(*names: str) -> Iterator[PendingCheckpoint[Any]]:
 
 
 def written(storage: CheckpointStorage, *names: str) -> list[Offset]:
-    """The offsets of so many checkpoints, after the initial one."""
+    """Write a checkpoint for each name; return their offsets after the initial one."""
     offsets = [INITIAL_OFFSET]
     for pending in checkpoints(*names):
         offsets.append(through_spark(storage.write(pending, parent=offsets[-1])))
@@ -102,7 +102,7 @@ def plans(storage: CheckpointStorage, start: Offset, end: Offset) -> list[str]:
 
 
 class CrashingStore(MemoryStore):
-    """A store whose driver is killed in the place of one write."""
+    """A store whose driver is killed instead of making one of its writes."""
 
     def __init__(self, files: dict[str, bytes], *, crash_at: int) -> None:
         super().__init__()
@@ -142,7 +142,7 @@ def test_the_plans_of_several_checkpoints_are_found_through_their_parents() -> N
 
 
 def test_inline_a_start_that_is_not_the_parent_is_an_error_and_never_skips_a_batch_R12() -> None:
-    """An inline document has no file to walk to: the plans in between are not known here."""
+    """Inline documents cannot be found through their parents, so the plans in between are unknown."""
     storage = storage_of(None)
     offsets = written(storage, "a", "b", "c")
     for start, end in ((1, 3), (0, 2), (0, 3)):
@@ -161,7 +161,7 @@ def test_a_start_of_another_line_is_an_error() -> None:
 
 
 def test_a_query_that_outgrew_its_offset_log_goes_on_with_a_state_location() -> None:
-    """What the error about inlineStateLimit tells the user to do."""
+    """The error about inlineStateLimit tells the user to do this."""
     inline = written(storage_of(None), "a")
     storage = storage_of(MemoryStore())
     snapshot = storage.restore(inline[1])
@@ -210,7 +210,7 @@ def test_segments_are_durable_before_their_document_and_that_before_anything_ref
 
 
 def test_a_crash_before_any_write_leaves_a_location_that_the_next_run_can_use() -> None:
-    """Killed in the place of the first write, the second, ...: the next run writes the same checkpoint."""
+    """Whichever write the driver is killed at, the next run writes the same checkpoint."""
     for crash_at in range(5):
         files: dict[str, bytes] = {}
         with pytest.raises(KeyboardInterrupt):
@@ -226,7 +226,7 @@ def test_a_crash_before_any_write_leaves_a_location_that_the_next_run_can_use() 
 
 
 def test_a_checkpoint_written_twice_is_one_checkpoint_R9() -> None:
-    """The same state frozen again after a crash: same name, same bytes, nothing overwritten."""
+    """The same state frozen again after a crash has the same name and bytes, and overwrites nothing."""
     store = MemoryStore()
     (first,) = checkpoints("a")
     storage = storage_of(store)
@@ -239,7 +239,7 @@ def test_a_checkpoint_written_twice_is_one_checkpoint_R9() -> None:
 
 
 def test_bytes_of_a_checkpoint_are_proportional_to_what_is_new_S99() -> None:
-    """Ten segments of 8 KiB are known, one is new: one is written."""
+    """If ten segments of 8 KiB are known and one is new, only that one is written."""
     FEEDS["grow"] = items(*(f"{i}" for i in range(10)))
     store = CountingStore()
     storage = storage_of(store, kind=BulkFeed)
@@ -254,7 +254,7 @@ def test_bytes_of_a_checkpoint_are_proportional_to_what_is_new_S99() -> None:
 
 
 def test_the_first_checkpoint_after_a_restart_does_not_write_all_state_again_S99() -> None:
-    """Restored segments are durable already: reading, packing and sending them again costs O(everything)."""
+    """Restored segments are durable already; to read, pack and write them again would cost O(all state)."""
     FEEDS["again"] = items(*(f"{i}" for i in range(10)))
     options = source_of(BulkFeed, {"feed": "again"}).options
     store = CountingStore()
@@ -269,7 +269,7 @@ def test_the_first_checkpoint_after_a_restart_does_not_write_all_state_again_S99
 
 
 def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch_S99() -> None:
-    """FLIP-27 allows to hand out all at once; then it is the ledger that holds what is still to be read."""
+    """FLIP-27 lets an enumerator assign all splits at once; the ledger then contains the unread ones."""
 
     class AllAtOnce(Shelf):
         def handle_split_request(self, subtask_id: int) -> None:
@@ -378,7 +378,7 @@ def test_another_reader_or_library_may_go_on_with_the_state() -> None:
 
 
 def test_a_lineage_can_be_copied_to_another_place_and_gone_on_with_there() -> None:
-    """The checkpoint location and the state are copied together; an older offset starts from there."""
+    """Checkpoint location and state are copied together, and the copy continues from an older offset."""
     store = MemoryStore()
     offsets = written(storage_of(store), "a", "b", "c")
     copied = MemoryStore()

@@ -1,4 +1,4 @@
-"""Clean-up: what is retained can be reached, whatever was deleted, whenever the deleting stopped (R10)."""
+"""Clean-up: whatever it deletes and wherever it stops, retained checkpoints stay complete (R10)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def name(number: int, variant: str = "a") -> CheckpointName:
 
 
 def line(count: int) -> dict[CheckpointName, KnownDocument]:
-    """Documents 1 to ``count``; document n names the segments n and n+1, so that neighbours share one."""
+    """Documents 1 to ``count``; document n names the segments n and n+1, so neighbours share a segment."""
     return {
         name(n): KnownDocument(
             parent=name(n - 1) if n > 1 else None, segments=frozenset({f"s{n:02}", f"s{n + 1:02}"})
@@ -49,7 +49,7 @@ def test_the_newest_documents_are_kept_with_every_segment_they_name() -> None:
 
 
 def test_documents_younger_than_the_committed_one_are_kept() -> None:
-    """A batch may be running on them, or they are orphans of a start that went back: their turn comes."""
+    """A batch may be running on them; those that are orphans of a start that went back are deleted later."""
     documents = line(10)
     plan = plan_cleanup(committed=name(5), documents=documents, segments=segments_of(documents), retained=2)
     assert plan.documents == (name(3), name(2), name(1))
@@ -67,7 +67,7 @@ def test_an_orphan_goes_when_it_is_older_than_all_that_is_retained() -> None:
 
 
 def test_a_segment_that_no_document_names_goes_at_the_second_clean_up_only() -> None:
-    """Its document may be about to be written."""
+    """The document that names it may be about to be written."""
     documents = line(3)
     there = segments_of(documents) | {"unnamed"}
     first = plan_cleanup(committed=name(3), documents=documents, segments=there, retained=100)
@@ -112,7 +112,7 @@ CASES = st.fixed_dictionaries(
 @settings(max_examples=400, derandomize=True)
 @given(CASES)
 def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict[str, Any]) -> None:
-    """Any tree of documents, any share of segments, any number of deletes before a crash."""
+    """This holds for any tree of documents, any sharing of segments, and any number of completed deletes."""
     names: list[CheckpointName] = []
     documents: dict[CheckpointName, KnownDocument] = {}
     for index, back in enumerate(case["parents"]):
@@ -228,7 +228,7 @@ class Run:
         return Cleaner(self.store, lineage, retained, self.storage.in_use)
 
     def restorable(self) -> list[int]:
-        """The checkpoints that can be restored, with all their bytes."""
+        """The ids of the checkpoints that can be restored completely."""
         found = []
         for offset in self.offsets[1:]:
             try:
@@ -256,7 +256,7 @@ def test_after_a_restart_what_older_runs_left_is_cleaned_and_the_retained_can_be
 
 
 def test_a_long_run_cleans_up_after_itself_and_not_only_after_older_runs() -> None:
-    """What is in use is what the living coordinator can still refer to, not all it ever wrote."""
+    """Only segments that the current coordinator can still refer to are in use, not all it ever wrote."""
     store = MemoryStore()
     run = Run(store, "long")
     for _ in range(6):
@@ -278,7 +278,7 @@ def test_what_a_clean_up_says_it_deleted_is_gone() -> None:
 
 
 def test_segments_written_for_a_document_that_is_still_to_come_are_not_cleaned() -> None:
-    """Between the segments of a checkpoint and its document, two clean-ups come along."""
+    """Two clean-ups run after the segments of a checkpoint are written and before its document is."""
 
     class CleansBeforeTheDocument(MemoryStore):
         def __init__(self) -> None:
@@ -302,7 +302,7 @@ def test_segments_written_for_a_document_that_is_still_to_come_are_not_cleaned()
 
 
 class StopsDeleting(MemoryStore):
-    """A store whose driver is killed in the place of one delete."""
+    """A store whose driver is killed instead of making one of its deletes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -365,7 +365,7 @@ def test_files_that_are_no_documents_are_left_alone(stray: str) -> None:
 
 
 def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
-    """Which segments it names is not known here."""
+    """This version cannot know which segments that document names."""
     store = MemoryStore()
     run = Run(store, "newer")
     run.checkpoints(4)

@@ -1,4 +1,4 @@
-"""Checkpoint documents: what is written is what is read, and everything else is refused."""
+"""Checkpoint documents: what was written is read back unchanged, and everything else is refused."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def freeze_is_stable(document: EncodedDocument) -> bool:
 
 
 def test_a_coordinator_made_from_a_document_freezes_the_same_state_S57_S91_S100() -> None:
-    """Nothing is assigned in between: state and ledger of the next freeze are those that were restored."""
+    """If the enumerator makes no change, the next freeze has the state and the ledger that were restored."""
 
     class Idle(Shelf):
         asked = False
@@ -168,7 +168,7 @@ def test_without_a_state_location_every_segment_lives_in_the_document() -> None:
 
 
 def through_spark(data: bytes) -> bytes:
-    """An inline document after its way into Spark's offset log and back, as CheckpointStorage reads it."""
+    """An inline document after a round trip through Spark's offset log, as CheckpointStorage reads it."""
     return msgspec.json.encode(json.loads(json.dumps(msgspec.json.decode(data))))
 
 
@@ -178,7 +178,7 @@ def _nothing(name: str) -> bytes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """A split with the kinds of values that do not all survive a careless JSON."""
+    """A split with values of kinds that do not all survive a careless conversion to JSON."""
 
     split_id: str
     number: int
@@ -206,7 +206,7 @@ class Positions(Shelf):
     ids=["unicode", "lowest", "tiny", "exponent", "long"],
 )
 def test_values_survive_sparks_json_bit_for_bit(split: Position, inline_all: bool) -> None:
-    """Inline, a document is parsed and written again on its way; its segments keep their digest."""
+    """An inline document is parsed and written again on its way; its segments keep their digests."""
     snapshot = Snapshot(
         metadata=CheckpointMetadata(checkpoint_id=1, timestamp_ms=0),
         enumerator_state=[],
@@ -314,7 +314,7 @@ def test_a_segment_in_the_document_that_was_altered_is_refused() -> None:
 
 
 def stored_as(what: str, version: int, **changes: Any) -> CheckpointDocument:
-    """The full document, its state or splits being of that version."""
+    """The full document, with its state or its splits stored as of that version."""
     value = json.loads(DOCUMENT.data)
     if what == "state":
         value["enumerator"] = {"state": changes["state"], "version": version}
@@ -347,7 +347,7 @@ def test_older_state_goes_through_the_upgrade_hook_S67() -> None:
 def test_older_splits_go_through_the_upgrade_hook_S67() -> None:
     found = SnapshotCodec(Upgrading).decode(
         stored_as("split", 1, live=["a"]), _nothing
-    )  # its state is of version 1, too
+    )  # the state is of version 1, too
     assert found.ledger.live == tuple(items("a-from-1"))
     plan = Segment.of_values("plan", ["a", "b"])
     assert SnapshotCodec(Upgrading).decode_splits(1, plan) == items("a-from-1", "b-from-1")
@@ -416,7 +416,7 @@ def test_a_split_that_json_cannot_carry_is_refused_with_what_to_use() -> None:
 
 
 def test_a_text_that_is_no_unicode_is_refused_with_the_text() -> None:
-    """A file name of other bytes than UTF-8 comes with such characters from the operating system."""
+    """Python represents a file name that is not valid UTF-8 with such characters."""
     with pytest.raises(Flip27Error, match=r"bad\\udcff"):
         encoded(snapshot_of(items("bad\udcff")))
 
@@ -431,7 +431,7 @@ def test_a_number_that_json_cannot_carry_is_refused_when_frozen_and_not_at_the_r
 
 
 def test_a_state_of_another_type_than_promised_is_refused_when_frozen_and_not_at_the_restart() -> None:
-    """The query would run for months, and could not be started again."""
+    """Otherwise the query could run for months and then could not be restarted."""
     with pytest.raises(ContractError):
         encoded(snapshot_of({"not": "a list of items"}), Shelf)
 

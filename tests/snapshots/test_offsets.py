@@ -1,4 +1,4 @@
-"""Offsets: what Spark stores, compares as text, and hands back."""
+"""Offsets: values that Spark stores, compares as text, and passes back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_equal_offsets_have_equal_text_whatever_the_order_of_their_summary() -> 
 
 
 def test_the_summary_is_for_people_and_makes_no_other_checkpoint_of_one() -> None:
-    """A gauge that is not equal to itself (NaN) would else send the coordinator back at every batch."""
+    """Otherwise a gauge that is not equal to itself (NaN) would reset the coordinator in every batch."""
     restarted = Offset(checkpoint_id=7, lineage=LINEAGE, name=CheckpointName(7, DIGEST))
     assert restarted == IN_FILE
 

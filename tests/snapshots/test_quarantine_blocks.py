@@ -1,4 +1,4 @@
-"""Quarantined splits are inside the document as long as they are small, and in segments that are kept."""
+"""Quarantined splits are stored in the document while they are small, else in segments that are reused."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class CursorShelf(Shelf):
 
 
 class Cursors(YieldsProgress, SplitReader[Cursor]):
-    """One page, behind which a cursor of many characters stands."""
+    """Reads one page, after which the position is a long cursor."""
 
     def read(self, split: Cursor) -> Iterator[Any]:
         if split.at is None:
@@ -105,7 +105,7 @@ def test_the_table_of_splits_shows_positions_short_and_json_answers_keep_them_wh
 
 
 def test_progress_events_name_the_source() -> None:
-    """Spark's own description of it is the address of an object of the JVM."""
+    """Spark's own description of the source is only the address of a JVM object."""
     batches = Batches(Shelf, EchoReader, {"uid": "orders", "path": "s3://me:secret@bucket/orders"})
     batches.shelve("a")
     batches.batch()

@@ -1,4 +1,4 @@
-"""Segments: immutable, named by content, fetched when they are asked for; and their stored form."""
+"""Segments are immutable, named by their content, fetched on demand, and stored in a compressed form."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_segment_without_bytes_and_place_says_so() -> None:
 
 @pytest.mark.parametrize("kind", ["Seen", "my kind", "a.b", "", "../../other", "x" * 33])
 def test_a_kind_that_could_not_be_restored_is_refused_when_the_segment_is_made(kind: str) -> None:
-    """The reader of a document checks names: written and never readable again is the worst of both."""
+    """Reading a document checks names: without this check the segment could be written but never be read."""
     with pytest.raises(ContractError, match="kind"):
         Segment.of(kind, b"data")
     with pytest.raises(ContractError, match="kind"):
@@ -86,7 +86,7 @@ def test_a_kind_that_could_not_be_restored_is_refused_when_the_segment_is_made(k
 
 
 def test_bytes_are_whole_while_another_thread_forgets_them() -> None:
-    """A restored run is read by discovery, which forgets it, and by the coordinator, which stores it."""
+    """Discovery reads and then forgets a restored segment while the coordinator may be storing it."""
     segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"data")
     wrong: list[object] = []
     ended = threading.Event()

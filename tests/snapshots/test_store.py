@@ -1,4 +1,4 @@
-"""One set of laws for every store: in memory, on local disk, on fsspec's memory, in object stores."""
+"""The same rules for every store: in memory, on local disk, in fsspec's memory, in object stores."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ NO_FILES: dict[str, Callable[[Path], None]] = {
 def test_what_is_no_file_is_refused_without_waiting_for_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None
 ) -> None:
-    monkeypatch.chdir(tmp_path)  # the path of a socket has to be short
+    monkeypatch.chdir(tmp_path)  # the path of a socket must be short
     NO_FILES[kind](Path("odd"))
     refused: list[Exception] = []
 
@@ -245,7 +245,7 @@ def test_two_stores_on_one_location_see_the_same(store: Store, tmp_path: Path) -
 
 
 def test_s3_refuses_the_second_create_itself_and_not_after_a_look(s3_bucket: S3Bucket) -> None:
-    """Two clients with caches of their own, neither knowing of the other: only a conditional put helps."""
+    """Two clients have separate caches and do not know of each other, so only a conditional put helps."""
     location = f"s3://{s3_bucket.name}/state"
     first = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
     second = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
@@ -256,7 +256,7 @@ def test_s3_refuses_the_second_create_itself_and_not_after_a_look(s3_bucket: S3B
 
 
 def test_a_list_sees_what_another_process_created(s3_bucket: S3Bucket) -> None:
-    """s3fs remembers what it has listed; a driver that took over has written since."""
+    """s3fs caches listings, but a driver that took over may have written since."""
     location = f"s3://{s3_bucket.name}/state"
     mine = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
     other = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
@@ -267,7 +267,7 @@ def test_a_list_sees_what_another_process_created(s3_bucket: S3Bucket) -> None:
 
 
 def test_a_bucket_that_is_missing_is_an_error_and_is_not_made(s3_bucket: S3Bucket) -> None:
-    """A bucket is somebody's decision: who misspells its name must not get a new one."""
+    """Users create buckets deliberately: a misspelt name must not create a new one."""
     store = open_store("s3://no-such-bucket-here/state", s3_bucket.storage_options)
     with pytest.raises(StateLocationError, match="no-such-bucket-here"):
         store.create("f/a", b"")
@@ -322,7 +322,7 @@ def test_a_location_under_a_file_is_an_error_that_names_it(tmp_path: Path) -> No
 
 
 def test_a_location_that_may_not_be_written_is_an_error_that_says_what_to_check(tmp_path: Path) -> None:
-    """As another user, for root may write anywhere."""
+    """The test runs as another user, because root may write anywhere."""
     program = (
         "import os, sys\n"
         "from flip27_source.snapshots.store import open_store\n"
@@ -334,7 +334,7 @@ def test_a_location_that_may_not_be_written_is_an_error_that_says_what_to_check(
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)
     for folder in (tmp_path, *tmp_path.parents[:2]):
-        os.chmod(folder, 0o755)  # noqa: S103 - the other user has to get there
+        os.chmod(folder, 0o755)  # noqa: S103 - the other user must be able to enter
     done = subprocess.run(
         [sys.executable, "-c", program, str(locked)], capture_output=True, text=True, check=False
     )
@@ -350,7 +350,7 @@ def test_an_unknown_protocol_is_an_error_that_says_what_to_install() -> None:
 
 
 def test_a_file_system_that_cannot_be_reached_is_an_error_without_its_password() -> None:
-    """Port 9 of this machine refuses; fsspec connects as soon as it is asked for the file system."""
+    """Port 9 of this machine refuses connections, and fsspec connects as soon as the file system is made."""
     with pytest.raises(StateLocationError) as caught:
         open_store("ftp://me:hunter2@127.0.0.1:9/state", {})
     assert "hunter2" not in str(caught.value)

@@ -1,4 +1,4 @@
-"""StoredValues: what is accepted comes back equal, what would not is refused with the field's name."""
+"""StoredValues: accepted values come back equal, and others are refused with the name of the field."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Wider(Inner):
 
 @dataclass(frozen=True, eq=False)
 class Compares:
-    """Its equality says nothing."""
+    """A class whose objects are all equal, so that ``==`` cannot show a difference."""
 
     a: int | None = None
 
@@ -77,7 +77,7 @@ class Plain(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Every:
-    """A field of every kind that can be stored."""
+    """A class with a field of every kind that can be stored."""
 
     text: str = ""
     number: int = 0
@@ -100,7 +100,7 @@ class Every:
 
 
 def through_json(values: StoredValues, value: Any) -> Any:
-    """As a restart gets it, from a state in Spark's offset log too."""
+    """The value as a restart gets it, even from state in Spark's offset log."""
     segments: dict[str, Segment] = {}
     data = values.encode(value, segments)
     through_spark = json.loads(json.dumps(msgspec.json.decode(data)))
@@ -320,7 +320,7 @@ anything: st.SearchStrategy[Any] = st.recursive(
 
 
 def same(value: Any, back: Any) -> bool:
-    """Equal through and through, by another way than the code under test goes."""
+    """Whether the values are equal at every level, found in another way than by the code under test."""
     if isinstance(value, dt.datetime):
         return (value.replace(tzinfo=None, fold=0), value.utcoffset()) == (
             back.replace(tzinfo=None),
