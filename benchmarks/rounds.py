@@ -40,7 +40,7 @@ class RoundSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Memory(msgspec.Struct, frozen=True, kw_only=True):
-    """Peak resident memory (VmHWM) of each kind of process, in MB; None where it was not seen."""
+    """Peak resident memory (VmHWM) of each kind of process, in MB; None if no such process was seen."""
 
     jvm: int | None = None
     coordinator: int | None = None

@@ -73,7 +73,7 @@ class RedisStreamEnumerator(PerformsActions[Entries], DiscoveringEnumerator[Entr
         return options[DELETE]
 
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[Entries]) -> None:
-        """Request the deletion of the entries, one action for each split: others may have been set aside."""
+        """Request the deletion of the entries, one action for each split, because others may be set aside."""
         for split in splits:
             self.context.perform_after_completion(split)
 

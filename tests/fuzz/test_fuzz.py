@@ -1,4 +1,4 @@
-"""The fuzz tests find nothing in some random cases, and find a mismatch that is put there."""
+"""The fuzz tests find nothing in some random cases, and find a mismatch that was planted."""
 
 from __future__ import annotations
 

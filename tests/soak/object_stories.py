@@ -51,7 +51,7 @@ class Outcome:
 
 
 def overwritten_and_deleted(bucket: S3Bucket, proxy: SlowDown, *, objects: int, seed: int) -> Outcome:
-    """With allowOverwrites and ignoreMissingFiles, every version that is not gone in time is read once."""
+    """With allowOverwrites and ignoreMissingFiles, every version is read once unless it is gone before."""
     chance = random.Random(seed)
     landing = Landing(bucket, "landing")
     early = [f"{number:05d}" for number in range(objects * 8 // 10)]

@@ -141,7 +141,7 @@ class IsAloneAmongAttempts(PieceReader):
 
 
 class IsAloneAmongDrivers(IsAloneAmongAttempts):
-    """Yields nothing while an attempt with the same number is reading, which is one of a dead driver."""
+    """Yields nothing while an attempt with the same number is reading, which can only be a dead driver's."""
 
     reading: ClassVar[list[int]] = []
 
