@@ -111,5 +111,5 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
 
 
 def framed(number: int, payload: bytes) -> bytes:
-    """A payload behind the header of the wire format, which names the schema's id."""
+    """A payload with the header of the wire format, which contains the schema's id."""
     return b"\0" + number.to_bytes(4, "big") + payload

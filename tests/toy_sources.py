@@ -117,7 +117,7 @@ class EchoReader(SplitReader[Any]):
 
 
 class Works:
-    """An AsyncRunner that runs submitted work when it is told to, on the caller's thread."""
+    """An AsyncRunner that runs submitted work when a test calls ``run``, on the caller's thread."""
 
     def __init__(self) -> None:
         self.submitted: list[tuple[Callable[[], Any], Handler, float | None, RetryPolicy]] = []

@@ -316,7 +316,7 @@ class Hello(SourceEvent):
 
 
 def test_an_event_to_a_reader_is_refused_when_it_is_sent_as_long_as_it_would_be_lost() -> None:
-    """Events to readers are not supported yet; without the error they would not be stored and get lost."""
+    """The reader does not handle this event; without the error it would not be stored and get lost."""
     coordinator = with_items("a")
     frozen(coordinator)
     with pytest.raises(Flip27Error, match="Hello"):
