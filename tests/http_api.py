@@ -39,7 +39,7 @@ class Misbehaviour:
 
 @dataclass(frozen=True)
 class Fails(Misbehaviour):
-    """An error status."""
+    """An answer with an error status."""
 
     status: int = 500
     retry_after: str | None = None
@@ -109,7 +109,7 @@ class Grows(Misbehaviour):
 
 @dataclass(frozen=True)
 class Says(Misbehaviour):
-    """Another body."""
+    """An answer with the given body."""
 
     body: bytes
     framing: str = "length"

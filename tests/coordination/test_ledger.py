@@ -105,7 +105,7 @@ class World:
 
 @pytest.mark.parametrize("events", [5, pytest.param(6, marks=pytest.mark.long)])
 def test_a_split_is_in_exactly_one_place_in_every_order_of_events_I11_S57_S91(events: int) -> None:
-    """The law holds at each checkpoint in every order of new and pinned splits, freezes and so on."""
+    """The law holds in every order of new and pinned splits, freezes, completions, restarts and aborts."""
     for order in itertools.product("NPFCRX", repeat=events):
         if order[0] not in "NP":
             continue  # without a split the other steps have no effect

@@ -36,7 +36,7 @@ def open_all(queues: WaitingQueues[Item], checkpoint_id: int) -> None:
 
 
 def take(queues: WaitingQueues[Item]) -> str:
-    """The id of the split whose turn it is."""
+    """Take the split whose turn it is, and return its id."""
     subtask_id = next(iter(queues.turns))
     split = queues.turns[subtask_id].peek()
     assert split is not None

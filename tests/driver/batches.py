@@ -62,7 +62,7 @@ class Batches:
         return self.holder.coordinator_at(self.logged).enumerator
 
     def shelve(self, *names: str) -> None:
-        """Put items on the shelf of an enumerator that is a Shelf; each is large enough for its own task."""
+        """Put items of unknown size on the shelf of an enumerator that is a Shelf."""
         self.enumerator().shelf.extend(Item(split_id=name) for name in names)
 
     def files(self) -> dict[str, bytes]:

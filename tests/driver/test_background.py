@@ -25,7 +25,7 @@ AT_ONCE = RetryPolicy(retries=3, first_pause_s=0.0)
 
 
 class Outcomes:
-    """A handler that keeps what it is given, and the thread on which it was."""
+    """A handler that records its results and errors, and the threads that call it."""
 
     def __init__(self) -> None:
         self.results: list[Any] = []

@@ -53,7 +53,7 @@ def _new_log() -> None:
 
 
 class LogEnumerator(AssignsOnce[Offsets]):
-    """One split without an end, which is cut for each batch."""
+    """Assigns one split without an end, and cuts it for each batch."""
 
     def splits(self) -> list[Offsets]:
         return [Offsets(split_id="log")]

@@ -1,4 +1,4 @@
-"""Deleting through links: a file is deleted only if it is where its name says, and not behind a link."""
+"""Deleting and links: a file is deleted only if it is where its name says, and not if a link leads to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A source that runs without Spark, with its state on disk, where tests edit it."""
+"""A source that runs without Spark and whose state is on disk, where tests edit it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explores every order of moves up to a length, and each distinct world once.
+"""Plays every order of moves up to a length, and explores each distinct world once.
 
 If two orders lead to worlds with equal keys, only one of the worlds is explored further. A key contains
 everything that a later move can depend on: Spark's two logs, the attempts that run or may still run, the
