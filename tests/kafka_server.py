@@ -267,7 +267,9 @@ class KafkaBroker(ServerProcess):
         deadline = time.monotonic() + DEADLINE_S
         try:
             while True:
-                assert time.monotonic() < deadline, f"no end of {topic}/{partition} after {len(messages)}"
+                assert time.monotonic() < deadline, (
+                    f"no end of {topic}/{partition} after {len(messages)} messages"
+                )
                 for message in consumer.consume(1000, 0.05):
                     if message.error() is None:
                         messages.append(message)

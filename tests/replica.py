@@ -78,7 +78,7 @@ class Replica:
         """
         for row in ordered(changes):
             identity = (row.lsn, row.seq, row.op, row.key)
-            assert identity not in self._seen, f"this change came twice: {row}"
+            assert identity not in self._seen, f"this change was read twice: {row}"
             self._seen.add(identity)
             self._apply(row)
 

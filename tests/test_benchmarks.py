@@ -105,7 +105,7 @@ def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outco
     known = next(outcome.known_files for outcome in outcomes if outcome.known_files)
     assert known is not None
     assert len(known.latest_offset_ms) == len(known.bytes_per_new_file) == SMALL.known_rounds
-    assert all(wrote > 16 for wrote in known.bytes_per_new_file), "a hash of each file, at the least"
+    assert all(wrote > 16 for wrote in known.bytes_per_new_file), "at least a hash for each file"
     assert 100 < known.offset_bytes < 4096
 
 
@@ -203,7 +203,7 @@ def test_a_side_that_read_other_rows_fails_the_case_however_fast_it_was() -> Non
     assert outcome.failure == "10 rows are there, [9, 10] were read"
 
 
-def test_a_single_round_of_spark_is_held_against_every_round_of_ours() -> None:
+def test_a_single_round_of_spark_is_compared_with_every_round_of_ours() -> None:
     ours = tuple(a_round(seconds=seconds) for seconds in (1.0, 2.0, 4.0))
     outcome = faster(
         "case", Rounds(warm_up=(), spark=(a_round(seconds=8),), flip27=ours), Target("at least", 4), rows=10
@@ -213,7 +213,7 @@ def test_a_single_round_of_spark_is_held_against_every_round_of_ours() -> None:
     assert outcome.reached
 
 
-def test_the_start_of_a_query_is_told_in_its_parts_and_held_as_a_whole() -> None:
+def test_the_start_of_a_query_is_reported_in_parts_and_judged_as_a_whole() -> None:
     spark = tuple(a_round(start_ms=100) for _ in range(3))
     rounds = Rounds(warm_up=(), spark=spark, flip27=(a_round(start_ms=400), a_round(start_ms=480)))
     parts = Parts(pyspark=0.3, flip27=0.15, first=0.01)

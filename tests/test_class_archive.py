@@ -23,13 +23,13 @@ def archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_without_an_archive_a_jvm_has_no_options_of_one(archive: Path) -> None:
+def test_without_an_archive_a_jvm_gets_no_options_for_it(archive: Path) -> None:
     assert class_archive.java_options() == ""
     archive.touch()  # an empty file marks an archive that could not be made
     assert class_archive.java_options() == ""
 
 
-def test_a_jvm_says_nothing_of_an_archive_that_does_not_fit(archive: Path) -> None:
+def test_a_jvm_does_not_mention_an_archive_that_does_not_fit(archive: Path) -> None:
     archive.write_bytes(b"of another Java" * 1000)
     options = shlex.split(class_archive.java_options())
     assert f"-XX:SharedArchiveFile={archive}" in options

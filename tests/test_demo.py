@@ -168,5 +168,5 @@ def processes_of(sessions: set[int]) -> list[int]:
 def until(condition: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + 30
     while not condition():
-        assert time.monotonic() < deadline, f"not so within 30 s: {what}"
+        assert time.monotonic() < deadline, f"not within 30 s: {what}"
         time.sleep(0.02)

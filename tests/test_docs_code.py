@@ -327,7 +327,7 @@ def test_the_test_on_the_testing_page_passes(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
 
 
-def test_every_block_says_what_it_is_and_none_is_excused_that_is_not_there() -> None:
+def test_every_block_names_its_language_and_every_reason_not_to_run_is_used() -> None:
     blocks = [block for page in ALL_PAGES for block in blocks_of(page)]
     assert [str(block) for block in blocks if block.language not in LANGUAGES] == []
     lines = [line for block in blocks if block.is_code for line in block.text.split("\n")]

@@ -119,7 +119,9 @@ def test_a_consumer_that_starts_after_an_abort_misses_what_the_same_producer_com
         producer.flush(DEADLINE_S)
         end_of_it(DEADLINE_S)
     assert values(kafka, topic) == [b"b"]
-    assert values(kafka, topic, start=2) == [], "Apache Kafka would give b: only noida names the abort here"
+    assert values(kafka, topic, start=2) == [], (
+        "Apache Kafka would return b; noida hides it because of the abort"
+    )
 
 
 def test_offsets_are_found_by_time(kafka: KafkaBroker) -> None:

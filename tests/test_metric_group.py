@@ -37,7 +37,7 @@ def test_what_two_threads_count_at_once_adds_up() -> None:
     assert metrics.gauges == {"requests": 11}
 
 
-def test_numbers_that_were_taken_do_not_change_while_they_are_looked_at() -> None:
+def test_numbers_that_were_taken_do_not_change_afterwards() -> None:
     metrics = MetricGroup()
     metrics.gauge("lag", 5)
     taken = metrics.gauges

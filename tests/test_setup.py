@@ -102,7 +102,7 @@ def test_after_the_whole_set_up_no_part_is_missing(checkout: Checkout) -> None:
         assert checkout.set_up(part) == (0, [])
 
 
-def test_what_decides_the_install_has_it_done_again(checkout: Checkout) -> None:
+def test_a_changed_setup_cfg_or_a_moved_folder_is_installed_again(checkout: Checkout) -> None:
     checkout.set_up("lint")
     with (checkout.folder / "setup.cfg").open("a") as file:
         file.write("\n")

@@ -40,13 +40,13 @@ def test_the_uid_of_a_class_given_by_module_is_its_name() -> None:
     assert source.uid == "SequenceEnumerator"
 
 
-def test_without_an_enumerator_nothing_goes() -> None:
+def test_an_enumerator_is_required() -> None:
     with pytest.raises(OptionError, match="option enumerator is not set") as caught:
         Source.resolve({"path": "/x"})
     assert 'add .option("enumerator", "files")' in str(caught.value)
 
 
-def test_without_a_reader_and_an_enumerator_that_brings_one_nothing_goes() -> None:
+def test_a_reader_is_required_unless_the_enumerator_brings_one() -> None:
     with pytest.raises(
         OptionError, match="reader is not set, and FilesEnumerator has no default reader"
     ) as caught:

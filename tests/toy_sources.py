@@ -51,7 +51,7 @@ class AssignsOnce(SplitEnumerator[SplitT]):
                 self.context.assign_split(split)
 
     def add_splits_back(self, splits: Sequence[SplitT], subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
+        raise AssertionError("no split is returned")
 
     def snapshot_state(self, checkpoint_id: int) -> bool:
         return self.is_assigned
@@ -205,7 +205,7 @@ class Feed(SplitEnumerator[Item]):
             self.taken += 1
 
     def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
+        raise AssertionError("no split is returned")
 
     def snapshot_state(self, checkpoint_id: int) -> int:
         return self.taken

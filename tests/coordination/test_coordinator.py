@@ -244,7 +244,7 @@ def test_an_error_in_author_code_reaches_the_caller_S18_S61() -> None:
 
 
 @pytest.mark.parametrize("boundedness", Boundedness)
-def test_a_subtask_that_was_given_nothing_is_asked_for_again_at_the_next_checkpoint(
+def test_a_subtask_that_received_no_split_requests_one_again_at_the_next_checkpoint(
     boundedness: Boundedness,
 ) -> None:
     """An empty request does not end a subtask: no reader outlives its batch, so none is told to finish."""
@@ -284,7 +284,7 @@ def test_a_restart_with_fewer_subtasks_keeps_every_pinned_split_S76() -> None:
     assert {name for name in plan[1] if name.startswith("second")} == {"second-1", "second-3"}
 
 
-def test_a_restored_coordinator_goes_on_with_the_next_id() -> None:
+def test_a_restored_coordinator_continues_with_the_next_id() -> None:
     snapshot = frozen(with_items("a", "b"), Limits(files=1)).snapshot
     restored = coordinator_of(restored=snapshot)
     assert restored.last_checkpoint_id == 1
@@ -315,7 +315,7 @@ class Hello(SourceEvent):
     word: str
 
 
-def test_an_event_to_a_reader_is_refused_when_it_is_sent_as_long_as_it_would_be_lost() -> None:
+def test_an_event_that_the_reader_does_not_handle_is_refused_when_it_is_sent() -> None:
     """The reader does not handle this event; without the error it would not be stored and get lost."""
     coordinator = with_items("a")
     frozen(coordinator)
@@ -340,7 +340,7 @@ def positions(splits: Sequence[Item]) -> dict[str, int | None]:
     return {split.split_id: split.rows for split in splits}
 
 
-def test_live_splits_go_on_where_the_last_batch_ended() -> None:
+def test_live_splits_continue_where_the_last_batch_ended() -> None:
     coordinator = coordinator_of(Topics)
     shelf_of(coordinator).shelf.extend([Item(split_id="t0", rows=0), Item(split_id="t1", rows=0)])
     first = frozen(coordinator)
@@ -424,7 +424,7 @@ def test_a_live_split_with_nothing_to_read_makes_no_batch_and_stays_live() -> No
     assert positions(frozen(coordinator).snapshot.ledger.live) == {"t0": 10}
 
 
-def test_a_hundred_thousand_waiting_splits_are_planned_by_asking_once_for_each() -> None:
+def test_many_waiting_splits_are_planned_with_one_request_for_each() -> None:
     """There is at most one request for each split of the batch and one more for each subtask."""
 
     class Counts(Shelf):

@@ -149,7 +149,7 @@ def test_what_is_done_is_left_out_of_a_merged_page() -> None:
     assert (one.count, one.done, one.since_ms) == (2, 0, 2)
 
 
-def test_a_page_without_a_part_of_its_actions_is_written_anew_and_others_are_not() -> None:
+def test_a_page_that_loses_some_of_its_actions_is_written_again_and_others_are_not() -> None:
     first, second, third = page((1, 1, 2)), page((2, 2, 2)), page((3, 3, 1), (4, 4, 1))
     kept = kept_where(
         (first, second, third), lambda group: [group.due_checkpoint_id in (1, 4)] * len(group.actions)

@@ -177,7 +177,7 @@ def where(snapshot: Snapshot[Item]) -> list[str]:
     asked=st.lists(EDITS, max_size=6),
     reader_bounds_splits=st.booleans(),
 )
-def test_whatever_is_edited_a_split_is_in_one_place_at_most_and_a_coordinator_goes_on(
+def test_whatever_is_edited_a_split_is_in_one_place_at_most_and_a_coordinator_continues(
     places: list[str], asked: list[tuple[str, list[str]]], reader_bounds_splits: bool
 ) -> None:
     at: dict[str, list[Item]] = {place: [] for place in PLACES}

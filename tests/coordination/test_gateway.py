@@ -175,7 +175,7 @@ def test_an_acknowledgement_opens_only_its_own_checkpoint_S10_S25(
     assert gateway.state is after
 
 
-def test_an_acknowledgement_finds_an_open_gateway_open_and_leaves_it_so() -> None:
+def test_an_acknowledgement_leaves_an_open_gateway_open() -> None:
     gateway = gateway_in(CLOSED)
     gateway.open_after(5)
     gateway.open_after(5)
@@ -265,6 +265,6 @@ def _played(order: tuple[str, ...]) -> tuple[list[str], list[str]]:
         elif step == "e":
             sent.append(str(len(sent)))
             send(gateway, sent[-1])
-            assert gateway.state is not CLOSED or gateway.peek() is None, "a closed gateway let it out"
+            assert gateway.state is not CLOSED or gateway.peek() is None, "a closed gateway has released it"
     gateway.open()
     return sent, out + names(gateway)

@@ -102,7 +102,7 @@ def test_pinned_splits_stay_with_their_subtask_and_keep_their_order() -> None:
     assert packed == {0: ["p1"], 1: ["p0", "p2"]}
 
 
-def test_a_pinned_split_of_a_subtask_that_is_no_more_goes_to_one_that_is() -> None:
+def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_one_that_does() -> None:
     assert ids(pack([], [(5, Item(split_id="p"))], parallelism=2)) == {1: ["p"]}
 
 

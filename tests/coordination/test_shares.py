@@ -79,7 +79,7 @@ def test_a_limit_that_all_together_do_not_reach_gives_everything() -> None:
     assert rows_of(lagging(10, 20, 30), rows=400) == {"0": 10, "1": 20, "2": 30}
 
 
-def test_without_a_limit_each_gives_what_it_has_and_is_asked_once() -> None:
+def test_without_a_limit_each_split_gives_all_its_rows_and_is_bound_once() -> None:
     asked: list[str] = []
 
     def counted(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
@@ -219,7 +219,7 @@ def _check_limit(given_rows: dict[str, int], limit: int, kinds: Iterable[tuple[i
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=50), st.integers(1, 5000))
-def test_splits_are_asked_a_few_times_for_a_batch(backlogs: list[int], limit: int) -> None:
+def test_a_split_is_bound_a_few_times_for_a_batch(backlogs: list[int], limit: int) -> None:
     calls = 0
 
     def counted(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:

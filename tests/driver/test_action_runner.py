@@ -74,7 +74,7 @@ def test_an_action_is_performed_when_its_batch_is_complete_and_not_before() -> N
     assert performed("archive a", "archive b")
 
 
-def test_the_threads_of_actions_look_at_nothing_that_the_coordinators_thread_changes() -> None:
+def test_the_threads_of_actions_read_nothing_that_the_coordinators_thread_changes() -> None:
     """The holder may reset at any moment: a thread of actions could find no coordinator, or another one."""
     touched: list[str] = []
 

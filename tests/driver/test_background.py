@@ -260,7 +260,7 @@ def test_a_drain_ends_although_results_keep_arriving() -> None:
 
     def next_arrives_first(handler: Callable[..., None], result: Any, error: BaseException | None) -> None:
         handler(result, error)
-        assert len(outcomes.results) < 5, "the drain does not end"
+        assert len(outcomes.results) < 5, "the drain never ends"
         runner.submit(lambda: "later", outcomes, None, RetryPolicy())
         runner.wait_for_first_rounds()
 
@@ -272,7 +272,7 @@ def test_a_drain_ends_although_results_keep_arriving() -> None:
     assert outcomes.results == ["first", "later"]
 
 
-def test_what_is_repeated_goes_on_after_an_error_and_ends_with_the_runner(
+def test_repeated_work_continues_after_an_error_and_ends_with_the_runner(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     runner = BackgroundRunner()
@@ -297,7 +297,7 @@ def test_what_is_repeated_goes_on_after_an_error_and_ends_with_the_runner(
 @pytest.mark.parametrize(
     "kind", [ContractError, CorruptStateError, MissingStateError, IncompatibleStateError]
 )
-def test_what_cannot_get_better_is_not_tried_again(kind: type[Flip27Error]) -> None:
+def test_errors_that_a_retry_cannot_cure_are_not_retried(kind: type[Flip27Error]) -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     tries: list[int] = []
 

@@ -147,7 +147,7 @@ def test_a_backlog_of_another_type_is_refused_by_name() -> None:
         batches.batch()
 
 
-def test_a_listener_and_watch_show_the_same_backlog(tmp_path: Path) -> None:
+def test_watch_shows_the_backlog(tmp_path: Path) -> None:
     query = FileQuery(tmp_path)
     query.limits = Limits(files=2)
     query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")

@@ -81,7 +81,7 @@ def test_the_age_of_discovery_grows_until_its_next_round(log: pytest.LogCaptureF
     assert [age and age[1] for age in ages] == ["0", "5000"]
 
 
-def test_looking_for_requests_is_not_taken_for_discovery(log: pytest.LogCaptureFixture) -> None:
+def test_polling_for_requests_does_not_count_as_discovery(log: pytest.LogCaptureFixture) -> None:
     batches = Batches(Shelf, EchoReader)
     batches.shelve("a")
     batches.holder.latest_offset(batches.logged, None)

@@ -173,7 +173,7 @@ class GoneReader(SplitReader[Item]):
     def read(self, split: Item) -> Iterator[tuple[str]]:
         yield (split.split_id,)
         if split.split_id == "gone":
-            raise DataLossError("table gone was dropped", remedy="make it anew")
+            raise DataLossError("table gone was dropped", remedy="create it again")
 
 
 def test_a_split_that_is_gone_as_a_whole_is_left_out_with_all_of_its_rows() -> None:
@@ -187,7 +187,7 @@ def test_a_split_that_is_gone_as_a_whole_is_left_out_with_all_of_its_rows() -> N
     assert ([item.split.split_id for item in ledger.ignored], ledger.finished) == (["gone"], 3)
 
 
-def test_the_option_for_loss_goes_before_the_one_for_all_errors() -> None:
+def test_the_option_for_loss_takes_precedence_over_the_one_for_all_errors() -> None:
     batches = Batches(Shelf, GoneReader, {**REPORT, "onSplitError": "quarantine"})
     batches.shelve("gone")
     assert batches.batch() == []
@@ -217,7 +217,7 @@ class WholeLog(LogEnumerator):
     bound_split = SplitEnumerator.bound_split
 
 
-def test_a_reader_of_pages_goes_on_behind_what_has_expired() -> None:
+def test_a_reader_of_pages_continues_after_what_has_expired() -> None:
     batches = Batches(WholeLog, PagesReader, {**REPORT, "pollInterval": "0s"})
     Log.latest = 2
     assert batches.batch() == [0, 1]

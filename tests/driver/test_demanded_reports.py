@@ -393,7 +393,7 @@ def quarantining(*names: str, **options: str) -> Batches:
     return batches
 
 
-def test_all_rows_of_a_split_or_none_and_the_others_go_on() -> None:
+def test_a_split_gives_all_of_its_rows_or_none_and_the_others_are_read() -> None:
     Flaky.broken["b"] = 2
     batches = quarantining("a", "b", "c", maxSplitAttempts="2")
     assert batches.batch() == ["a0", "a1", "a2", "c0", "c1", "c2"]
@@ -476,7 +476,7 @@ def test_more_quarantined_splits_than_allowed_fail_the_task_and_nothing_is_set_a
     assert batches.attempt(batches.tasks()[0]) == [f"{s}{n}" for s in "abc" for n in range(3)]
 
 
-def test_more_quarantined_splits_than_allowed_in_all_fail_the_query_until_the_limit_is_raised() -> None:
+def test_more_quarantined_splits_than_allowed_in_total_fail_the_query() -> None:
     Flaky.broken.update(a=0, b=0)
     batches = quarantining("a", maxQuarantinedSplits="1")
     batches.batch()

@@ -97,7 +97,7 @@ def test_an_idle_stream_gets_its_offset_back_and_nothing_is_written_R2(
     assert not isinstance(store, MemoryStore) or store.files == before
 
 
-def test_an_idle_call_asks_the_state_location_nothing(source: Source, feed: list[Item]) -> None:
+def test_an_idle_call_does_not_use_the_state_location(source: Source, feed: list[Item]) -> None:
     store = CountingStore()
     holder = holder_of(source, store)
     feed.extend(items("a"))
@@ -188,9 +188,7 @@ def test_a_start_that_goes_back_closes_the_enumerator_that_it_replaces_S53() -> 
     assert len(made) == 2
 
 
-def test_going_back_to_the_very_beginning_begins_a_lineage_of_its_own(
-    source: Source, feed: list[Item]
-) -> None:
+def test_going_back_to_the_very_beginning_starts_a_new_lineage(source: Source, feed: list[Item]) -> None:
     store = MemoryStore()
     holder = holder_of(source, store)
     feed.extend(items("a"))
@@ -507,7 +505,7 @@ def test_a_slow_clean_up_holds_up_no_batch(source: Source, feed: list[Item], lim
         feed.extend(items(str(number)))
         start = through_spark(holder.latest_offset(start, ALL))
         holder.commit(start)
-    assert store.listing.wait(10), "no clean-up was begun"
+    assert store.listing.wait(10), "no clean-up has begun"
     results: list[dict[str, Any]] = []
     try:
         assert within(5, lambda: results.append(holder.latest_offset(start, limits)))
@@ -603,7 +601,7 @@ class Engine:
             return False
         # The sink is idempotent by batch: a replay must write the same rows again.
         rows = sorted(read_ids(self.source, planned))
-        assert self.sink.setdefault(self.committed, rows) == rows, "a replayed batch read something else"
+        assert self.sink.setdefault(self.committed, rows) == rows, "a replayed batch has read other splits"
         if dies_at == 4:
             return False
         self.committed += 1

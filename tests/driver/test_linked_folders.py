@@ -72,7 +72,7 @@ def test_a_link_to_a_file_is_deleted_and_the_file_stays(linked_store: Store, tmp
     assert names_in(tmp_path / "outside") == ["inner", "x"]
 
 
-def test_a_state_location_that_is_reached_through_a_link_is_no_way_out_of_it(tmp_path: Path) -> None:
+def test_a_state_location_may_be_reached_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "disk" / "state" / "a").mkdir(parents=True)
     (tmp_path / "here").symlink_to("disk")
     store = LocalStore(str(tmp_path / "here" / "state"))
@@ -121,7 +121,7 @@ def test_a_savepoint_with_a_linked_folder_is_not_deleted_at_all(
     assert savepoints.verify(str(saved)).is_whole
 
 
-def test_a_link_to_a_savepoint_is_not_the_savepoint_that_is_deleted(saved: Path, tmp_path: Path) -> None:
+def test_a_savepoint_is_not_deleted_through_a_link_to_it(saved: Path, tmp_path: Path) -> None:
     link = tmp_path / "latest"
     link.symlink_to(saved)
     with pytest.raises(StateLocationError, match=r"latest in .* is a link to") as caught:
@@ -132,7 +132,7 @@ def test_a_link_to_a_savepoint_is_not_the_savepoint_that_is_deleted(saved: Path,
     assert not saved.exists()
 
 
-def test_a_claimed_savepoint_with_a_linked_folder_goes_but_for_what_lies_elsewhere(
+def test_a_claimed_savepoint_with_a_linked_folder_is_deleted_except_for_files_behind_the_link(
     saved: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     options = {"savepointClaim": "claim", "retainedCheckpoints": "3", "feed": "links"}

@@ -246,7 +246,7 @@ ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_what_lies_among_the_requests_stops_no_query_and_no_other_request(
+def test_odd_files_among_the_requests_stop_no_query_and_no_other_request(
     query: Edited, tmp_path: Path, kind: str
 ) -> None:
     make, named = ODD[kind]
@@ -470,7 +470,7 @@ def test_an_edit_whose_result_the_enumerator_cannot_begin_with_is_refused(tmp_pa
         def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
             super().__init__(context, options, state)
             if state == -1:
-                raise ValueError("-1 is no place to begin")
+                raise ValueError("-1 is not a valid start")
 
         @classmethod
         def forget_splits(cls, state: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
@@ -483,7 +483,7 @@ def test_an_edit_whose_result_the_enumerator_cannot_begin_with_is_refused(tmp_pa
     query.ask("forget", splits=["a"])
     assert query.batches() == [["c", "d"]]
     (edit,) = query.history(of_the_line=True)
-    assert "-1 is no place to begin" in edit["refused"]
+    assert "-1 is not a valid start" in edit["refused"]
     query.engine.restart()
     assert query.batch() is None
 

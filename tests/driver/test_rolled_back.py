@@ -45,7 +45,7 @@ def test_a_checkpoint_that_went_back_stops_the_query_with_what_to_do(
     assert sorted(path.name for path in (tmp_path / "state").glob("*/checkpoints/*")) == before
 
 
-def test_where_that_is_allowed_what_was_read_since_is_read_again_once_and_later_starts_need_no_option(
+def test_with_the_option_later_batches_are_read_again_once_and_later_starts_do_not_need_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     batches = running(tmp_path)

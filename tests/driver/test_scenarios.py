@@ -251,7 +251,7 @@ def test_the_document_of_an_abandoned_checkpoint_is_cleaned_up_S25_S34() -> None
             orphans = {name for name in batches.files() if given_up in name}
         batches.commit()
     batches.wait_for_clean_up()
-    assert len(orphans) == 2, "its document, and the report that came late"
+    assert len(orphans) == 2, "its document and its late report"
     assert orphans.isdisjoint(batches.files())
 
 

@@ -115,7 +115,7 @@ def test_a_rewind_to_a_time_goes_to_the_last_checkpoint_until_then(tmp_path: Pat
     assert source.batches() == [["e", "f"]]
 
 
-def test_a_rewind_takes_back_where_splits_stood_that_the_reader_bounds(tmp_path: Path) -> None:
+def test_a_rewind_restores_positions_of_splits_that_the_reader_bounds(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdefgh")
     source = paged(tmp_path)
     assert [source.batch(), source.batch(), source.batch()] == [list("ab"), list("cd"), list("ef")]
@@ -123,7 +123,7 @@ def test_a_rewind_takes_back_where_splits_stood_that_the_reader_bounds(tmp_path:
     assert [source.batch(), source.batch()] == [list("cd"), list("ef")]
 
 
-def test_a_rewind_takes_back_where_splits_stood_that_the_enumerator_cuts(tmp_path: Path) -> None:
+def test_a_rewind_restores_positions_of_splits_that_the_enumerator_cuts(tmp_path: Path) -> None:
     source = Edited(tmp_path, {"enumerator": "sequence", "end": "9", "maxRowsPerTrigger": "3"})
     assert source.batches() == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     source.ask("rewind", to_checkpoint=1)
@@ -175,7 +175,7 @@ def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_histor
     assert "is not a valid position" in edit["refused"]
 
 
-def test_a_replay_of_a_live_split_goes_on_from_the_earliest_batch_that_was_chosen(tmp_path: Path) -> None:
+def test_a_replay_of_a_live_split_starts_at_the_earliest_batch_that_was_chosen(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdefgh")
     source = paged(tmp_path)
     for _ in range(3):
@@ -201,7 +201,7 @@ def test_files_that_the_enumerator_holds_are_skipped_and_not_found_again(tmp_pat
     assert source.batches() == []
 
 
-def test_a_split_that_an_enumerator_of_its_own_kind_holds_cannot_be_skipped(tmp_path: Path) -> None:
+def test_a_split_in_the_state_of_an_enumerator_that_cannot_list_it_cannot_be_skipped(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     with pytest.raises(EditError, match="no split that waits to be read: c"):

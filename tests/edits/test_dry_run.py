@@ -52,7 +52,7 @@ def test_a_plan_changes_nothing(source: Edited) -> None:
     assert sorted(Path(source.state).rglob("*")) == before
 
 
-def test_who_is_the_user_and_the_host_unless_it_is_said(source: Edited) -> None:
+def test_who_is_the_user_and_the_host_by_default(source: Edited) -> None:
     plan = edits.plan("replay", state=source.state, why="lost", glob="*")
     assert "@" in plan.request.who
 

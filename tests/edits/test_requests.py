@@ -130,7 +130,7 @@ def test_a_driver_whose_checkpoint_spark_did_not_log_leaves_the_edit_to_the_next
 
 def test_a_request_that_cannot_be_deleted_is_not_applied_again_and_deleted_later(tmp_path: Path) -> None:
     def fails(*_: Any) -> None:
-        raise StateLocationError("nobody may delete here")
+        raise StateLocationError("deleting is not allowed here")
 
     feed = fed(tmp_path)
     feed.batch()
@@ -316,7 +316,7 @@ def test_a_request_for_a_savepoint_is_no_edit_that_could_be_withdrawn(tmp_path: 
     assert len(feed.request_files()) == 1
 
 
-def test_a_running_query_finds_an_edit_by_itself_and_an_idle_one_looks_at_no_file_meanwhile(
+def test_a_running_query_finds_an_edit_by_itself_and_an_idle_call_reads_no_file(
     tmp_path: Path,
 ) -> None:
     FEEDS["running"] = items("a", "b")

@@ -169,7 +169,7 @@ def test_a_damaged_file_is_left_out_with_all_of_its_rows_and_its_position(tmp_pa
     ],
     ids=str,
 )
-def test_the_option_that_is_for_an_error_goes_before_the_one_for_all(
+def test_the_option_for_one_error_takes_precedence_over_the_one_for_all(
     tmp_path: Path, options: dict[str, str], in_the_state: tuple[str, str]
 ) -> None:
     cut_off(tmp_path / "damaged.gz")
@@ -232,7 +232,7 @@ class BrokenFeed(YieldsProgress, SplitReader[Item]):
         yield Progress(None)
 
 
-def test_a_split_that_only_reading_ends_is_left_out_for_good_too() -> None:
+def test_a_split_that_the_reader_bounds_is_left_out_for_good_too() -> None:
     batches = Batches(Shelf, BrokenFeed, {"onSplitError": "ignore", "maxSplitAttempts": "2"})
     batches.shelve("a", "b", "c")
     assert sorted(batches.batch() or []) == ["a", "c"]

@@ -131,7 +131,7 @@ def test_exactly_the_ranges_that_cannot_be_read_are_set_aside(
     assert [(item.split.split_id, item.split.next) for item in ledger.quarantined] == [
         (name, int(name[4])) for name in set_aside
     ]
-    assert [split.next for split in ledger.live] == [6], "the split goes on behind them"
+    assert [split.next for split in ledger.live] == [6], "the split continues after them"
 
 
 def test_exactly_the_ranges_that_cannot_be_read_are_left_out() -> None:

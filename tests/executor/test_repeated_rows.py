@@ -53,12 +53,12 @@ class LogReader(SplitReader[Item]):
 
     def read(self, split: Item) -> Iterator[tuple[str]]:
         if split.split_id not in TABLE:
-            raise DataLossError(f"{split.split_id} is gone", remedy="go on without it")
+            raise DataLossError(f"{split.split_id} is gone", remedy="continue without it")
         rows = TABLE[split.split_id]
         gone = sum(row is None for row in rows)
         if gone:
             self.context.report_data_loss(
-                f"the first {gone} rows are gone", split_id=split.split_id, remedy="go on behind them"
+                f"the first {gone} rows are gone", split_id=split.split_id, remedy="continue after them"
             )
         yield from ((row,) for row in rows[gone:])
 
@@ -149,7 +149,7 @@ def test_two_attempts_side_by_side_are_compared_when_the_second_one_ends() -> No
         list(slow)
 
 
-def test_a_repeat_with_the_same_rows_goes_well() -> None:
+def test_a_repeat_with_the_same_rows_succeeds() -> None:
     batches = planned(Shelf, TableReader, "a", "b")
     for task in batches.tasks():
         assert batches.attempt(task, 0) == batches.attempt(task, 1)
@@ -249,11 +249,11 @@ def test_a_loss_after_the_report_that_is_fatal_says_what_is_gone(
         del TABLE["a"]
     else:
         TABLE["a"] = rows
-    with pytest.raises(DataLossError, match=r"(rows are|a is) gone(?s:.*)go on"):
+    with pytest.raises(DataLossError, match=r"(rows are|a is) gone(?s:.*)continue (after|without)"):
         batches.attempt(batches.tasks()[0])
 
 
-def test_a_query_that_stopped_at_such_a_loss_goes_on_with_report() -> None:
+def test_a_query_that_stopped_at_such_a_loss_continues_with_report() -> None:
     batches = read_before_the_driver_died(LogReader, "a", parallelism="1", **REPORTS)
     TABLE["a"] = [None, "2"]
     batches.source = source_of(Shelf, {**REPORTS, **REPORTED}, LogReader)
@@ -262,7 +262,7 @@ def test_a_query_that_stopped_at_such_a_loss_goes_on_with_report() -> None:
     assert losses_of(batches) == [("a", "the first 1 rows are gone")]
 
 
-def test_an_attempt_beside_one_that_still_read_the_rows_fails_and_its_retry_goes_on() -> None:
+def test_an_attempt_next_to_one_that_still_read_the_rows_fails_and_its_retry_succeeds() -> None:
     batches = planned(Shelf, LogReader, "a", options=REPORTED)
     (task,) = batches.tasks()
     TABLE["a"] = [None, "2"]

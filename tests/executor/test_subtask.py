@@ -179,7 +179,7 @@ def test_in_a_batch_read_events_are_checked_and_not_delivered() -> None:
 
     class Hears(Shelf):
         def handle_source_event(self, subtask_id: int, event: Saw) -> None:
-            raise AssertionError("nobody tells it")
+            raise AssertionError("a batch read delivers no events")
 
     assert rows(Tells, "a", "b", enumerator=Hears) == [("a",), ("b",)]
     with pytest.raises(ContractError, match="Shelf takes no Saw"):

@@ -58,14 +58,14 @@ def check_I1(world: World, step: Step) -> Iterator[str]:
             if sorted(set(got)) != got:
                 yield f"subtask {subtask} gets its events in the order {got}"
             if any(number >= sent for number in got):
-                yield f"{got} are in the plans, and {sent} were sent before the freeze"
+                yield f"{got} are in the plans, but only {sent} events were sent before the freeze"
             if missing := [n for n in range(step.sent_at_freeze[subtask], sent) if n not in {*waiting, *got}]:
-                yield f"the state says that {missing} were sent to {subtask}: neither planned nor waiting"
+                yield f"sent to {subtask} by the state, but neither planned nor waiting: {missing}"
     if step.ran is not None and step.late_events:
         yield "an event came after the first split of its batch was read"
     heard = None if step.made is None else step.made.state["heard"]
     if heard is not None and heard != world.expected_heard() and not _foreign(world, heard):
-        yield f"heard {heard}, sent up in complete batches {world.expected_heard()}"
+        yield f"heard {heard}, but complete batches sent {world.expected_heard()}"
 
 
 @invariant
@@ -99,14 +99,14 @@ def check_I5(world: World, step: Step) -> Iterator[str]:
     if step.move == "X" and step.error is None:
         made = NOTHING if step.made is None else step.made.name
         if made != step.reference:
-            yield f"after the abort {made}, after a restart {step.reference}"
+            yield f"the checkpoint after the abort is {made}, after a restart {step.reference}"
 
 
 @invariant
 def check_I6(world: World, step: Step) -> Iterator[str]:
     """An event reaches all attempts of exactly the subtask and document that it was planned for."""
     if step.made is not None and step.made.misdirected:
-        yield f"planned for others: {step.made.misdirected}"
+        yield f"planned for another subtask: {step.made.misdirected}"
     if step.replanned is not None:
         events = [{task.subtask_id: task.events for task in tasks} for tasks in step.replanned]
         if events[0] != events[1]:
@@ -114,7 +114,7 @@ def check_I6(world: World, step: Step) -> Iterator[str]:
     if step.ran is not None and step.rows is not None:
         wanted = [(step.ran.subtask, number) for number in step.ran.doc.pings[step.ran.subtask]]
         if step.received != wanted:
-            yield f"the attempt received {step.received}, planned were {wanted}"
+            yield f"the attempt received {step.received}, but its plan has {wanted}"
 
 
 @invariant
@@ -130,10 +130,10 @@ def check_I7(world: World, step: Step) -> Iterator[str]:
             yield f"{step.made.name} of parent {step.made.parent} follows {parent}"
     completed = _completed(world)
     if sorted(completed) != completed:
-        yield f"completions were told in the order {completed}"
+        yield f"completions were notified in the order {completed}"
     for name, data in step.files_before.items():
         if "/checkpoints/" in name and world.store.files.get(name, data) != data:
-            yield f"document {name} was written over"
+            yield f"document {name} was overwritten"
 
 
 @invariant
@@ -146,9 +146,9 @@ def check_I8(world: World, step: Step) -> Iterator[str]:
     newest = world.chain[-1].id if world.chain else 0
     completed = _completed(world)
     if any(number > newest for number in completed):
-        yield f"{completed} were told, the commit log holds {newest}"
+        yield f"{completed} were notified, but the commit log ends with {newest}"
     if len(set(completed)) != len(completed):
-        yield f"completions were told twice: {completed}"
+        yield f"completions were notified twice: {completed}"
     for action in step.performed:
         if not _may_be_performed(world, action):
             yield f"action {action!r} was performed before it was due"
@@ -172,16 +172,16 @@ def check_I9(world: World, step: Step) -> Iterator[str]:
     """
     after = world.enumerator
     if step.move in ("X", "D", "K") and after is not None and after is step.enumerator_before:
-        yield "the enumerator was not made anew"
+        yield "the restart has kept the enumerator"
     stays = step.move[0] in "TerAFLCNZ" and step.enumerator_before is not None and step.error is None
     is_edited = step.made is not None and bool(step.made.edits)
     if stays and after is not step.enumerator_before and not is_edited:
-        yield "the enumerator was made anew without a restore"
+        yield "a new enumerator was made without a restart"
     if after is not None and after is not step.enumerator_before and not is_edited:
         given = None if after.given is None else (len(after.given.made), list(after.given.sent))
         state = world.chain[-1].state if world.chain else None
         if given != (None if state is None else (len(state["made"]), state["sent"])):
-            yield f"the instance was given {given}"
+            yield f"the new instance was restored from {given}"
     if after is not None:
         wanted = [
             (subtask, doc.id - 1)
@@ -191,7 +191,7 @@ def check_I9(world: World, step: Step) -> Iterator[str]:
             if world.first[doc.file, subtask].number > 0
         ]
         if after.resets != wanted:
-            yield f"subtask resets {after.resets}, attempts failed {wanted}"
+            yield f"the reset subtasks are {after.resets}, but attempts failed in {wanted}"
 
 
 @invariant
@@ -201,7 +201,7 @@ def check_I10(world: World, step: Step) -> Iterator[str]:
     if coordinator is not None and coordinator.pending is not None:
         allowed = {world.committed["checkpoint"], world.logged["checkpoint"]}
         if coordinator.pending.checkpoint_id not in allowed:
-            yield f"{coordinator.pending.checkpoint_id} is pending, Spark's logs end with {allowed}"
+            yield f"{coordinator.pending.checkpoint_id} is pending, but Spark's logs end with {allowed}"
 
 
 @invariant
@@ -214,7 +214,7 @@ def check_I11(world: World, step: Step) -> Iterator[str]:
         places = Counter(_places(world, step.made))
         again = [name for _, edit in _applied(world, step.made) for name in edit]
         if places != Counter([*step.made.state["made"], *again]):
-            yield f"splits made {sorted(step.made.state['made'])}, found {sorted(places.elements())}"
+            yield f"splits made: {sorted(step.made.state['made'])}, found: {sorted(places.elements())}"
         if world.kind == "paged":
             yield from _wrong_positions(world, step.made)
     if step.replanned is not None:
@@ -238,18 +238,18 @@ def check_I13(world: World, step: Step) -> Iterator[str]:
                 yield f"{name} was changed by a stale instance"
     epoch = world.holder._epoch
     if epoch is not None and any(name.startswith(epoch.lineage) for name in step.zombie_wrote):
-        yield f"a stale driver wrote {step.zombie_wrote} beside the one that drives"
+        yield f"a stale driver wrote {step.zombie_wrote} to the lineage of the current one"
     if isinstance(step.error, StaleDriverError) and step.move != "Z":
-        yield f"the living driver was sent away: {step.error}"
+        yield f"the current driver was refused as stale: {step.error}"
     if step.made is not None and (foreign := _foreign(world, step.made.state["heard"])):
-        yield f"attempts that did not count were heard: {foreign}"
+        yield f"events of attempts that do not count were heard: {foreign}"
 
 
 @invariant
 def check_I14(world: World, step: Step) -> Iterator[str]:
     """An error of the coordinator reaches Spark, and the driver returns to the position in the commit log."""
     if step.retried is not None and step.retried != step.reference:
-        yield f"after the failure {step.retried}, after a restart {step.reference}"
+        yield f"the next call after the failure gives {step.retried}, a restart gives {step.reference}"
 
 
 @invariant
@@ -260,13 +260,13 @@ def check_edits(world: World, step: Step) -> Iterator[str]:
     """
     applied = [request for request, _ in _applied(world, step.made)]
     if len(set(applied)) != len(applied):
-        yield f"applied in one line: {applied}"
+        yield f"applied twice in one line: {applied}"
     if step.made is not None and world.asked and REQUEST not in applied:
-        yield f"{step.made.short} does not know of the edit"
+        yield f"{step.made.short} does not contain the edit"
     committed = [request for request, _ in _applied(world, None)]
     is_there = any(name.endswith(f"/requests/{REQUEST}.json") for name in world.store.files)
     if world.asked and not is_there and REQUEST not in committed:
-        yield "the request is gone, and no checkpoint that is complete has applied it"
+        yield "the request was deleted, but no complete checkpoint has applied it"
 
 
 def _applied(world: World, newest: Doc | None) -> list[tuple[str, Sequence[str]]]:
@@ -350,7 +350,7 @@ def _wrong_positions(world: World, newest: Doc) -> Iterator[str]:
                 at[piece["split_id"]] = world.end_of(piece, world.first[doc.file, subtask])
     for name, position in newest.live.items():
         if position != at.get(name, 0):
-            yield f"{name} is stored at {position}, its rows are in the sink up to {at.get(name, 0)}"
+            yield f"{name} is stored at {position}, but its rows are in the sink up to {at.get(name, 0)}"
     for pieces in newest.plan.values():
         for piece in pieces:
             if piece["at"] != at.get(piece["split_id"], 0):

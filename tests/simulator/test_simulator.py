@@ -36,10 +36,10 @@ def played(seed: int) -> Outcome:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, TOGETHER))
-def test_no_seed_loses_or_doubles_a_row_or_leaves_a_query_that_cannot_go_on(first: int) -> None:
+def test_no_seed_loses_or_doubles_a_row_or_leaves_a_query_that_cannot_continue(first: int) -> None:
     for seed in range(first, first + TOGETHER):
         outcome = played(seed)
-        assert outcome.defect is None, f"make simulate ARGS='--seed {seed}' tells how:\n{outcome.defect}"
+        assert outcome.defect is None, f"make simulate ARGS='--seed {seed}' shows it:\n{outcome.defect}"
 
 
 def test_a_seed_gives_the_same_run_every_time() -> None:
@@ -81,7 +81,7 @@ class _Undisturbed:
         pass
 
 
-def test_a_suspended_process_stops_at_the_call_that_was_drawn_and_goes_on_from_there() -> None:
+def test_a_suspended_process_stops_at_the_call_that_was_drawn_and_continues_from_there() -> None:
     process = Process("it", _Undisturbed(), is_driver=True)
     done: list[int] = []
 

@@ -160,7 +160,7 @@ def test_a_start_of_another_line_is_an_error() -> None:
         plans(one, second[2], first[3])
 
 
-def test_a_query_that_outgrew_its_offset_log_goes_on_with_a_state_location() -> None:
+def test_a_query_that_outgrew_its_offset_log_continues_with_a_state_location() -> None:
     """The error about inlineStateLimit tells the user to do this."""
     inline = written(storage_of(None), "a")
     storage = storage_of(MemoryStore())
@@ -217,7 +217,7 @@ def test_a_crash_before_any_write_leaves_a_location_that_the_next_run_can_use() 
             storage_of(CrashingStore(files, crash_at=crash_at), kind=BulkFeed).write(
                 bulk_checkpoint(), parent=INITIAL_OFFSET
             )
-        assert not any("/checkpoints/" in name for name in files), "told of a checkpoint that is not whole"
+        assert not any("/checkpoints/" in name for name in files), "an incomplete checkpoint is announced"
         storage = storage_of(CrashingStore(files, crash_at=99), kind=BulkFeed, random="f" * 16)
         offset = storage.write(bulk_checkpoint(), parent=INITIAL_OFFSET)
         snapshot = storage_of(CrashingStore(files, crash_at=0), kind=BulkFeed).restore(offset)
@@ -371,13 +371,13 @@ def test_the_state_of_another_source_is_refused_with_what_differs(changes: dict[
         assert "restore the old settings, or start again" in str(caught.value)
 
 
-def test_another_reader_or_library_may_go_on_with_the_state() -> None:
+def test_another_reader_or_library_may_continue_with_the_state() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     assert storage_of(store, reader="csv", library="9.9").restore(offsets[1]) is not None
 
 
-def test_a_lineage_can_be_copied_to_another_place_and_gone_on_with_there() -> None:
+def test_a_lineage_can_be_copied_to_another_place_and_continued_there() -> None:
     """Checkpoint location and state are copied together, and the copy continues from an older offset."""
     store = MemoryStore()
     offsets = written(storage_of(store), "a", "b", "c")
@@ -391,7 +391,7 @@ def test_a_lineage_can_be_copied_to_another_place_and_gone_on_with_there() -> No
     coordinator.enumerator.shelf.extend(items("other"))
     third = storage.write(frozen(coordinator), parent=offsets[2])
     assert plans(storage, offsets[2], third) == ["other"]
-    assert plans(storage, offsets[2], offsets[3]) == ["c"], "the orphan is still what it was"
+    assert plans(storage, offsets[2], offsets[3]) == ["c"], "the orphan is unchanged"
     assert len(copied.files) == len(store.files) + 1
 
 

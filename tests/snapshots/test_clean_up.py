@@ -144,7 +144,7 @@ def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict
         assert kept not in deleted
         assert not documents[kept].segments & set(deleted)
     named = segments_of(documents)
-    assert not (set(plan.segments) - named) - suspects, "an unnamed segment went at first sight"
+    assert not (set(plan.segments) - named) - suspects, "the first clean-up deleted an unnamed segment"
     assert list(plan.documents) == sorted(plan.documents, reverse=True)
 
 

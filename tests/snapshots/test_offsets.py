@@ -45,7 +45,7 @@ def test_equal_offsets_have_equal_text_whatever_the_order_of_their_summary() -> 
     assert json.dumps(one.to_json()) == json.dumps(two.to_json())
 
 
-def test_the_summary_is_for_people_and_makes_no_other_checkpoint_of_one() -> None:
+def test_offsets_with_different_summaries_are_equal() -> None:
     """Otherwise a gauge that is not equal to itself (NaN) would reset the coordinator in every batch."""
     restarted = Offset(checkpoint_id=7, lineage=LINEAGE, name=CheckpointName(7, DIGEST))
     assert restarted == IN_FILE

@@ -170,7 +170,7 @@ def test_creating_the_very_same_bytes_again_says_that_they_exist(store: Store) -
 
 def test_of_many_creators_at_once_exactly_one_wins(store: Store) -> None:
     if store.location.startswith("memory://"):
-        pytest.skip("fsspec's memory looks first and writes then; it is for tests only")
+        pytest.skip("fsspec's memory checks first and writes afterwards; it is for tests only")
     start = threading.Barrier(6)
     won: list[int] = []
 
@@ -237,14 +237,14 @@ def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:
 
 def test_two_stores_on_one_location_see_the_same(store: Store, tmp_path: Path) -> None:
     if not isinstance(store, LocalStore):
-        pytest.skip("opened by path")
+        pytest.skip("only for a location that can be opened by its path")
     store.create("f/a", b"1")
     other = open_store(str(tmp_path / "state"), {})
     assert other.read("f/a") == b"1"
     assert not other.create("f/a", b"2")
 
 
-def test_s3_refuses_the_second_create_itself_and_not_after_a_look(s3_bucket: S3Bucket) -> None:
+def test_s3_itself_refuses_the_second_create(s3_bucket: S3Bucket) -> None:
     """Two clients have separate caches and do not know of each other, so only a conditional put helps."""
     location = f"s3://{s3_bucket.name}/state"
     first = open_store(location, {**s3_bucket.storage_options, "skip_instance_cache": True})
