@@ -122,7 +122,7 @@ def run_round(session: SparkSession, side: str, spec: RoundSpec, scratch: Path) 
     else:
         shutil.rmtree(checkpoint)
     rows = sum(entry["numInputRows"] for entry in progress)
-    if is_native and rows == spec.native_files:  # these rows are files
+    if is_native and rows == spec.native_files:  # numInputRows counts files here
         rows = native.rows if spec.is_counted else spec.expected_rows
     return Round(
         rows=rows,

@@ -100,7 +100,7 @@ class Supervisor:
     def _start(self, name: str) -> None:
         try:
             self.running[name] = self._query(self.shapes[name], {"processingTime": "0 seconds"})
-        except Exception as error:  # noqa: BLE001 - told to whoever judges it
+        except Exception as error:  # noqa: BLE001 - reported to the parent process
             self._ended(name, str(error))
 
     def _query(self, shape: Shape, trigger: dict[str, Any]) -> StreamingQuery:
@@ -138,7 +138,7 @@ class Supervisor:
     def _finished(self, name: str) -> bool:
         try:
             self._query(self.shapes[name], {"availableNow": True}).awaitTermination()
-        except Exception as error:  # noqa: BLE001 - told to whoever judges it
+        except Exception as error:  # noqa: BLE001 - reported to the parent process
             self._ended(name, str(error))
             return False
         return True

@@ -209,7 +209,7 @@ def test_linked_sources_keep_the_laws() -> None:
 
 
 class GivesBackOnce(Sound):
-    """Records in a split that it was returned."""
+    """Records in a split that it was returned to the enumerator."""
 
     def add_splits_back(self, splits: Sequence[Piece], subtask_id: int) -> None:
         super().add_splits_back([replace(split, row=split.row + 1) for split in splits], subtask_id)
