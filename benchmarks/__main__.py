@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import logging
 import os
 import sys
 import tempfile
@@ -32,7 +33,7 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--only", action="append", choices=BY_NAME, help="only this case; may be repeated")
     parser.add_argument("--rounds", type=int, help=f"measured rounds (default {FULL.rounds})")
     parser.add_argument(
-        "--slow-rounds", type=int, help="rounds of Spark in the case where one takes minutes (default 1)"
+        "--slow-rounds", type=int, help="rounds of Spark in cases where one takes over a minute (default 1)"
     )
     parser.add_argument(
         "--data",
@@ -60,6 +61,7 @@ def main(words: Sequence[str] | None = None) -> int:
         QUICK if arguments.quick else FULL, **{name: value for name, value in asked.items() if value}
     )
     conf = (tuned.CONF if arguments.tuned else {}) | dict(pair.split("=", 1) for pair in arguments.conf)
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)  # or the S3 server logs each request
     console = Console()
     began, load = now(), os.getloadavg()
     bench = Bench(

@@ -80,7 +80,9 @@ def render(console: Console, outcomes: Sequence[Outcome], *, enforced: bool) -> 
         for outcome in outcomes:
             console.print(f"{outcome.case}: {_details(outcome)}", highlight=False, markup=False)
         console.print()
-    console.print(_memory(outcomes))
+    memory = _memory(outcomes)
+    if memory.row_count:
+        console.print(memory)
     for outcome in outcomes:
         if outcome.failure:
             console.print(f"{outcome.case} failed: {outcome.failure}", style="red", markup=False)

@@ -34,7 +34,7 @@ class Sizes:
         report_batches: the batches of the case of reports, with and without them.
         rounds: the measured rounds.
         warm_ups: the rounds of each side before the measured ones.
-        slow_rounds: the measured rounds of Spark in cases where one takes minutes.
+        slow_rounds: the measured rounds of Spark in cases where one takes over a minute.
         shares_sessions: whether cases may share a Spark session, so that fewer JVMs are started.
         enforces_targets: whether a missed target is a failure.
     """
