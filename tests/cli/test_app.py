@@ -126,7 +126,7 @@ def test_without_a_command_there_is_help(words: list[str], flip27: CommandLine) 
 
 
 @pytest.mark.parametrize("missing", ["typer", "rich"])
-def test_where_a_library_is_missing_it_is_said_how_to_install_it(missing: str) -> None:
+def test_the_error_about_a_missing_library_says_how_to_install_it(missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None; "
         "from flip27_source.cli.main import main; sys.exit(main(['--version']))"

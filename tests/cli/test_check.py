@@ -149,9 +149,7 @@ def test_a_python_that_is_not_there_fails(tmp_path: Path) -> None:
     assert (finding.status, "cannot be started: No such file" in finding.found) == (Status.FAILED, True)
 
 
-def test_places_that_are_ready_are_said_to_be_and_left_as_they_were(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_places_that_are_ready_pass_and_stay_as_they_were(flip27: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.json").write_text('{"id": 1}\n')
     said = flip27(

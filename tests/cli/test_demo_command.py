@@ -40,7 +40,7 @@ def test_the_demo_answers_with_what_came_of_it_and_exits_1_where_rows_are_lost()
     assert "Rows were lost or duplicated" in screen.getvalue()
 
 
-def test_a_demo_that_cannot_be_is_refused_before_anything_runs(flip27: CommandLine, tmp_path: Path) -> None:
+def test_an_impossible_demo_is_refused_before_anything_runs(flip27: CommandLine, tmp_path: Path) -> None:
     said = flip27("demo", "--files", "1", "--kills", "1", "--parent", tmp_path)
     assert said.code == 1
     assert "only guarantee 1" in said.err

@@ -105,7 +105,7 @@ def test_the_state_of_operators_is_copied_unless_it_belongs_to_another_batch(
     assert (tmp_path / "spark/state/0/0/2.delta").read_text() == "sums"
 
 
-def test_a_file_that_spark_would_leave_out_is_said(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_file_that_spark_would_leave_out_is_reported(tmp_path: Path, flip27: CommandLine) -> None:
     query = FileQuery(tmp_path)
     query.land("a")
     query.batch()

@@ -74,7 +74,9 @@ def test_a_dry_run_compares_and_writes_nothing(tmp_path: Path, flip27: CommandLi
     assert not query.state.exists()
 
 
-def test_a_path_without_any_known_file_is_said_and_mended(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_path_without_any_known_file_is_reported_and_can_be_rewritten(
+    tmp_path: Path, flip27: CommandLine
+) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "b")
     query.log("0", '{"path":"dbfs:/mnt/in/a","timestamp":1,"batchId":0}')
@@ -87,7 +89,7 @@ def test_a_path_without_any_known_file_is_said_and_mended(tmp_path: Path, flip27
     assert query.read_by(mended) == ["b"]
 
 
-def test_a_file_that_was_read_under_another_name_is_said(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_file_that_was_read_under_another_name_is_reported(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "b")
     modified_ms = (query.landing / "b").stat().st_mtime_ns // 1_000_000
@@ -101,7 +103,7 @@ def test_a_file_that_was_read_under_another_name_is_said(tmp_path: Path, flip27:
     assert (said.code, said.data["read_twice"]) == (3, [f"{query.landing}/b"])
 
 
-def test_a_query_that_went_by_names_only_goes_on_by_names_only(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_query_that_knew_files_by_name_only_continues_to(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path)
     query.land("1/a", "1/b")
     query.log("0", '{"path":"file:///elsewhere/a","timestamp":1,"batchId":0}')
@@ -133,7 +135,7 @@ def test_sources_that_have_names_in_the_offset_log_are_found(tmp_path: Path, fli
     assert flip27(*importing(query)).data["files"] == 1
 
 
-def test_a_log_that_is_not_whole_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
+def test_an_incomplete_log_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path)
     query.log("0", query.entry("a", 0))
     query.log("2", query.entry("c", 2))
@@ -176,7 +178,7 @@ def listing(query: SparkQuery, file: str | Path, *words: str) -> list[str | Path
 
 
 @pytest.mark.parametrize("name", ["state.parquet", "state.csv", "folder/part-0.parquet", "folder/part-0.csv"])
-def test_the_files_of_auto_loader_are_known_as_far_as_they_are_committed(
+def test_the_files_that_auto_loader_has_committed_are_known(
     tmp_path: Path, flip27: CommandLine, name: str
 ) -> None:
     query = SparkQuery(tmp_path)

@@ -69,7 +69,7 @@ def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
     assert rows(kafka, said.data["options"]) == [(0, 2), (2, 0), (2, 1), (2, 2)]
 
 
-def test_records_that_are_gone_and_partitions_that_are_missing_are_said(
+def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
     kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
 ) -> None:
     topic = kafka.topic(2)
@@ -106,7 +106,7 @@ def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(
     assert "the group no-such-group has committed no offsets" in nothing.err
 
 
-def test_what_is_not_enough_is_said(tmp_path: Path, flip27: CommandLine) -> None:
+def test_missing_arguments_are_named(tmp_path: Path, flip27: CommandLine) -> None:
     two = f"{json.dumps({'a': {'0': 1}})}\n{json.dumps({'b': {'0': 1}})}"
     checkpoint = spark_checkpoint(tmp_path / "two", two, committed=0)
     assert "add --source" in flip27("import", "kafka", "--checkpoint", checkpoint).err

@@ -50,7 +50,7 @@ def read(source: Source, batches: int, limits: Limits | None = None, **changes: 
     return found
 
 
-def test_bounded_numbers_come_once_each_and_then_no_more() -> None:
+def test_bounded_numbers_come_once_each_and_then_end() -> None:
     assert read(sequence(end=7), 5) == [list(range(7))]
 
 
@@ -62,7 +62,7 @@ def test_however_they_are_dealt_out_and_cut_each_number_comes_once(splits: int, 
     assert all(len(batch) <= rows * splits for batch in found)
 
 
-def test_numbers_without_end_go_on_where_the_last_batch_ended() -> None:
+def test_numbers_without_end_continue_where_the_last_batch_ended() -> None:
     assert read(sequence(rowsPerSplit=3), 3) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
 

@@ -141,7 +141,7 @@ def test_of_two_claims_at_once_one_fails_before_it_has_announced_a_batch(
         second.trigger(ONE)
 
 
-def test_a_query_that_was_killed_before_spark_knew_its_first_batch_claims_once_more(
+def test_a_query_that_was_killed_before_spark_knew_its_first_batch_claims_again(
     tmp_path: Path, savepoint: str
 ) -> None:
     fork = claimant(savepoint, tmp_path / "fork")
@@ -152,7 +152,7 @@ def test_a_query_that_was_killed_before_spark_knew_its_first_batch_claims_once_m
 
 
 @pytest.mark.parametrize("killed_after", [["_metadata"], ["_metadata", "segments"], ["."]])
-def test_a_deletion_that_was_killed_is_carried_on(
+def test_a_deletion_that_was_killed_is_resumed(
     tmp_path: Path, savepoint: str, killed_after: list[str]
 ) -> None:
     fork = claimant(savepoint, tmp_path / "fork")
@@ -166,9 +166,7 @@ def test_a_deletion_that_was_killed_is_carried_on(
     assert not record.exists()
 
 
-def test_what_lies_where_the_claimed_savepoint_was_and_is_not_ours_stays(
-    tmp_path: Path, savepoint: str
-) -> None:
+def test_a_savepoint_that_is_no_longer_claimed_by_this_query_stays(tmp_path: Path, savepoint: str) -> None:
     run(claimant(savepoint, tmp_path / "fork"), 3)
     Path(savepoint, "_claim").unlink()
     assert not clean_up(tmp_path / "fork", 9, retained=3)

@@ -47,7 +47,7 @@ class Counting(SplitEnumerator[Item]):
         return Item(split_id=f"{self.name}{self.next - 1}")
 
     def add_splits_back(self, splits: Sequence[Any], subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
+        raise AssertionError("no split should be given back")
 
     def snapshot_state(self, checkpoint_id: int) -> list[int]:
         return [self.next]

@@ -121,7 +121,7 @@ def test_the_way_of_knowing_files_can_be_changed_with_the_move(tmp_path: Path) -
     assert fork.run() == ["e"]
 
 
-def test_without_the_option_nothing_is_lost_and_all_is_found_once_more(tmp_path: Path) -> None:
+def test_without_the_option_nothing_is_lost_and_all_is_found_again(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     saved = read_some(tmp_path, old)
     shutil.move(old, new)

@@ -278,7 +278,7 @@ def test_a_stop_that_fails_names_the_savepoint_which_is_whole_S87(tmp_path: Path
     assert paged(tmp_path / "fork", savepoint=directory).batch() == list("cd")
 
 
-def test_a_query_that_cannot_say_where_its_state_is_goes_on_running(tmp_path: Path) -> None:
+def test_a_query_whose_state_location_is_unknown_is_not_stopped(tmp_path: Path) -> None:
     class OfSparkConnect:
         def stop(self) -> None:
             raise AssertionError("it was stopped")

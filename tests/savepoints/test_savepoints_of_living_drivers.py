@@ -149,7 +149,7 @@ def test_a_copy_can_be_had_of_a_living_query_without_asking_it(query: Query, way
     assert query.create(**{way: True}).requested is False
 
 
-def test_what_a_driver_that_ends_meanwhile_was_asked_for_is_withdrawn_and_a_copy_made(query: Query) -> None:
+def test_a_request_to_a_driver_that_ends_meanwhile_is_withdrawn_and_a_copy_made(query: Query) -> None:
     made = query.create(query.end_the_driver)
     assert (made.requested, made.checkpoint_id) == (False, 1)
     assert waiting(query.state) == []
@@ -168,7 +168,7 @@ def test_a_request_that_somebody_else_withdraws_is_answered_with_a_copy(query: Q
     assert query.create(withdraw).requested is False
 
 
-def test_what_keeps_the_driver_from_making_it_is_said_and_a_copy_made(query: Query) -> None:
+def test_a_reason_that_keeps_the_driver_from_making_it_is_reported_and_a_copy_made(query: Query) -> None:
     def the_driver_cannot_write_there() -> None:
         query.saved.write_text("no directory")
         query.look()
@@ -181,7 +181,7 @@ def test_what_keeps_the_driver_from_making_it_is_said_and_a_copy_made(query: Que
     assert waiting(query.state) == []
 
 
-def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished_by_who_waits(
+def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_replaced_by_a_copy(
     query: Query,
 ) -> None:
     def the_tasks_cannot_write_there() -> None:
@@ -200,7 +200,7 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished_by_w
     assert any("savepoint cannot be finished: subtask 0 could not add a.bin" in line for line in query.said)
 
 
-def test_a_query_that_does_not_come_to_a_batch_boundary_is_asked_no_longer(query: Query) -> None:
+def test_a_request_that_reaches_no_batch_boundary_in_time_is_withdrawn(query: Query) -> None:
     with pytest.raises(
         StateLocationError, match=r"is alive but reached no batch boundary.* was withdrawn"
     ) as caught:
@@ -358,7 +358,7 @@ def test_a_driver_of_another_host_lives_by_its_record_alone(clocks: Clocks) -> N
     assert watched(store, clocks).living() is None
 
 
-def test_a_driver_that_was_replaced_or_whose_lineage_is_gone_says_nothing_more(clocks: Clocks) -> None:
+def test_a_driver_that_was_replaced_or_whose_lineage_is_gone_renews_no_record(clocks: Clocks) -> None:
     store = MemoryStore()
     older = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
@@ -370,7 +370,7 @@ def test_a_driver_that_was_replaced_or_whose_lineage_is_gone_says_nothing_more(c
     assert store.files == {}
 
 
-def test_a_driver_that_has_ended_lives_no_longer_and_says_so_without_an_error(
+def test_a_driver_that_has_ended_no_longer_lives_and_ends_without_an_error(
     clocks: Clocks, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = MemoryStore()
@@ -414,7 +414,7 @@ def held_renewal(store: HeldStore, epoch: DriverEpoch, now_ms: int) -> threading
     return thread
 
 
-def test_a_driver_that_ends_while_it_renews_its_record_lives_no_longer(clocks: Clocks) -> None:
+def test_a_driver_that_ends_while_it_renews_its_record_no_longer_lives(clocks: Clocks) -> None:
     store = HeldStore()
     epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     renewal = held_renewal(store, epoch, 1_000_005)
@@ -456,7 +456,7 @@ def test_a_renewal_whose_answer_was_lost_leaves_nothing_behind_when_the_driver_e
     assert alive(store) == []
 
 
-def test_a_query_that_goes_back_to_its_very_beginning_drives_its_old_lineage_no_longer(
+def test_a_query_that_goes_back_to_its_very_beginning_no_longer_drives_its_old_lineage(
     clocks: Clocks,
 ) -> None:
     FEEDS["begins again"] = items("a")
@@ -494,7 +494,7 @@ def test_there_is_no_moment_at_which_a_driver_that_renews_its_record_seems_dead(
     assert len(store.files) == 2
 
 
-def test_a_running_query_renews_its_record_beside_its_batches(
+def test_a_running_query_renews_its_record_independently_of_its_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.driver.holder.RENEWED_EVERY_MS", 1)

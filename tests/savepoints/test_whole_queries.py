@@ -94,7 +94,7 @@ def test_what_belongs_to_later_batches_is_left_out(query: Query) -> None:
     assert sorted(files_of_batch(str(query.checkpoint), {}, 1)) == sorted(OF_BATCH_1)
 
 
-def test_a_fork_goes_on_after_the_batch_wherever_the_original_is(query: Query) -> None:
+def test_a_fork_continues_after_the_batch_wherever_the_original_is(query: Query) -> None:
     made = query.savepoint()
     assert (made.batch_id, made.checkpoint_id) == (1, 2)
     shutil.rmtree(query.checkpoint)
@@ -116,7 +116,7 @@ def test_a_fork_is_another_query_to_spark(query: Query) -> None:
     assert len({"of the original", *ids}) == 3
 
 
-def test_the_source_alone_can_be_gone_on_from_too(query: Query) -> None:
+def test_a_query_can_start_from_the_source_alone_too(query: Query) -> None:
     fork = paged(query.root / "fork", savepoint=query.savepoint().directory)
     assert fork.batch() == list("ef")
 
@@ -162,7 +162,7 @@ def test_the_commands_do_the_same(query: Query, capsys: pytest.CaptureFixture[st
     assert (query.root / "fork" / "offsets" / "1").exists()
 
 
-def test_a_file_that_is_deleted_while_it_is_copied_is_looked_for_once_more(
+def test_a_file_that_is_deleted_while_it_is_copied_is_looked_for_again(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = []
@@ -201,7 +201,7 @@ def test_a_restore_never_writes_over_a_query(query: Query) -> None:
     assert not (query.root / "fork").exists()
 
 
-def test_a_restore_that_was_killed_cannot_be_started_and_can_be_carried_on(query: Query) -> None:
+def test_a_restore_that_was_killed_cannot_be_started_and_can_be_resumed(query: Query) -> None:
     made = query.savepoint()
     damaged = Path(made.directory, "query", "state/0/0/2.delta")
     damaged.write_text("altered")

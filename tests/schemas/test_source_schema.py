@@ -155,7 +155,7 @@ def query(folder: Path, **options: str) -> MicroBatchEngine:
 
 
 @pytest.mark.parametrize("reports", [{}, {"onSplitError": "quarantine"}], ids=str)
-def test_a_new_column_fails_the_query_once_and_the_restart_goes_on_with_it_and_loses_nothing(
+def test_a_new_column_fails_the_query_once_and_the_restart_has_it_and_loses_nothing(
     tmp_path: Path, reports: dict[str, str]
 ) -> None:
     land(tmp_path, "a", '{"id": 1}')
@@ -187,7 +187,7 @@ def test_tasks_that_find_different_columns_record_all_of_them(tmp_path: Path) ->
     assert len(list((tmp_path / "state" / "schemas" / "files").iterdir())) == 3
 
 
-def test_without_a_state_location_the_error_says_how_to_go_on_by_hints(tmp_path: Path) -> None:
+def test_without_a_state_location_the_error_says_how_to_continue_with_hints(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "reader": "json", "schemaEvolutionMode": "addNewColumns"}
     source = Source.resolve(options, enumerator=FilesEnumerator)
     error = with_new_columns(source, NewColumnsError("f: new", columns="name string"))

@@ -93,7 +93,7 @@ def wait_for(
     while not condition():
         if query is not None and (error := query.exception()) is not None:
             raise error
-        assert monotonic() < deadline, "the condition did not come true in time"
+        assert monotonic() < deadline, "the condition did not hold in time"
         sleep(0.05)
 
 

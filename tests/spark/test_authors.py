@@ -34,7 +34,7 @@ def test_a_source_named_by_its_import_path_is_read(spark: SparkSession) -> None:
     assert_df_equality(frame, expected, ignore_row_order=True)
 
 
-def test_a_source_of_two_methods_goes_on_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     for last in (3, 3, 5):
         frame = (

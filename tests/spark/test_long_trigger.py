@@ -13,7 +13,7 @@ INTERVAL = "61 seconds"
 
 
 @pytest.mark.long
-def test_a_query_that_sleeps_for_a_minute_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_sleeps_for_a_minute_continues(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     folders.land("a.txt", ["1"])
     query = to_lake(file_stream(spark, folders), folders, processingTime=INTERVAL)

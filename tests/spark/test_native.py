@@ -127,7 +127,7 @@ def test_the_plan_names_the_files_unless_the_caller_has_changed_the_rows(
     assert without_tasks == [False, True]
     assert named == [["a.parquet", "c.parquet"], ["a.parquet", "b.parquet", "c.parquet"]]
     assert query.lastProgress is not None
-    assert query.lastProgress["numInputRows"] == 3 + 2 * 3, "a call with tasks, two without"
+    assert query.lastProgress["numInputRows"] == 3 + 2 * 3, "one call with tasks, two without"
 
 
 def test_partition_columns_and_new_columns_arrive_without_a_restart(

@@ -204,7 +204,7 @@ def test_a_line_goes_to_one_variant_column(spark: SparkSession, tmp_path: Path, 
     assert_df_equality(ours.select(as_text), theirs.select(as_text))
 
 
-def test_other_columns_of_the_stream_stand_behind(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_columns_of_the_stream_follow_the_parsed_ones(spark: SparkSession, tmp_path: Path) -> None:
     folder = written(tmp_path / "in", a="1,x\n2\n", b="3,y\n")
     schema = "id int, name string"
     stream = lines(spark, folder, includeMetadata=True).withColumn("a b.c`d", fn.lit(1))
@@ -254,7 +254,7 @@ def test_a_schema_that_no_line_could_fill_is_refused(spark: SparkSession) -> Non
         parsed(stream, "csv", "a b c d")
 
 
-def test_what_the_schema_says_of_its_columns_stays(spark: SparkSession) -> None:
+def test_the_metadata_of_columns_is_kept(spark: SparkSession) -> None:
     field = StructField("n", IntegerType(), True, {"unit": "kg"})
     rows = parsed(spark.sql("select '1' as value"), "csv", StructType([field]))
     assert rows.schema == StructType([field])
@@ -387,7 +387,7 @@ def test_options_that_cannot_be_used_are_refused_by_name(
     assert caught.value.remedy
 
 
-def test_options_that_say_what_is_so_anyway_are_taken() -> None:
+def test_options_that_only_repeat_a_default_are_accepted() -> None:
     defaults = {"multiLine": False, "inferSchema": "FALSE", "enforceSchema": True, "columnPruning": True}
     assert line_options("csv", {**defaults, "sep": None}).for_spark == {}
     taken = line_options("csv", {"SEP": ";", "maxColumns": 3, "ignoreLeadingWhiteSpace": True})

@@ -72,7 +72,7 @@ def test_a_replica_in_files_equals_the_table_over_runs(
     assert replica.rows == rows_of(shop.connection, "orders")
 
 
-def test_changes_arrive_while_the_query_runs_and_the_slot_moves_on(
+def test_changes_arrive_while_the_query_runs_and_the_slot_advances(
     spark: SparkSession, shop: Shop, folders: Folders
 ) -> None:
     query = to_lake(stream(spark, shop, folders), folders, processingTime="0 seconds")

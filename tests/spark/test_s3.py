@@ -11,7 +11,7 @@ from tests.s3_server import S3Bucket
 from .streams import Folders, lake_lines, run_to_end, to_lake
 
 
-def test_a_stream_whose_files_and_state_are_on_s3_goes_on_after_a_restart(
+def test_a_stream_whose_files_and_state_are_on_s3_continues_after_a_restart(
     spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
 ) -> None:
     folders, bucket = Folders(tmp_path), s3_bucket

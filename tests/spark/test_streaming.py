@@ -179,7 +179,9 @@ def test_available_now_ends_with_what_existed_at_its_start(spark: SparkSession, 
     ]
 
 
-def test_a_copy_of_checkpoint_and_state_goes_on_elsewhere(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_continues_elsewhere_with_a_copy_of_checkpoint_and_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     one, two = Folders(tmp_path / "one"), Folders(tmp_path / "two")
     for i in range(3):
         one.land(f"{i}.txt", [f"first {i}"])
@@ -233,7 +235,7 @@ def test_the_offset_stays_small_and_shows_what_a_batch_contained(
     assert json.loads(text)["summary"]["files"] == 300
 
 
-def test_an_endless_sequence_goes_on_where_it_stopped(spark: SparkSession, folders: Folders) -> None:
+def test_an_endless_sequence_continues_where_it_stopped(spark: SparkSession, folders: Folders) -> None:
     def run_until(batches: int) -> None:
         frame = (
             spark.readStream.format("flip27")

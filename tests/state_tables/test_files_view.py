@@ -43,13 +43,13 @@ def test_a_split_whose_id_cannot_be_known_is_named_by_its_json() -> None:
     assert StoredSplit.of(msgspec.Raw(b"[1, 2]")).split_id == "[1,2]"
 
 
-def test_what_spares_no_reading_changes_nothing() -> None:
+def test_conditions_that_spare_no_reading_change_nothing() -> None:
     assert EVERYTHING.narrowed("status", "=", ["live"]) == EVERYTHING
     assert EVERYTHING.narrowed("split_id", ">=", ["a"]) == EVERYTHING
     assert EVERYTHING.narrowed("checkpoint_id", "=", [None]) == EVERYTHING
 
 
-def test_conditions_add_up() -> None:
+def test_conditions_are_combined_with_and() -> None:
     both = EVERYTHING.narrowed("checkpoint_id", "=", [1, 2, 3]).narrowed("checkpoint_id", "=", [3, 4])
     assert [number for number in range(6) if both.checkpoint(number)] == [3]
     between = EVERYTHING.narrowed("checkpoint_id", ">", [1]).narrowed("checkpoint_id", ">=", [0])
@@ -95,7 +95,7 @@ class Pushes(SplitEnumerator[FileSplit]):
         self.done = 1
 
     def add_splits_back(self, splits: Any, subtask_id: int) -> None:
-        raise AssertionError("nothing comes back")
+        raise AssertionError("no split should be given back")
 
     def snapshot_state(self, checkpoint_id: int) -> int:
         return self.done

@@ -283,7 +283,7 @@ def test_a_split_in_parts_is_finished_once_its_last_batch_is_complete() -> None:
     assert (row["status"], row["position"], row["rows"]) == ("finished", None, 1)
 
 
-def test_a_split_that_was_given_back_is_returned_until_it_is_handed_out_again() -> None:
+def test_a_split_that_was_given_back_is_returned_until_it_is_assigned_again() -> None:
     Fragile.busy.add("b")
     options = {"onSplitError": "quarantine"}
     made = shelf("a b", reader=Fragile, **options)
@@ -325,7 +325,7 @@ def test_a_failure_that_a_retry_made_good_is_reported_with_the_split() -> None:
     assert (row["status"], row["attempts"], row["error"]) == ("planned", 1, "OSError: once")
 
 
-def test_a_split_whose_report_is_missing_is_not_said_to_be_finished() -> None:
+def test_a_split_whose_report_is_missing_is_not_shown_as_finished() -> None:
     made = shelf("a", kind=Listens, onMissingReport="repeat")
     made.shelve("b")
     made.trigger()

@@ -146,7 +146,7 @@ def test_files_older_than_max_file_age_are_left_out_counted_and_named(
     assert named == [f"{tmp_path}/old is older than maxFileAge and is not read"]
 
 
-def test_of_files_that_are_too_old_those_are_remembered_that_are_there(
+def test_only_existing_files_are_remembered_as_too_old(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Over years, a query leaves out any number of files; it forgets those that have been removed."""
@@ -176,7 +176,7 @@ def test_a_file_that_was_too_old_is_read_when_a_restart_allows_it(tmp_path: Path
     assert rounds.restarted(maxFileAge="100 days").names() == ["old"]
 
 
-def test_max_file_age_is_not_looked_at_with_latest_first_and_a_limit_as_in_spark(tmp_path: Path) -> None:
+def test_max_file_age_is_ignored_with_latest_first_and_a_limit_as_in_spark(tmp_path: Path) -> None:
     source = files_source(tmp_path, maxFileAge="1 hour", latestFirst=True, maxFilesPerTrigger=10)
     rounds = Rounds(source)
     write(tmp_path, "new", modified_s=100_000)
@@ -185,7 +185,7 @@ def test_max_file_age_is_not_looked_at_with_latest_first_and_a_limit_as_in_spark
     assert rounds.names() == ["old"]
 
 
-def test_with_file_name_only_a_name_is_read_once_wherever_it_lies(tmp_path: Path) -> None:
+def test_with_file_name_only_a_name_is_read_once_in_all_folders(tmp_path: Path) -> None:
     run = Run(files_source(tmp_path, fileNameOnly=True, recursiveFileLookup=True))
     write(tmp_path, "x/a", "y/a", "y/b")
     assert run.names() == ["a", "b"]
@@ -215,7 +215,7 @@ def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> 
     assert restarted.names() == []
 
 
-def test_a_start_behind_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
+def test_a_start_after_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
     """A file that arrives while the query is down, before it has read any file, is new after the restart."""
     write(tmp_path, "existing")
     rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
@@ -225,7 +225,7 @@ def test_a_start_behind_existing_files_is_stored_before_anything_is_read(tmp_pat
     assert restarted.names() == ["while it was down"]
 
 
-def test_a_start_behind_existing_files_is_stored_once(tmp_path: Path) -> None:
+def test_a_start_after_existing_files_is_stored_once(tmp_path: Path) -> None:
     rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
     assert rounds.names() == []
     assert rounds.coordinator.last_checkpoint_id == 1
@@ -245,7 +245,7 @@ def several(tmp_path: Path, **options: str) -> Source:
     return source_of(FilesEnumerator, options, WholeFiles)
 
 
-def test_several_paths_are_read_and_what_lies_in_two_of_them_once(tmp_path: Path) -> None:
+def test_several_paths_are_read_and_a_file_in_two_of_them_once(tmp_path: Path) -> None:
     write(tmp_path, "a/1", "b/2", "c,d/3", "b/deep/4")
     options = {"path": f"{tmp_path}/a", "paths": f"{tmp_path}/b, {tmp_path}/b/deep, {tmp_path}/b"}
     assert Run(several(tmp_path, **options, recursiveFileLookup="true")).names() == ["1", "2", "4"]

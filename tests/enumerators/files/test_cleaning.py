@@ -98,17 +98,17 @@ class Landing:
         rows = query.batch(limits) or []
         return [row.rpartition("/")[2] for row in rows]
 
-    def told(self, query: Batches) -> None:
+    def notify_completion(self, query: Batches) -> None:
         """Restart the query, which is then notified that the last batch is complete."""
         query.restart()
         assert query.trigger() is False
 
-    def comes_to_lack(self, path: str) -> None:
+    def wait_until_gone(self, path: str) -> None:
         deadline = monotonic() + 20
         while path in (found := self.files()):
             assert monotonic() < deadline, found
 
-    def comes_to_hold(self, *expected: str) -> None:
+    def wait_for_files(self, *expected: str) -> None:
         deadline = monotonic() + 20
         while (found := self.files()) != sorted(expected):
             assert monotonic() < deadline, found
@@ -178,15 +178,15 @@ def test_files_are_deleted_when_their_batch_is_complete_and_not_before(landing: 
     assert query.batch() == [f"{landing.path}/a"]
     assert landing.files() == ["landing/a"]
     query.trigger()
-    landing.comes_to_hold()
+    landing.wait_for_files()
 
 
 def test_files_are_archived_below_the_archive_by_their_whole_path(landing: Landing) -> None:
     landing.put("a", b"first")
     query = landing.query("archive")
     query.batch()
-    landing.told(query)
-    landing.comes_to_hold(f"{landing.archived}/a")
+    landing.notify_completion(query)
+    landing.wait_for_files(f"{landing.archived}/a")
     assert landing.content(f"{landing.archived}/a") == b"first"
 
 
@@ -200,8 +200,8 @@ def test_a_batch_whose_commit_was_lost_is_read_again_before_its_files_are_cleane
     assert planned == query.tasks()
     assert landing.files() == ["landing/a"]
     query.commit()
-    landing.told(query)
-    landing.comes_to_hold()
+    landing.notify_completion(query)
+    landing.wait_for_files()
 
 
 def test_a_file_that_was_replaced_while_its_batch_ran_stays(landing: Landing) -> None:
@@ -211,8 +211,8 @@ def test_a_file_that_was_replaced_while_its_batch_ran_stays(landing: Landing) ->
     query = landing.query("archive")
     query.batch()
     landing.put("a", b"newer")
-    landing.told(query)
-    landing.comes_to_hold("landing/a", f"{landing.archived}/b")
+    landing.notify_completion(query)
+    landing.wait_for_files("landing/a", f"{landing.archived}/b")
 
 
 def test_two_notifications_of_one_batch_lose_nothing(landing: Landing) -> None:
@@ -220,8 +220,8 @@ def test_two_notifications_of_one_batch_lose_nothing(landing: Landing) -> None:
     query = landing.query("archive")
     query.batch()
     for _ in range(2):
-        landing.told(query)
-        landing.comes_to_hold(f"{landing.archived}/a")
+        landing.notify_completion(query)
+        landing.wait_for_files(f"{landing.archived}/a")
 
 
 def test_a_file_in_ranges_is_cleaned_only_after_the_batch_of_its_last_range(landing: Landing) -> None:
@@ -234,8 +234,8 @@ def test_a_file_in_ranges_is_cleaned_only_after_the_batch_of_its_last_range(land
         assert landing.files() == ["landing/large"]
         query.restart()
         query.enumerator()
-    landing.told(query)
-    landing.comes_to_hold()
+    landing.notify_completion(query)
+    landing.wait_for_files()
 
 
 @pytest.mark.parametrize("earlier", [b"older file", b"old"], ids=["another size", "the same size"])
@@ -244,8 +244,8 @@ def test_an_older_file_in_the_archive_is_not_written_over(landing: Landing, earl
     landing.put("a", b"new")
     query = landing.query("archive")
     query.batch()
-    landing.told(query)
-    landing.comes_to_lack("landing/a")
+    landing.notify_completion(query)
+    landing.wait_until_gone("landing/a")
     assert len(landing.files()) == 2
     assert {landing.content(name) for name in landing.files()} == {earlier, b"new"}
 
@@ -256,8 +256,8 @@ def test_an_object_that_was_copied_before_a_crash_is_in_the_archive_once(landing
     landing.put("a", b"data")
     query = landing.query("archive")
     query.batch()
-    landing.told(query)
-    landing.comes_to_hold(f"{landing.archived}/a")
+    landing.notify_completion(query)
+    landing.wait_for_files(f"{landing.archived}/a")
 
 
 def test_each_version_of_a_file_on_an_sftp_server_is_kept_in_the_archive(tmp_path: Path) -> None:
@@ -268,8 +268,8 @@ def test_each_version_of_a_file_on_an_sftp_server_is_kept_in_the_archive(tmp_pat
             os.utime(tmp_path / "new", (modified_s, modified_s))
             os.replace(tmp_path / "new", tmp_path / "data" / "landing" / "a")
             landing.next_batch(query)
-            landing.told(query)
-            landing.comes_to_lack("landing/a")
+            landing.notify_completion(query)
+            landing.wait_until_gone("landing/a")
         assert {path.rpartition("/")[2]: landing.content(path) for path in landing.files()} == {
             "a": b"old\n",
             "a.1700000060000000": b"new\n",
@@ -304,7 +304,7 @@ def test_without_clean_source_files_stay_and_nothing_is_due(tmp_path: Path) -> N
     assert landing.files() == ["landing/a", "landing/b"]
 
 
-def test_a_local_file_of_same_size_that_was_written_anew_stays(tmp_path: Path) -> None:
+def test_a_local_file_that_was_rewritten_with_the_same_size_stays(tmp_path: Path) -> None:
     landing = local_landing(tmp_path)
     landing.put("a", b"old")
     query = landing.query("delete")
@@ -314,8 +314,8 @@ def test_a_local_file_of_same_size_that_was_written_anew_stays(tmp_path: Path) -
     landing.put("b")
     query.restart()
     query.batch()
-    landing.told(query)
-    landing.comes_to_hold("landing/a")
+    landing.notify_completion(query)
+    landing.wait_for_files("landing/a")
 
 
 @pytest.mark.parametrize(

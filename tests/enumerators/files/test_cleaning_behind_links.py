@@ -59,8 +59,8 @@ def test_a_file_behind_a_link_that_leads_out_of_the_path_is_read_and_stays_with_
     (tmp_path / "landing" / "link").symlink_to(tmp_path / "elsewhere")
     query = landing.query(clean, recursiveFileLookup="true")
     assert sorted(landing.next_batch(query)) == ["a", "b"]
-    landing.told(query)
-    landing.comes_to_lack("landing/a")
+    landing.notify_completion(query)
+    landing.wait_until_gone("landing/a")
     done = "deleted" if clean == "delete" else "archived"
     why = "is not below the source's path, because its directory is a link,"
     told = f"{tmp_path}/landing/link/b {why} and was not "
@@ -90,7 +90,7 @@ def test_a_path_that_is_a_link_itself_is_cleaned(tmp_path: Path, clean: str) -> 
 
 
 @EACH_WAY
-def test_of_a_link_to_a_file_the_link_is_taken_away_and_the_file_stays(tmp_path: Path, clean: str) -> None:
+def test_cleaning_a_link_to_a_file_removes_the_link_and_keeps_the_file(tmp_path: Path, clean: str) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"
     write(tmp_path / "elsewhere" / "a")
     root.mkdir()
@@ -128,7 +128,7 @@ def test_a_file_of_a_path_that_the_source_had_before_is_cleaned_unless_a_link_le
 
 
 @pytest.mark.parametrize("target", ["loop", "nowhere", "file/below"])
-def test_a_folder_that_has_become_a_link_to_nowhere_is_as_good_as_gone(tmp_path: Path, target: str) -> None:
+def test_a_folder_that_has_become_a_link_to_nowhere_counts_as_removed(tmp_path: Path, target: str) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"
     write(root / "x" / "a")
     write(root / "file")

@@ -106,7 +106,7 @@ def test_a_file_that_is_moved_in_with_an_old_time_is_found(tmp_path: Path) -> No
     assert watched.round()[0] == ["b"]
 
 
-def test_a_directory_with_a_file_that_is_not_taken_yet_is_scanned_on(tmp_path: Path) -> None:
+def test_a_directory_with_a_file_that_is_not_taken_yet_is_scanned_again(tmp_path: Path) -> None:
     """Neither a touched file nor a link that gets a target changes the directory's time."""
     write(tmp_path, "x/a", "z/b", modified_s=1000)
     os.symlink(tmp_path / "target", tmp_path / "x" / "link")
@@ -156,7 +156,7 @@ def test_directories_that_are_gone_are_forgotten_where_files_may_be_overwritten_
     assert len(lister._unchanged) == 1
 
 
-def test_no_more_than_so_many_directories_are_remembered_and_the_others_are_scanned(
+def test_a_limited_number_of_directories_is_remembered_and_the_others_are_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.enumerators.files.unchanged_directories.MOST_DIRECTORIES", 3)

@@ -140,7 +140,7 @@ def query(place: Place, **options: str) -> MicroBatchEngine:
     return MicroBatchEngine({**given, **place.options, **options}, schema=LINE)
 
 
-def comes_true(place: Place, names: set[str]) -> None:
+def wait_for_names(place: Place, names: set[str]) -> None:
     deadline = monotonic() + 20
     while (found := place.names()) != names:
         assert monotonic() < deadline, found ^ names
@@ -164,7 +164,7 @@ def test_each_file_is_deleted_and_no_other_whatever_it_is_called(place: Place) -
     engine.process_all_available()
     engine.restart()
     engine.run_batch()
-    comes_true(place, {"_left"})
+    wait_for_names(place, {"_left"})
 
 
 def test_files_in_folders_of_any_name_are_found_and_named_by_partition_columns(place: Place) -> None:
@@ -190,7 +190,7 @@ def test_an_object_that_a_library_takes_for_another_is_neither_read_nor_deleted(
     engine.process_all_available()
     engine.restart()
     engine.run_batch()
-    comes_true(place, {name})
+    wait_for_names(place, {name})
     assert engine.rows == [("of a",)]
     assert engine.holder.report()["quarantinedSplits"] == 1
 
@@ -213,7 +213,7 @@ def test_a_file_that_is_archived_keeps_its_name_below_the_archive(place: Place) 
     engine.process_all_available()
     engine.restart()
     engine.run_batch()
-    comes_true(place, set())
+    wait_for_names(place, set())
     assert place.archived() == {name: b"%05d\n" % number for number, name in enumerate(names)}
 
 
@@ -281,7 +281,7 @@ def test_a_path_as_long_as_paths_can_be_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ck::x", "http:", "s3:", "~", "$HOME", "%20", "a#b", "[a]", "日本"])
-def test_state_lies_where_the_path_says_whatever_is_in_it(name: str, tmp_path: Path) -> None:
+def test_state_is_stored_at_its_path_whatever_the_path_contains(name: str, tmp_path: Path) -> None:
     store = open_store(f"{tmp_path}/{name}/flip27", {})
     store.create("lineage/a", b"1")
     assert (tmp_path / name / "flip27" / "lineage" / "a").read_bytes() == b"1"

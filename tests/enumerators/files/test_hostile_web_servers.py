@@ -218,7 +218,7 @@ def test_a_page_that_unpacks_without_bound_is_refused() -> None:
     ],
     ids=["part", "length", "chunk"],
 )
-def test_of_a_file_no_more_is_read_than_it_has(head: bytes) -> None:
+def test_no_more_is_read_than_the_length_of_the_file(head: bytes) -> None:
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(head + (b"\r\n" if b"chunked" in head else b"\r\n\r\n"))
         while not server.closed.is_set():

@@ -313,7 +313,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_to_what_is_known_of_files_is_called_so_at_once_and_with_one_remedy(
+def test_damage_to_the_state_of_known_files_is_reported_at_once_and_with_one_remedy(
     tmp_path: Path, damage: str
 ) -> None:
     (tmp_path / "in").mkdir()

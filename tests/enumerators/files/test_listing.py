@@ -181,7 +181,7 @@ def test_a_local_directory_is_found_by_every_way_spark_writes_it(prefix: str, tm
     ]
 
 
-def test_a_file_that_vanished_since_it_was_listed_is_known_to_have(tmp_path: Path) -> None:
+def test_a_file_that_vanished_since_it_was_listed_has_no_information(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("")
     ((_, info),) = open_lister(str(tmp_path), {}).files(recursive=False)
     (tmp_path / "a.json").unlink()

@@ -168,7 +168,7 @@ def later(source: Edited, days: int) -> None:
     assert source.batches() == []
 
 
-def test_a_file_that_is_replayed_while_it_waits_waits_anew_and_others_do_not(tmp_path: Path) -> None:
+def test_a_file_that_is_replayed_while_it_waits_waits_for_the_whole_time_again(tmp_path: Path) -> None:
     source = waiting(tmp_path, "abcd")
     source.batches()
     source.engine.now_ms += 9 * DAY_MS
@@ -215,6 +215,6 @@ def test_a_fork_cleans_only_files_that_it_has_read_itself(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["ten days", "-1 day", ""])
-def test_a_time_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_text_that_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(OptionError, match=r"cleanSource\.retentionDuration"):
         Landing(tmp_path, stay=text)

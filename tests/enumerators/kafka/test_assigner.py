@@ -45,7 +45,7 @@ def assigner_at(*looks: Look, chosen: bool = True) -> Assigner:
 FIRST = look({"orders": ORDERS}, ends=(10, 20), starts=(0, 0), resolved=(10, 5))
 
 
-def test_a_partition_starts_where_the_first_look_has_resolved_it() -> None:
+def test_a_partition_starts_at_the_offset_that_the_first_look_resolved() -> None:
     assigner = assigner_at(FIRST)
     assert assigner.next_split() == KafkaSplit(split_id="orders/0", next=10, topic_id="a")
     assert assigner.next_split() == KafkaSplit(split_id="orders/1", next=5, topic_id="a")
@@ -99,14 +99,14 @@ def test_another_id_waits_for_the_beginning_of_the_new_topic() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
     assigner = assigner_at(FIRST, look(anew, ends=(7, 7)))
-    assert assigner.found(split) is None, "the beginning of the old topic says nothing"
+    assert assigner.found(split) is None, "the beginning of the old topic does not count"
     assigner.take(look(anew, ends=(7, 7), starts=(2, 0)))
     lost = assigner.found(split)
     assert isinstance(lost, Loss)
     assert assigner.after_loss(split, lost) == KafkaSplit(split_id="orders/0", next=2, topic_id="b")
 
 
-def test_a_partition_without_a_leader_keeps_the_end_that_was_told() -> None:
+def test_a_partition_without_a_leader_keeps_its_last_known_end() -> None:
     assigner = assigner_at(FIRST, look({"orders": ORDERS}, ends=()))
     split = KafkaSplit(split_id="orders/1", next=5, topic_id="a")
     assert assigner.found(split) == split

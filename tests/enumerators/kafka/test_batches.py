@@ -123,7 +123,7 @@ def test_min_partitions_cuts_a_large_partition_for_many_tasks(kafka: KafkaBroker
     }  # fmt: skip
 
 
-def test_parts_of_a_partition_go_on_after_a_restart(kafka: KafkaBroker) -> None:
+def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     fill(kafka, topic, 30)
     engine = stream(kafka, topic, minPartitions=3)

@@ -16,7 +16,7 @@ def check(broker: KafkaBroker, topic: str, **more: object) -> dict[str, Finding]
     return {finding.check: finding for finding in KafkaEnumerator.check_source(options)}
 
 
-def test_a_cluster_that_is_ready_is_told_so(tansu: KafkaBroker) -> None:
+def test_a_cluster_that_is_ready_passes(tansu: KafkaBroker) -> None:
     topic = tansu.topic(2)
     tansu.produce(topic, [b"a", b"b", b"c"])
     found = check(tansu, topic)
@@ -26,7 +26,7 @@ def test_a_cluster_that_is_ready_is_told_so(tansu: KafkaBroker) -> None:
     assert found["offsets"].found == "3 offsets can be read"
 
 
-def test_brokers_that_tell_no_ids_of_topics_are_a_warning(kafka: KafkaBroker) -> None:
+def test_brokers_without_ids_of_topics_are_a_warning(kafka: KafkaBroker) -> None:
     found = check(kafka, kafka.topic())
     assert found["topic ids"].status is Status.WARNING
     assert found["reading"].status is Status.SKIPPED

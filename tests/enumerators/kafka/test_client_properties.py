@@ -131,4 +131,4 @@ def test_a_secret_is_in_no_log_error_offset_or_state(
     stored = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]
     texts = [caplog.text, str(raised.value), str(engine.batches[0].end), *map(repr, stored)]
     assert [text for text in texts if SECRET in text] == []
-    assert "rdkafka" in caplog.text, "librdkafka's log is here"
+    assert "rdkafka" in caplog.text, "librdkafka's log is captured"

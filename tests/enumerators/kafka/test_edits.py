@@ -43,7 +43,7 @@ def set_position(engine: MicroBatchEngine, split_id: str, **position: object) ->
     return plan
 
 
-def test_a_partition_goes_on_at_an_offset(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_partition_continues_at_an_offset(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     engine = read_query(kafka, topic, tmp_path)
     plan = set_position(engine, f"{topic}/0", offset=2)
@@ -51,7 +51,7 @@ def test_a_partition_goes_on_at_an_offset(kafka: KafkaBroker, tmp_path: Path) ->
     assert plan.changes[0].then.endswith("3 read again")
 
 
-def test_a_partition_goes_on_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_partition_continues_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     engine = read_query(kafka, topic, tmp_path)
     set_position(engine, f"{topic}/0", timestamp_ms=4 * HOUR_MS)
@@ -72,7 +72,7 @@ def test_a_run_that_ends_by_itself_looks_again_for_the_offset_of_a_time(kafka: K
     assert (found.read.next, found.read.end) == (3, 5)
 
 
-def test_a_partition_goes_on_at_its_beginning(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_partition_continues_at_its_beginning(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     engine = read_query(kafka, topic, tmp_path)
     kafka.delete_records(topic, {0: 3})
@@ -94,7 +94,7 @@ def test_latest_is_an_offset_from_the_first_batch_after_the_edit_on(
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6]}
 
 
-def test_the_command_of_a_loss_goes_on(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_the_query_continues_after_the_command_that_a_loss_names(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     engine = read_query(kafka, topic, tmp_path)
     kafka.delete_topic(topic)
@@ -183,7 +183,7 @@ def unreadable(broker: KafkaBroker, topic: str, folder: Path) -> MicroBatchEngin
     return engine
 
 
-def test_a_range_that_could_not_be_read_is_retried_beside_its_partition(
+def test_a_range_that_could_not_be_read_is_retried_while_its_partition_continues(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -200,9 +200,7 @@ def test_a_range_that_could_not_be_read_is_retried_beside_its_partition(
     engine.stop()
 
 
-def test_parts_of_one_range_that_could_not_be_read_are_retried_each(
-    kafka: KafkaBroker, tmp_path: Path
-) -> None:
+def test_each_part_of_a_range_that_could_not_be_read_is_retried(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"0", b"1", b"2", b"3"])
     more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "kafkaConsumer.pollTimeoutMs": 300}
@@ -210,7 +208,7 @@ def test_parts_of_one_range_that_could_not_be_read_are_retried_each(
         kafka, topic, stateLocation=tmp_path, minPartitions=3, maxRecordsPerPartition=2, parallelism=1, **more
     )
     assert engine.trigger()
-    assert len(engine.partitions()) == 3, "a task has two parts"
+    assert len(engine.partitions()) == 3, "one of the tasks has two parts"
     with kafka.suspended():
         engine.run_batch()
     engine.process_all_available()

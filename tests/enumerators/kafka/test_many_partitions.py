@@ -60,7 +60,7 @@ def test_five_thousand_partitions_are_four_tasks_and_a_small_offset(
     assert len({row[3] for row in batch.rows}) == PARTITIONS
     assert len(json.dumps(batch.end)) < 4096
     assert engine.run_batch() is None
-    assert counted.bounded == PARTITIONS, "what has nothing new is not bounded"
+    assert counted.bounded == PARTITIONS, "partitions without new records are not bounded"
     kafka.produce(topic, [b"more"], partition=17)
     engine.run_batch()
     assert counted.bounded == PARTITIONS + 1
@@ -77,9 +77,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, name: str, calls: Counter[str]) ->
     monkeypatch.setattr(Cluster, name, counted)
 
 
-def test_an_idle_look_is_one_question_for_topics_and_one_for_offsets(
-    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_look_is_one_request_for_offsets(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = kafka.topic(50)
     fill(kafka, topic, 50)
     engine = stream(kafka, topic, discoveryInterval="1 hour")

@@ -30,7 +30,7 @@ def look_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
         clock.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))
 
 
-def test_a_restart_goes_on_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
+def test_a_restart_continues_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a"], partition=0)
     engine = stream(kafka, topic)
@@ -80,7 +80,7 @@ def test_offsets_that_leave_out_a_partition_are_refused(kafka: KafkaBroker) -> N
         engine.run_batch()
 
 
-def test_an_offset_behind_the_end_is_refused(kafka: KafkaBroker) -> None:
+def test_an_offset_after_the_end_is_refused(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}}))
     with pytest.raises(DiscoveryError, match=f"startingOffsets sets offset 7 for {topic}/0"):
@@ -95,7 +95,7 @@ def test_a_time_starts_at_the_first_record_that_is_not_older(kafka: KafkaBroker)
     assert values_of(engine.rows) == [b"2", b"3"]
 
 
-def test_a_time_behind_the_end_is_an_error_unless_the_strategy_is_latest(kafka: KafkaBroker) -> None:
+def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [Record(value=b"a", timestamp_ms=3_600_000)])
     times = json.dumps({topic: {"0": 7_200_000}})
@@ -178,7 +178,7 @@ def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBr
     assert f"set-position --state STATE_LOCATION --split {topic}/0 --to earliest" in str(raised.value)
 
 
-def test_with_fail_on_data_loss_false_the_query_goes_on_behind_what_expired(kafka: KafkaBroker) -> None:
+def test_with_fail_on_data_loss_false_the_query_continues_after_what_expired(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"%d" % number for number in range(5)])
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2, failOnDataLoss="false", inline_state=True)
@@ -266,7 +266,7 @@ def test_a_run_with_one_look_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
         engine.process_all_available()
 
 
-def test_a_topic_that_is_away_for_less_than_ten_seconds_is_read_on(
+def test_a_topic_that_is_missing_for_less_than_ten_seconds_is_not_lost(
     clock: HandClock, kafka: KafkaBroker
 ) -> None:
     topic, other = kafka.topic(), kafka.topic()

@@ -87,7 +87,7 @@ def transactions(found: list[bytes]) -> Iterator[Transaction]:
             final_lsn, _committed_at, xid = struct.unpack_from("!qqI", message, 1)
             begin, changes = (final_lsn, xid), []
         elif kind == "C":
-            assert begin is not None, "a transaction ends that has not begun"
+            assert begin is not None, "a transaction ends without a beginning"
             commit_lsn, end_lsn = struct.unpack_from("!qq", message, 2)
             yield Transaction(
                 final_lsn=begin[0], xid=begin[1], commit_lsn=commit_lsn, end_lsn=end_lsn, changes=changes

@@ -52,21 +52,21 @@ class Query:
             if not self.engine.logs.has_uncommitted and not self.engine.trigger():
                 return number
             self.engine.run_batch()
-        raise AssertionError(f"after {most} batches there is still more")
+        raise AssertionError(f"{most} batches were not enough to read everything")
 
     def until_planned(self) -> None:
         """Plan a batch without running its tasks."""
         for _ in range(50):
             if self.engine.trigger():
                 return
-        raise AssertionError("nothing is planned")
+        raise AssertionError("no batch was planned")
 
     def catch_up(self) -> None:
         """Read everything that is available, in a run that ends."""
         self.engine.restart(available_now=True)
         self.engine.process_all_available()
 
-    def goes_on(self) -> None:
+    def restart_without_end(self) -> None:
         """Start again as a run without an end."""
         self.engine.restart(available_now=False)
 

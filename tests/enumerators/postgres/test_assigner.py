@@ -114,7 +114,7 @@ def test_a_chunk_has_the_position_and_the_id_of_its_horizon() -> None:
     assert (chunk.chunk.lsn, chunk.chunk.horizon) == (100, 7)
 
 
-def test_a_horizon_behind_the_planned_position_no_longer_counts() -> None:
+def test_a_horizon_before_the_planned_position_no_longer_counts() -> None:
     found = settled(10)
     found.reads_up_to(101)
     assert found.next_chunk() is None
@@ -235,7 +235,7 @@ def test_a_split_with_another_id_is_refused() -> None:
 # Rule 2: no window goes beyond the horizon of a chunk that has not been read.
 
 
-def test_a_near_log_is_not_read_beside_chunks() -> None:
+def test_a_near_log_is_not_read_while_chunks_are_read() -> None:
     found = settled(10)
     found.observe(seen(150, xmin=8))
     assert found.window(100, None) is None
@@ -259,7 +259,7 @@ def test_a_window_ends_at_the_horizon_of_a_chunk_that_is_assigned_and_not_read()
     assert window(found).end == 250
 
 
-def test_no_window_begins_behind_the_horizon_of_a_chunk() -> None:
+def test_no_window_begins_at_the_horizon_of_a_chunk_that_is_not_read() -> None:
     found = settled(10, lsn=110)
     chunks(found)
     found.observe(seen(300, xmin=20, horizon=Horizon(lsn=250, xid=19)))
@@ -337,7 +337,7 @@ def test_neighbours_with_one_snapshot_are_one_range() -> None:
     assert rules.rules == (RowRule(snapshot="8:8:"), RowRule(snapshot="9:9:"))
 
 
-def test_rules_are_dropped_behind_the_position_by_which_all_that_a_snapshot_sees_has_ended() -> None:
+def test_rules_are_dropped_after_the_position_by_which_all_that_a_snapshot_sees_has_ended() -> None:
     found = settled()
     chunks(found)
     read(found, FIRST, "8:20:9")
@@ -452,7 +452,7 @@ def test_a_chunk_that_was_not_read_before_the_truncate_is_read_once() -> None:
     assert not found.reads_chunks
 
 
-def test_a_second_truncate_has_the_chunks_read_once_more() -> None:
+def test_a_second_truncate_has_the_chunks_read_again() -> None:
     found = settled(10)
     chunks(found)
     read(found, FIRST, "8:8:")

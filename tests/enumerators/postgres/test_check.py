@@ -79,7 +79,7 @@ def test_the_enumerator_has_checks_of_its_own() -> None:
     assert issubclass(PostgresEnumerator, ChecksSource)
 
 
-def test_a_server_that_is_ready_is_said_to_be_with_its_values(shop: TestedDatabase) -> None:
+def test_a_server_that_is_ready_passes_and_its_values_are_shown(shop: TestedDatabase) -> None:
     findings = check_shop(shop, publication="p")
     assert wrong(findings) == {}
     said = {finding.check: finding.found for finding in findings}

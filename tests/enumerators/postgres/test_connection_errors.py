@@ -8,7 +8,7 @@ from flip27_source.enumerators.postgres.connection import failed
 from flip27_source.source import Source
 
 
-def test_a_connection_that_is_lost_says_that_the_query_goes_on() -> None:
+def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
     options = Source.resolve({"enumerator": "postgres", "database": "shop", "tables": "orders"}).options
     lost = failed(options, "reading log", psycopg.OperationalError("server closed the connection"))
     assert lost.what.startswith("reading log failed on database shop")

@@ -154,7 +154,7 @@ def in_log(pair: Pair) -> MicroBatchEngine:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", [in_snapshot, in_log])
-def test_a_query_goes_on_at_a_standby_that_is_promoted_and_has_every_change_once(
+def test_a_query_continues_at_a_standby_that_is_promoted_and_has_every_change_once(
     phase: Callable[[Pair], MicroBatchEngine],
 ) -> None:
     with pair(slotFailover="true") as servers:

@@ -80,7 +80,7 @@ def test_a_server_that_restarts_loses_and_invents_nothing(
     engine.stop()
 
 
-def test_an_id_that_a_killed_server_gives_out_again_is_that_of_a_new_transaction() -> None:
+def test_an_id_that_a_killed_server_assigns_again_is_that_of_a_new_transaction() -> None:
     # With these settings, the log of a transaction that is rolled back is lost when the server is killed.
     settings = {"wal_writer_delay": "10s", "autovacuum": "off", "bgwriter_delay": "10s"}
     with postgres_server(**settings) as server, faulty_shop(server) as shop:

@@ -62,7 +62,7 @@ def test_a_slot_that_another_tool_has_advanced_is_data_loss(shop: FaultyShop) ->
     assert changes(shop, engine) == []
 
 
-def test_a_slot_that_was_advanced_goes_on_with_what_is_left_where_losses_are_reported(
+def test_a_query_whose_slot_was_advanced_continues_with_what_is_left_where_losses_are_reported(
     shop: FaultyShop,
 ) -> None:
     engine = read(shop, onDataLoss="report")
@@ -216,7 +216,7 @@ def test_a_table_that_was_taken_out_and_put_back_is_data_loss(shop: FaultyShop) 
         caught_up(engine)
 
 
-def test_a_table_that_was_put_back_goes_on_where_losses_are_reported(shop: FaultyShop) -> None:
+def test_a_table_that_was_put_back_continues_where_losses_are_reported(shop: FaultyShop) -> None:
     engine = read(shop, onDataLoss="report")
     shop.execute(
         f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", f"ALTER PUBLICATION {shop.slot} ADD TABLE orders",
@@ -237,7 +237,7 @@ def test_a_table_that_was_taken_out_comes_back_where_losses_are_reported(shop: F
     assert changes(shop, engine) == [("c", 12, "y")]
 
 
-def test_a_publication_that_names_partitions_in_place_of_their_table_is_refused(shop: FaultyShop) -> None:
+def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(shop: FaultyShop) -> None:
     shop.execute(
         "CREATE TABLE parts (id int PRIMARY KEY, name text) PARTITION BY RANGE (id)",
         "CREATE TABLE part PARTITION OF parts DEFAULT", "CREATE PUBLICATION leaves FOR TABLE parts",
@@ -336,7 +336,7 @@ def test_a_table_that_is_recreated_is_read_from_its_start_where_losses_are_repor
     assert sorted(found[10:]) == [("c", 2, "newer"), ("c", 11, "old"), ("r", 1, "new")]
 
 
-def test_a_table_that_is_renamed_goes_on_under_its_new_name(shop: FaultyShop) -> None:
+def test_a_table_that_is_renamed_continues_under_its_new_name(shop: FaultyShop) -> None:
     engine = read(shop, tables="public.*")
     shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
     shop.execute("INSERT INTO sales VALUES (12, 'y')")
@@ -348,7 +348,7 @@ def test_a_table_that_is_renamed_goes_on_under_its_new_name(shop: FaultyShop) ->
     assert [row[at] for row in engine.rows[-2:]] == ["public.orders", "public.sales"]
 
 
-def test_a_table_whose_new_name_the_option_does_not_match_goes_on_too(shop: FaultyShop) -> None:
+def test_a_table_whose_new_name_the_option_does_not_match_continues_too(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
     engine = read(shop, tables="public.ord*")
     shop.execute("ALTER TABLE orders RENAME TO sales", "INSERT INTO sales VALUES (11, 'x')")

@@ -155,7 +155,7 @@ def test_task_manager_and_job_manager_failover(
         if phase == "stream":
             found.batches()
             found.catch_up()
-            found.goes_on()
+            found.restart_without_end()
         run(found, *CHANGES[:2])
         step = Step.ROWS_READ if victim is Victim.EXECUTOR else Step.TASK_ENDED
         found.engine.crash_at(step, victim=victim)
@@ -376,7 +376,7 @@ def test_a_transaction_that_wrote_a_new_table_before_it_was_published_is_not_los
         run(found, *address(1))
         with postgres.connect(found.control.info.dbname, autocommit=False) as session:
             session.execute("UPDATE address_1 SET v = 'not published yet' WHERE id = 5")
-            found.goes_on()
+            found.restart_without_end()
             found.batches()
             session.commit()
         found.catch_up()

@@ -57,7 +57,7 @@ def test_a_log_without_changes_of_the_tables_has_no_age() -> None:
     assert clock((500, 0), (900, 10)).lag(500, 900, has_changes=False) == LogLag(bytes=400, seconds=0.0)
 
 
-def test_behind_the_first_look_the_last_change_that_was_read_gives_the_age() -> None:
+def test_before_the_first_look_the_last_change_that_was_read_gives_the_age() -> None:
     found = clock((500, 60), committed_at=int(at(-30).timestamp() * 1_000_000))
     assert found.lag(100, 500) == LogLag(bytes=400, seconds=90.0, since=at(-30))
     found.read(int(at(20).timestamp() * 1_000_000))

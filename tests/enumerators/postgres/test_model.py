@@ -107,7 +107,7 @@ def come_to_rest(server: ModelServer, query: ModelQuery) -> None:
         query.complete()
         if query.is_caught_up:
             return
-    raise WrongCopyError("the query does not come to an end")
+    raise WrongCopyError("the query does not catch up")
 
 
 def check(server: ModelServer, query: ModelQuery) -> None:
@@ -115,10 +115,10 @@ def check(server: ModelServer, query: ModelQuery) -> None:
     changes = [row for batch in query.batches for row in batch]
     events = [row[:5] for row in changes if row[2] != "r"]
     if len(events) != len(set(events)):
-        raise WrongCopyError("a change came twice")
+        raise WrongCopyError("a change was delivered twice")
     values = [row[3:] for row in changes if row[2] in "rcu"]
     if query.is_exact and len(values) != len(set(values)):
-        raise WrongCopyError("a chunk has a change that was delivered too")
+        raise WrongCopyError("a change in a chunk was delivered as well")
     table = {
         (number, key): value
         for number in sorted(server.published)
@@ -287,7 +287,7 @@ def ids_lose_their_epoch(patch: pytest.MonkeyPatch) -> None:
     patch.setattr("flip27_source.readers.postgres.delivered_changes.widened", lambda xids, _: xids)
 
 
-def transactions_in_progress_are_taken_for_seen(patch: pytest.MonkeyPatch) -> None:
+def transactions_in_progress_count_as_seen(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(TransactionSnapshot, "sees", lambda self, xids: np.asarray(xids) < self.xmax)
 
 
@@ -295,12 +295,12 @@ def snapshots_see_only_what_ended_below_their_xmin(patch: pytest.MonkeyPatch) ->
     patch.setattr(TransactionSnapshot, "sees", lambda self, xids: np.asarray(xids) < self.xmin)
 
 
-def ids_of_a_chunk_are_given_out_again(patch: pytest.MonkeyPatch) -> None:
+def ids_of_a_chunk_are_assigned_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelQuery, "keep_ids", lambda _query: None)
 
 
 DEFECTS: list[Patch] = [
-    ids_of_a_chunk_are_given_out_again,
+    ids_of_a_chunk_are_assigned_again,
     commits_are_compared_by_position,
     a_horizon_settles_at_once,
     windows_go_beyond_the_horizon_of_a_chunk_that_is_not_read,
@@ -312,7 +312,7 @@ DEFECTS: list[Patch] = [
     a_table_is_read_anew_after_a_truncate,
     the_last_snapshot_of_a_chunk_counts,
     ids_lose_their_epoch,
-    transactions_in_progress_are_taken_for_seen,
+    transactions_in_progress_count_as_seen,
     snapshots_see_only_what_ended_below_their_xmin,
 ]
 
@@ -326,4 +326,4 @@ def test_every_defect_is_found(defect: Patch, monkeypatch: pytest.MonkeyPatch) -
             simulate(seed)
         except Exception:  # noqa: BLE001 - includes errors that the defect itself raises
             return
-    pytest.fail(f"{MOST_SEEDS} seeds find nothing")
+    pytest.fail(f"none of {MOST_SEEDS} seeds finds the defect")

@@ -78,7 +78,7 @@ def test_a_savepoint_of_a_stopped_query_does_not_disturb_it(shop: FaultyShop, tm
     assert shop.ops(ended(query)) == [*ROWS, event]
 
 
-def test_a_query_from_a_savepoint_goes_on_with_the_slot_of_the_query_that_has_ended(
+def test_a_query_from_a_savepoint_continues_with_the_slot_of_the_query_that_has_ended(
     shop: FaultyShop, tmp_path: Path
 ) -> None:
     query = shop.engine()
@@ -132,7 +132,7 @@ def test_a_savepoint_that_the_slot_has_left_behind_is_refused(shop: FaultyShop, 
 # A separate slot.
 
 
-def test_a_fork_gets_a_copy_of_the_slot_and_both_queries_go_on(shop: FaultyShop, tmp_path: Path) -> None:
+def test_a_fork_gets_a_copy_of_the_slot_and_both_queries_continue(shop: FaultyShop, tmp_path: Path) -> None:
     query = ended(shop.engine())
     savepoint = saved(shop, query, tmp_path)
     event = insert(shop, 11)
@@ -206,7 +206,7 @@ def test_a_fork_is_refused_where_the_slot_that_it_would_copy_is_gone(
         ended(started(shop, savepoint, tmp_path, slotName="forked"))
 
 
-def test_a_query_goes_on_with_another_slot_where_its_option_changes(shop: FaultyShop) -> None:
+def test_a_query_continues_with_another_slot_where_its_option_changes(shop: FaultyShop) -> None:
     query = ended(shop.engine())
     renamed = shop.engine(slotName="renamed")
     renamed.logs, renamed.sink = query.logs, query.sink
@@ -230,7 +230,7 @@ def edits_of(shop: FaultyShop) -> list[dict[str, str]]:
     return [edit for row in rows for edit in json.loads(row["edits"] or "[]")]
 
 
-def test_a_rewind_behind_the_slot_is_refused_and_the_query_goes_on(shop: FaultyShop) -> None:
+def test_a_rewind_to_before_the_slot_is_refused_and_the_query_continues(shop: FaultyShop) -> None:
     query = ended(shop.engine())
     first = insert(shop, 11)
     ended(query)

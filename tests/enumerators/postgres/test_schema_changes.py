@@ -64,7 +64,7 @@ def test_a_new_column_stops_the_query_once_and_the_restart_has_it(shop: FaultySh
     ]  # fmt: skip
 
 
-def test_a_new_column_within_a_transaction_has_null_before_it_and_values_behind_it(shop: FaultyShop) -> None:
+def test_a_new_column_within_a_transaction_has_null_before_it_and_values_after_it(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute(
         "BEGIN", "INSERT INTO orders VALUES (11, 'a')", "ALTER TABLE orders ADD price int, DROP name",
@@ -200,7 +200,7 @@ def test_old_rows_get_more_columns_when_the_replica_identity_becomes_full(shop: 
     assert values(engine, "_before") == [({"id": 1, "name": "n1"},)]
 
 
-def test_a_name_that_differs_in_case_only_is_not_null_by_silence(shop: FaultyShop) -> None:
+def test_a_column_whose_name_differs_only_in_case_is_not_silently_null(shop: FaultyShop) -> None:
     schema = pa.schema([("ID", pa.int32()), ("_op", pa.string())])
     with pytest.raises(SplitReadError, match=r"the schema has a column ID, and table public\.orders has id"):
         caught_up(shop.engine(schema))

@@ -84,7 +84,7 @@ def test_windows_have_each_transaction_once_when_the_slot_advances_after_each(
     assert found == everything
 
 
-def test_a_peek_gives_more_than_its_window_only_behind_it(database: TestedDatabase) -> None:
+def test_a_peek_gives_more_than_its_window_only_after_it(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
     one, two, three = database.peek()

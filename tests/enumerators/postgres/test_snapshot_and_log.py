@@ -107,7 +107,7 @@ def test_changes_that_a_chunk_sees_do_not_come_again(postgres: PostgresServer) -
         assert [op for op, _ in found.ops()] == ["r"] * 9
 
 
-def test_a_transaction_that_is_open_while_all_chunks_are_read_comes_behind_them(
+def test_a_transaction_that_is_open_while_all_chunks_are_read_comes_after_them(
     postgres: PostgresServer,
 ) -> None:
     with query(postgres, TABLE, ROWS) as found, postgres.connect(found.control.info.dbname) as session:
@@ -150,7 +150,7 @@ def test_a_truncate_between_chunks_empties_the_copy_and_keeps_what_was_written_s
         found.control.execute("INSERT INTO orders VALUES (4, 'newest')")
         found.batches()
         found.catch_up()
-        found.goes_on()
+        found.restart_without_end()
         found.batches()
         found.catch_up()
         assert found.copy(is_exact=False) == found.table("orders")
@@ -168,7 +168,7 @@ def test_a_truncate_before_all_chunks_is_not_delivered(postgres: PostgresServer)
         assert found.ops() == [("r", "3")]
 
 
-def test_a_truncate_behind_all_chunks_is_delivered_once(postgres: PostgresServer) -> None:
+def test_a_truncate_after_all_chunks_is_delivered_once(postgres: PostgresServer) -> None:
     with query(postgres, TABLE, ROWS) as found:
         found.batches()
         found.catch_up()

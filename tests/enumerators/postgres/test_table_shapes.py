@@ -180,7 +180,7 @@ def test_other_replica_identities_than_the_primary_key(postgres: PostgresServer,
 
 
 @pytest.mark.parametrize("identity", ["NOTHING", "DEFAULT"])
-def test_a_table_without_an_identity_is_followed_as_far_as_rows_are_inserted(
+def test_a_table_without_an_identity_is_followed_while_rows_are_only_inserted(
     postgres: PostgresServer, identity: str
 ) -> None:
     with query(

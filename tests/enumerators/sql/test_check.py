@@ -83,7 +83,7 @@ def test_ids_that_wait_for_nothing_are_a_warning(postgres_table: Shop) -> None:
     assert wrong(found) == {"late commits": Status.WARNING}
 
 
-def test_a_standby_needs_a_lag_in_place_of_its_primary_s_transactions(tmp_path: Path) -> None:
+def test_a_standby_needs_a_lag_instead_of_its_primary_s_transactions(tmp_path: Path) -> None:
     with postgres_server() as server, server.connect() as owner:
         owner.execute("CREATE TABLE orders (id bigint PRIMARY KEY, updated_at timestamp NOT NULL)")
         owner.execute(f"INSERT INTO orders VALUES (1, '{DAY} 08:00:00')")

@@ -270,7 +270,7 @@ def test_a_driver_that_is_not_installed_is_named_with_what_to_install(sqlite: Sh
         ids(options)
 
 
-def test_polling_goes_on_after_a_restart_of_the_server(flip27_engine: Engine) -> None:
+def test_polling_continues_after_a_restart_of_the_server(flip27_engine: Engine) -> None:
     with postgres_server() as server, server.database() as name:
         with server.connect(name) as connection:
             connection.execute("CREATE TABLE orders AS SELECT 1 AS id")

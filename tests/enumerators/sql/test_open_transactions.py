@@ -35,7 +35,7 @@ def test_without_writers_all_visible_rows_are_safe() -> None:
     assert settled(None, cursor(6), {}) == (cursor(6), None)
 
 
-def test_rows_that_were_seen_beside_a_writer_wait_for_it() -> None:
+def test_rows_that_were_seen_while_a_writer_was_open_wait_for_it() -> None:
     assert settled(None, cursor(6), writers("a")) == (None, waiting(6, "a"))
 
 

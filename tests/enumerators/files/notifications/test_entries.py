@@ -72,7 +72,7 @@ class NoHead:
         return self._fs.call_s3(method, **arguments)
 
 
-def test_an_object_that_may_not_be_read_is_found_like_by_a_listing(bucket: S3Bucket) -> None:
+def test_an_object_that_may_not_be_read_is_found_as_by_a_listing(bucket: S3Bucket) -> None:
     lister: Any = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
     lister._fs = NoHead(lister._fs)
@@ -83,7 +83,7 @@ def test_an_object_that_may_not_be_read_is_found_like_by_a_listing(bucket: S3Buc
 
 @pytest.mark.parametrize("recursive", [False, True])
 @pytest.mark.parametrize("pattern", ["", "*", "{a,2026-*}", "_*/k=1", "*/*.txt"])
-def test_on_local_disk_too_and_without_taking_anything_for_known(
+def test_entries_on_local_disk_are_those_of_a_listing_that_knows_nothing_yet(
     tmp_path: Path, pattern: str, *, recursive: bool
 ) -> None:
     folders = ["/".join(parts) for depth in range(3) for parts in itertools.product(FOLDERS, repeat=depth)]

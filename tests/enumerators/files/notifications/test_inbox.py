@@ -83,7 +83,7 @@ def names(inbox: Inbox) -> set[str]:
     return {item.message.message_id for item in inbox.take(wait=True)}
 
 
-def test_all_messages_of_all_queues_arrive_before_a_run_that_ends_goes_on(inboxes: list[Inbox]) -> None:
+def test_a_run_that_ends_waits_for_all_messages_of_all_queues(inboxes: list[Inbox]) -> None:
     many = {f"m{number}" for number in range(25)}
     inbox = inbox_of(inboxes, {"q": MemoryQueue(*many), "r": MemoryQueue("x")})
     assert names(inbox) == many | {"x"}
@@ -101,7 +101,7 @@ def test_no_more_messages_are_received_than_may_be_held_until_some_are_deleted(i
     until(lambda: len(inbox.take(wait=True)) > 0)
 
 
-def test_messages_that_could_not_be_handled_are_there_again(inboxes: list[Inbox]) -> None:
+def test_messages_that_are_given_back_are_taken_again(inboxes: list[Inbox]) -> None:
     inbox = inbox_of(inboxes, {"q": MemoryQueue("a", "b")})
     taken = inbox.take(wait=True)
     inbox.give_back(taken)
@@ -182,7 +182,7 @@ def test_messages_that_nobody_took_are_given_back_when_a_run_ends(inboxes: list[
     until(lambda: queue.visible == ["a"])
 
 
-def test_the_threads_of_a_run_that_was_dropped_end_without_being_told() -> None:
+def test_the_threads_of_a_run_that_was_dropped_end_by_themselves() -> None:
     """A driver that a test kills leaves threads behind, which must not continue to receive messages."""
     before = set(threading.enumerate())
     inbox = Inbox({"q": MemoryQueue()}, hidden_s=300.0, until_empty=False)

@@ -82,7 +82,7 @@ def planned(engine: MicroBatchEngine) -> list[FileSplit]:
     ]
 
 
-def once_more(engine: MicroBatchEngine) -> None:
+def run_again(engine: MicroBatchEngine) -> None:
     """Run the query again until nothing is left."""
     engine.restart(available_now=True)
     engine.process_all_available()
@@ -102,7 +102,7 @@ def test_each_object_of_a_bucket_that_sends_its_events_is_read_once(
     connect(s3_bucket, queue, "landing/")
     engine = started(s3_bucket, queue, tmp_path)
     put(s3_bucket, "landing/b c+d%20ü", "landing/_hidden", "landing/below/x", "elsewhere/e")
-    once_more(engine)
+    run_again(engine)
     assert read(engine) == Counter({"landing/first": 1, "landing/b c+d%20ü": 1})
     assert gauges(engine) == {}
     until(lambda: queue.left == 0)
@@ -122,7 +122,7 @@ def test_events_of_every_way_name_files_and_those_of_other_files_are_deleted(
         message("another", "landing/a.txt"),
         message(bucket, "landing/never-there.txt"),
     )
-    once_more(engine)
+    run_again(engine)
     assert read(engine) == Counter(
         ["landing/first", *(f"landing/{name}.txt" for name in ("a", "b", "c", "d", "d=1/e"))]
     )
@@ -138,7 +138,7 @@ def test_a_run_that_lists_asks_about_no_object_that_the_listing_has_found(tmp_pa
         engine = started(bucket, queue, tmp_path)
         put(bucket, *(f"landing/{number}" for number in range(30)))
         server.requests.clear()
-        once_more(engine)
+        run_again(engine)
         assert len(read(engine)) == 31
         assert gauges(engine) == {}
         assert server.requests["LIST"] > 0
@@ -179,7 +179,7 @@ def test_a_message_is_not_deleted_before_its_batch_is_complete(
         engine.process_all_available()
     assert queue.left == 2
     queue.show_hidden()
-    once_more(engine)
+    run_again(engine)
     assert read(engine) == Counter({"landing/first": 1, "landing/a": 1})
     until(lambda: queue.left == 0)
 
@@ -192,10 +192,10 @@ def test_messages_of_a_batch_that_was_complete_are_deleted_by_the_next_run_by_th
     queue.send(message(s3_bucket.name, "landing/a"))
     engine.restart()
     assert engine.run_batch() is not None
-    assert queue.left == 1, "nobody has said that the batch is complete"
+    assert queue.left == 1, "the batch was not yet reported as complete"
     engine.restart()
     engine.run_batch()
-    assert queue.left == 0, "although the message was still hidden"
+    assert queue.left == 0, "the message is deleted while it is still hidden"
 
 
 def test_a_late_message_of_a_file_that_was_read_changes_nothing(
@@ -215,7 +215,7 @@ def test_a_message_that_cannot_be_understood_is_set_aside_with_its_text(
     engine = started(s3_bucket, queue, tmp_path)
     put(s3_bucket, "landing/a")
     queue.send("<poison/>", message(s3_bucket.name, "landing/a"))
-    once_more(engine)
+    run_again(engine)
     assert read(engine)["landing/a"] == 1
     assert gauges(engine) == {"messagesSetAside": 1}
     [aside] = stored(engine).messages
@@ -266,8 +266,8 @@ def test_with_allow_overwrites_each_version_is_read_once(
     connect(s3_bucket, queue, "landing/")
     engine = started(s3_bucket, queue, tmp_path, allowOverwrites="true")
     put(s3_bucket, "landing/first", content="second version")
-    once_more(engine)
-    once_more(engine)
+    run_again(engine)
+    run_again(engine)
     assert read(engine) == Counter(["landing/first", "second version"])
 
 
@@ -284,7 +284,7 @@ def test_a_queue_that_is_gone_stops_the_query_and_nothing_is_lost_when_it_is_the
     queue.restore()
     put(s3_bucket, "landing/b")
     queue.send(message(s3_bucket.name, "landing/b"))
-    once_more(engine)
+    run_again(engine)
     assert read(engine) == Counter(["landing/first", "landing/a", "landing/b"])
     assert gauges(engine) == {"filesFoundByListing": 1}
 
@@ -308,7 +308,7 @@ class Spool(NotificationQueue):
             self.lines.pop(receipt, None)
 
 
-def test_a_service_of_ones_own_has_three_methods_and_any_file_system(tmp_path: Path) -> None:
+def test_a_users_own_service_has_three_methods_and_names_files_of_any_file_system(tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     landing.mkdir()
     (landing / "first").write_text("first")
@@ -362,7 +362,7 @@ def test_files_whose_messages_are_deleted_are_found_again_when_a_query_goes_back
     connect(s3_bucket, queue, "landing/")
     engine = started(s3_bucket, queue, tmp_path)
     put(s3_bucket, "landing/a")
-    once_more(engine)
+    run_again(engine)
     until(lambda: queue.left == 0)
     # A savepoint contains the checkpoint before the newest one, because that one is certainly complete.
     saved = savepoints.create(state=str(tmp_path), to=str(tmp_path / "saved")).directory
