@@ -65,7 +65,7 @@ lint: setup-lint ## Check style (ruff)
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 
-format: setup-lint ## Format the code and mend what ruff can mend
+format: setup-lint ## Format the code and apply ruff's automatic fixes
 	@$(PY) -m ruff check --fix .
 	@$(PY) -m ruff format .
 
@@ -76,28 +76,28 @@ docs: setup-docs ## Build the documentation into site/ (open site/index.html)
 	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
 	@echo "Open site/index.html; to search, too: $(PY) -m http.server -d site"
 
-notebooks: setup-test ## Run the notebooks and keep what they show; make notebooks ARGS=quickstart runs one
+notebooks: setup-test ## Run the notebooks and store their outputs; make notebooks ARGS=quickstart runs one
 	@$(PY) -m scripts.notebooks $(ARGS)
 
 model: setup-test ## Explore the protocol's interleavings further than make test does: some twenty minutes
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
-simulate: setup-test ## Play simulated lives of queries with every fault, and count: make simulate ARGS="--seeds 10000"
+simulate: setup-test ## Simulate queries with every fault and count the defects: make simulate ARGS="--seeds 10000"
 	@$(PY) -m flip27_source.testing.simulator $(ARGS)
 
-soak: setup-test ## Kill real drivers, fill disks, take rights away, and count: make soak ARGS="--disasters 300"
+soak: setup-test ## Kill real drivers, fill disks, remove permissions, and count the rows: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)
 
 fuzz: setup-test ## Read random files here and with Spark: make fuzz ARGS="--format csv --cases 1000 --seed 7"
 	@$(PY) -m tests.fuzz $(ARGS)
 
-growth: setup-test ## Measure whether the time of every reader option grows with its rows and no faster: forty minutes
+growth: setup-test ## Measure whether the CPU time of every reader option grows at most linearly with the rows: forty minutes
 	@$(PY) -m tests.growth $(ARGS)
 
 bench: setup-test ## Compare with Spark's own file source: most of an hour and 4 GB of disk
 	@$(PY) -m benchmarks $(ARGS)
 
-bench-quick: setup-test ## The same, small: shows that it runs, says little about speed
+bench-quick: setup-test ## Run make bench with small sizes: shows that it works, says little about speed
 	@$(PY) -m benchmarks --quick $(ARGS)
 
 wheel-test: setup-wheel ## Build wheel and sdist, install the wheel alone, and try it from elsewhere

@@ -39,16 +39,16 @@ def parse(words: Sequence[str] | None) -> argparse.Namespace:
         "--data",
         type=Path,
         default=Path(tempfile.gettempdir()) / "flip27-bench-data",
-        help="the data is made here once (default: %(default)s)",
+        help="the folder in which the data is created once (default: %(default)s)",
     )
-    parser.add_argument("--results", type=Path, default=_RESULTS, help="for the JSON file")
+    parser.add_argument("--results", type=Path, default=_RESULTS, help="the folder of the JSON file")
     parser.add_argument(
         "--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting for both sides"
     )
     parser.add_argument(
         "--tuned",
         action="store_true",
-        help="with the settings that docs/deployment.md recommends, on both sides",
+        help="use the settings that docs/deployment.md recommends, on both sides",
     )
     return parser.parse_args(words)
 

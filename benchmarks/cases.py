@@ -173,7 +173,7 @@ def _bulk(
 ) -> Callable[[Bench, Pair | None], list[Outcome]]:
     def run(bench: Bench, pair: Pair | None) -> list[Outcome]:
         sizes = bench.sizes
-        bench.say("  the data, made once ...")
+        bench.say("  creating the data, once ...")
         file_bytes = sizes.bulk_bytes if one_file else sizes.file_bytes
         data = bench.data.bulk(reader, total_bytes=sizes.bulk_bytes, file_bytes=file_bytes)
         spec = msgspec.structs.replace(_spec(data, sizes.files_per_trigger), is_parsed=is_parsed)
@@ -196,7 +196,7 @@ def _native(bench: Bench, pair: Pair | None) -> list[Outcome]:
 def _native_pruned(bench: Bench, pair: Pair | None) -> list[Outcome]:
     assert pair is not None
     sizes = bench.sizes
-    bench.say("  the data, made once ...")
+    bench.say("  creating the data, once ...")
     data = bench.data.wide(total_bytes=sizes.bulk_bytes, file_bytes=sizes.file_bytes)
     spec = _native_spec(data, sizes.files_per_trigger)
     spec = msgspec.structs.replace(spec, select=("id0", "price3"), where="quantity0 < 500")
@@ -232,7 +232,7 @@ def _counted(spec: RoundSpec) -> RoundSpec:
 def _known_tree(bench: Bench, pair: Pair | None) -> list[Outcome]:
     assert pair is not None
     sizes = bench.sizes
-    bench.say("  the data, made once ...")
+    bench.say("  creating the data, once ...")
     tree = bench.data.tree(sizes.known_files)
     spec = msgspec.structs.replace(_spec(tree, sizes.known_files), options=known_tree.OPTIONS)
     spark_rounds = min(sizes.slow_rounds, sizes.rounds)

@@ -285,7 +285,7 @@ def _wait_until(query: Any, condition: Any) -> None:
     deadline = time.perf_counter() + DEADLINE_S
     while not condition():
         if not query.isActive or time.perf_counter() > deadline:
-            raise RuntimeError(f"the query does not go on: {query.exception()}")
+            raise RuntimeError(f"the query makes no progress: {query.exception()}")
         time.sleep(0.001)
 
 

@@ -76,7 +76,7 @@ class MadeUpListing(Lister):
             self.first_at = self.first_at or time.perf_counter()
             self._changed.notify_all()
             if not self._changed.wait_for(lambda: self._allowed >= self._begun, _DEADLINE_S):
-                raise TimeoutError("no listing was called for")
+                raise TimeoutError("the listing was not allowed in time")
         for number in range(self.count):
             yield _path(number), lambda: FileInfo(2_048, _MODIFIED_US)
 
@@ -91,7 +91,7 @@ class MadeUpListing(Lister):
         self.allow()
         with self._changed:
             if not self._changed.wait_for(lambda: self._begun > self._allowed, _DEADLINE_S):
-                raise TimeoutError("discovery did not come round again")
+                raise TimeoutError("discovery did not begin another listing")
 
 
 class MadeUpFiles(FilesEnumerator):

@@ -124,7 +124,7 @@ def _compared(
 ) -> Outcome:
     spark, flip27, ratios = map(Spread.of, numbers)
     counted = {one.rows for one in (*rounds.spark, *rounds.flip27)}
-    failure = None if counted == {rows} else f"{rows} rows are there, {sorted(counted)} were read"
+    failure = None if counted == {rows} else f"the data has {rows} rows, but {sorted(counted)} were read"
     return Outcome(
         case=case,
         what=what,

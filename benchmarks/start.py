@@ -110,7 +110,7 @@ def start_outcomes(rounds: Rounds, parts: Parts, *, rows: int) -> list[Outcome]:
                 reached=not wrong and target.reached_by(result.median),
                 rounds=(len(rounds.spark), len(rounds.flip27)),
                 note=note,
-                failure=f"{rows} rows are there, {sorted(wrong)} were read" if wrong else None,
+                failure=f"the data has {rows} rows, but {sorted(wrong)} were read" if wrong else None,
                 spark_rounds=rounds.spark if whole else (),
                 flip27_rounds=rounds.flip27 if whole else (),
             )

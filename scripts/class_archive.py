@@ -67,7 +67,10 @@ def make(archive: Path) -> None:
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             made = Path(scratch) / "archive"
             if not _run_spark(Path(scratch), f'{BRIEF_JVM} -Xlog:disable "-XX:ArchiveClassesAtExit={made}"'):
-                print("Spark's classes cannot be archived: tests run without, and take longer", flush=True)
+                print(
+                    "Spark's classes cannot be archived: tests run without the archive and take longer",
+                    flush=True,
+                )
                 made.touch()
             made.replace(archive)
 

@@ -87,7 +87,7 @@ def _neutral(output: Any, folder: Path) -> Any:
 def main(words: Sequence[str] | None = None) -> None:
     """Run the command, for all notebooks or for the given ones."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", help="such as quickstart; all when none is given")
+    parser.add_argument("names", nargs="*", help="names such as quickstart (default: all)")
     asked = parser.parse_args(words).names
     for file in [file for file in NOTEBOOKS if not asked or file.stem in asked]:
         print(f"{file.name} ...", flush=True)

@@ -40,7 +40,7 @@ def page(text: str) -> str:
         marks = rf"(<!-- {name}: made by scripts.protocol_page -->\n).*?(<!-- end -->)"
         text, found = re.subn(marks, lambda m, part=part: m[1] + part + m[2], text, flags=re.DOTALL)  # type: ignore[misc]
         if found != 1:
-            raise SystemExit(f"{PAGE.name} has no place for the part {name}")
+            raise SystemExit(f"{PAGE.name} has no place for the generated part {name}")
     return text
 
 

@@ -52,7 +52,7 @@ check_java() {
     if [ "${major:-0}" -ge "$JAVA_NEEDED" ]; then
         return
     fi
-    fail "Java $JAVA_NEEDED or newer is needed; $where is ${major:+Java }${major:-none}." \
+    fail "Java $JAVA_NEEDED or newer is needed; $where there is ${major:+Java }${major:-none}." \
         "  Debian, Ubuntu:  sudo apt-get install openjdk-17-jre-headless" \
         "  Fedora, RHEL:    sudo dnf install java-17-openjdk-headless" \
         "  macOS:           brew install openjdk@17 && export JAVA_HOME=\"\$(brew --prefix openjdk@17)\"" \

@@ -90,7 +90,7 @@ def check_contents(direct: Path, by_sdist: Path) -> None:
     """Compare both wheels with the tree, and the entry points with setup.cfg."""
     names = {wheel: set(zipfile.ZipFile(wheel).namelist()) for wheel in (direct, by_sdist)}
     if names[direct] != names[by_sdist]:
-        sys.exit(f"wheel-test: the sdist makes another wheel: {sorted(names[direct] ^ names[by_sdist])}")
+        sys.exit(f"wheel-test: the sdist builds a different wheel: {sorted(names[direct] ^ names[by_sdist])}")
     code = {name for name in names[direct] if ".dist-info/" not in name}
     if code != expected_files():
         sys.exit(f"wheel-test: tree and wheel differ in: {sorted(code ^ expected_files())}")
@@ -140,7 +140,7 @@ def main() -> None:
         work = Path(name).resolve()
         direct, by_sdist = build_wheels(work)
         check_contents(direct, by_sdist)
-        print(f"wheel-test: {direct.name} holds the whole tree, and the sdist makes the same wheel")
+        print(f"wheel-test: {direct.name} contains the whole tree, and the sdist builds the same wheel")
         python = clean_environment(work, direct)
         elsewhere = work / "elsewhere"
         elsewhere.mkdir()

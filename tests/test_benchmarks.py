@@ -200,7 +200,7 @@ def test_a_side_that_read_other_rows_fails_the_case_however_fast_it_was() -> Non
     rounds = Rounds(warm_up=(), spark=(a_round(seconds=9),), flip27=(a_round(rows=9),))
     outcome = faster("case", rounds, Target("at least", 1.3), rows=10)
     assert not outcome.reached
-    assert outcome.failure == "10 rows are there, [9, 10] were read"
+    assert outcome.failure == "the data has 10 rows, but [9, 10] were read"
 
 
 def test_a_single_round_of_spark_is_compared_with_every_round_of_ours() -> None:

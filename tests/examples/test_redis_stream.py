@@ -32,7 +32,7 @@ STEPS_OF_REPORTS = (Step.REPORT_WRITE, Step.REPORT_WRITTEN)
 
 pytestmark = pytest.mark.skipif(
     sys.version_info >= (3, 13) and shutil.which("redis-server") is None,
-    reason="PyPI has no Redis server for this Python; with that of the system (redis-server) these tests run",
+    reason="PyPI has no Redis server for this Python; these tests need redis-server on the PATH",
 )
 
 

@@ -24,14 +24,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="make fuzz", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--format", choices=FORMATS, action="append", help="which reader; all when left out")
-    parser.add_argument("--cases", type=int, default=1000, help="how many of each format")
-    parser.add_argument("--seed", type=int, default=None, help="of all chance; printed")
-    parser.add_argument("--case", type=int, default=None, help="the number of one case, to see its story")
-    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--format", choices=FORMATS, action="append", help="the reader (default: all)")
+    parser.add_argument("--cases", type=int, default=1000, help="the number of cases of each format")
     parser.add_argument(
-        "--shrink", type=int, default=5, help="how many mismatches to make small, of each format"
+        "--seed", type=int, default=None, help="the random seed (default: a new one, printed)"
     )
+    parser.add_argument("--case", type=int, default=None, help="run only the case with this number")
+    parser.add_argument("--first", type=int, default=0, help="the number of the first case")
+    parser.add_argument("--shrink", type=int, default=5, help="how many mismatches of each format to shrink")
     arguments = parser.parse_args()
     faulthandler.enable()
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(1 << 32)

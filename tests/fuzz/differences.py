@@ -215,7 +215,7 @@ DIFFERENCES: Sequence[Difference] = (
     Difference(
         name="long exponents",
         readers=("csv", "json"),
-        spark="computes `1e-99999` as a decimal, which takes up to hours, and gives up above some exponent",
+        spark="computes `1e-99999` as a decimal, which can take hours, and gives up above some exponent",
         here="a number whose exponent has more than four digits is not a decimal: the value is null, the row "
         "malformed",
         why="no value of a decimal column needs such an exponent",
@@ -361,7 +361,7 @@ DIFFERENCES: Sequence[Difference] = (
         readers=("csv",),
         spark="has as many columns as the first line of the first file",
         here="has as many columns as the longest of the first lines of all sampled files",
-        why="which file comes first in a landing folder is chance",
+        why="it is random which file of a landing folder comes first",
         shows=lambda _, mismatch: mismatch.kind == "schema" and _has_more_columns(mismatch),
     ),
     Difference(
@@ -466,7 +466,7 @@ DIFFERENCES: Sequence[Difference] = (
         readers=("parquet", "orc"),
         spark="takes the columns of one file first, which depends on the sizes of the files",
         here="takes the columns of the files in the order of their paths",
-        why="sizes are chance",
+        why="the sizes are random",
         shows=lambda _, mismatch: mismatch.kind == "schema" and _has_the_same_columns(mismatch),
     ),
     Difference(

@@ -14,7 +14,7 @@ _MOST_MISMATCHES, _MOST_CHARACTERS = 20, 2000
 
 def story(case: Case, found: Compared, mismatch: Mismatch | None = None) -> str:
     """A case with its files, Spark's rows and ours."""
-    parts = [f"make fuzz ARGS='{case.name}'", f"schema: {case.ddl or 'to be found out'}"]
+    parts = [f"make fuzz ARGS='{case.name}'", f"schema: {case.ddl or 'inferred'}"]
     parts += [
         f"options: {dict(case.options)}  here alone: {dict(case.own_options)}",
         f"zone: {case.zone}  cuts: {case.cuts}",

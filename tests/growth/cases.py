@@ -353,7 +353,7 @@ def _cases_of(reader: str, name: str, use: Use) -> Iterator[Case]:
     for content, write in known.items():
         if content in use.contents or use.contents == ALL:
             yield Case(
-                name=f"{reader}, {shown}{', to find out a schema' if use.infers else ''}: {content}",
+                name=f"{reader}, {shown}{', inferring a schema' if use.infers else ''}: {content}",
                 reader=reader,
                 options=options,
                 schema=parse_columns(use.schema or columns),

@@ -106,7 +106,7 @@ class PageRun:
         """Run the blocks that are left, or only those before the first that contains the text ``until``."""
         while self.rest and (until is None or until not in self.rest[0].text):
             self.run_block()
-        assert until is None or self.rest, f"no block has {until}"
+        assert until is None or self.rest, f"no block contains {until!r}"
 
     def run_block(self, names: Mapping[str, object] | None = None) -> None:
         """Run the next block; ``names`` are further names for a Python block."""
@@ -140,7 +140,7 @@ class PageRun:
         if words[0] == "cd":
             os.chdir(words[1])
             return
-        assert words[0] == "flip27", f"{where}: how is {line!r} run, or why is it not?"
+        assert words[0] == "flip27", f"{where}: nothing says how to run {line!r}, or why not to"
         assert main(words[1:]) == 0, f"{where}: {line}"
 
     def _moved(self, text: str) -> str:

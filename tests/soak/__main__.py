@@ -41,11 +41,17 @@ from .topic_disasters import play as play_with_topics
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     parser.add_argument("--disasters", type=int, default=60, help="kills of processes; 0 for none")
-    parser.add_argument("--fault-rate", type=float, default=FAULT_RATE, help="faults beside the kills")
-    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries")
+    parser.add_argument(
+        "--fault-rate", type=float, default=FAULT_RATE, help="the share of faults among kills and faults"
+    )
+    parser.add_argument(
+        "--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries to run"
+    )
     parser.add_argument("--kills", type=int, default=100, help="how often the driver is killed; 0 for none")
-    parser.add_argument("--seed", type=int, default=None, help="of the random points; printed")
-    parser.add_argument("--life", type=float, default=2.0, help="longest life of a driver, in seconds")
+    parser.add_argument(
+        "--seed", type=int, default=None, help="the random seed (default: a new one, printed)"
+    )
+    parser.add_argument("--life", type=float, default=2.0, help="the longest life of a driver, in seconds")
     parser.add_argument("--objects", type=int, default=10_000, help="objects on S3; 0 for none")
     parser.add_argument(
         "--notified",
@@ -137,7 +143,7 @@ def _topics(kills: int, seed: int) -> bool:
 def _exact(play: Callable[..., Outcome]) -> bool:
     """Whether nothing was lost, duplicated or unexplained in a new folder; otherwise the folder is kept."""
     folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
-    print(f"what is left of a defect: {folder}", flush=True)
+    print(f"folder, kept if something is wrong: {folder}", flush=True)
     outcome = play(folder, say=functools.partial(print, flush=True))
     for line in outcome.lines():
         print(line, flush=True)
@@ -172,7 +178,7 @@ def _notified(objects: int, seed: int) -> bool:
 
 def _clouds(kills: int, seed: int) -> bool:
     folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
-    print(f"what is left of a defect: {folder}", flush=True)
+    print(f"folder, kept if something is wrong: {folder}", flush=True)
     say = functools.partial(print, flush=True)
     outcomes = [play_on_cloud(cloud, folder / cloud, kills=kills, seed=seed, say=say) for cloud in CLOUDS]
     is_exact = all(outcome.is_exact for outcome in outcomes)

@@ -57,7 +57,7 @@ class SinkFiles(OnceSink):
     def write(self, batch: Batch) -> None:
         file, rows = self._folder / str(batch.batch_id), json.dumps(sorted(row[0] for row in batch.rows))
         if file.exists() and file.read_text() != rows:
-            raise AssertionError(f"batch {batch.batch_id} has other rows than when it ran before")
+            raise AssertionError(f"batch {batch.batch_id} has other rows than in its first run")
         write(file, rows)
         # The rows are not kept in memory.
         super().write(replace(batch, rows=(), attempts=()))

@@ -275,7 +275,7 @@ class Disasters:
             self._end(life)
             life = self._new_life(list(self._shapes))
         if not life.finish(FINISH_S):
-            raise StuckError(f"not all queries end: {[ended.error for ended in life.ended]}")
+            raise StuckError(f"not all queries have ended: {[ended.error for ended in life.ended]}")
         self._end(life)
         for name, shape in self._shapes.items():
             arrived = max((feed.numbers for feed in self._feeds[name]), default=0)
@@ -316,7 +316,7 @@ class Disasters:
             return False
         os.kill(life.jvm, signal.SIGKILL)
         if left := life.wait_for_its_processes(LIVES_ALONE_S):
-            self.outcome.unexplained.append(f"{len(left)} processes go on without their JVM")
+            self.outcome.unexplained.append(f"{len(left)} processes are still running without their JVM")
         return True
 
     def _killed(self, victim: str, life: Life) -> None:

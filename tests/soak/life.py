@@ -76,11 +76,13 @@ class Life:
         Raises:
             StuckError: there is none within the deadline.
         """
-        self._wait(lambda: all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes), "go on")
+        self._wait(
+            lambda: all(self._alive_at.get(name, 0.0) >= after_s for name in self.shapes), "make progress"
+        )
 
     def wait_until_all_have_ended(self) -> None:
         """Wait until each query has ended with an error."""
-        self._wait(lambda: {ended.shape for ended in self.ended} >= set(self.shapes), "notice that")
+        self._wait(lambda: {ended.shape for ended in self.ended} >= set(self.shapes), "end with an error")
 
     def wait_for_an_error(self, most_s: float) -> None:
         """Wait until another query has ended, for at most this many seconds."""

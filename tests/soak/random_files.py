@@ -111,7 +111,7 @@ class Play:
         found = Counter(self._id_of(row) for row in self.engine.rows)
         lost, duplicated = self.expected - found, found - self.expected
         assert not lost, f"lost: {lost}"
-        assert not duplicated, f"not to be read (again): {duplicated}"
+        assert not duplicated, f"read too often: {duplicated}"
         for before, after in self.engine.sink.overwritten:
             assert Counter(before.rows) == Counter(after.rows), f"batch {before.batch_id} differs"
         if "cleanSource" in self.history.options:
@@ -119,7 +119,7 @@ class Play:
 
     def _check_cleaned(self) -> None:
         left = [path for path in self.landing.rglob("*") if path.is_file()]
-        assert not left, f"was read and is not cleaned: {left}"
+        assert not left, f"read but not cleaned: {left}"
         if self.history.options["cleanSource"] == "archive":
             archived = sum(path.is_file() for path in self.archive.rglob("*"))
             assert archived == len(self._written), f"only {archived} archived"

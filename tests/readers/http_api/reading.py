@@ -117,7 +117,7 @@ def read(
                 continue
             assert item.schema.equals(SCHEMA)
             share.ids += item.column("id").to_pylist()
-        assert rows_at_mark == len(share.ids), "rows behind the last Progress"
+        assert rows_at_mark == len(share.ids), "rows after the last Progress"
     finally:
         reader.close()
     return share

@@ -74,7 +74,7 @@ def retry(engine: MicroBatchEngine, *split_ids: str, **options: Any) -> list[tup
     """Retry records of the quarantine; return the rows that the query then delivers."""
     state = engine.source.options["stateLocation"]
     chosen: dict[str, Any] = {"splits": split_ids} if split_ids else {"glob": "*"}
-    edits.submit(edits.plan("quarantine retry", state=state, why="mended", **chosen))
+    edits.submit(edits.plan("quarantine retry", state=state, why="fixed", **chosen))
     before = len(engine.rows)
     restart_with(engine, **options)
     engine.process_all_available()
@@ -223,7 +223,7 @@ def test_a_record_is_delivered_or_set_aside_once_whatever_is_killed(
     engine.process_all_available(through_crashes=True)
     assert sorted(engine.rows, key=lambda found: found[2]) == [delivered(2, 2), delivered(4, 4)]
     assert sorted(set_aside(tmp_path)) == [f"{topic}/0@{offset}" for offset in (0, 1, 3)]
-    edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="mended", glob="*"))
+    edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="fixed", glob="*"))
     restart_with(engine, schema=TEXTS, valueFormat="string")
     engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
