@@ -85,7 +85,7 @@ def test_a_replacement_that_a_limit_cuts_short_keeps_what_was_there(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_file_that_was_cut_short_is_written_anew_under_its_content_name(tmp_path: Path) -> None:
+def test_a_file_that_was_cut_short_is_rewritten_under_its_content_name(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     (tmp_path / "segments").mkdir()
     (tmp_path / "segments" / "a").write_bytes(NEW[:65])
@@ -105,7 +105,7 @@ def test_bytes_that_a_disk_takes_one_by_one_all_arrive() -> None:
     assert disk.files() == {NAME: b"abc"}
 
 
-def test_a_full_disk_is_an_error_that_leaves_what_was_there_and_room_lets_it_go_on() -> None:
+def test_a_full_disk_is_an_error_that_leaves_what_was_there_until_there_is_room() -> None:
     disk = SimulatedDisk()
     files = files_on(disk)
     files.replace(NAME, OLD)

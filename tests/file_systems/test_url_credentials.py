@@ -116,12 +116,12 @@ def test_a_hostile_text_is_masked_in_one_pass(text: str, length: int) -> None:
 @pytest.mark.parametrize(
     "url", [f"abfs://landing@{ACCOUNT}/a", "oci://bucket@namespace/a", "s3://bucket/a@b"]
 )
-def test_a_container_before_the_at_is_no_user(url: str) -> None:
+def test_a_container_before_the_at_sign_is_not_a_user(url: str) -> None:
     assert not names_a_user(url)
 
 
 @pytest.mark.parametrize("url", ["abfs://tom:pw@account/a", "s3://KEY:SECRET@bucket/a", "sftp://tom@host/a"])
-def test_a_user_before_the_at_is_one(url: str) -> None:
+def test_a_user_before_the_at_sign_is_recognized(url: str) -> None:
     assert names_a_user(url)
 
 

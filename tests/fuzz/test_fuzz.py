@@ -95,7 +95,7 @@ def test_a_difference_is_reported_with_the_smallest_input_that_shows_it(
     assert "Spark: 8\n    here:  9" in story
 
 
-def test_a_bare_error_is_a_mismatch(fuzz: Fuzz) -> None:
+def test_a_wrong_number_of_rows_is_a_mismatch_and_a_refused_option_is_not(fuzz: Fuzz) -> None:
     def broken(case: Case, schema: pa.Schema) -> Mapping[str, pa.Table]:
         return {file.path: schema.empty_table() for file in case.files}
 

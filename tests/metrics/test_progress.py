@@ -62,7 +62,7 @@ def test_without_reports_of_tasks_nothing_is_shown_of_them() -> None:
     assert (source.slowest_subtask_s, source.retried_subtasks, source.max_event_time) == (None, None, None)
 
 
-def test_the_backlog_is_what_waits_in_the_enumerator_and_behind_a_limit() -> None:
+def test_the_backlog_is_what_waits_in_the_enumerator_and_what_a_limit_holds_back() -> None:
     source = only_source(with_summary(FIRST, waitingSplits=4))
     assert source.backlog_splits == 3 + 4
 
@@ -73,7 +73,7 @@ def test_counts_of_late_files_are_distinguished_from_gauges_of_an_author() -> No
     assert source.gauges == {"partitions": 7}
 
 
-def test_what_is_no_number_is_no_gauge() -> None:
+def test_only_numbers_are_gauges() -> None:
     assert only_source(with_summary(FIRST, region="eu", ready=True)).gauges == {}
 
 

@@ -98,7 +98,7 @@ def test_a_query_that_has_ended_keeps_its_last_numbers_and_says_how_it_ended(met
     assert values(metrics, "flip27_rows") == {("lines", "files"): 4}
 
 
-def test_a_query_that_is_restarted_counts_on(metrics: QueryMetrics) -> None:
+def test_the_counters_of_a_restarted_query_continue(metrics: QueryMetrics) -> None:
     metrics.progressed(FIRST)
     metrics.terminated(QUERY_ID, failed=True)
     metrics.started(QUERY_ID, "lines")

@@ -51,7 +51,7 @@ def test_work_grows_with_the_rows_and_no_faster(case: Case, tmp_path: Path) -> N
     assert not grows_too_fast(*counts), counts
 
 
-def test_quadratic_work_is_noticed_beside_linear_work() -> None:
+def test_quadratic_work_is_noticed_among_linear_work() -> None:
     def work(rows: int) -> int:
         return 100 * rows + rows * rows // 2
 

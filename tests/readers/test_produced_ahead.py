@@ -18,7 +18,7 @@ def test_items_arrive_in_their_order_and_all_of_them() -> None:
     assert list(produced_ahead((number for number in range(1000)), interrupt=never)) == list(range(1000))
 
 
-def test_no_items_are_no_items() -> None:
+def test_an_empty_iteration_stays_empty() -> None:
     assert list(produced_ahead((number for number in ()), interrupt=never)) == []
 
 

@@ -100,7 +100,7 @@ def test_an_object_is_checked_by_its_etag(s3_bucket: S3Bucket) -> None:
 @pytest.mark.parametrize(
     ("ranges", "rows"), [("false", [(0, 3_000_000)]), ("true", [(0, 1_500_000), (1_500_000, 1_500_000)])]
 )
-def test_ranges_are_wanted_explicitly(tmp_path: Path, ranges: str, rows: list[tuple[int, int]]) -> None:
+def test_ranges_are_used_only_on_request(tmp_path: Path, ranges: str, rows: list[tuple[int, int]]) -> None:
     landing = tmp_path / "landing"
     landing.mkdir()
     (landing / "a").write_bytes(bytes(3_000_000))

@@ -303,7 +303,7 @@ def test_a_source_without_end_is_noticed() -> None:
         engine.process_all_available(max_batches=5)
 
 
-def test_a_schema_that_is_missing_and_cannot_be_found_out_is_an_error(tmp_path: Path) -> None:
+def test_a_schema_that_is_missing_and_cannot_be_inferred_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="no schema is set, and there is no file yet"):
         MicroBatchEngine({"enumerator": "files", "reader": "json", "path": str(tmp_path)})
 

@@ -35,13 +35,13 @@ def test_a_sound_enumerator_keeps_the_laws() -> None:
 
 
 @pytest.mark.parametrize("names", [[], ["a"]])
-def test_too_few_splits_say_nothing(names: list[str]) -> None:
+def test_too_few_splits_are_trivial_input(names: list[str]) -> None:
     FOUND[:] = names
     with pytest.raises(TrivialInput, match=f"hands out {len(names)} splits: give it data with at least two"):
         check_enumerator(enumerator=Sound, reader=PieceReader)
 
 
-def test_growth_that_adds_nothing_says_nothing() -> None:
+def test_growth_that_adds_nothing_is_trivial_input() -> None:
     with pytest.raises(TrivialInput, match="add at least one"):
         check_enumerator(enumerator=Sound, reader=PieceReader, grow=lambda: None)
 

@@ -74,7 +74,7 @@ def test_markers_raise_what_they_are() -> None:
             markers.come_by(BOOM, "poison")
 
 
-def test_pages_are_read_on_where_the_batch_ended() -> None:
+def test_pages_are_read_from_where_the_batch_ended() -> None:
     source = paged_source({"orders": [[1, 2], [3, CRASH], [4]]}, maxRowsPerSplit="1")
     engine = MicroBatchEngine(source)
     assert [batch.rows for batch in engine.process_all_available()] == [((1,), (2,)), ((3,),), ((4,),), ()]

@@ -83,14 +83,14 @@ def test_sound_readers_keep_the_laws() -> None:
     check_reader(enumerator=Sound, reader=PieceReader)
 
 
-def test_one_split_with_rows_says_nothing() -> None:
+def test_one_split_with_rows_is_trivial_input() -> None:
     with pytest.raises(TrivialInput, match="of 1 splits 1 have rows: give at least two"):
         check_reader(reader=PieceReader, splits=PIECES[:1])
     with pytest.raises(TrivialInput, match="of 0 splits"):
         check_reader(reader=PieceReader, splits=[])
 
 
-def test_pages_that_cannot_be_cut_say_nothing() -> None:
+def test_pages_that_cannot_be_cut_are_trivial_input() -> None:
     with pytest.raises(TrivialInput, match="give at least one with two pages"):
         check_reader(reader=PageReader, splits=[Pages(split_id="c"), Pages(split_id="b", page=1)])
 

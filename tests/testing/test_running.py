@@ -33,11 +33,11 @@ def test_run_gives_the_rows_that_there_are_as_arrow_batches(landing: Path) -> No
     assert sorted(row["id"] for batch in batches for row in batch.to_pylist()) == [1, 2, 3]
 
 
-def test_run_goes_on_from_batch_to_batch_to_the_end_of_the_source() -> None:
+def test_run_continues_from_batch_to_batch_to_the_end_of_the_source() -> None:
     assert [number for batch in run(NUMBERS) for number in batch.column(0).to_pylist()] == list(range(10))
 
 
-def test_looking_leaves_the_files_that_a_query_would_delete(landing: Path) -> None:
+def test_run_and_peek_keep_the_files_that_a_query_would_delete(landing: Path) -> None:
     source = files_of(landing, cleanSource="delete", maxFilesPerTrigger="1")
     assert sum(batch.num_rows for batch in run(source, schema=SCHEMA)) == 3
     assert peek(source, 9, schema=SCHEMA).num_rows == 3
@@ -59,7 +59,7 @@ def test_run_until_a_number_of_rows_ends_a_source_that_never_ends() -> None:
     assert sum(batch.num_rows for batch in run(endless, until=10)) in range(10, 14)
 
 
-def test_run_until_something_was_seen_ends_behind_it() -> None:
+def test_run_until_something_was_seen_ends_after_it() -> None:
     endless = {"enumerator": "sequence", "rowsPerSplit": "4"}
     rows = [
         number
@@ -87,7 +87,7 @@ def test_a_schema_as_spark_takes_it_is_refused_with_how_to_write_it(landing: Pat
     assert "schema=pa.schema(" in str(caught.value.remedy)
 
 
-def test_a_schema_that_is_not_given_is_found_out_and_recorded_nowhere(landing: Path, tmp_path: Path) -> None:
+def test_a_schema_that_is_not_given_is_inferred_and_recorded_nowhere(landing: Path, tmp_path: Path) -> None:
     rows = peek(files_of(landing, stateLocation=str(tmp_path / "state")))
     assert rows.schema.names == ["id", "name"]
     assert rows.num_rows == 3

@@ -121,7 +121,7 @@ def test_what_is_missing_and_what_is_too_many_is_shown() -> None:
         check_source(enumerator=Sound, reader=PieceReader, rows=[*EVERYTHING[:-1], (8,), (9,)])
 
 
-def test_one_row_or_one_batch_says_nothing() -> None:
+def test_one_row_or_one_batch_is_trivial_input() -> None:
     with pytest.raises(TrivialInput, match="gives 1 rows in 1 batches: give it a few splits"):
         check_source(literal_source({"a": [1]}))
     with pytest.raises(TrivialInput, match="gives 3 rows in 1 batches"):
@@ -136,7 +136,7 @@ def test_a_source_of_one_split_gets_an_error_that_says_how_to_check_its_halves()
         check_reader(source)
 
 
-def test_growth_without_rows_says_nothing() -> None:
+def test_growth_without_rows_is_trivial_input() -> None:
     source = literal_source({"a": [1], "b": [2]})
     with pytest.raises(TrivialInput, match="add at least one at every call"):
         check_source(source, grow=lambda: None)

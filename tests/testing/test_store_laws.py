@@ -143,7 +143,7 @@ def test_a_cached_list_is_noticed() -> None:
         check_store(RemembersLists, reopen=with_its_own_lists)
 
 
-def test_a_store_that_is_not_empty_says_nothing() -> None:
+def test_a_store_that_is_not_empty_is_refused() -> None:
     store = MemoryStore()
     store.create("folder/a", b"")
     with pytest.raises(TrivialInput, match="empty location at every call"):

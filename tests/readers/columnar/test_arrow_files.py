@@ -49,7 +49,7 @@ def test_columns_become_those_of_the_schema(
 
 
 @pytest.mark.parametrize("compression", ["uncompressed", "lz4", "zstd"])
-def test_feather_is_another_name_of_it(tmp_path: Path, compression: str) -> None:
+def test_feather_is_another_name_of_the_arrow_reader(tmp_path: Path, compression: str) -> None:
     feather.write_feather(pa.table({"n": [1, 2]}), tmp_path / "a.feather", compression=compression)
     assert find_reader("feather") is ArrowReader
     assert read_table(ArrowReader(), [tmp_path / "a.feather"], "n long").to_pydict() == {"n": [1, 2]}

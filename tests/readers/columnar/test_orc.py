@@ -212,7 +212,7 @@ def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_i
     assert_same_as_spark(spark, path, "missing int")
 
 
-def test_columns_of_old_hive_go_by_position(spark: SparkSession, tmp_path: Path) -> None:
+def test_columns_of_old_hive_are_matched_by_position(spark: SparkSession, tmp_path: Path) -> None:
     orc.write_table(pa.table({"_col0": [1, 2], "_col1": ["x", None]}), tmp_path / "a.orc")
     assert_same_as_spark(spark, tmp_path / "a.orc", "id long, name string")
 
@@ -324,7 +324,7 @@ def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
         read_batches(OrcReader(), [longer], arrow_schema("n long"))
 
 
-def test_a_timestamp_that_arrow_does_not_read_is_no_damage(tmp_path: Path) -> None:
+def test_a_timestamp_that_arrow_does_not_read_is_not_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     orc.write_table(pa.table({"t": pa.array([202_653_819_250_817_304], pa.timestamp("us", "UTC"))}), path)
     schema = pa.schema([("t", pa.timestamp("us", "UTC"))])

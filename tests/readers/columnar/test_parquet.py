@@ -419,7 +419,7 @@ NOT_FOUND = {
 
 
 @pytest.mark.parametrize("name", NOT_FOUND)
-def test_rows_that_arrow_does_not_find_are_an_error_and_no_damage(tmp_path: Path, name: str) -> None:
+def test_rows_that_arrow_does_not_find_are_an_error_but_not_damage(tmp_path: Path, name: str) -> None:
     """Spark reads one row from each of these files."""
     kind, rows, message = NOT_FOUND[name]
     path = tmp_path / "a.parquet"

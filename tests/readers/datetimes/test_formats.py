@@ -236,9 +236,7 @@ def test_files_of_json_are_read_by_patterns(spark: SparkSession, tmp_path: Path)
     ],
     ids=str,
 )
-def test_types_are_found_out_by_patterns(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_types_are_inferred_by_patterns(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     rows = [
         "29/02/2024,2024-02-29,29/02/2024 12:30,2024-2-9,29/02/2024",
         "01/02/2024,2024-03-01,01/02/2024 00:00,2024-02-09 10:00:00,01/02/2024 10:00",

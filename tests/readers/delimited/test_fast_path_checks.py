@@ -137,12 +137,12 @@ IRREGULAR = [
 
 
 @pytest.mark.parametrize(("data", "characters"), REGULAR)
-def test_regular_quotes_are_proved_at_a_glance(data: bytes, characters: dict[str, str]) -> None:
+def test_regular_quotes_pass_the_quick_check(data: bytes, characters: dict[str, str]) -> None:
     assert quotes_pair_up(data, Dialect(**characters))
 
 
 @pytest.mark.parametrize(("data", "characters"), IRREGULAR)
-def test_quotes_that_need_a_closer_look_are_left_to_it(data: bytes, characters: dict[str, str]) -> None:
+def test_irregular_quotes_fail_the_quick_check(data: bytes, characters: dict[str, str]) -> None:
     assert not quotes_pair_up(data, Dialect(**characters))
 
 
@@ -177,5 +177,5 @@ def test_a_newline_in_quotes_ends_the_line_also_among_empty_lines() -> None:
     ("content", "expected"),
     [(b"-./0123456789", True), (b"", True), (b"12,", False), (b"12:", False), (b"1" * 100 + b"e", False)],
 )
-def test_bytes_lie_between_two_when_all_do(content: bytes, expected: bool) -> None:
+def test_bytes_are_between_two_limits_only_if_all_are(content: bytes, expected: bool) -> None:
     assert lie_between(pa.py_buffer(content), b"-", b"9") is expected

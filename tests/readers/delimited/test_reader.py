@@ -133,7 +133,7 @@ def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSes
     assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
 
 
-def test_the_column_for_malformed_lines_may_stand_anywhere_and_have_another_name(
+def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     content, schema = FILES["wrong types"], "id int, broken string, name string, price decimal(8,2)"

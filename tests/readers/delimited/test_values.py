@@ -210,7 +210,7 @@ def schema_of(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", TABLE)
-def test_every_spelling_gives_what_spark_makes_of_it(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_every_spelling_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(TABLE[kind]), schema_of(kind))
 
 
@@ -307,7 +307,7 @@ def test_a_number_too_large_for_a_decimal_without_whole_digits_is_malformed(
 
 
 @pytest.mark.parametrize("neighbours", [[], ["1"], ["true"], ["x"], ["1", "false", ""]], ids=str)
-def test_zero_and_one_are_no_booleans_whatever_values_stand_beside_them(neighbours: list[str]) -> None:
+def test_zero_and_one_are_not_booleans_whatever_the_other_values_are(neighbours: list[str]) -> None:
     values, bad = converter(pa.field("v", pa.bool_()), "UTC")(pa.array(["0", "1", *neighbours]))
     assert values[:2].to_pylist() == [None, None]
     assert bad is not None

@@ -94,7 +94,7 @@ def test_directories_are_columns_as_in_spark(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_schema_of_partition_columns_alone_gives_as_many_rows(
+def test_a_schema_of_partition_columns_alone_has_all_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     folder_of(spark, kind, tmp_path)

@@ -35,7 +35,7 @@ def test_the_server_says_how_long_to_wait_in_seconds_or_by_a_date(api: HttpApi) 
     assert share.ids == list(range(6))
 
 
-def test_retries_begin_anew_with_each_request(api: HttpApi) -> None:
+def test_each_request_has_its_own_retries(api: HttpApi) -> None:
     api.misbehaves(Fails(), HangsUp(), None, Fails(), Cuts())
     assert read(api, "cursor", httpRetries="2").pauses == [1, 2, 1, 2]
 

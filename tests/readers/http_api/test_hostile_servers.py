@@ -507,7 +507,7 @@ def test_a_batch_that_is_read_again_does_not_follow_empty_pages_for_ever(api: Ht
         read(api, "cursor", end=first.position, most_requests=100)
 
 
-def test_empty_pages_are_followed_as_long_as_the_batch_may_end_behind_them(api: HttpApi) -> None:
+def test_empty_pages_are_followed_as_long_as_the_batch_may_end_after_them(api: HttpApi) -> None:
     api.misbehaves(*[LeadsOn()] * 200)
     assert len(read(api, "cursor", pages=150, most_requests=100).marks) == 150
 
@@ -527,7 +527,7 @@ def test_a_batch_that_is_read_again_ends_when_records_are_added_before_its_end(a
 
 
 @pytest.mark.parametrize("wait", ["9" * 4000, "Thu, 01 Jan 99999999 00:00:00 +9999", "-5", "\xb2", "1e9"])
-def test_a_wait_that_cannot_be_is_not_waited(api: HttpApi, wait: str) -> None:
+def test_an_impossible_wait_is_replaced_by_a_short_one(api: HttpApi, wait: str) -> None:
     api.misbehaves(Fails(503, retry_after=wait))
     share = read(api, "none", maxBackoff="5s")
     assert share.ids == list(range(6))

@@ -61,7 +61,7 @@ def test_last_pages_of_any_fill_are_read_whole_and_once(api: HttpApi, kind: str,
 
 
 @EACH_KIND
-def test_each_page_read_by_a_reader_of_its_own_gives_every_record_once(api: HttpApi, kind: str) -> None:
+def test_every_record_comes_once_when_each_page_has_a_new_reader(api: HttpApi, kind: str) -> None:
     assert ids_page_by_page(api, kind) == ALL
 
 
@@ -131,7 +131,7 @@ def test_a_batch_that_is_read_again_has_the_same_rows_and_ends_at_the_same_posit
 
 
 @EACH_KIND
-def test_after_a_batch_was_read_again_with_other_pages_the_next_one_goes_on_behind_it(
+def test_after_a_batch_was_read_again_with_other_pages_the_next_one_continues_after_it(
     api: HttpApi, kind: str
 ) -> None:
     first = read(api, kind, pages=2)
@@ -207,7 +207,7 @@ def test_nothing_new_gives_no_progress(api: HttpApi) -> None:
 
 
 @pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "strict_page", "sized_page", "none"])
-def test_a_page_that_loses_the_record_read_last_is_not_read_on_quietly(api: HttpApi, kind: str) -> None:
+def test_a_page_without_the_record_that_was_read_last_is_an_error(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     del api.records[2]
     with pytest.raises(
@@ -218,7 +218,7 @@ def test_a_page_that_loses_the_record_read_last_is_not_read_on_quietly(api: Http
 
 
 @pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "none"])
-def test_with_ids_reading_goes_on_behind_the_last_record_where_it_is_now(api: HttpApi, kind: str) -> None:
+def test_with_ids_reading_continues_after_the_last_record_wherever_it_is_now(api: HttpApi, kind: str) -> None:
     share = read(api, kind, idField="id")
     del api.records[-2]
     api.records[-1] = {"id": 17, "at": "changed"}
@@ -227,7 +227,7 @@ def test_with_ids_reading_goes_on_behind_the_last_record_where_it_is_now(api: Ht
 
 
 @pytest.mark.parametrize("kind", ["page", "cursor", "link"])
-def test_without_checks_reading_goes_on_at_the_same_number_of_records(api: HttpApi, kind: str) -> None:
+def test_without_checks_reading_continues_at_the_same_number_of_records(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     api.records = records(*range(100, 120))
     assert read(api, kind, share.position, checkRecords="false").ids == [118, 119]

@@ -64,7 +64,7 @@ def test_lines_are_read_as_spark_reads_them_by_its_options(
         assert len(ours) == len(said), name
 
 
-def test_the_schema_is_found_out_by_them_too(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_options_apply_to_inferred_schemas_too(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("{k: 007, /* c */ 'n': NaN}\n{'k': 1}\n{\"t\": \"\\q\"}\n")
     for options in ({}, DIALECTS["no single quotes"], DIALECTS["all that is more"]):
         frame = spark.read.options(**options).json(str(tmp_path))
@@ -72,7 +72,7 @@ def test_the_schema_is_found_out_by_them_too(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.usefixtures("spark")
-def test_words_are_no_numbers_in_fields_that_are_not_read_either(tmp_path: Path) -> None:
+def test_words_are_not_numbers_in_unread_fields_either(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"k":1}\n{"k":2,"u":NaN}\n{"k":3}\n')
     options = {"allowNonNumericNumbers": "false", "mode": "DROPMALFORMED"}

@@ -188,7 +188,7 @@ def test_a_number_that_json_does_not_have_is_refused(text: str, kind: str) -> No
         ([b'{"k":null}', b'{"k":null}'], "k int, s string"),
     ],
 )  # fmt: skip
-def test_such_lines_are_read_without_a_parser(lines: list[bytes], ddl: str) -> None:
+def test_lines_of_one_layout_are_read_without_a_parser(lines: list[bytes], ddl: str) -> None:
     assert is_read(lines, ddl)
 
 
@@ -239,7 +239,7 @@ def test_such_lines_are_read_without_a_parser(lines: list[bytes], ddl: str) -> N
         ([b'{"k":[1]}'] * 2, "s string"),
     ],
 )
-def test_such_lines_are_left_to_a_parser(lines: list[bytes], ddl: str) -> None:
+def test_other_lines_are_left_to_a_parser(lines: list[bytes], ddl: str) -> None:
     assert not is_read(lines, ddl)
 
 

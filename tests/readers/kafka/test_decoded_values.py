@@ -20,7 +20,7 @@ SCHEMA = pa.schema(
 )
 
 
-def test_json_values_are_structs_beside_the_columns_that_the_schema_names(kafka: KafkaBroker) -> None:
+def test_json_values_are_structs_next_to_the_columns_that_the_schema_names(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b'{"id": 1, "name": "a"}', None, b'{"name": "b",\n"id": 2}'])
     engine = stream(kafka, topic, valueFormat="json", schema=SCHEMA)

@@ -124,7 +124,7 @@ def test_the_state_has_the_record_with_its_place_bytes_time_and_error(
     engine.stop()
 
 
-def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_mended(
+def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_fixed(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -354,7 +354,7 @@ def test_records_of_several_batches_stop_the_query_together_and_none_is_lost(
     engine.stop()
 
 
-def test_a_query_that_a_record_has_stopped_goes_on_with_quarantine(
+def test_a_query_that_a_record_has_stopped_continues_with_quarantine(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()

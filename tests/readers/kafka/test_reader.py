@@ -234,7 +234,7 @@ def test_records_that_expire_after_they_were_reported_are_a_loss_of_the_repeated
 
 
 @pytest.mark.parametrize("policy", [{"onDataLoss": "fail"}, {"failOnDataLoss": "true"}])
-def test_a_loss_in_a_planned_batch_says_which_option_goes_on(
+def test_a_loss_in_a_planned_batch_names_the_option_to_continue(
     kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str]
 ) -> None:
     topic = kafka.topic()

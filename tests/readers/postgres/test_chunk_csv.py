@@ -26,7 +26,7 @@ def rows(blocks: list[bytes], *columns: str, block_bytes: int = 8 << 20) -> list
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
-def test_nothing_is_null_and_a_quoted_nothing_is_the_empty_text() -> None:
+def test_an_empty_value_is_null_and_a_quoted_one_is_the_empty_text() -> None:
     assert rows([b"1,,x\n", b'2,"",\n'], "a", "b", "c") == [("1", None, "x"), ("2", "", None)]
 
 
@@ -47,7 +47,7 @@ def test_rows_without_columns_are_counted() -> None:
     assert [(batch.num_rows, batch.num_columns) for batch in batches] == [(2, 0), (2, 0), (1, 0)]
 
 
-def test_no_rows_are_no_batches() -> None:
+def test_no_rows_give_no_batches() -> None:
     assert list(csv_batches([], ["a"])) == []
 
 

@@ -155,7 +155,7 @@ def test_what_the_snapshot_of_its_chunk_does_not_see_is_delivered() -> None:
     ]  # fmt: skip
 
 
-def test_a_commit_behind_the_snapshots_position_is_not_taken_for_seen() -> None:
+def test_a_commit_before_the_snapshots_position_need_not_be_visible_to_it() -> None:
     """A commit is in the log before it is visible, so its id may still be in progress for the snapshot."""
     found = changes((700, [insert(TABLE, b"1", b"")]), (701, [insert(TABLE, b"2", b"")]))
     assert delivered(found, rules(f"{EPOCH + 700}:{EPOCH + 702}:{EPOCH + 700}")) == [("c", "1")]

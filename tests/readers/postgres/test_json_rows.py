@@ -39,7 +39,7 @@ def value_of(kind: PgType, text: str | None) -> Any:
     return after.removeprefix('{"x":').removesuffix("}")
 
 
-def test_an_insert_has_its_key_and_its_row_behind_the_change() -> None:
+def test_an_insert_has_its_key_and_the_row_after_the_change() -> None:
     rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"))
     assert rows.schema == ENVELOPE_SCHEMA
     assert column(rows, "table") == ["public.orders"]
@@ -60,7 +60,7 @@ def test_each_change_says_where_it_is_in_the_log() -> None:
     ] * 2
 
 
-def test_a_delete_has_the_key_before_the_change_and_nothing_behind_it() -> None:
+def test_a_delete_has_the_key_before_the_change_and_nothing_after_it() -> None:
     rows = rows_of(TABLE, delete(TABLE, key=[b"1", None]))
     assert column(rows, "op") == ["d"]
     assert column(rows, "key") == ['{"id":1}']
@@ -221,7 +221,7 @@ def test_arrays_are_json_arrays(kind: str, text: str, expected: str) -> None:
     assert value_of(array(kind), None) == "null"
 
 
-def test_arrays_of_different_dimensions_stand_in_one_column() -> None:
+def test_arrays_of_different_dimensions_fit_in_one_column() -> None:
     types = {"x": array("int4")}
     rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(
         ORDERS, types, texts(types, ["{1}"], [None], ["{{2},{3}}"], ["{}"]), key=[], rows=4, lsn=0

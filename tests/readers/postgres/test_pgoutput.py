@@ -240,7 +240,7 @@ def test_a_description_in_a_transaction_before_the_window_holds_in_it() -> None:
     assert [row.lsn for row in decoded(messages, first=10)] == [10]
 
 
-def test_a_transaction_goes_on_in_the_next_blocks() -> None:
+def test_a_transaction_continues_in_the_next_blocks() -> None:
     first, *rest = transaction(
         9,
         described(ORDERS),
@@ -304,7 +304,7 @@ def test_origins_types_and_logical_messages_are_no_changes() -> None:
     assert decoded(messages) == [Row(relation=ORDERS, op="I", lsn=9, seq=1, new=(b"1", b"a"))]
 
 
-def test_a_row_of_1600_columns_is_decoded_beside_narrow_ones() -> None:
+def test_a_row_of_1600_columns_is_decoded_among_narrow_ones() -> None:
     wide = relation("wide", [f"c{number}" for number in range(1600)], oid=17_000)
     values = [None if number % 7 == 0 else b"%d" % number for number in range(1600)]
     rows = decoded(

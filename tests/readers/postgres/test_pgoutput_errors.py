@@ -103,7 +103,7 @@ def test_a_message_is_refused_wherever_it_is_truncated(message: bytes) -> None:
     ],
     ids=lambda message: message[:1].decode(),
 )
-def test_a_message_with_bytes_behind_its_end_is_refused(message: bytes) -> None:
+def test_a_message_with_bytes_after_its_end_is_refused(message: bytes) -> None:
     assert refusal(message + b"n").startswith("message 3 ")
 
 
@@ -128,7 +128,7 @@ def test_a_length_beyond_the_message_is_refused_with_the_column() -> None:
         assert "of public.orders" in said
 
 
-def test_a_text_that_is_longer_than_its_message_is_refused_even_if_the_block_goes_on() -> None:
+def test_a_text_that_is_longer_than_its_message_is_refused_even_if_the_block_continues() -> None:
     message = INSERT[:-10] + struct.pack(">I", 7) + b"secret"
     assert refusal(message, INSERT) == (
         "message 3 (I) of this read of the log, byte 19: a tuple is truncated in column name of public.orders"

@@ -235,7 +235,7 @@ def test_csv_names_what_it_rescues_by_the_header_and_short_lines_stay_malformed(
 
 
 @pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns", "rescue"])
-def test_csv_whose_columns_lie_otherwise_than_in_the_schema_is_refused(tmp_path: Path, mode: str) -> None:
+def test_csv_with_columns_at_other_positions_than_in_the_schema_is_refused(tmp_path: Path, mode: str) -> None:
     """By position alone, a new column in the middle would be read as the one that it displaces."""
     (tmp_path / "a").write_text("id,new,name\n1,x,y\n")
     ddl = "id bigint, name string, _rescued_data string" if mode == "rescue" else "id bigint, name string"
@@ -325,9 +325,7 @@ NESTED = {"arrays": ("[", "]"), "objects": ('{"x":', "}"), "both": ('[{"x":', "}
 
 @pytest.mark.parametrize("kind", NESTED)
 @pytest.mark.parametrize("levels", [150, 400])
-def test_a_field_nested_ever_so_deep_is_rescued_as_it_is_written(
-    tmp_path: Path, kind: str, levels: int
-) -> None:
+def test_a_deeply_nested_field_is_rescued_as_it_is_written(tmp_path: Path, kind: str, levels: int) -> None:
     opening, closing = NESTED[kind]
     nested = f"{opening * levels}1{closing * levels}"
     (tmp_path / "a").write_text(f'{{"id":1,"u":{nested}}}\n')

@@ -248,7 +248,7 @@ def test_csv_columns_are_called_as_in_spark(spark: SparkSession, tmp_path: Path,
     assert found_out(folder, "csv", options) == by_spark(theirs)
 
 
-def test_csv_files_whose_columns_lie_otherwise_are_refused_for_they_go_by_position(tmp_path: Path) -> None:
+def test_csv_files_with_columns_at_different_positions_are_refused(tmp_path: Path) -> None:
     folder = write_lines(tmp_path / "in", ["id,name", "1,x"], ["id,name,age", "2,y,3"])
     assert found_out(folder, "csv", {"header": "true"}) == "struct<id:string,name:string,age:string>"
     write_lines(folder, ["id,name", "1,x"], ["name,id", "y,2"])
@@ -364,7 +364,7 @@ def test_types_that_do_not_go_together_are_an_error_until_a_hint_says_what_they_
     assert found_out(tmp_path, "parquet", {"schemaHints": "id string"}) == "struct<id:string>"
 
 
-def test_hints_go_before_what_is_found_and_add_what_is_not(tmp_path: Path) -> None:
+def test_hints_override_inferred_columns_and_add_others(tmp_path: Path) -> None:
     folder = write_lines(tmp_path / "in", ['{"id": 1, "at": "2026-01-01"}'])
     hints = {"schemaHints": "AT date, tags array<struct<k: string, `v w`: decimal(10,2)>>"}
     assert found_out(folder, "json", hints) == (
@@ -382,7 +382,7 @@ def test_hints_go_before_what_is_found_and_add_what_is_not(tmp_path: Path) -> No
         ("new.a.b int", "o struct<x: bigint, y: string>, new struct<a: struct<b: int>>"),
     ],
 )
-def test_hints_lead_into_structs(hint: str, expected: str) -> None:
+def test_hints_apply_to_fields_of_structs(hint: str, expected: str) -> None:
     inferred = parse_columns("o struct<x: bigint, y: string>")
     if "element" in hint:
         with pytest.raises(SchemaError, match=r"o\.l\.element\.a, but element cannot be a part of int32"):
@@ -391,7 +391,7 @@ def test_hints_lead_into_structs(hint: str, expected: str) -> None:
     assert columns_text(hinted(inferred, parse_columns(hint))) == expected
 
 
-def test_hints_lead_into_maps_and_a_column_with_a_dot_in_its_name_goes_before() -> None:
+def test_hints_apply_to_maps_and_a_column_with_a_dot_in_its_name_takes_precedence() -> None:
     inferred = parse_columns("m map<string, bigint>, `a.b` int, a struct<b: int>")
     hints = parse_columns("m.value double, m.key int, a.b string")
     assert columns_text(hinted(inferred, hints)) == "m map<int, double>, `a.b` string, a struct<b: int>"
@@ -472,7 +472,7 @@ def test_the_column_of_metadata_is_added_where_it_is_asked_for(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("levels", [101, 400, 1500])
-def test_what_is_nested_deeper_than_anybody_reads_is_a_string(tmp_path: Path, levels: int) -> None:
+def test_values_nested_too_deeply_are_strings(tmp_path: Path, levels: int) -> None:
     nested = f"{'[' * levels}1{']' * levels}"
     folder = write_lines(tmp_path / "in", [f'{{"a": 1, "u": {nested}}}', '{"a": 2}'])
     kind = "array<" * 99 + "string" + ">" * 99

@@ -322,7 +322,7 @@ def test_values_of_sqlite_that_are_not_of_the_columns_type_are_named(loose: Loos
     assert column(options, pa.string(), "amount") == ["1.5", "two"]
 
 
-def test_fractions_of_sqlite_beside_texts_keep_all_their_digits(loose: Loose) -> None:
+def test_fractions_of_sqlite_among_texts_keep_all_their_digits(loose: Loose) -> None:
     connection, options = loose
     connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
     connection.execute("INSERT INTO t VALUES (1, 1.234567890123), (2, '7')")
