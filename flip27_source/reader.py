@@ -46,7 +46,8 @@ def _fatal_loss(what: str, split_id: str | None, remedy: str | None) -> None:
 def _not_set_aside(part: Any, error: str, split_id: str) -> None:
     raise SplitReadError(
         f"{part.split_id!r} of split {split_id!r} cannot be read: {error}",
-        remedy="correct what it is read with; a stream sets it aside in its state, and a batch read has none",
+        remedy="correct the options or the schema that it is read with; a stream would set it aside in its "
+        "state, but a batch read has no state",
     )
 
 

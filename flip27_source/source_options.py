@@ -55,7 +55,7 @@ PARALLELISM: Option[int | None] = Option(
     name="parallelism",
     parse=optional(integer(minimum=1)),
     default=None,
-    default_text="the driver's cores, more for batches of many maxPartitionBytes",
+    default_text="the driver's cores; more for batches that exceed maxPartitionBytes per core",
     doc="Maximum number of Spark tasks per batch; use one to three per executor core.",
 )
 REQUEST_INTERVAL: Option[float] = Option(

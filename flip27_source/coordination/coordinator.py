@@ -274,7 +274,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._actions.add_delayed(action, self._completing)
         else:
             raise ContractError(
-                f"{type(self.enumerator).__qualname__} has asked for a delayed action, and no checkpoint is "
+                f"{type(self.enumerator).__qualname__} requested a delayed action while no checkpoint is "
                 "being completed",
                 remedy="call perform_after_completion(action, delayed=True) only in notify_splits_finished, "
                 "notify_checkpoint_complete or handle_source_event",
@@ -352,7 +352,7 @@ class SourceCoordinator(Generic[SplitT]):
             raise ContractError(
                 f"backlog of {type(self.enumerator).__qualname__} returned a {type(known).__name__}",
                 remedy="return Backlog(splits=..., rows=..., bytes=..., oldest_event_time=...); rows and "
-                "bytes are None where they are not known",
+                "bytes are None if they are not known",
             )
         return known + Backlog.of(size_of(item.split) for item in waiting) if waiting else known
 

@@ -205,9 +205,9 @@ class Editing(Generic[SplitT]):
 
     def _not_to_be_read(self) -> str:
         if issubclass(self.enumerator_type, HoldsSplits):
-            return "neither waits nor is live"
+            return "is neither waiting nor live"
         return (
-            "neither waits nor is live; splits that the enumerator holds cannot be skipped, because "
+            "is neither waiting nor live; splits that the enumerator holds cannot be skipped, because "
             f"{self.enumerator_type.__qualname__} does not define splits_in and without_splits"
         )
 

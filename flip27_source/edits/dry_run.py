@@ -212,7 +212,7 @@ def _moved(
     rows = enumerator.rows_moved(now, {**now, **fields})
     if rows is None:
         return ""
-    return f": {rows} skipped" if rows >= 0 else f": {-rows} read again"
+    return f"; rows skipped: {rows}" if rows >= 0 else f"; rows read again: {-rows}"
 
 
 def _check(
@@ -390,7 +390,7 @@ def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | N
     if names:
         oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
         retained = (
-            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained, the oldest "
+            f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained; the oldest "
             f"was created at {oldest.isoformat(timespec='seconds')}"
         )
     raise EditError(

@@ -56,8 +56,8 @@ class PartsSetAside:
             raise AttemptError(
                 f"the attempt that reported first has delivered {part_id!r}, and this attempt cannot read "
                 f"it: {error}",
-                remedy="restore what it was read with, such as its schema: its rows may already be in the "
-                "sink, so the batch can only be repeated with them",
+                remedy="restore the settings that it was read with, such as the schema: its rows may already "
+                "be in the sink, so the batch can only be repeated with them",
             )
         self._check(part)
         if part_id not in self._taken:

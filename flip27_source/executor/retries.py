@@ -196,10 +196,9 @@ def _other_rows(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> AttemptE
         f"{mine.metrics.rows} rows; the report of checkpoint {mine.checkpoint_id}, of attempt "
         f"{first.metrics.attempt_number} on {first.metrics.host or 'another host'}, "
         f"has {first.metrics.rows}",
-        remedy="its data has changed since then: restore the data as it was, and restart the query. A source "
-        "whose "
-        "rows may change says repeatable = False in the class of its reader or enumerator; what is "
-        'guaranteed then is in the documentation, "Sources whose rows change"',
+        remedy="its data has changed since then: restore the data as it was, and restart the query. If the "
+        "rows of the source may change, set repeatable = False in the class of its reader or enumerator; the "
+        'documentation, "Sources whose rows change", says what is guaranteed then',
     )
 
 

@@ -149,5 +149,5 @@ def _decoded(store: Store, name: str, kind: type[StructT]) -> StructT | None:
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"{name} in {store.location} cannot be read: {error}",
-            remedy="delete this file; no query owns the savepoint then, and no query deletes it",
+            remedy="delete this file; then no query owns the savepoint, and none will delete it",
         ) from error

@@ -75,7 +75,7 @@ def withdraw(
     matching = [item for item in waiting if item.request_id.startswith(request_id)]
     if len(matching) != 1:
         raise StateLocationError(
-            f"{len(matching)} requests {request_id} for a savepoint exist in {requests.location}",
+            f"{len(matching)} savepoint requests match {request_id} in {requests.location}",
             remedy="the request may have been answered or withdrawn; existing requests: "
             + (", ".join(item.request_id for item in waiting) or "none"),
         )

@@ -71,7 +71,8 @@ def copy_query(
     else:
         raise MissingStateError(
             f"files of batch {batch.batch_id} in {redacted(batch.checkpoint)} vanished during the copy",
-            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain: its batches are short",
+            remedy="try again, or raise spark.sql.streaming.minBatchesToRetain, because the batches of the "
+            "query are short",
         )
     beside = open_store(f"{directory}/{SOURCES}", storage_options)
     for lineage, name in others:

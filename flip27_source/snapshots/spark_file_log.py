@@ -95,7 +95,7 @@ def _needed(store: Store, folder: str, committed: int) -> list[str]:
     gone = [number for number in range(first, committed + 1) if number not in numbers]
     if gone:
         raise MissingStateError(
-            f"{store.location}/{folder} has no file for batch {gone[0]}, and no compact file has it",
+            f"{store.location}/{folder} has no file for batch {gone[0]}, and no compact file contains it",
             remedy="give the checkpoint location with all of its files, copied while the query was stopped",
         )
     return [numbers[number] for number in sorted(numbers) if number >= first]

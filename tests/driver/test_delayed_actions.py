@@ -215,5 +215,5 @@ def test_a_driver_performs_nothing_that_waited_once_another_one_has_taken_over()
 
 def test_a_delayed_action_belongs_to_a_checkpoint_that_is_being_completed() -> None:
     batches = Removing()
-    with pytest.raises(ContractError, match="Removes has asked for a delayed action, and no checkpoint"):
+    with pytest.raises(ContractError, match="Removes requested a delayed action while no checkpoint"):
         batches.enumerator().context.perform_after_completion("x", delayed=True)

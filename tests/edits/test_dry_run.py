@@ -88,7 +88,7 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(
 def test_a_rewind_further_than_what_is_retained_says_what_is_retained(source: Edited) -> None:
     with pytest.raises(EditError) as refused:
         source.plan("rewind", to_time=dt.datetime(1969, 12, 31, tzinfo=dt.UTC))
-    assert "checkpoints 1 to 2 are retained, the oldest was created at 1970-01-01T00:00:00+00:00" in str(
+    assert "checkpoints 1 to 2 are retained; the oldest was created at 1970-01-01T00:00:00+00:00" in str(
         refused.value
     )
 

@@ -260,7 +260,7 @@ def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
     assert main(["savepoint", "withdraw", request_id[:9], "--state", state]) == 0
     capsys.readouterr()
     assert main(["savepoint", "withdraw", request_id, "--state", state]) == 1
-    assert f"0 requests {request_id} for a savepoint exist" in capsys.readouterr().err
+    assert f"0 savepoint requests match {request_id}" in capsys.readouterr().err
     batches.restart()
     assert batches.batch() is None
     assert not Path(saved).exists()

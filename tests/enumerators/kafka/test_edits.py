@@ -48,7 +48,7 @@ def test_a_partition_continues_at_an_offset(kafka: KafkaBroker, tmp_path: Path) 
     engine = read_query(kafka, topic, tmp_path)
     plan = set_position(engine, f"{topic}/0", offset=2)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 2, 3, 4]}
-    assert plan.changes[0].then.endswith("3 read again")
+    assert plan.changes[0].then.endswith("rows read again: 3")
 
 
 def test_a_partition_continues_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> None:
