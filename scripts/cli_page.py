@@ -19,7 +19,8 @@ COMMON = ("--lineage", "--storage", "--json")
 INTRODUCTION = """\
 # The command line
 
-This page is generated from the code (`python -m scripts.cli_page`).
+All commands of `flip27`, with their options and their output. This page is generated from the code
+(`python -m scripts.cli_page`).
 
 ```bash
 pip install "flip27-source[cli]"
@@ -47,7 +48,7 @@ used while a query runs.
 | 0 | done |
 | 1 | refused, or something is wrong: the error says what and what to do |
 | 2 | wrong usage: an unknown command or option, or an invalid value |
-| 3 | `check`: a check failed |
+| 3 | `check`: a check failed; `import`, `export`, `notifications show`: a problem that is described there |
 
 The exit code is also 1 for a damaged savepoint (`savepoint verify`), lost or duplicated rows (`demo`), and
 an answer other than yes (`savepoint delete`, `postgres drop`, `notifications create` and `drop`).

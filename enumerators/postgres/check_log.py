@@ -178,8 +178,8 @@ def free_slots(most: int, used: int) -> Finding:
     return failed(
         "replication slots",
         f"all {most} are in use (max_replication_slots)",
-        "SELECT slot_name, active FROM pg_replication_slots; lists them: drop one that nobody reads with "
-        "SELECT pg_drop_replication_slot('...'); or ALTER SYSTEM SET max_replication_slots = "
+        "SELECT slot_name, active FROM pg_replication_slots; lists them: drop one that is no longer "
+        "read with SELECT pg_drop_replication_slot('...'); or ALTER SYSTEM SET max_replication_slots = "
         f"{most + 10}; and restart the server",
     )
 

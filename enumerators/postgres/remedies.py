@@ -25,7 +25,7 @@ _BY_CODE = {
         "smaller snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
     ),
     "53300": "raise max_connections, or run fewer tasks at once (option parallelism)",
-    "53400": "raise max_replication_slots, or drop a slot that nobody reads (pg_replication_slots)",
+    "53400": "raise max_replication_slots, or drop a slot that is no longer read (pg_replication_slots)",
     "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
 }
 

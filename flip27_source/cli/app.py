@@ -36,8 +36,8 @@ GROUPS = {
     "state": "Inspect the stored state of sources; read-only.",
     "savepoint": "Create, inspect, verify and delete savepoints.",
     "edit": "Change the state of a source: skip, replay, rewind and more. A dry run without --execute.",
-    "import": "Start a query where another system has stopped: Spark's Kafka and file sources, consumer "
-    "groups, lists of files.",
+    "import": "Prepare a query that continues where another system has stopped: Spark's Kafka and file "
+    "sources, consumer groups, lists of files.",
     "export": "Let Spark's file source continue where a flip27 query has stopped.",
     "notifications": "Create, inspect and drop the queue of discovery=notifications. A dry run without "
     "--execute.",

@@ -103,7 +103,7 @@ _CHECKPOINTS = View(
             "data_losses", _LONG, "how often data was lost before it was read, since the source's first start"
         ),
         _key("actions", _LONG, "side effects that are due and still to be performed"),
-        _key("delayed_actions", _LONG, "side effects that wait for a time, such as files that stay"),
+        _key("delayed_actions", _LONG, "side effects that wait for a time, such as the deletion of files"),
         _key("report_demand", _STRING, "whether its tasks report: `none`, `wanted` or `required`"),
         _key("state", _STRING, "the enumerator's state, JSON; bulk state as names of segments"),
         _key("state_version", _LONG, "the version of that state"),
@@ -187,7 +187,7 @@ _QUARANTINE = View(
         _BATCH,
         _key("attempts", _LONG, "attempts to read it"),
         _key("error", _STRING, "the last error"),
-        _column("topic", _STRING, "the topic of the record, if it is one; then also:"),
+        _column("topic", _STRING, "the topic of a Kafka record; null otherwise, like the columns below"),
         _column("partition", _LONG, "its partition"),
         _column("offset", _LONG, "its offset"),
         _column("timestamp", _TIME, "its time"),

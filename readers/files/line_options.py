@@ -9,6 +9,6 @@ MAX_LINE_BYTES: Option[int] = Option(
     parse=size_bytes,
     default=256 << 20,
     default_text="256m",
-    doc="The maximal length of a line. The file of a longer line fails, or is quarantined, with the "
-    "position of the line.",
+    doc="Maximum length of a line. A file with a longer line fails or is quarantined, with the position "
+    "of the line.",
 )

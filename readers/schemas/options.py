@@ -31,7 +31,7 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     default_text="addNewColumns if the schema is inferred, none if it is given",
     doc="What to do if a file has columns that the schema does not have. addNewColumns: record the wider "
     "schema, then fail; a restarted query continues with it. addNewColumnsWithTypeWidening: the same, also "
-    "for values that need a wider type, such as bigint in place of int; other values that do not fit go to "
+    "for values that need a wider type, such as bigint instead of int; other values that do not fit go to "
     "rescuedDataColumn. failOnNewColumns: fail until the schema is changed. rescue: keep the columns in "
     "rescuedDataColumn. none: do not read them.",
 )

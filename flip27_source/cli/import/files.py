@@ -86,7 +86,7 @@ def import_spark_files(
     execute: Execute = False,
     storage: Storage = None,
 ) -> Answer:
-    """Start a query after the files that a query of Spark's file source has read.
+    """Prepare a query that continues after the files that a query of Spark's file source has read.
 
     Writes a savepoint that the new query starts from: it knows every file of the old query's committed
     batches. Files of a batch that the old query has planned and not committed are read by the new query.
@@ -141,7 +141,7 @@ def import_list(
     execute: Execute = False,
     storage: Storage = None,
 ) -> Answer:
-    """Start a query after the files of a list, such as Auto Loader's `cloud_files_state`.
+    """Prepare a query that continues after the files of a list, such as Auto Loader's `cloud_files_state`.
 
     Writes a savepoint that the new query starts from: it knows every file of the list. If the list has the
     column commit_time, as that of Auto Loader, files without such a time are read by the new query. Exit

@@ -61,7 +61,7 @@ def import_kafka(
     ] = None,
     storage: Storage = None,
 ) -> Answer:
-    """Start a query where a query of Spark's Kafka source, or a consumer group, has stopped.
+    """Prepare a query that continues where a query of Spark's Kafka source, or a consumer group, has stopped.
 
     Prints the options for the first start of the new query, and how many records it will read from each
     partition. Nothing is changed: neither the checkpoint, nor the group, nor the cluster. Partitions that the

@@ -81,8 +81,8 @@ def drop_leftovers(
 ) -> Answer:
     """Drop the slot and the publication of a query that will not run again; a dry run without --execute.
 
-    A slot that nobody reads makes the server keep WAL until its disk is full. The command refuses while the
-    query runs. The query, its forks and its savepoints cannot continue afterwards.
+    A slot that is no longer read makes the server keep WAL until its disk is full. The command refuses while
+    the query runs. The query, its forks and its savepoints cannot continue afterwards.
     """
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
     raw = {name: str(value) for name, value in given.items() if value is not None}

@@ -41,7 +41,7 @@ def tune(
 
     Run it with the Python that Spark starts, on every machine or in the image of the cluster, and again after
     an update of Spark or Python. A query then starts about a second sooner, and the first one two to four.
-    The sources stay in the archives, so other versions of Python can use them too.
+    The source files stay in the archives, so other versions of Python can use them too.
     """
     home = spark_home() if home is None else home
     before = archives_of(home)

@@ -24,7 +24,7 @@ VALUE_FORMAT: Option[str | None] = Option(
     parse=optional(one_of("json", "avro", "protobuf", "string")),
     default=None,
     default_text="value is binary",
-    doc="What values are decoded to: the column value is a struct, with string a string.",
+    doc="The format from which values are decoded. The column value is then a struct; with string, a string.",
 )
 VALUE_SCHEMA_FILE: Option[str | None] = Option(
     name="valueSchemaFile",
