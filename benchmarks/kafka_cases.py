@@ -62,7 +62,7 @@ def kafka_outcomes(sizes: Sizes, conf: Mapping[str, str]) -> list[Outcome]:
             "the same bytes as one file, with the json reader",
         ),
         alone(
-            f"an idle Kafka topic of {IDLE_PARTITIONS:,} partitions", "requests per look", idle.ours,
+            f"an idle Kafka topic of {IDLE_PARTITIONS:,} partitions", "requests per poll", idle.ours,
             max(idle.ours), TWO_REQUESTS, f"{idle.peers['batches'][0]:.0f} batches",
         ),
         alone(

@@ -154,7 +154,7 @@ def known_files_outcomes(case: str, measured: KnownFiles) -> list[Outcome]:
         _once("offset, B", measured.offset_bytes, Target("at most", 4096, "B")),
         _once("restart, ms", measured.restore_ms, Target("at most", 2_000, "ms")),
         _once("savepoint taken, ms", measured.savepoint_ms, Target("at most", 1_000, "ms")),
-        _once("savepoint gone on from, ms", measured.fork_ms, Target("at most", 2_000, "ms")),
+        _once("start from a savepoint, ms", measured.fork_ms, Target("at most", 2_000, "ms")),
         ("savepoint, MB, and its share of Spark's log", beside, ratio, Target("at most", 1)),
     ]
     return _lines(case, measured, lines)

@@ -47,7 +47,7 @@ def beside(case: str, found: Compared, peer: str, target: Target, note: str) -> 
     alone = statistics.median(found.peers[peer]) / statistics.median(found.batches)
     return Outcome(
         case=case,
-        what=f"seconds; {peer} in the place of Spark",
+        what=f"seconds; {peer} instead of Spark",
         spark=Spread.of(found.peers[peer]),
         flip27=Spread.of(found.ours),
         result=ratios,

@@ -129,7 +129,7 @@ def test_waiting_splits_and_the_position_survive_a_restart_S57_S91() -> None:
     assert [split.split_id for split in assignment.splits] == ["b", "c", "d", "e"]
 
 
-def test_a_limit_cuts_across_pages_and_a_restart_goes_on_inside_one() -> None:
+def test_a_limit_cuts_across_pages_and_a_restart_continues_inside_one() -> None:
     Pages.rounds[:] = [["a", "b", "c"], ["d"], ["e", "f"]]
     coordinator, works = started()
     for _ in range(3):
@@ -174,7 +174,7 @@ def test_a_round_that_ended_ahead_of_the_one_delivered_is_no_part_of_the_state()
     assert all_ids(pending.snapshot.plan) + all_ids(frozen(again).snapshot.plan) == ["a", "b"]
 
 
-def test_a_restart_goes_on_inside_a_page_that_was_written_before() -> None:
+def test_a_restart_continues_inside_a_page_that_was_written_before() -> None:
     """At the second freeze the page is still the segment of the first; only more of it is taken."""
     Pages.rounds[:] = [["a", "b", "c", "d", "e"]]
     coordinator, works = started()

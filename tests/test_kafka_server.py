@@ -208,7 +208,7 @@ def test_what_was_acknowledged_is_there_after_a_kill_on_the_same_port(own_broker
     assert own_broker.produce(topic, [b"c"]) == [103]
 
 
-def test_a_suspended_broker_answers_nothing_and_then_goes_on(own_broker: KafkaBroker) -> None:
+def test_a_suspended_broker_answers_nothing_and_then_continues(own_broker: KafkaBroker) -> None:
     topic = own_broker.topic()
     with own_broker.suspended(), pytest.raises(KafkaException) as caught:
         own_broker.admin().list_topics(timeout=0.2)

@@ -51,7 +51,7 @@ def performed(*actions: str) -> bool:
 def until(condition: Callable[[], bool]) -> None:
     deadline = monotonic() + 20
     while not condition():
-        assert monotonic() < deadline, "the condition did not come true in time"
+        assert monotonic() < deadline, "the condition was not met in time"
 
 
 def archiving(**options: str) -> Batches:

@@ -108,7 +108,7 @@ def test_expired_data_that_the_enumerator_finds_stops_the_query_with_the_way_to_
         batches.trigger()
 
 
-def test_reported_loss_is_counted_once_listed_and_logged_and_the_query_goes_on(
+def test_reported_loss_is_counted_once_listed_and_logged_and_the_query_continues(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     batches = Batches(LogEnumerator, LogReader, REPORT)

@@ -72,7 +72,7 @@ def paged(**options: str) -> Batches:
     return Batches(Endpoints, Pages, {"pollInterval": "0s", **options})
 
 
-def test_a_split_goes_on_in_the_next_batch_from_where_the_reader_said() -> None:
+def test_a_split_continues_in_the_next_batch_from_where_the_reader_said() -> None:
     SERVER["orders"] = list("abcdefg")
     batches = paged(maxRowsPerSplit="3")
     assert [batches.batch(), batches.batch(), batches.batch()] == [list("abcd"), list("efg"), []]

@@ -154,7 +154,7 @@ def test_a_claimed_savepoint_with_a_linked_folder_is_deleted_except_for_files_be
 
 
 @pytest.mark.parametrize("folder", ["segments", "checkpoints"])
-def test_clean_up_leaves_what_a_link_leads_to_and_the_query_goes_on(
+def test_clean_up_leaves_what_a_link_leads_to_and_the_query_continues(
     query: Batches, tmp_path: Path, folder: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     (lineage,) = (tmp_path / "state").iterdir()

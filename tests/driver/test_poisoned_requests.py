@@ -79,7 +79,7 @@ def an_edit(**changes: Any) -> dict[str, Any]:
     return {"kind": "edit", **edit, **changes}
 
 
-def goes_on(query: Edited) -> None:
+def check_it_continues(query: Edited) -> None:
     """Check that the query reads everything that is left, and what arrives after a restart, exactly once."""
     query.batches()
     query.engine.restart()
@@ -113,7 +113,7 @@ def test_a_savepoint_that_can_go_nowhere_is_refused_when_it_is_asked_for(
     assert main(["savepoint", "request", "--state", query.state, "--to", to]) == 1
     assert named in " ".join(capsys.readouterr().err.split())
     assert query.request_files() == []
-    goes_on(query)
+    check_it_continues(query)
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def deep(levels: int) -> Any:
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_a_request_that_cannot_be_read_is_marked_as_failed_and_the_query_goes_on(
+def test_a_request_that_cannot_be_read_is_marked_as_failed_and_the_query_continues(
     query: Edited, content: Any, named: str
 ) -> None:
     request_id = planted(query, content)
@@ -201,7 +201,7 @@ def test_a_request_that_cannot_be_read_is_marked_as_failed_and_the_query_goes_on
     assert named in failed[request_id]
     (listed,) = edits.pending(state=query.state) or savepoints.pending(state=query.state)
     assert (listed.request_id, named in str(listed.error)) == (request_id, True)
-    goes_on(query)
+    check_it_continues(query)
     assert "secret" not in str(failed)
 
 
@@ -255,7 +255,7 @@ def test_odd_files_among_the_requests_stop_no_query_and_no_other_request(
     good = savepoints.request(state=query.state, to=str(tmp_path / "saved"))
     query.batches()
     assert len(made_in(tmp_path / "saved")) == 1
-    goes_on(query)
+    check_it_continues(query)
     failed = failures_of(query)
     assert list(failed) == [request_id]
     assert named in failed[request_id]
@@ -275,7 +275,7 @@ def test_a_folder_of_requests_that_is_something_else_stops_no_query(query: Edite
     folder = folder_of(query)
     folder.rmdir()
     os.mkfifo(folder)
-    goes_on(query)
+    check_it_continues(query)
 
 
 def test_a_request_that_was_marked_as_failed_is_not_looked_at_again(
@@ -295,7 +295,7 @@ def test_a_request_of_a_kind_that_is_not_known_here_is_left_for_newer_code_and_l
     assert failures_of(query) == {}
     (listed,) = edits.pending(state=query.state)
     assert (listed.request_id, "the unknown kind 'dance'" in str(listed.error)) == (request_id, True)
-    goes_on(query)
+    check_it_continues(query)
 
 
 # Savepoints whose target cannot be written
@@ -333,7 +333,7 @@ def test_a_target_that_cannot_be_written_fails_the_savepoint_and_not_the_query(
     assert list(failures_of(query)) == [bad.request_id]
     assert named in failures_of(query)[bad.request_id]
     assert good.request_id not in failures_of(query)
-    goes_on(query)
+    check_it_continues(query)
     assert list(tmp_path.glob("good/.*")) == []
 
 
@@ -368,7 +368,7 @@ def test_a_target_that_is_lost_meanwhile_fails_the_savepoint_and_not_the_query(
     assert query.batches() == [["c", "d"], ["e", "f"]]
     assert "saved" in failures_of(query)[asked.request_id]
     assert ("index.bin" in failures_of(query)[asked.request_id]) is adds
-    goes_on(query)
+    check_it_continues(query)
 
 
 def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished(tmp_path: Path) -> None:
@@ -403,13 +403,13 @@ def test_a_checkpoint_that_an_older_version_has_given_an_impossible_target_compl
         patch.setattr(type(requests_of(query)), "ids", lambda _self: [asked.request_id])
         query.engine.trigger()
     query.engine.restart()
-    goes_on(query)
+    check_it_continues(query)
 
 
 # Edits that cannot be applied
 
 
-def test_an_edit_that_fails_in_the_enumerator_is_refused_and_the_query_goes_on(tmp_path: Path) -> None:
+def test_an_edit_that_fails_in_the_enumerator_is_refused_and_the_query_continues(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batch()
     source.ask("skip", glob="*/d")
@@ -432,10 +432,6 @@ class Counting:
 class Counts(Feed):
     """One split that is cut into ranges of one up to 4; cutting it at 17 is an error."""
 
-    def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
-        super().__init__(context, options, state)
-        self.limit = 20
-
     split_type: ClassVar[Any] = Counting
 
     def handle_split_request(self, subtask_id: int) -> None:
@@ -451,7 +447,7 @@ class Counts(Feed):
         return BoundedRange(read=split, rest=replace(split, next=split.next + 1))
 
 
-def test_an_edit_after_which_nothing_can_be_planned_is_refused_and_the_query_goes_on(tmp_path: Path) -> None:
+def test_an_edit_after_which_planning_fails_is_refused_and_the_query_continues(tmp_path: Path) -> None:
     FEEDS["edited"] = []
     query = Edited(tmp_path, {"feed": "edited"}, enumerator=Counts, reader=EchoReader, schema=IDS)
     query.batch()

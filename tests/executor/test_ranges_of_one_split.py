@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 import pytest
 
@@ -56,8 +55,6 @@ class NumbersEnumerator(AssignsOnce[Numbers]):
 
 class NumbersReader(SplitReader[Numbers]):
     """Cannot read ranges that have a number in BROKEN, and sets numbers in BAD aside."""
-
-    reports: ClassVar[bool] = True
 
     @classmethod
     def sets_aside(cls, options: Options) -> bool:

@@ -87,7 +87,7 @@ def _without_binary(case: Case) -> Case:
     return replace(case, columns=columns)
 
 
-def _with_texts_made_anew(case: Case) -> Case:
+def _with_reserialized_texts(case: Case) -> Case:
     return replace(case, settings_of_spark={"spark.sql.json.enableExactStringParsing": "false"})
 
 
@@ -239,7 +239,7 @@ DIFFERENCES: Sequence[Difference] = (
         why="`from_json` parses characters, not bytes; `reader=json` keeps the text, and a column of type "
         "variant or decimal keeps the digits",
         shows=lambda _, mismatch: "string" in mismatch.column_type,
-        case_without=_with_texts_made_anew,
+        case_without=_with_reserialized_texts,
     ),
     Difference(
         name="lines that are malformed only as bytes",

@@ -57,7 +57,7 @@ class Story:
     Attributes:
         world: creates the data that the query reads, in its final state.
         play: runs batches, of which the last is committed.
-        goes_on_with: the rows of the next batch after a restart, or in a fork.
+        next_rows: the rows of the next batch after a restart, or in a fork.
     """
 
     enumerator: type[Any]
@@ -65,7 +65,7 @@ class Story:
     options: Mapping[str, str] = field(default_factory=dict)
     world: Callable[[], None] = lambda: None
     play: Callable[[Query], None]
-    goes_on_with: list[str]
+    next_rows: list[str]
 
 
 def landing(*names: str) -> None:
@@ -109,7 +109,7 @@ STORIES = {
         options=FILES,
         world=lambda: landing("1", "2", "3", "4", "5"),
         play=_two_batches,
-        goes_on_with=["5"],
+        next_rows=["5"],
     ),
     "files-name-cursor": Story(
         enumerator=FilesEnumerator,
@@ -117,7 +117,7 @@ STORIES = {
         options={**FILES, "seenFiles": "nameCursor"},
         world=lambda: landing("1", "2", "3", "4", "5"),
         play=_two_batches,
-        goes_on_with=["5"],
+        next_rows=["5"],
     ),
     "files-modified-cursor": Story(
         enumerator=FilesEnumerator,
@@ -125,14 +125,14 @@ STORIES = {
         options={**FILES, "seenFiles": "modifiedCursor", "allowedLateness": "365d"},
         world=lambda: landing("1", "2", "3", "4", "5"),
         play=_two_batches,
-        goes_on_with=["5"],
+        next_rows=["5"],
     ),
     "sequence": Story(
         enumerator=SequenceEnumerator,
         reader=SequenceReader,
         options={"end": "9", "numSplits": "2", "rowsPerSplit": "2"},
         play=_two_batches,
-        goes_on_with=["8"],
+        next_rows=["8"],
     ),
     "pages": Story(
         enumerator=Endpoints,
@@ -140,25 +140,25 @@ STORIES = {
         options={"pollInterval": "0s", "maxRowsPerSplit": "2"},
         world=lambda: _server(orders=list("abcdef"), refunds=["x", "END"]),
         play=_two_batches,
-        goes_on_with=["e", "f"],
+        next_rows=["e", "f"],
     ),
     "events": Story(
         enumerator=Talker,
         reader=Tells,
         play=_shelves("a", "b", "c"),
-        goes_on_with=["after-b", "after-c"],
+        next_rows=["after-b", "after-c"],
     ),
     "actions": Story(
         enumerator=Archives,
         reader=EchoReader,
         play=_shelves("a", "b", "c", "d", "e"),
-        goes_on_with=["e"],
+        next_rows=["e"],
     ),
     "quarantine": Story(
         enumerator=Shelf,
         reader=Flaky,
         options={"onSplitError": "quarantine"},
         play=_sets_aside,
-        goes_on_with=["e0", "e1", "e2"],
+        next_rows=["e0", "e1", "e2"],
     ),
 }

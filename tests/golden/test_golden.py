@@ -51,14 +51,14 @@ def test_every_story_is_stored_by_the_newest_release() -> None:
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)
 def test_a_query_continues_from_what_was_stored_S67(stored: Path) -> None:
-    assert restarted(stored).batch() == STORIES[stored.name].goes_on_with
+    assert restarted(stored).batch() == STORIES[stored.name].next_rows
 
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)
 def test_a_stored_savepoint_is_whole_and_a_query_continues_from_it_S67(stored: Path) -> None:
     assert verify(str(stored / "saved")).is_whole
     fork = Query(STORIES[stored.name], stored / "fork", savepoint=str(stored / "saved"))
-    assert fork.batch() == STORIES[stored.name].goes_on_with
+    assert fork.batch() == STORIES[stored.name].next_rows
 
 
 @pytest.mark.parametrize("place", ["checkpoint", "saved"])

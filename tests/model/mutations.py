@@ -174,10 +174,10 @@ def an_abort_forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutation("I5 I9 I11", "T A0 C X", 5)
-def an_abort_goes_on_with_the_same_instance(patch: pytest.MonkeyPatch) -> None:
+def an_abort_keeps_the_same_instance(patch: pytest.MonkeyPatch) -> None:
     standing = CoordinatorHolder._coordinator_at
 
-    def goes_on(self: Any, offset: Any) -> Any:
+    def continued(self: Any, offset: Any) -> Any:
         if self._coordinator is not None and offset != self._at:
             self._coordinator._pending = None
             self._coordinator._last_id = offset.checkpoint_id
@@ -188,7 +188,7 @@ def an_abort_goes_on_with_the_same_instance(patch: pytest.MonkeyPatch) -> None:
             self._at = offset
         return standing(self, offset)
 
-    patch.setattr(CoordinatorHolder, "_coordinator_at", goes_on)
+    patch.setattr(CoordinatorHolder, "_coordinator_at", continued)
 
 
 @mutation("I2 I6", "e0 T", 2)
@@ -208,13 +208,13 @@ def a_further_attempt_gets_no_events(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutation("I6", "e0 T D", 3)
-def a_replay_makes_its_plan_anew(patch: pytest.MonkeyPatch) -> None:
+def a_replay_plans_again(patch: pytest.MonkeyPatch) -> None:
     plan = CoordinatorHolder.plan
 
-    def anew(self: Any, start: Any, end: Any) -> Any:
+    def replanned(self: Any, start: Any, end: Any) -> Any:
         return plan(self, start, end if self._coordinator is not None else self.latest_offset(start, None))
 
-    patch.setattr(CoordinatorHolder, "plan", anew)
+    patch.setattr(CoordinatorHolder, "plan", replanned)
 
 
 @mutation("I7", "T A0 C", 4)
@@ -284,7 +284,7 @@ def a_checkpoint_that_could_not_be_written_stays_pending(patch: pytest.MonkeyPat
 
 
 @mutation("I14", "Q", 1)
-def a_coordinator_goes_on_after_its_enumerator_failed(patch: pytest.MonkeyPatch) -> None:
+def a_coordinator_continues_after_its_enumerator_failed(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(CoordinatorHolder, "_whole_or_not_at_all", lambda _: contextlib.nullcontext())
 
 

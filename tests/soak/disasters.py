@@ -174,10 +174,10 @@ class Disasters:
             for move in self._drawn() if moves is None else moves:
                 # Most lives make progress before they end; some end while they are still recovering.
                 if moves is not None or self.chance.random() < 0.8:
-                    life = self._going_on(life)
+                    life = self._continued(life)
                 _pause(self.chance.uniform(0.0, self.longest_pause_s))
                 life = self._move(life, move, inside=(0, 0, 1, 2) if moves is None else (0,))
-            self._all_go_on(life)
+            self._wait_for_progress(life)
             stop.set()
             writer.join()
             self._finish(life)
@@ -238,21 +238,21 @@ class Disasters:
         self._living.remove(life)
         self._judge(life)
 
-    def _all_go_on(self, life: Life) -> None:
+    def _wait_for_progress(self, life: Life) -> None:
         life.wait_until_all_are_alive(time.time())
         self._judge(life)
         self._is_faulty = False
 
-    def _going_on(self, life: Life) -> Life:
+    def _continued(self, life: Life) -> Life:
         """Wait until all queries make progress; return the life, or a new one if its Spark is damaged."""
         try:
-            self._all_go_on(life)
+            self._wait_for_progress(life)
         except StuckError:
             if not life.ended or not all(DAMAGED_SPARK.search(ended.error) for ended in life.ended):
                 raise
             self._end(life)
             life = self._new_life(life.shapes)
-            self._all_go_on(life)
+            self._wait_for_progress(life)
         return life
 
     def _write(self, stop: threading.Event) -> None:
@@ -355,7 +355,7 @@ class Disasters:
                 life.wait_for_an_error(self.chance.uniform(0.0, 12.0))
         self._judge(life)
         # Only triggers that begin from here on have to succeed.
-        self._all_go_on(life)
+        self._wait_for_progress(life)
         return life
 
     def _processes_that_store(self) -> list[int]:
@@ -367,19 +367,19 @@ class Disasters:
     def _two_drivers(self, first: Life) -> Life:
         """Stop a driver with SIGSTOP, let another one take over its queries, and resume the first one."""
         # A query that has planned nothing yet would take over from the second driver when it is resumed.
-        self._all_go_on(first)
+        self._wait_for_progress(first)
         self.outcome.faults[TWO_DRIVERS] += 1
         self._say(f"fault: {TWO_DRIVERS} of {', '.join(first.shapes)}")
         first.tell("once")
         first.signal(signal.SIGSTOP)
         second = self._new_life(first.shapes)
-        self._all_go_on(second)
+        self._wait_for_progress(second)
         _pause(self.chance.uniform(0.0, 4.0))
         self._has_two_drivers = True
         first.signal(signal.SIGCONT)
         first.wait_until_all_have_ended()
         self._end(first)
-        self._all_go_on(second)
+        self._wait_for_progress(second)
         self._has_two_drivers = False
         return second
 

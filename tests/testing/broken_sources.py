@@ -84,7 +84,7 @@ class PublishesTooMuch(Sound):
         return super().snapshot_state(checkpoint_id)
 
 
-class BeginsAnewWhenNothingWaits(Sound):
+class StartsAgainWhenNothingWaits(Sound):
     def __init__(self, context: Any, options: Options, state: QueueState | None = None) -> None:
         super().__init__(context, options, state if state and state.waiting else None)
 
@@ -220,7 +220,7 @@ BROKEN: dict[str, Broken] = {
     "offsets are small and canonical": Broken(enumerator=PublishesTooMuch),
     "batches without data change nothing": Broken(engine=LosesABatchWithoutData),
     "a stage that runs again gives the same rows": Broken(engine=ReadsLessTheSecondTime),
-    "no row is read again when the last commit is lost (S97)": Broken(enumerator=BeginsAnewWhenNothingWaits),
+    "no row is read again when the last commit is lost (S97)": Broken(enumerator=StartsAgainWhenNothingWaits),
     "every row exactly once, after a crash at any step": Broken(enumerator=ForgetsWhatWaits),
     "every row exactly once, after crash upon crash": Broken(enumerator=BearsOneRestart),
     "a plan depends only on stored state (S95)": Broken(engine=PlansLessTheSecondTime),
