@@ -218,7 +218,7 @@ def _block(pieces: list[bytes], parts: list[LinePart]) -> LineBlock:
     data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
     if len(data) > _MOST_BYTES:
         raise SplitReadError(
-            f"{parts[-1].split.path} has a line of about {len(data)} bytes, but a block can contain "
+            f"{parts[-1].split.path} has a line of about {len(data)} bytes, but a block can contain at most "
             f"{_MOST_BYTES}",
             remedy="check the line ends of the file",
         )

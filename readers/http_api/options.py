@@ -86,8 +86,8 @@ EMPTY_PAGE_ENDS: Option[bool] = Option(
     name="emptyPageEnds",
     parse=boolean,
     default=False,
-    doc="A page without records is the end for now, even if it links to a next page: for APIs whose pages "
-    "always do.",
+    doc="A page without records is the end for now, even if it links to a next page; for APIs where every "
+    "page has such a link.",
 )
 PAGE_PARAM: Option[str] = Option(
     name="pageParam",

@@ -282,7 +282,7 @@ class Fetches:
         return SplitReadError(
             f"{item.split.split_id} has offsets up to {item.end - 1}, but no record from offset "
             f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})",
-            remedy="check the brokers and the network; kafkaConsumer.pollTimeoutMs sets the time",
+            remedy="check the brokers and the network; to wait longer, raise kafkaConsumer.pollTimeoutMs",
         )
 
 

@@ -196,9 +196,9 @@ def _odd_lists(texts: pa.Array, dimensions: int, delimiter: str) -> pa.Array:
         if depth != dimensions and value:
             raise UnfitError(
                 text.decode("utf-8", "replace"),
-                f"it is an array of {depth} dimensions, and the type has {dimensions}",
-                remedy="give the column the type string in the schema, or, if all its values have as many "
-                "dimensions, an array type with them",
+                f"the array has {depth} dimension{'s' if depth > 1 else ''}, but the type has {dimensions}",
+                remedy="give the column the type string in the schema, or, if all its arrays have the same "
+                "number of dimensions, an array type with this number",
             )
         rows.append(value)
     return pa.array(rows, _list_type(dimensions, pa.binary())).view(_list_type(dimensions))

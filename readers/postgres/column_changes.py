@@ -58,7 +58,7 @@ class ColumnChanges:
         new = [name for name in types if name not in self._wanted] if self._is_whole else []
         gone = [name for name in self._wanted if name not in types]
         if new or gone:
-            said = [f"has {', '.join(new)} besides"] if new else []
+            said = [f"also has {', '.join(new)}"] if new else []
             said += [f"has no {', '.join(gone)}"] if gone else []
             raise SplitReadError(
                 f"the columns of table {table} are not those of the DataFrame: it {' and '.join(said)} "
@@ -76,8 +76,8 @@ class ColumnChanges:
                 continue
             if known in self._wanted and known not in types:
                 raise SplitReadError(
-                    f"the schema has a column {known}, and table {table} has {name}",
-                    remedy=f"write the name in the schema as the table does: {name}",
+                    f"the schema has a column {known}, but table {table} has {name}",
+                    remedy=f"use the table's name of the column in the schema: {name}",
                 )
             if self._is_whole and self._mode != "ignore":
                 raise SplitReadError(

@@ -68,8 +68,7 @@ def log_blocks(
                 raise SplitReadError(
                     f"slot {slot} has been read by another connection for {timeout_s:.0f} s: "
                     f"{error.diag.message_primary}",
-                    remedy="end the other reader (pg_terminate_backend), or give each query a slotName of "
-                    "its own",
+                    remedy="end the other reader (pg_terminate_backend), or give each query its own slotName",
                 ) from None
             _log.info("slot %s is read by another connection; waiting", slot)
             time.sleep(_POLL_S)

@@ -170,7 +170,7 @@ def _check_times(column: pa.Array) -> None:
     ends = pc.min_max(numbers)
     low, high = ends["min"].as_py(), ends["max"].as_py()
     if low is not None and (low < first or high > last):
-        raise ValueError("a time is infinity, or its year is not within 1 to 9999")
+        raise ValueError("a time is infinite, or its year is not between 1 and 9999")
 
 
 def _check_fractions(column: pa.Array, target: pa.DataType) -> None:

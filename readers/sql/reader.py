@@ -63,7 +63,7 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             raise SplitReadError(
                 f"the range of {table.name} {_named(split)} has {rows} rows; it had {split.rows} when it was "
                 "found, and option appendOnly is set",
-                remedy="if rows change or are deleted, or several rows have one cursor, remove appendOnly; "
+                remedy="if rows change or are deleted, or several rows share a cursor, remove appendOnly; "
                 "if rows were committed late, set a longer lag",
             )
 

@@ -111,7 +111,7 @@ class AvroValues(ValueDecoder):
             return [(rows, self._batch(records))]
         except (pa.ArrowException, OverflowError, ValueError, TypeError, SchemaError) as error:
             if len(records) == 1:
-                failures[rows[0]] = f"it has a value that no column can have: {error}"
+                failures[rows[0]] = f"it has a value that does not fit its type: {error}"
                 return []
         # Find the values that do not fit their type: a decimal with too many digits, or a date out of range.
         middle = len(records) // 2

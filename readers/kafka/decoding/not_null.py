@@ -33,7 +33,7 @@ class NotNullValues(ValueDecoder):
         failures = dict(decoded.failures)
         for name, rows in _forbidden_nulls(decoded.values, self.type, np.arange(len(values)), ""):
             for row in rows:
-                failures.setdefault(int(row), f"its field {name} is NOT NULL and has no value")
+                failures.setdefault(int(row), f"its field {name} is NOT NULL, but has no value")
         if len(failures) == len(decoded.failures):
             return decoded
         kept = np.arange(len(values))

@@ -15,7 +15,7 @@ def _registry_url(value: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError("a URL with http or https and a host is expected")
     if parts.username is not None or parts.password is not None or parts.query:
-        raise ValueError("a URL without credentials is expected; schemaRegistryAuthEnv has them")
+        raise ValueError("a URL without credentials is expected; use schemaRegistryAuthEnv for them")
     return value.rstrip("/")
 
 
@@ -23,7 +23,7 @@ VALUE_FORMAT: Option[str | None] = Option(
     name="valueFormat",
     parse=optional(one_of("json", "avro", "protobuf", "string")),
     default=None,
-    default_text="value is binary",
+    default_text="value stays binary",
     doc="The format from which values are decoded. The column value is then a struct; with string, a string.",
 )
 VALUE_SCHEMA_FILE: Option[str | None] = Option(
@@ -94,7 +94,7 @@ def registry_secrets(options: Options) -> tuple[tuple[str, str] | None, str | No
     if not colon:
         raise OptionError(
             f"the environment variable {options[REGISTRY_AUTH_ENV]} has no colon",
-            remedy="write user:password into it",
+            remedy="set it to user:password",
         )
     return (user, password), None
 
@@ -106,7 +106,7 @@ def _variable(options: Options, option: Option[str | None]) -> str | None:
     value = os.environ.get(name)
     if not value:
         raise OptionError(
-            f"{option.name}={name}, and the environment variable {name} is not set here",
+            f"option {option.name}: the environment variable {name} is not set here",
             remedy="set it on the driver and on every executor",
         )
     return value

@@ -129,7 +129,7 @@ def _registered_type(registry: SchemaRegistry, subject: str, value_format: str |
 
 def _check_kind(schema: RegisteredSchema, value_format: str | None, where: str) -> None:
     if schema.kind.lower() != value_format:
-        raise SchemaError(f"{where} is a schema for {schema.kind}, and valueFormat is {value_format}")
+        raise SchemaError(f"{where} is a schema for {schema.kind}, but valueFormat is {value_format}")
 
 
 def _avro(schema: RegisteredSchema, where: str) -> AvroSchema:
@@ -173,7 +173,9 @@ def _avro_of_file(options: Options) -> AvroSchema:
     try:
         schema: Mapping[str, Any] = json.loads(data)
     except ValueError as error:
-        raise SchemaError(f"{path} is not valid JSON: {error}", remedy="name an Avro schema") from None
+        raise SchemaError(
+            f"{path} is not valid JSON: {error}", remedy="name a file with an Avro schema"
+        ) from None
     return AvroSchema(schema, where=path)
 
 

@@ -69,10 +69,10 @@ def test_an_array_of_several_dimensions_needs_a_type_with_them() -> None:
     texts = ["{{1,2},{3,NULL}}", "{}", None, "[1:1][5:6]={{7,8}}"]
 
     assert converted(NUMBERS, texts, nested).to_pylist() == [[[1, 2], [3, None]], [], None, [[7, 8]]]
-    with pytest.raises(SplitReadError, match="an array of 2 dimensions, and the type has 1") as error:
+    with pytest.raises(SplitReadError, match="the array has 2 dimensions, but the type has 1") as error:
         converted(NUMBERS, ["{1}", "{{1,2}}"])
     assert "the type string" in str(error.value)
-    with pytest.raises(SplitReadError, match="an array of 1 dimensions, and the type has 2"):
+    with pytest.raises(SplitReadError, match="the array has 1 dimension, but the type has 2"):
         converted(NUMBERS, ["{1}"], nested)
     deep = pa.list_(pa.list_(pa.list_(pa.string())))
     assert converted(TEXTS, ['{{{a,"b"}},{{c,NULL}}}'], deep).to_pylist() == [[[["a", "b"]], [["c", None]]]]

@@ -275,9 +275,9 @@ def test_a_value_without_a_field_that_must_be_there_does_not_decode() -> None:
     ]
     found = decoded(values, kind, valueFormat="json")
     assert found.failures == {
-        1: "its field id is NOT NULL and has no value",
-        3: "its field list.a is NOT NULL and has no value",
-        4: "its field one.a is NOT NULL and has no value",
+        1: "its field id is NOT NULL, but has no value",
+        3: "its field list.a is NOT NULL, but has no value",
+        4: "its field one.a is NOT NULL, but has no value",
     }
     assert [value is None for value in found.values.to_pylist()] == [False, True, True, True, True, False]
 
