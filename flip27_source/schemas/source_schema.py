@@ -92,7 +92,8 @@ def _check_found(finder: type[FindsSchema], found: Any) -> None:
     if found is None:
         raise SchemaError(
             f"no schema was given, and {name} found no schema",
-            remedy='add .schema("id long, name string, ...") before .load(), or wait for the source',
+            remedy='add .schema("id long, name string, ...") before .load(), or wait until the source has '
+            "columns",
         )
     remedy = "return a pyarrow.Schema of the types of Spark, with one column or more, each name once"
     if not isinstance(found, pa.Schema):

@@ -124,7 +124,7 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         for split in share.splits:
             entry = known.setdefault(split.split_id, _Known(split, PLANNED))
             entry.read_in(share, split, is_complete=is_complete)
-    _look_at_head(history, line.names[-1], head, asked, known)
+    _apply_head(history, line.names[-1], head, asked, known)
     is_missing = asked.split_ids is not None and not asked.split_ids.issubset(known)
     parts = _set_aside_last(history, line, asked, known) if is_missing else last
     _add_parts((item for item in parts if bytes(item[1].position)), line.names[-1].checkpoint_id, known)
@@ -241,7 +241,7 @@ def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
     return history.document(line.names[-1]) if line.names else None
 
 
-def _look_at_head(
+def _apply_head(
     history: History,
     name: CheckpointName,
     head: CheckpointDocument,
@@ -265,7 +265,7 @@ def _look_at_head(
     for split_id, split in live.items():
         if asked.split(split_id):
             entry = known.setdefault(split_id, _Known(split, LIVE))
-            _goes_on(entry, split, ledger.pins.get(split_id), name)
+            _set_position(entry, split, ledger.pins.get(split_id), name)
 
 
 def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, status: str) -> None:
@@ -303,7 +303,7 @@ def _set_aside_last(
         yield from ((split, result) for split, result in share.set_aside() if asked.split(split.split_id))
 
 
-def _goes_on(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:
+def _set_position(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:
     """Set the current position of a split that is live in the newest checkpoint."""
     if entry.last == head.checkpoint_id:
         if entry.status == LIVE and entry.position is not None:

@@ -51,7 +51,7 @@ def _comes_to_an_end(subject: EnumeratorUnderTest) -> None:
     subject.splits = run.assigned
     if len(subject.splits) < 2:
         raise TrivialInput(
-            f"the enumerator hands out {len(subject.splits)} splits: give it data with at least two, so that "
+            f"the enumerator assigns {len(subject.splits)} splits: give it data with at least two, so that "
             "a snapshot can be taken between them; check a source that never has more with check_source only"
         )
 
@@ -60,7 +60,7 @@ def _ids_are_unique(subject: EnumeratorUnderTest) -> None:
     ids = _ids(subject.splits)
     twice = sorted({name for name in ids if ids.count(name) > 1})
     if twice:
-        raise Disagreement(f"split ids handed out more than once: {twice[:5]}")
+        raise Disagreement(f"split ids assigned more than once: {twice[:5]}")
     wrong = [name for name in ids if not name]
     if wrong:
         raise Disagreement(f"a split id must not be empty: {wrong[:5]}")
@@ -125,16 +125,16 @@ def _a_snapshot_is_a_value(subject: EnumeratorUnderTest) -> None:
     before = run.stored(state)
     run.drain()
     run.discover()
-    agree("the state of a snapshot, after more splits were handed out", run.stored(state), before)
+    agree("the state of a snapshot, after more splits were assigned", run.stored(state), before)
 
 
-def _restored_hands_out_the_rest(subject: EnumeratorUnderTest) -> None:
+def _restored_assigns_the_rest(subject: EnumeratorUnderTest) -> None:
     for asks in subject.cuts:
         for discovers in (True, False):
             run = subject.run()
             for _ in range(asks):
                 run.ask()
-            handed_out = list(run.assigned)
+            assigned = list(run.assigned)
             restored = EnumeratorRun(subject.source, run.snapshot(), asks=asks)
             if discovers:
                 restored.discover()
@@ -142,8 +142,8 @@ def _restored_hands_out_the_rest(subject: EnumeratorUnderTest) -> None:
             restored.discover()
             rest += _ids(restored.drain())
             agree(
-                f"splits before a snapshot ({len(handed_out)}) and after",
-                _ids(handed_out) + rest,
+                f"splits before a snapshot ({len(assigned)}) and after",
+                _ids(assigned) + rest,
                 _ids(subject.splits),
             )
 
@@ -188,7 +188,7 @@ def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
     agree_in_any_order("splits of the run itself", _ids(run.assigned), _ids(subject.splits))
 
 
-def _splits_that_come_back_are_handed_out_again(subject: EnumeratorUnderTest) -> None:
+def _splits_that_come_back_are_assigned_again(subject: EnumeratorUnderTest) -> None:
     run = subject.run()
     while len(run.assigned) < 2:
         if not run.ask():
@@ -221,12 +221,12 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
     early.discover()
     early.drain()
     agree_in_any_order(
-        "splits of a bounded run that was asked before its first round ended",
+        "splits of a bounded run with requests before the end of its first round",
         _ids(early.assigned),
         _ids(subject.splits),
     )
     for _ in range(3):
-        agree("splits when asked again at the end", _ids(run.drain()), [])
+        agree("splits of further requests at the end", _ids(run.drain()), [])
     restored = subject.run(run.snapshot(), boundedness=Boundedness.BOUNDED)
     agree("splits of a bounded run restored at its end", _ids(restored.drain()), [])
 
@@ -290,7 +290,7 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
     Law("the splits do not depend on which subtask asks", _who_asks_does_not_matter),
     Law("taking a snapshot changes nothing", _a_snapshot_disturbs_nothing),
     Law("a snapshot does not change after it was taken", _a_snapshot_is_a_value),
-    Law("a restored enumerator hands out the rest, once and in order", _restored_hands_out_the_rest),
+    Law("a restored enumerator assigns the rest, once and in order", _restored_assigns_the_rest),
     Law(
         "a snapshot between restore and the first assignment is complete (S91)",
         _a_snapshot_before_the_first_assignment_holds_all,
@@ -299,10 +299,8 @@ ENUMERATOR_LAWS: tuple[Law[EnumeratorUnderTest], ...] = (
         "a snapshot right after a restore has the same bytes (S100)", _a_snapshot_of_the_restored_is_the_same
     ),
     Law("splits found by a round are not lost before its handler runs", _found_and_not_handled_is_not_lost),
-    Law(
-        "splits that come back are handed out again, once (S58)", _splits_that_come_back_are_handed_out_again
-    ),
-    Law("a bounded run hands out all splits and then ends", _a_bounded_run_ends),
+    Law("splits that come back are assigned again, once (S58)", _splits_that_come_back_are_assigned_again),
+    Law("a bounded run assigns all splits and then ends", _a_bounded_run_ends),
     Law("a completion may be reported twice (R7)", _completion_may_be_reported_again),
     Law("cutting a split is repeatable and leaves less of it", _cutting_is_repeatable_and_moves),
     Law("added splits are found once", _what_is_added_is_found_once),

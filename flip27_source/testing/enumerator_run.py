@@ -184,7 +184,7 @@ class EnumeratorRun:
         while idle < self._parallelism:
             idle = 0 if self.ask() else idle + 1
             if len(self.assigned) - before > MOST_ASKS:
-                raise Disagreement(f"the enumerator still hands out splits after {MOST_ASKS} requests")
+                raise Disagreement(f"the enumerator still assigns splits after {MOST_ASKS} requests")
         return self.assigned[before:]
 
     def snapshot(self, checkpoint_id: int = 1) -> bytes:
@@ -213,6 +213,6 @@ class EnumeratorRun:
 
     def _round(self, call: AsyncCall) -> None:
         result, error = call.run()
-        if error is not None or not call.goes_on:
+        if error is not None or not call.has_next_round:
             self.context.calls.remove(call)
         call.handler(result, error)

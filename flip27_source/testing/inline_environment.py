@@ -41,7 +41,7 @@ class AsyncCall:
         raise AssertionError("unreachable: the last failure returns")
 
     @property
-    def goes_on(self) -> bool:
+    def has_next_round(self) -> bool:
         """Whether there is a further round."""
         return self.rounds == 0 or self.period_s is not None
 
@@ -64,7 +64,7 @@ class InlineRunner(BackgroundRunner):
     def drain(self, deliver: Deliver) -> None:
         for call in list(self._calls):
             result, error = call.run()
-            if error is not None or not call.goes_on:
+            if error is not None or not call.has_next_round:
                 self._calls.remove(call)
             deliver(call.handler, result, error)
 

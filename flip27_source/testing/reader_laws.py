@@ -46,7 +46,7 @@ def _rows_fit_the_schema(subject: ReaderUnderTest) -> None:
     if len(with_rows) < 2:
         raise TrivialInput(
             f"of {len(subject.splits)} splits {len(with_rows)} have rows: give at least two with rows, "
-            "by splits=[...] if the enumerator hands out a single one"
+            "by splits=[...] if the enumerator assigns a single one"
         )
 
 
@@ -117,7 +117,7 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
             continue
         can = kind.can_read_ranges(split.path, subject.options)
         agree(
-            f"can_read_ranges({split.path!r}) asked again",
+            f"can_read_ranges({split.path!r}) called again",
             kind.can_read_ranges(split.path, subject.options),
             can,
         )
@@ -143,7 +143,7 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
         set(ids) & {item.split_id for item in subject.splits}
     )
     if twice:
-        raise Disagreement(f"parts have ids that others have, too: {sorted(twice)[:3]}")
+        raise Disagreement(f"parts share their ids with other parts or splits: {sorted(twice)[:3]}")
     for part in parts[:MOST_MARKS]:
         agree("a part that was stored and restored", stored(part), part)
         found = subject.read_all([stored(part)])[part.split_id]
@@ -163,7 +163,7 @@ READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("other splits do not change the rows of a split", _other_splits_do_not_matter),
     Law("a stored split is read like the original", _stored_splits_are_read_alike),
     Law("a reader may be abandoned halfway", _giving_up_is_harmless),
-    Law("a part that is set aside is a split of its own, and is set aside again (R5)", _parts_are_splits),
+    Law("a part that is set aside is a separate split, and is set aside again (R5)", _parts_are_splits),
     Law("a reader that yields Progress declares it in its class", _no_progress_without_declaring_it),
     Law("splits read together give the same rows as one by one", _together_is_one_by_one),
     Law("the ranges of a file give the rows of the file", _ranges_make_up_the_file),
@@ -201,7 +201,7 @@ def _positions_can_be_stored(subject: ReaderUnderTest) -> None:
                 agree("a position that was stored and restored", stored(position), position)
 
 
-def _reading_goes_on_from_every_progress(subject: ReaderUnderTest) -> None:
+def _reading_continues_from_every_progress(subject: ReaderUnderTest) -> None:
     for share in subject.shares.values():
         for position, rows in _some_marks(share):
             found = subject.read_all([stored(position)])[position.split_id]
@@ -241,7 +241,7 @@ PROGRESS_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("a stored position equals the original", _positions_can_be_stored),
     Law(
         "reading continues from every Progress without loss or duplicates",
-        _reading_goes_on_from_every_progress,
+        _reading_continues_from_every_progress,
     ),
     Law("reading page by page gives the same rows as reading at once", _page_by_page_is_all_at_once),
     Law("a replay ends where the first attempt ended (R5)", _a_replay_ends_where_the_first_attempt_did),

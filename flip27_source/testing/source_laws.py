@@ -192,7 +192,7 @@ def _plans(check: SourceCheck) -> None:
         agree("partitions called again", engine.partitions(), planned)
         engine.restart()
         agree("partitions called first in a new process", engine.partitions(), planned)
-        agree("partitions called once more", engine.partitions(), planned)
+        agree("partitions called again in the new process", engine.partitions(), planned)
         engine.run_batch()
     engine.process_all_available()
     check.agree("with a restart in every batch", engine)

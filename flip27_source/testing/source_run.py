@@ -123,7 +123,7 @@ class SourceCheck:
         return [[found[turn % len(found)] for turn, found in enumerate(of_step.values())]]
 
     def some_batches(self) -> range:
-        """The batches of the rehearsal and two more: a source may discover once more after a restart."""
+        """The batches of the rehearsal and two more: a source may discover again after a restart."""
         return range(len({passing.batch_id for passing in self.rehearsal}) + 2)
 
     def run_through(self, points: Iterable[CrashPoint], **more: Any) -> MicroBatchEngine:

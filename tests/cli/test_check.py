@@ -129,8 +129,8 @@ def says(folder: Path, *lines: str) -> str:
         (["echo no license >&2", "exit 7"], "cannot import flip27_source and pyarrow: no license"),
         (["exit 7"], "cannot import flip27_source and pyarrow: it ended with 7"),
         (["echo 17"], "cannot import flip27_source and pyarrow: it ended with 0"),
-        ([answer(library="0.0.1")], f"with flip27-source 0.0.1; here is {__version__}"),
-        ([answer(python="3.9.1")], "Python 3.9.1; here is 3."),
+        ([answer(library="0.0.1")], f"with flip27-source 0.0.1; this command has {__version__}"),
+        ([answer(python="3.9.1")], "Python 3.9.1; this command has 3."),
         (["echo hello from sitecustomize", answer()], "it started in"),
     ],
 )
@@ -343,7 +343,7 @@ def test_a_directory_above_that_everybody_may_write_is_a_warning_without_the_sti
     assert permissions(flip27, tmp_path / "above" / "state")["status"] == "ok"
     (tmp_path / "above").chmod(0o777)
     found = permissions(flip27, tmp_path / "above" / "state")
-    assert "replace the state location by another directory" in found["found"]
+    assert "replace the state location with another directory" in found["found"]
     assert found["status"] == "warning"
 
 

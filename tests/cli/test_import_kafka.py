@@ -84,7 +84,7 @@ def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
     assert "the cluster does not have this partition" in said.out
     alone = flip27("import", "kafka", "--checkpoint", checkpoint)
     assert alone.code == 0
-    assert "the cluster was not asked" in alone.err
+    assert "the cluster was not queried" in alone.err
 
 
 def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(

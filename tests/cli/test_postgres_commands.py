@@ -86,7 +86,7 @@ def test_a_dry_run_lists_what_a_query_has_left_and_changes_nothing(flip27: Comma
         ["publication", slot, "would be dropped"],
     ]
     assert "bytes of WAL could then be removed" in said.err
-    assert "--execute drops them" in said.err
+    assert "add --execute to drop them" in said.err
     assert (shop.slots(), shop.publications()) == ([slot], [slot])
 
 

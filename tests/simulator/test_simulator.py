@@ -94,7 +94,7 @@ def test_a_suspended_process_stops_at_the_call_that_was_drawn_and_continues_from
     call = SuspendedCall(work, 2)
     assert call.begin()
     assert done == [0]
-    call.go_on()
+    call.resume()
     assert done == [0, 1, 2]
     assert call.result == "all"
 
@@ -110,6 +110,6 @@ def test_a_process_that_was_killed_while_it_was_suspended_does_nothing_more() ->
     call = SuspendedCall(work, 1)
     assert call.begin()
     process.kill()
-    call.go_on()
+    call.resume()
     assert isinstance(call.error, Killed)
     assert done == []

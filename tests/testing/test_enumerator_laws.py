@@ -37,7 +37,7 @@ def test_a_sound_enumerator_keeps_the_laws() -> None:
 @pytest.mark.parametrize("names", [[], ["a"]])
 def test_too_few_splits_are_trivial_input(names: list[str]) -> None:
     FOUND[:] = names
-    with pytest.raises(TrivialInput, match=f"hands out {len(names)} splits: give it data with at least two"):
+    with pytest.raises(TrivialInput, match=f"assigns {len(names)} splits: give it data with at least two"):
         check_enumerator(enumerator=Sound, reader=PieceReader)
 
 

@@ -132,7 +132,7 @@ def test_a_source_of_one_split_gets_an_error_that_says_how_to_check_its_halves()
     source = literal_source({"a": [1, 2, 3]})
     with pytest.raises(TrivialInput, match="with check_source only"):
         check_enumerator(source)
-    with pytest.raises(TrivialInput, match=r"by splits=\[\.\.\.\] if the enumerator hands out a single one"):
+    with pytest.raises(TrivialInput, match=r"by splits=\[\.\.\.\] if the enumerator assigns a single one"):
         check_reader(source)
 
 

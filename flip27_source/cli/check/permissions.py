@@ -25,8 +25,8 @@ def writers(location: Path) -> Finding:
         mode = _mode(parent)
         # In a directory with the sticky bit, such as /tmp, a directory can only be renamed by its owner.
         if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
-            return _open_to_all(parent, mode, "they can replace the state location by another directory")
-    return ok(CHECK, "not everybody may write to the state location")
+            return _open_to_all(parent, mode, "they can replace the state location with another directory")
+    return ok(CHECK, "the state location is not world-writable")
 
 
 def _below(location: Path) -> Iterator[Path]:

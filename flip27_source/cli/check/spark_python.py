@@ -54,10 +54,11 @@ def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
         return failed(CHECK, f"{called} cannot import flip27_source and pyarrow: {why}", remedy)
     where = f"{called} is {found['executable']}"
     if found["library"] != __version__:
-        return failed(CHECK, f"{where} with flip27-source {found['library']}; here is {__version__}", remedy)
+        said = f"{where} with flip27-source {found['library']}; this command has {__version__}"
+        return failed(CHECK, said, remedy)
     own = ".".join(map(str, sys.version_info[:2]))
     if found["python"].split(".")[:2] != own.split("."):
-        return failed(CHECK, f"{where}, Python {found['python']}; here is {own}", remedy)
+        return failed(CHECK, f"{where}, Python {found['python']}; this command has {own}", remedy)
     return ok(CHECK, f"{where}, Python {found['python']}; it started in {time.monotonic() - began:.1f} s")
 
 

@@ -99,7 +99,7 @@ def export_spark_files(
 def _source(option: list[str], found: CommittedState, storage: list[str] | None) -> Source:
     if found.source.enumerator != "files":
         raise OptionError(
-            f"the source {found.source.uid} has the enumerator {found.source.enumerator}, and not files",
+            f"the source {found.source.uid} has the enumerator {found.source.enumerator}, not files",
             remedy="give --lineage if the query has several sources",
         )
     of_storage = {f"storage.{name}": value for name, value in pairs(storage, "--storage").items()}
@@ -107,10 +107,10 @@ def _source(option: list[str], found: CommittedState, storage: list[str] | None)
     source = Source.resolve({**given, "enumerator": "files"})
     if source.options[PATHS]:
         raise OptionError(
-            "option paths is set, and Spark's file source has one path",
+            "option paths is set, but Spark's file source takes only one path",
             remedy="give one path, which may be a glob such as /landing/{a,b}",
         )
-    source.options.require(PATH, why="the files that were read are found by a listing of the path")
+    source.options.require(PATH, why="it is listed to find the files that were read")
     return source
 
 
@@ -124,7 +124,7 @@ def _answer(files: ReadFiles, options: dict[str, str], number: int, *, is_dry_ru
             "set its option maxFileAge to a longer time"
         )
     if is_dry_run:
-        notes.append("nothing was written: a dry run without --execute")
+        notes.append("dry run: nothing was written; add --execute to write the checkpoint")
     return Answer(
         data={
             "options": options,

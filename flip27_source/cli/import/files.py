@@ -231,7 +231,7 @@ class _Import:
         return f"{self.state.rstrip('/')}/{written.folder}"
 
     def _numbers(self, found: Comparison | None) -> list[tuple[str, int]]:
-        numbers = [("known", len(self.known)), ("perhaps read, will be read", len(self.unsure))]
+        numbers = [("known", len(self.known)), ("may have been read, will be read", len(self.unsure))]
         if found is None:
             return numbers
         return [
@@ -245,8 +245,11 @@ class _Import:
 
     def _notes(self, found: Comparison | None, pattern: FoundPattern, *, is_dry_run: bool) -> list[str]:
         notes = [self.why_unsure] if self.unsure else []
-        shown = "no directory in common" if pattern.path is None else pattern.path
-        notes.append(f"the known files are in {shown}{' and below' if pattern.is_recursive else ''}")
+        if pattern.path is None:
+            notes.append("the known files have no directory in common")
+        else:
+            below = " and below" if pattern.is_recursive else ""
+            notes.append(f"the known files are in {pattern.path}{below}")
         if found is None:
             notes.append("add --option path=PATH to compare the files that exist with those that are known")
         else:
@@ -264,7 +267,9 @@ class _Import:
             "the new query needs a new checkpoint location, and its batches are numbered from 0: a sink that "
             "skips batches by their number, such as a directory of Spark's file sink, has to be a new one"
         )
-        return [*notes, "nothing was written: a dry run without --execute"] if is_dry_run else notes
+        if is_dry_run:
+            notes.append("dry run: nothing was written; add --execute to write the savepoint")
+        return notes
 
     def _is_elsewhere(self, found: Comparison | None) -> bool:
         return found is not None and bool(self.known and found.found) and not found.known

@@ -119,11 +119,11 @@ def _answer(
         )
     if all(position.bounds is None for position in positions):
         notes.append(
-            f"the cluster was not asked: --option {_SERVERS}=HOST:PORT finds partitions that were added, and "
-            "records that are gone"
+            f"the cluster was not queried: add --option {_SERVERS}=HOST:PORT to find partitions that were "
+            "added, and records that are gone"
         )
     if problems:
-        notes.append("with onDataLoss=report the query starts although records are gone")
+        notes.append("with onDataLoss=report the query starts even though records are gone")
     return Answer(
         data={
             "options": options,

@@ -93,7 +93,7 @@ def _rows(name: str, data: bytes, column: str) -> Iterable[tuple[str, int, bool]
     if column not in table.column_names:
         raise OptionError(
             f"{name} has no column {column}; its columns are {', '.join(table.column_names)}",
-            remedy="name the column of the paths by --column",
+            remedy="name the column of the paths with --column",
         )
     committed: Iterable[bool] = itertools.repeat(True)
     if COMMIT_TIME in table.column_names:

@@ -62,7 +62,7 @@ def create(
     if facts.others:
         notes.append(
             f"the queue also gets the events of {', '.join(facts.others)}: if another query reads those, "
-            "give this path a queue of its own with --queue"
+            "give this path its own queue with --queue"
         )
     if facts.url is not None and (is_done or not steps):
         options = f'.option("discovery", "notifications").option("notificationQueues", "{facts.url}")'
@@ -89,7 +89,7 @@ def drop(
     facts = aws.look(place_of(path, queue))
     steps = aws.removal(facts)
     is_done = _done(aws, steps, execute=execute, yes=yes)
-    notes = [] if steps else ["there is nothing to drop that flip27 notifications create has created"]
+    notes = [] if steps else ["there is nothing to drop for this path"]
     if facts.url is not None and not facts.is_ours:
         notes.append(f"queue {facts.url} stays: flip27 notifications create has not created it")
     elif facts.others:
@@ -140,8 +140,8 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
 def _shown_messages(facts: Facts) -> list[tuple[str, Any]]:
     return [
         ("messages that wait", facts.messages["waiting"]),
-        ("messages that a query has", facts.messages["hidden"]),
-        ("the bucket may send", facts.is_allowed),
+        ("messages that a query has received", facts.messages["hidden"]),
+        ("the bucket may send events", facts.is_allowed),
     ]
 
 

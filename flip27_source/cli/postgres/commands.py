@@ -167,7 +167,7 @@ def _answer(found: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
             "the query created"
         )
     elif not is_dropped:
-        notes.append(f"nothing was changed on {place(options)}; --execute drops them")
+        notes.append(f"dry run: nothing was changed on {place(options)}; add --execute to drop them")
     columns = ("what", "name", "outcome", "details")
     return Answer(
         data={

@@ -187,7 +187,7 @@ class FilesLife(Life):
         self._check_that_files_stay()
         if "cleanSource.retentionDuration" in self.options:
             self.of.now_ms += self.retention_ms + _SET_BACK_MS
-            self.of.go_on_to_the_end()
+            self.of.run_to_the_end()
         if "cleanSource" in self.options:
             left = self.landing.names() - self.broken
             if left:
@@ -223,7 +223,7 @@ class FilesLife(Life):
         self.of.tell(f"{whole} are retried")
         retry = EditOperation.QUARANTINE_RETRY
         folder.submit(self._edit(folder, retry, "the faults are over", split_ids=whole))
-        self.of.go_on_to_the_end()
+        self.of.run_to_the_end()
 
     def _rows_edited(self) -> Counter[str]:
         """The rows that edits delivered again, according to the documents on the line.
@@ -264,7 +264,7 @@ class FilesLife(Life):
         )
         original, of.query = of.query, fork
         try:
-            of.go_on_to_the_end()
+            of.run_to_the_end()
             self._retry_what_trouble_set_aside()
         finally:
             of.query = original

@@ -66,7 +66,7 @@ class SuspendedCall(threading.Thread):
         self._work = work
         self._left = after_calls
         self._handed_over = threading.Event()
-        self._goes_on = threading.Event()
+        self._resumed = threading.Event()
         self.is_stopped = False
         self.is_of_a_thread = is_of_a_thread
         self.result: Any = None
@@ -78,10 +78,10 @@ class SuspendedCall(threading.Thread):
         self._handed_over.wait()
         return self.is_stopped
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Continue as by SIGCONT, to the end."""
         self._handed_over.clear()
-        self._goes_on.set()
+        self._resumed.set()
         self._handed_over.wait()
         self.join()
 
@@ -91,7 +91,7 @@ class SuspendedCall(threading.Thread):
         if self._left == 0:
             self.is_stopped = True
             self._handed_over.set()
-            self._goes_on.wait()
+            self._resumed.wait()
             self.is_stopped = False
 
     def run(self) -> None:

@@ -204,7 +204,7 @@ class Query:
         start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
         planned = self.driver.holder.plan(start, end)
         if self.machine.random.random() < 0.1 and planned != self.driver.holder.plan(start, end):
-            self.stages_differ = f"batch {batch_id} was planned differently when Spark asked again"
+            self.stages_differ = f"batch {batch_id} was planned differently at the second call"
         return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
 
     def run_stage(self, tasks: list[PlannedSubtask]) -> list[Row]:

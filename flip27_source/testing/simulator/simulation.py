@@ -132,7 +132,7 @@ class Simulation(Machine):
         """Remove all files of the simulation."""
         self.is_calm = True
         for call in self.stopped:
-            call.go_on()
+            call.resume()
         if self.folder is not None:
             shutil.rmtree(os.fsencode(self.folder), ignore_errors=True)
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
@@ -280,7 +280,7 @@ class Simulation(Machine):
     def _let_threads_end(self) -> None:
         for call in [call for call in self.stopped if call.is_of_a_thread]:
             self.stopped.remove(call)
-            call.go_on()
+            call.resume()
             self._only_regular(call.error)
 
     def cut_power(self) -> None:
@@ -337,7 +337,7 @@ class Simulation(Machine):
         if self.stopped:
             call = self.stopped.pop(self.random.randrange(len(self.stopped)))
             self.tell("a suspended process continues")
-            call.go_on()
+            call.resume()
             self._only_regular(call.error)
         if self.zombies:
             driver, start = self.random.choice(self.zombies)
@@ -365,11 +365,11 @@ class Simulation(Machine):
         while self.stopped or self.query.forsaken:
             self.wake()
         self.restart()
-        self.go_on_to_the_end()
+        self.run_to_the_end()
         self.restart()
-        self.go_on_to_the_end()
+        self.run_to_the_end()
 
-    def go_on_to_the_end(self) -> None:
+    def run_to_the_end(self) -> None:
         restarts = 0
         for _ in range(_CALM_BATCHES):
             if self.query.driver.process.is_dead:

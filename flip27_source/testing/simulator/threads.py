@@ -71,7 +71,7 @@ class SeededRunner(BackgroundRunner):
         self._random.shuffle(calls)
         for call in calls:
             result, error = call.run()
-            if error is not None or not call.goes_on:
+            if error is not None or not call.has_next_round:
                 self._calls.remove(call)
             self._results.append((call.handler, result, error))
 

@@ -272,5 +272,5 @@ class LogReader(SplitReader[KafkaSplit]):
         self.context.report_data_loss(
             f"offsets {first} to {end - 1} are gone: {why}",
             split_id=split.split_id,
-            remedy="go on at earliest",
+            remedy="continue at earliest",
         )

@@ -71,7 +71,7 @@ class TopicsLife(Life):
     def check(self) -> None:
         # A partition counts as gone once several descriptions in a row do not contain it.
         for _ in range(DESCRIPTIONS_UNTIL_GONE):
-            self.of.go_on_to_the_end()
+            self.of.run_to_the_end()
         present = {log.name for topic in self.cluster.topics.values() for log in topic.logs}
         found = Counter(self.of.query.rows)
         losses = self._losses()
