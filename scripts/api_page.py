@@ -72,7 +72,9 @@ def entry(name: str, value: Any) -> str:
 
 
 def _about(value: Any) -> str:
-    return f"A {type(value).__name__}." if not isinstance(value, str) else "The version of the package."
+    if isinstance(value, str):
+        return "The version of the package."
+    return f"An instance of `{type(value).__name__}`."
 
 
 def _heading(name: str, value: Any) -> str:

@@ -17,7 +17,7 @@ from flip27_source.snapshots.spark_checkpoint import committed_lines
 from flip27_source.snapshots.store import open_store
 
 from ..answers import Answer, Table
-from ..commands import Storage, command, pairs, storage_options
+from ..commands import CHECK_FAILED, DONE, Storage, command, pairs, storage_options
 from .chosen_source import chosen_source
 from .group import group
 
@@ -148,7 +148,7 @@ def _answer(
             *(f'.option("{name}", {value!r})' for name, value in options.items()),
         ],
         notes=notes,
-        exit_code=3 if problems else 0,
+        exit_code=CHECK_FAILED if problems else DONE,
     )
 
 
