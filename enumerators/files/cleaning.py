@@ -203,7 +203,7 @@ def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) ->
     target = disk_path(action.archive) or action.archive
     if os.path.lexists(target) and not _is_copy(target, action):
         # An earlier file with the same path is never overwritten.
-        target = _name_beside(target, action.modified_us)
+        target = _other_name(target, action.modified_us)
     try:
         files.move(name, target, folder=folder)
     except FileNotFoundError:
@@ -235,7 +235,7 @@ def _is_copy(target: str, action: CleanFile) -> bool:
     return (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us)
 
 
-def _name_beside(target: str, modified_us: int) -> str:
+def _other_name(target: str, modified_us: int) -> str:
     """Another name in the same folder, for a file with this modification time."""
     folder, slash, name = target.rpartition("/")
     encoded = os.fsencode(name)
@@ -267,7 +267,7 @@ def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None
         if copied is None or int(copied.get("size") or 0) != action.length:
             raise ActionError(
                 f"{action.path} was copied to {target}, but the copy does not have {action.length} bytes; "
-                "the source stays",
+                "the original file stays",
                 remedy="check the archive's file system; the action is retried",
             )
     file_system.rm_file(path)

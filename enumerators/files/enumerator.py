@@ -128,7 +128,7 @@ class FilesEnumerator(
             raise OptionError(
                 "option includeExistingFiles is false, and the first run of the query ends by itself: it "
                 "would skip every file that exists and read nothing",
-                remedy="start the query once with a processing-time trigger, until its first batch",
+                remedy="run the query once with a processing-time trigger, until its first batch is complete",
             )
         super().start()
 

@@ -144,8 +144,7 @@ SEEN_FILES: Option[str] = Option(
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
     default="exact",
     doc="Which files are new. exact: every unknown file is new; 16 bytes of state for each file. nameCursor: "
-    "names "
-    "only grow, and files after the last name are new. modifiedCursor: modification times grow, within "
+    "names only grow, and files after the last name are new. modifiedCursor: modification times grow, within "
     "allowedLateness. You may change the option at a restart: no file is read again.",
 )
 ALLOWED_LATENESS: Option[float] = Option(
@@ -231,8 +230,7 @@ SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     parse=optional(location),
     default=None,
     doc="The directory below which cleanSource=archive moves files; they keep their whole path. It must be "
-    "on the "
-    "same kind of file system as the path, and not in a directory that the source reads.",
+    "on the same kind of file system as the path, and not in a directory that the source reads.",
 )
 
 

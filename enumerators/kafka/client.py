@@ -104,7 +104,7 @@ def _made(kind: Any, properties: ClientProperties, values: Any) -> Any:
         said = error.args[0].str() if error.args and hasattr(error.args[0], "str") else str(error)
         raise OptionError(
             properties.hidden.in_text(f"the options kafka.* are invalid: {said}"),
-            remedy="use the names and values of librdkafka's properties, with kafka. in front",
+            remedy="use the names and values of librdkafka's properties, with the prefix kafka.",
         ) from None
 
 

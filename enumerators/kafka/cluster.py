@@ -142,7 +142,7 @@ class Cluster:
         if not found:
             first = answers[0]
             raise failed(
-                self._properties, f"asking for offsets of {first.topic}/{first.partition}", first.error
+                self._properties, f"requesting offsets of {first.topic}/{first.partition}", first.error
             )
         return found
 
@@ -160,7 +160,7 @@ class Cluster:
             return self._connected().offsets_for_times(asked, timeout=self._timeout_s)
         except kafka.KafkaException as error:
             if not _is_unknown(error.args[0]):
-                raise failed(self._properties, "asking for offsets", error) from None
+                raise failed(self._properties, "requesting offsets", error) from None
             # All of them are unknown.
             return [_Unknown(topic, number, error.args[0]) for topic, number in wanted]
 
@@ -170,7 +170,7 @@ class Cluster:
             for topic in topics:
                 self._connected().list_topics(topic, timeout=self._timeout_s)
         except kafka.KafkaException as error:
-            raise failed(self._properties, "asking for the partitions", error) from None
+            raise failed(self._properties, "requesting the partitions", error) from None
 
     def _connected(self) -> Consumer:
         if self._consumer is None:

@@ -177,7 +177,7 @@ class ClusterLooks:
         if not self._choice.partitions(topics):
             self._list_after = 0.0
             raise DiscoveryError(
-                f"the cluster has no partition of {self._choice}",
+                f"the cluster has no partition for {self._choice}",
                 remedy="check the names, and that the user may DESCRIBE the topics",
             )
         missing = [] if wanted.known is not None else self._choice.missing(topics)
@@ -207,7 +207,7 @@ class ClusterLooks:
             now = self._clock.now_s()
             if again != topics:
                 raise DiscoveryError(
-                    f"the cluster reported other topics {now - absence.since_s:.1f} s later",
+                    f"the cluster reported different topics {now - absence.since_s:.1f} s later",
                     remedy="wait until the brokers have started",
                 )
             absence = absence.then(Absence(since_s=now, until_s=now))

@@ -121,7 +121,7 @@ def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
         )
         answer = asked[group].result()
     except kafka.KafkaException as error:
-        raise failed(properties, f"asking for the offsets of the group {group}", error) from None
+        raise failed(properties, f"requesting the offsets of the group {group}", error) from None
     found = {
         (place.topic, place.partition): place.offset
         for place in answer.topic_partitions

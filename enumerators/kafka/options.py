@@ -45,7 +45,7 @@ KAFKA: Option[str | None] = Option(
     parse=optional(text),
     default=None,
     secret=True,
-    doc="Properties of the client, by librdkafka's names, or by those of Kafka's Java client where the "
+    doc="Properties of the client under librdkafka's names, or under those of Kafka's Java client where the "
     "meaning is the same: kafka.bootstrap.servers, kafka.security.protocol, kafka.sasl.mechanism. To keep a "
     "secret out of the code, name an environment variable (kafka.sasl.passwordEnv) or a file "
     "(kafka.sasl.passwordFile); every property has these two forms.",

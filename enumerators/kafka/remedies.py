@@ -32,7 +32,7 @@ def remedy_in_batch(options: Options) -> str:
     """The option with which a planned batch continues: an edit takes effect only after the batch."""
     option = "onDataLoss=report"
     if options.is_set(FAIL_ON_DATA_LOSS) or options[STATE_LOCATION] is None:
-        option = f"failOnDataLoss=false, Spark's name of {option}"
+        option = f"failOnDataLoss=false, Spark's name for {option}"
     return (
         f"restart the query with {option}, at least until this batch is complete: it then reads the "
         "remaining records, and the loss is recorded. An edit takes effect after the batch"

@@ -78,7 +78,7 @@ def implied(options: Options) -> Mapping[Option[Any], Any]:
             raise OptionError(
                 f"options {name.name} and {option.name} contradict each other: {options[name]!r} and "
                 f"{options[option]!r}",
-                remedy=f"set one of them; {name.name} is Spark's name of {option.name}",
+                remedy=f"set one of them; {name.name} is Spark's name for {option.name}",
             )
     least = options[opts.MIN_OFFSETS_PER_TRIGGER]
     most = found.get(MAX_ROWS_PER_TRIGGER, options[MAX_ROWS_PER_TRIGGER])

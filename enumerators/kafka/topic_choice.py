@@ -49,7 +49,8 @@ class TopicChoice:
             if value is not None
         ]
         if len(given) != 1:
-            what = f"options {' and '.join(given)} are both set" if given else "no topic is chosen"
+            both = "both" if len(given) == 2 else "all"
+            what = f"options {' and '.join(given)} are {both} set" if given else "no topic is chosen"
             raise OptionError(what, remedy='set one of them: .option("subscribe", "orders,customers")')
         if assigned is not None:
             topics = tuple(dict.fromkeys(topic for topic, _ in assigned))

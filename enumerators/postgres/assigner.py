@@ -96,8 +96,8 @@ class TableProgress:
 
     def split_id(self, number: int) -> str:
         """The id of a chunk, which differs from those of other tables and of earlier reads of the chunk."""
-        anew = f".{self.generation}" if number in self.again else ""
-        return f"{self.table}/{self.table.oid}{anew}/{number}"
+        generation = f".{self.generation}" if number in self.again else ""
+        return f"{self.table}/{self.table.oid}{generation}/{number}"
 
     def rules(self) -> TableRules:
         """The rules of the table; neighbouring chunks with equal rules are one range."""

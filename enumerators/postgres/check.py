@@ -148,12 +148,12 @@ def tls(found: Tls) -> Finding:
     return warning(
         "TLS",
         f"{said}; the certificate of the server is not checked (sslmode={found.sslmode or 'prefer'}), so "
-        "another server could take its place",
+        "another server could impersonate it",
         "set sslmode=verify-full and sslrootcert",
     )
 
 
 def _row(connection: Connection, options: Options, sql: str) -> tuple[Any, ...]:
-    row = checked(options, "asking for the server's settings", lambda: connection.execute(sql).fetchone())
+    row = checked(options, "querying the server's settings", lambda: connection.execute(sql).fetchone())
     assert row is not None
     return row

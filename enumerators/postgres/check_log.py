@@ -117,7 +117,7 @@ def log_findings(
 
     def asked(sql: str, *parameters: Any) -> tuple[Any, ...]:
         row = checked(
-            options, "asking for the log", lambda: connection.execute(sql, parameters or None).fetchone()
+            options, "querying the log", lambda: connection.execute(sql, parameters or None).fetchone()
         )
         assert row is not None
         return row
@@ -133,14 +133,14 @@ def log_findings(
         return
     name = slot_name_of(options)
     wants_failover = options[opts.SLOT_FAILOVER]
-    slot: Slot | None = checked(options, "asking for the slot", lambda: slot_of(connection, name))
+    slot: Slot | None = checked(options, "querying the slot", lambda: slot_of(connection, name))
     if slot is None:
         free = free_slots(*asked(_SLOTS))
         yield free
         prepared = prepared_transactions(*asked(_PREPARED))
         if prepared is not None:
             yield prepared
-        yield open_transactions(checked(options, "asking for locks", lambda: oldest_open(connection)))
+        yield open_transactions(checked(options, "querying locks", lambda: oldest_open(connection)))
         if free.remedy is None:
             yield ok("slot", f"{name} does not exist: the first start of the query creates it")
     else:
@@ -155,7 +155,7 @@ def log_findings(
     if tables:
         published = options[opts.PUBLICATION] or name
         publication = checked(
-            options, "asking for the publication", lambda: publication_of(connection, published)
+            options, "querying the publication", lambda: publication_of(connection, published)
         )
         may_create = is_superuser or asked(_MAY_CREATE)[0]
         if publication is None:
@@ -259,7 +259,7 @@ def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]
             warning(
                 check,
                 f"{slot.name} is being read by the backend {slot.active_pid}",
-                "each query needs a slot of its own; SELECT application_name, usename, client_addr FROM "
+                "each query needs its own slot; SELECT application_name, usename, client_addr FROM "
                 f"pg_stat_activity WHERE pid = {slot.active_pid}; says who reads it",
             )
         )

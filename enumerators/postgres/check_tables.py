@@ -67,7 +67,7 @@ def table_findings(
         return ()
     try:
         found: list[CatalogTable] = checked(
-            options, "asking for the tables", lambda: find_tables(connection, patterns)
+            options, "querying the tables", lambda: find_tables(connection, patterns)
         )
     except Flip27Error as error:
         yield failed("tables", error.what, error.remedy)
@@ -76,11 +76,11 @@ def table_findings(
         listed = ", ".join(pattern.text for pattern in patterns)
         yield failed(
             "tables",
-            f"the database has no table that {listed} names",
+            f"the database has no table that matches {listed}",
             "correct the option tables; unlogged and temporary tables have no log",
         )
         return ()
-    rows = checked(options, "asking for rights", lambda: _with_rights(connection, found))
+    rows = checked(options, "querying rights", lambda: _with_rights(connection, found))
     tables = tuple(rows)
     bad = 0
     for table in tables:

@@ -96,7 +96,7 @@ class PostgresEnumerator(
     def find_schema(cls, options: Options) -> pa.Schema:
         """The columns of the tables, and those of the change."""
         with connect(options, purpose="schema") as connection:
-            return checked(options, "asking for the columns", lambda: change_schema(connection, options))
+            return checked(options, "querying the columns", lambda: change_schema(connection, options))
 
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:

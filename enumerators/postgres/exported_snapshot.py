@@ -88,7 +88,7 @@ def export_snapshot(
     with keeper.stdin, keeper.stdout:
         keeper.stdin.write(json.dumps(given) + "\n")
         keeper.stdin.flush()
-        answer = json.loads(keeper.stdout.readline() or '{"error": "the keeper ended"}')
+        answer = json.loads(keeper.stdout.readline() or '{"error": "the keeper process ended"}')
     if "error" in answer:
         raise DiscoveryError(f"no snapshot could be exported from {place(options)}: {answer['error']}")
     return ExportedSnapshot(name=answer["name"], lsn=parse_lsn(answer["lsn"]))

@@ -103,8 +103,8 @@ CHANGE_FORMAT: Option[str] = Option(
     name="changeFormat",
     parse=one_of("typed", "envelope", "debezium"),
     default="typed",
-    doc="typed: a column for each column of the table, and the columns of the change; all tables have the "
-    "same columns then. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
+    doc="typed: a column for each column of the table, and the columns of the change; all tables must have "
+    "the same columns. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
     "writes.",
 )
 TOPIC_PREFIX: Option[str | None] = Option(
@@ -119,22 +119,22 @@ DECIMAL_HANDLING: Option[str] = Option(
     parse=one_of("string", "precise"),
     default="string",
     doc="With changeFormat=debezium, how numeric and money are written, like Debezium's "
-    "decimal.handling.mode. string: "
-    "all digits as a string; precise, Debezium's default: the digits as an integer, in Base64 of its bytes.",
+    "decimal.handling.mode. string: all digits as a string; precise, Debezium's default: the digits as an "
+    "integer, whose bytes are written in Base64.",
 )
 INTERVAL_HANDLING: Option[str] = Option(
     name="intervalHandlingMode",
     parse=one_of("numeric", "string"),
     default="numeric",
     doc="With changeFormat=debezium, how interval is written, like Debezium's interval.handling.mode. "
-    "numeric: "
-    "microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
+    "numeric: microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
 )
 SNAPSHOT: Option[str] = Option(
     name="snapshot",
     parse=one_of("initial", "only", "never"),
     default="initial",
-    doc="initial: read the rows of the tables, then their changes; only: the rows; never: the changes.",
+    doc="initial: read the rows of the tables, then their changes; only: only the rows; never: only the "
+    "changes.",
     first_start_only=True,
 )
 SNAPSHOT_CHUNK_ROWS: Option[int] = Option(

@@ -64,7 +64,7 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
             raise SchemaError(
                 f"tables {tables[0].table} and {table.table} have different columns",
                 remedy="set changeFormat=envelope for tables with different columns, or read each in a "
-                "query of its own",
+                "separate query",
             )
     return found[0]
 

@@ -148,8 +148,7 @@ def existing_slot(
             + (": this is not the server that was read before" if is_other_server else "")
             + f"; changes from {lsn_text(needed_from)} on cannot be read",
             remedy=f"{START_AGAIN}; with slotFailover=true (PostgreSQL {FAILOVER_VERSION}), standbys have "
-            "the "
-            "slot before a failover",
+            "the slot before a failover",
         )
     return slot
 
@@ -202,7 +201,7 @@ def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
             f"slot {slot.name} begins at {lsn_text(slot.confirmed)}, and this query has read up to "
             f"{lsn_text(position)}: another query or tool has moved the slot, or the query was restored to "
             "an earlier state",
-            remedy=f"give each query a slotName of its own; then {START_AGAIN}",
+            remedy=f"give each query its own slotName; then {START_AGAIN}",
         )
 
 

@@ -55,9 +55,8 @@ def claim_slot(connection: Connection, slot: str, query: str) -> None:
     shown = (f", {name}" if name else "") + (f", from {address}" if address else "")
     raise DiscoveryError(
         f"slot {slot} belongs to another query that is running (server process {pid}{shown}); each would "
-        "take "
-        "changes from the other",
-        remedy="give each query a slotName of its own; if the other driver has ended and only its session is "
+        "take changes from the other",
+        remedy="give each query its own slotName; if the other driver has ended and only its session is "
         "left, SELECT pg_terminate_backend({pid})",
     )
 

@@ -66,8 +66,7 @@ def check_timeline(options: Options, *, known: Timeline, present: Timeline, posi
         raise DataLossError(
             f"the server has left timeline {known.number} at {lsn_text(left_at)}, and this query has read "
             f"up to {lsn_text(position)}: the server was restored from a backup, or is a standby that had "
-            "not "
-            "received everything",
+            "not received everything",
             remedy=START_AGAIN,
         )
 
@@ -91,7 +90,7 @@ def _history(options: Options, timeline: int) -> str:
     with connect(options, purpose="timeline", replicates=True) as connection:
         row = checked(
             options,
-            f"asking for the history of timeline {timeline}",
+            f"requesting the history of timeline {timeline}",
             lambda: connection.execute(f"TIMELINE_HISTORY {timeline:d}").fetchone(),
         )
     assert row is not None

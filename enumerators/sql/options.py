@@ -221,15 +221,15 @@ def check_sql_options(options: Options) -> None:
         OptionError: an option is missing, or excludes another one.
     """
     if (options[TABLE] is None) == (options[QUERY] is None):
-        both = "are both set" if options[TABLE] is not None else "are both not set"
+        what = "options table and query are both set"
         raise OptionError(
-            f"options table and query {both}",
+            what if options[TABLE] is not None else "neither option table nor option query is set",
             remedy='add .option("table", "orders"), or .option("query", "SELECT ..."), but not both',
         )
     if (options[URI] is None) == (options[URI_ENV] is None):
-        both = "are both set" if options[URI] is not None else "are both not set"
+        what = "options uri and uriEnv are both set"
         raise OptionError(
-            f"options uri and uriEnv {both}",
+            what if options[URI] is not None else "neither option uri nor option uriEnv is set",
             remedy='add .option("uri", ...), or .option("uriEnv", ...) with the name of an environment '
             "variable, but not both",
         )

@@ -188,7 +188,7 @@ def test_the_rule_of_a_wider_path_takes_the_place_of_that_of_a_path_below(
     flip27(*words(s3_bucket, "create", "landing/2026"), "--execute", "--yes")
     wider = flip27(*words(s3_bucket, "create", "landing"), "--execute", "--yes", "--json")
     [change] = wider.data["changes"]
-    assert change["details"].endswith("in place of keys that begin with landing/2026/")
+    assert change["details"].endswith("instead of keys that begin with landing/2026/")
     assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == ["landing/"]
 
 

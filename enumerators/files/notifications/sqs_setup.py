@@ -129,7 +129,7 @@ class Aws:
         if not facts.is_sending:
             details = f"{', '.join(EVENTS)} of {keys_text(place.rule_prefix)} to {place.queue}"
             if facts.rules_of_path:
-                details += f", in place of {facts.keys_of_path}"
+                details += f", instead of {facts.keys_of_path}"
             steps.append(
                 Step(what="events", name=place.bucket, details=details, do=lambda: self._connect(place))
             )

@@ -96,7 +96,7 @@ def drop_leftovers(
     with connect(options, purpose="drop") as connection:
         found: Leftovers = checked(
             options,
-            "asking for the slot",
+            "querying the slot",
             lambda: leftovers(connection, named, wanted, system=None if state is None else state.system),
         )
         if not execute or not found.statements:

@@ -211,7 +211,7 @@ class SimulatedAnswers(Cluster):
     def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         if not wanted:
             return {}
-        self._may_fail("asking for offsets")
+        self._may_fail("requesting offsets")
         found = {}
         for (name, number), at in wanted.items():
             topic = self._simulated.topics.get(name)

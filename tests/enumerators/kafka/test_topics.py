@@ -159,7 +159,7 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
 
 def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
     there = kafka.topic()
-    with pytest.raises(DiscoveryError, match="the cluster has no partition of option subscribe 'nowhere'"):
+    with pytest.raises(DiscoveryError, match="the cluster has no partition for option subscribe 'nowhere'"):
         stream(kafka, "nowhere").run_batch()
     with pytest.raises(DiscoveryError, match="names nowhere, which the cluster does not have"):
         stream(kafka, f"{there},nowhere").run_batch()
