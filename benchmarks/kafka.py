@@ -28,7 +28,7 @@ from tests.postgres_server import HOST
 from .server_cases import Compared
 
 PROCESSES = 2
-LOOK_S = 0.1
+POLL_S = 0.1
 """The default of discoveryInterval."""
 
 COLUMNS = (
@@ -209,12 +209,12 @@ def idle(bench: Bench, spec: Spec) -> Compared:
             requests.clear()
             began = time.perf_counter()
             time.sleep(spec.count)
-            looks = (time.perf_counter() - began) / LOOK_S
+            polls = (time.perf_counter() - began) / POLL_S
             counted = sum(requests.values())
             batches = query.lastProgress["batchId"] - batch
         finally:
             query.stop()
-    return Compared(ours=[counted / looks], peers={"batches": [float(batches)]})
+    return Compared(ours=[counted / polls], peers={"batches": [float(batches)]})
 
 
 def latency(bench: Bench, spec: Spec) -> Compared:

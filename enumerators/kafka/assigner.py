@@ -1,7 +1,7 @@
-"""The assigner: decides which offsets of which partition are read next. Pure: looks in, ranges out.
+"""The assigner: decides which offsets of which partition are read next. Pure: poll results in, ranges out.
 
 Three rules:
-1. A partition that the first look of the first start finds begins where the options say. A partition that is
+1. A partition that the first poll of the first start finds begins where the options say. A partition that is
    found later starts at its beginning. The start is stored as an offset before anything is read.
 2. A range ends at an end that the cluster has reported. Apart from reading, only a reported loss changes a
    position.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.kafka.absence import Absence
 from flip27_source.enumerators.kafka.cluster import Topic
-from flip27_source.enumerators.kafka.looks import Look
+from flip27_source.enumerators.kafka.poller import PollResult
 from flip27_source.enumerators.kafka.positions import Position, TopicPartition
 from flip27_source.enumerators.kafka.split import KafkaSplit, partition_of, split_id_of
 from flip27_source.enumerators.kafka.state import KafkaState, KnownTopic, as_ranges, of_ranges
@@ -82,7 +82,7 @@ class Assigner:
 
     @property
     def known(self) -> dict[str, tuple[str | None, frozenset[int]]] | None:
-        """The id and the found partitions of each topic; None before the first look."""
+        """The id and the found partitions of each topic; None before the first poll."""
         if self._topics is None:
             return None
         return {name: (topic.topic_id, topic.numbers) for name, topic in self._topics.items()}
@@ -104,7 +104,7 @@ class Assigner:
         return self._changed.union(name for name, topic in topics.items() if topic.missing or topic.lacking)
 
     def state(self) -> KafkaState | None:
-        """The state; None before the first look."""
+        """The state; None before the first poll."""
         if self._topics is None:
             return None
         topics = {
@@ -113,20 +113,20 @@ class Assigner:
         }
         return KafkaState(topics=topics, held=tuple(self._held))
 
-    def take(self, look: Look) -> None:
-        """Take in the result of a look."""
+    def take(self, result: PollResult) -> None:
+        """Take in the result of a poll."""
         is_first = self._topics is None
         topics = self._topics = self._topics or {}
-        if look.topics is not None and look.described is not None:
-            self._describe(topics, look.topics, look.described)
-        for (name, number), end in look.ends.items():
+        if result.topics is not None and result.described is not None:
+            self._describe(topics, result.topics, result.described)
+        for (name, number), end in result.ends.items():
             split_id = split_id_of(name, number)
-            self._ends[split_id] = min(end, look.stops.get((name, number), end))
+            self._ends[split_id] = min(end, result.stops.get((name, number), end))
             if self._ends[split_id] < end:
                 self._stopped.add(split_id)
-        for (name, number), start in look.starts.items():
+        for (name, number), start in result.starts.items():
             self._starts[split_id_of(name, number)] = start
-        for (name, number), offset in look.resolved.items():
+        for (name, number), offset in result.resolved.items():
             split_id = split_id_of(name, number)
             topic = topics.get(name)
             if topic is not None and number not in topic.partitions:
@@ -164,7 +164,7 @@ class Assigner:
 
     @property
     def unresolved(self) -> dict[TopicPartition, Position]:
-        """The positions that the next look is to replace by offsets."""
+        """The positions that the next poll is to replace by offsets."""
         return {partition_of(split_id): position for split_id, position in self._wanted.items()}
 
     def found(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
@@ -188,7 +188,7 @@ class Assigner:
         return None if end is None or absence else self._checked(split, end, topic.topic_id)
 
     def _at_offset(self, split: KafkaSplit, topic_id: str | None) -> KafkaSplit | None:
-        """The split with its position replaced by the offset that a look has found; None until then."""
+        """The split with its position replaced by the offset that a poll has found; None until then."""
         position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
         offset = self._resolved.get((split.split_id, position))
         if offset is None:

@@ -1,6 +1,6 @@
 """The kafka enumerator: one split for each partition of the topics, which is read batch by batch.
 
-What lives here: the code that runs on the coordinator's thread. :mod:`.looks` sends requests to the brokers
+What lives here: the code that runs on the coordinator's thread. :mod:`.poller` sends requests to the brokers
 on another thread; :mod:`.assigner` decides what is read.
 """
 
@@ -22,8 +22,8 @@ from flip27_source.enumerators.kafka.clock import Clock
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.division import divided
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
-from flip27_source.enumerators.kafka.looks import ClusterLooks, Look, Wanted
 from flip27_source.enumerators.kafka.named_positions import fields_at, offsets_between
+from flip27_source.enumerators.kafka.poller import ClusterPoller, PollResult, Wanted
 from flip27_source.enumerators.kafka.remedies import remedy_of, remedy_of_range
 from flip27_source.enumerators.kafka.split import KafkaSplit, set_apart
 from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
@@ -34,8 +34,8 @@ from flip27_source.source_checks import ChecksSource, Finding
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
-_MOST_LOOKS_FOR = 2
-"""Looks for the offset of one partition: the first may have begun before it was asked for."""
+_MOST_POLLS_FOR = 2
+"""The most polls for the offset of one partition: the first may have begun before the offset was wanted."""
 
 
 class KafkaEnumerator(
@@ -58,12 +58,12 @@ class KafkaEnumerator(
         self._is_bounded = context.boundedness is Boundedness.BOUNDED
         self._assigner = Assigner(state, choice.has)
         self._is_stored = state is not None
-        self._looks = ClusterLooks(
+        self._poller = ClusterPoller(
             options,
             choice,
             first=starting(options, is_batch=context.reads_once),
             last=ending(options, is_batch=context.reads_once),
-            is_only=self._is_bounded,
+            polls_once=self._is_bounded,
             connect=self.connect,
             clock=self.clock,
         )
@@ -77,15 +77,15 @@ class KafkaEnumerator(
         self._wanted = Wanted(known=self._assigner.known)
         self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
-        # The number of looks; and after which of them, with how many live splits, there was nothing to read.
-        self._looked_at = 0
+        # The number of polls, and after which of them, with how many live splits, there was nothing to read.
+        self._polls_done = 0
         self._idle_at: tuple[int, int] | None = None
-        self._looks_again = False
-        self._looks_for: dict[str, int] = {}
+        self._polls_again = False
+        self._polls_for: dict[str, int] = {}
 
     @staticmethod
     def connect(properties: ClientProperties) -> Cluster:
-        """The cluster that is looked at; the simulator has one of its own."""
+        """The cluster that is polled; the simulator replaces it."""
         return Cluster(properties)
 
     @classmethod
@@ -121,15 +121,15 @@ class KafkaEnumerator(
         return offsets_between(now, then)
 
     def start(self) -> None:
-        """Query the cluster at once, and then periodically."""
-        self._look()
+        """Poll the cluster at once, and then periodically."""
+        self._poll()
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         given = self.options_given
         retries = given[opts.FETCH_RETRIES]
         self.context.call_async(
-            lambda: self._looks.look(self._wanted),
-            self._looked,
+            lambda: self._poller.poll(self._wanted),
+            self._polled,
             period_s=None if self._is_bounded else given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(
                 retries=given[opts.DISCOVERY_RETRIES] if retries is None else retries,
@@ -169,8 +169,8 @@ class KafkaEnumerator(
 
     def readable(self, live: Sequence[KafkaSplit]) -> Sequence[KafkaSplit]:
         """Partitions with records, unless the batch waits until there are more."""
-        # On an idle stream this is called many times between two looks.
-        if self._idle_at == (self._looked_at, len(live)):
+        # On an idle stream this is called many times between two polls.
+        if self._idle_at == (self._polls_done, len(live)):
             return ()
         ends, suspects = self._assigner.ends, self._assigner.suspects
         found = [
@@ -179,7 +179,7 @@ class KafkaEnumerator(
             if split.next != ends.get(split.split_id) or (suspects and split.topic in suspects)
         ]
         if not found:
-            self._idle_at = (self._looked_at, len(live))
+            self._idle_at = (self._polls_done, len(live))
             return ()
         return () if self._waits_for_more(found) else found
 
@@ -195,7 +195,7 @@ class KafkaEnumerator(
         if at is None:
             if split.next < 0:
                 self._wanted = self._next_wanted()
-                self._look_again_for(split.split_id)
+                self._poll_again_for(split.split_id)
             return None
         if isinstance(at, Loss):
             # Nothing is left of it: the split ends.
@@ -231,14 +231,14 @@ class KafkaEnumerator(
             return BoundedRange(read=replace(split, end=split.next), rest=None)
         return BoundedRange(read=split, rest=None)
 
-    def _look_again_for(self, split_id: str) -> None:
-        """Look again in a run that ends by itself: its look may have begun before this offset was wanted."""
-        asked = self._looks_for.get(split_id, 0)
-        looks = self._looks_again or not self._looked_at
-        if self._is_bounded and not looks and asked < _MOST_LOOKS_FOR:
-            self._looks_for[split_id] = asked + 1
-            self._looks_again = True
-            self._look()
+    def _poll_again_for(self, split_id: str) -> None:
+        """Poll again in a run that ends by itself: its poll may have begun before this offset was wanted."""
+        asked = self._polls_for.get(split_id, 0)
+        is_polling = self._polls_again or not self._polls_done
+        if self._is_bounded and not is_polling and asked < _MOST_POLLS_FOR:
+            self._polls_for[split_id] = asked + 1
+            self._polls_again = True
+            self._poll()
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
@@ -267,20 +267,20 @@ class KafkaEnumerator(
 
     def close(self) -> None:
         """End the connections."""
-        self._looks.close()
+        self._poller.close()
         self._group_offsets.close()
 
-    def _looked(self, look: Look | None, error: BaseException | None) -> None:
-        self._looks_again = False
+    def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
+        self._polls_again = False
         if error is not None:
             raise error
-        assert look is not None
-        if look.problem is not None:
-            raise look.problem
-        self._assigner.take(look)
-        if look.oldest_ms is not None:
-            self._oldest_ms = look.oldest_ms
-        self._looked_at += 1
+        assert result is not None
+        if result.problem is not None:
+            raise result.problem
+        self._assigner.take(result)
+        if result.oldest_ms is not None:
+            self._oldest_ms = result.oldest_ms
+        self._polls_done += 1
         self._wanted = self._next_wanted()
 
     def _waits_for_more(self, found: Sequence[KafkaSplit]) -> bool:

@@ -9,7 +9,7 @@ from flip27_source.split import SplitSize
 LATEST = -1
 EARLIEST = -2
 AT_TIMESTAMP = -3
-"""Values of ``next`` that a look replaces by an offset. The first two are Kafka's own."""
+"""Values of ``next`` that a poll replaces by an offset. The first two are Kafka's own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

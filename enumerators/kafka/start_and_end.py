@@ -20,7 +20,7 @@ from flip27_source.source_options import (
 
 
 def starting(options: Options, *, is_batch: bool) -> Positions:
-    """Where partitions start at the first look of the first start.
+    """Where partitions start at the first poll of the first start.
 
     Raises:
         OptionError: a batch read is to start at the end.

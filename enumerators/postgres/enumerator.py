@@ -1,6 +1,6 @@
 """The postgres enumerator: assigns the chunks of the tables, and the log as one unbounded split.
 
-What lives here: the code that runs on the coordinator's thread. :mod:`.looks` queries the server on another
+What lives here: the code that runs on the coordinator's thread. :mod:`.poller` queries the server on another
 thread; :mod:`.assigner` decides what is read.
 """
 
@@ -22,8 +22,8 @@ from flip27_source.enumerators.postgres.assigner import (
 from flip27_source.enumerators.postgres.connection import checked, connect
 from flip27_source.enumerators.postgres.held_chunks import held_chunks, without_chunks
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
-from flip27_source.enumerators.postgres.looks import Look, RunMode, ServerLooks, Wanted
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
+from flip27_source.enumerators.postgres.poller import PollResult, RunMode, ServerPoller, Wanted
 from flip27_source.enumerators.postgres.remedies import START_AGAIN
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.split import (
@@ -84,7 +84,7 @@ class PostgresEnumerator(
         self._clock = LogClock(None if state is None else state.committed_at)
         self._planned_to: int | None = None
         self._is_held_back = False
-        self._looks = ServerLooks(
+        self._poller = ServerPoller(
             options,
             self._run,
             query=(state.query if state is not None else "") or uuid.uuid4().hex,
@@ -135,11 +135,11 @@ class PostgresEnumerator(
             )
 
     def start(self) -> None:
-        """Query the server at once, and then periodically."""
+        """Poll the server at once, and then periodically."""
         self._wanted = self._next_wanted()
         self.context.call_async(
-            lambda: self._looks.look(self._wanted),
-            self._looked,
+            lambda: self._poller.poll(self._wanted),
+            self._polled,
             period_s=None if self._run.is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
         )
@@ -276,43 +276,44 @@ class PostgresEnumerator(
 
     def close(self) -> None:
         """End the connection."""
-        self._looks.close()
+        self._poller.close()
 
-    def _looked(self, look: Look | None, error: BaseException | None) -> None:
-        if error is not None or look is None:
+    def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
+        if error is not None or result is None:
             assert error is not None
             raise error
-        if look.setup is not None:
-            self._state = look.setup
-            self._assigner = self._assigner_of(look.setup)
+        if result.setup is not None:
+            self._state = result.setup
+            self._assigner = self._assigner_of(result.setup)
         assert self._assigner is not None
-        self._take_tables(self._assigner, look)
+        self._take_tables(self._assigner, result)
         if self._run.is_bounded:
-            self._assigner.end_at(look.seen[-1].end)
-        for seen in look.seen:
+            self._assigner.end_at(result.seen[-1].end)
+        for seen in result.seen:
             self._assigner.observe(seen)
-        for cut in look.cuts:
+        for cut in result.cuts:
             self._assigner.cut(cut.oid, cut.bounds, is_end=cut.is_end, rows_at_end=None)
-        if look.position is not None and look.has_changes is not None:
-            self._has_changes = (look.position, look.has_changes)
-        if look.slot is not None:
-            self._reads_from(look.slot.name)
-            self._clock.seen(look.seen[-1].end, look.slot.asked_at)
-            self.context.metrics.gauge("slotKeptBytes", look.slot.kept_bytes)
-        if look.timeline is not None and self._state is not None:
-            self._state = replace(self._state, system=look.timeline.system, timeline=look.timeline.number)
-        if look.published is not None and self._state is not None and self._state.published != look.published:
-            self._state = replace(self._state, published=look.published)
+        if result.position is not None and result.has_changes is not None:
+            self._has_changes = (result.position, result.has_changes)
+        if result.slot is not None:
+            self._reads_from(result.slot.name)
+            self._clock.seen(result.seen[-1].end, result.slot.asked_at)
+            self.context.metrics.gauge("slotKeptBytes", result.slot.kept_bytes)
+        if result.timeline is not None and self._state is not None:
+            self._state = replace(self._state, system=result.timeline.system, timeline=result.timeline.number)
+        published = result.published
+        if published is not None and self._state is not None and self._state.published != published:
+            self._state = replace(self._state, published=published)
         self._publish()
-        self._publish_waits(look)
+        self._publish_waits(result)
         self._wanted = self._next_wanted()
 
-    def _publish_waits(self, look: Look) -> None:
+    def _publish_waits(self, result: PollResult) -> None:
         """Publish the transaction that holds chunks back, while there is one."""
-        if look.waits is None and not self._is_held_back:
+        if result.waits is None and not self._is_held_back:
             return
-        self._is_held_back = look.waits is not None
-        pid, waited_s = (0, 0.0) if look.waits is None else (look.waits[0].pid or 0, look.waits[1])
+        self._is_held_back = result.waits is not None
+        pid, waited_s = (0, 0.0) if result.waits is None else (result.waits[0].pid or 0, result.waits[1])
         self.context.metrics.gauge("chunksWaitForPid", pid)
         self.context.metrics.gauge("chunksWaitSeconds", waited_s)
 
@@ -323,21 +324,21 @@ class PostgresEnumerator(
             self._state = replace(self._state, slot=slot)
             self._is_stored = False
 
-    def _take_tables(self, assigner: Assigner, look: Look) -> None:
-        """Read these tables of the option from now on, if the look has listed them."""
-        if not look.tables:
+    def _take_tables(self, assigner: Assigner, result: PollResult) -> None:
+        """Read these tables of the option from now on, if the poll has listed them."""
+        if not result.tables:
             return
-        listed = {found.table.oid for found in look.tables}
+        listed = {found.table.oid for found in result.tables}
         patterns = self.options_given[opts.TABLES] or ()
         # Also by name, because the log may still have changes of a dropped table.
         assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
         is_new = False
-        for found in look.tables:
+        for found in result.tables:
             if not self._run.reads_tables:
                 assigner.add_known(found.table)
             else:
                 is_new |= assigner.add_table(found.table, found.key)
-        if is_new and look.setup is None:
+        if is_new and result.setup is None:
             assigner.renew_horizon()
 
     def _next_wanted(self) -> Wanted:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from flip27_source.enumerators.postgres.assigner import TableProgress
 
-MOST_LOOKS = 1024
+MOST_POLLS = 1024
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 
@@ -30,10 +30,10 @@ class LogLag:
 
 
 class LogClock:
-    """Remembers the end of the log at each look, with the time by the clock of the server.
+    """Remembers the end of the log at each poll, with the time by the clock of the server.
 
-    Changes after a position were committed after the last look at which the log ended at or before the
-    position. For a position before the first look, such as after a restart, they were committed after the
+    Changes after a position were committed after the last poll at which the log ended at or before the
+    position. For a position before the first poll, such as after a restart, they were committed after the
     last change that was read.
 
     Args:
@@ -54,7 +54,7 @@ class LogClock:
             return
         self._ends.append(end)
         self._times.append(at)
-        if len(self._ends) > MOST_LOOKS:
+        if len(self._ends) > MOST_POLLS:
             # If a query is far behind, a coarser bound is sufficient.
             del self._ends[1:-1:2], self._times[1:-1:2]
 
@@ -64,7 +64,7 @@ class LogClock:
             self._read_at = _EPOCH + dt.timedelta(microseconds=committed_at)
 
     def lag(self, position: int, end: int, *, has_changes: bool = True) -> LogLag:
-        """The lag of ``position`` at the latest look, when the log ended at ``end``.
+        """The lag of ``position`` at the latest poll, when the log ended at ``end``.
 
         Args:
             has_changes: False if the log after the position is known to have no change of the tables.

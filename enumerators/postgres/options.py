@@ -187,7 +187,7 @@ MAX_LOG_LAG: Option[int] = Option(
     doc="How many bytes of the log may be unread while chunks are read. Beyond that, the log is read at the "
     "same time as the chunks, so that the server does not have to keep its WAL until the last chunk is read.",
 )
-# Declared again with defaults of this source: a look costs only a few short statements, and the pause after
+# Declared again with defaults of this source: a poll costs only a few short statements, and the pause after
 # it delays changes; a server that fails over is unavailable for longer than three retries.
 DISCOVERY_INTERVAL: Option[float] = Option(
     name="discoveryInterval",

@@ -243,15 +243,15 @@ def test_a_rule_is_asked_for_until_s3_may_send_to_the_new_queue() -> None:
     with s3_endpoint(server) as endpoint:
         bucket = new_bucket(endpoint)
         aws = Aws(bucket.storage_options, pauses_s=(0.0, 0.0))
-        facts = aws.look(place_of(f"s3://{bucket.name}/landing", None))
+        facts = aws.facts_of(place_of(f"s3://{bucket.name}/landing", None))
         for step in aws.creation(facts):
             aws.do(step)
-        assert aws.look(facts.place).problems == []
-        for step in aws.removal(aws.look(facts.place)):
+        assert aws.facts_of(facts.place).problems == []
+        for step in aws.removal(aws.facts_of(facts.place)):
             aws.do(step)
         server.refused = 0
         impatient = Aws(bucket.storage_options, pauses_s=(0.0,))
-        *steps, events = impatient.creation(impatient.look(place_of(f"s3://{bucket.name}/landing", None)))
+        *steps, events = impatient.creation(impatient.facts_of(place_of(f"s3://{bucket.name}/landing", None)))
         for step in steps:
             impatient.do(step)
         with pytest.raises(OptionError, match="Unable to validate") as refused:

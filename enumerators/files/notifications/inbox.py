@@ -340,7 +340,7 @@ def _wait_until_closed(itself: weakref.ref[Inbox], changed: threading.Condition,
 
 def _keep(itself: weakref.ref[Inbox], changed: threading.Condition) -> None:
     """Delete messages that may be deleted at once, and keep the others hidden."""
-    looked_s = time.monotonic()
+    extended_s = time.monotonic()
     while True:
         with changed:
             inbox = itself()
@@ -356,7 +356,7 @@ def _keep(itself: weakref.ref[Inbox], changed: threading.Condition) -> None:
         inbox._delete(inbox._take_deletions())
         if inbox.is_closed:
             return
-        if time.monotonic() - looked_s >= _KEEPER_S:
+        if time.monotonic() - extended_s >= _KEEPER_S:
             inbox._extend()
-            looked_s = time.monotonic()
+            extended_s = time.monotonic()
         del inbox

@@ -1,7 +1,7 @@
 """Sets up notifications on AWS: a queue, its policy and the events of a bucket; shows and removes them too.
 
-The facts are requested first (:meth:`Aws.look`). The steps that are needed follow from them; each step can be
-repeated.
+The facts are requested first (:meth:`Aws.facts_of`). The steps that are needed follow from them; each step
+can be repeated.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Aws:
         self._sqs: dict[str, Any] = {}
         self.s3 = client("s3", storage)
 
-    def look(self, place: Place) -> Facts:
+    def facts_of(self, place: Place) -> Facts:
         """Request the present setup.
 
         Raises:
@@ -200,7 +200,7 @@ class Aws:
         self._put_policy(facts, [*facts.statements_without_bucket, statement])
 
     def _disallow(self, place: Place) -> None:
-        facts = self.look(place)
+        facts = self.facts_of(place)
         self._put_policy(facts, facts.statements_without_bucket)
 
     def _put_policy(self, facts: Facts, statements: Sequence[Mapping[str, Any]]) -> None:
@@ -226,7 +226,7 @@ class Aws:
                 return
 
     def _disconnect(self, place: Place) -> None:
-        facts = self.look(place)
+        facts = self.facts_of(place)
         self._put_rules(facts, facts.rules_without_path)
 
     def _put_rules(self, facts: Facts, of_queues: Sequence[Mapping[str, Any]]) -> None:
@@ -239,7 +239,7 @@ class Aws:
     def _with_queue(self, place: Place) -> Facts:
         """The present setup, once SQS knows the queue that was just created."""
         for pause_s in self._pauses_s:
-            facts = self.look(place)
+            facts = self.facts_of(place)
             if facts.url is not None:
                 return facts
             time.sleep(pause_s)

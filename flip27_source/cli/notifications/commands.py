@@ -53,11 +53,11 @@ def create(
     can be repeated; it creates what is missing.
     """
     aws = Aws(storage_options(storage))
-    facts = aws.look(place_of(path, queue))
+    facts = aws.facts_of(place_of(path, queue))
     steps = aws.creation(facts)
     is_done = _done(aws, steps, execute=execute, yes=yes)
     if is_done and steps:
-        facts = aws.look(facts.place)
+        facts = aws.facts_of(facts.place)
     notes = [] if steps else ["there is nothing to do: the queue gets the events of the path"]
     if facts.others:
         notes.append(
@@ -86,7 +86,7 @@ def drop(
     lost; the next listing of a query finds their files.
     """
     aws = Aws(storage_options(storage))
-    facts = aws.look(place_of(path, queue))
+    facts = aws.facts_of(place_of(path, queue))
     steps = aws.removal(facts)
     is_done = _done(aws, steps, execute=execute, yes=yes)
     notes = [] if steps else ["there is nothing to drop for this path"]
@@ -110,7 +110,7 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
 
     Exit code 3: the queue does not get messages.
     """
-    facts = Aws(storage_options(storage)).look(place_of(path, queue))
+    facts = Aws(storage_options(storage)).facts_of(place_of(path, queue))
     redrive = json.loads(facts.attributes.get("RedrivePolicy") or "{}")
     rules: list[dict[str, Any]] = [
         {"id": rule.get("Id"), "prefix": prefix_of(rule), "events": list(rule["Events"])}

@@ -1,6 +1,6 @@
 """Topics of a simulated Kafka cluster: logs that expire, transactions, and topics that are recreated.
 
-The enumerator of ``kafka``, its ``looks`` and its assigner are the real ones; the cluster that answers their
+The enumerator of ``kafka``, its ``poller`` and its assigner are the real ones; the cluster that answers their
 requests and the reader are simulated.
 """
 

@@ -27,7 +27,7 @@ class HandClock:
 
 
 def options_of(broker: KafkaBroker, topic: str | None = None, **more: Any) -> dict[str, str]:
-    """Return the options of a query that reads from the beginning and looks at the broker without pauses."""
+    """Return the options of a query that reads from the beginning and polls the broker without pauses."""
     given: dict[str, Any] = {
         "enumerator": "kafka",
         "kafka.bootstrap.servers": broker.address,

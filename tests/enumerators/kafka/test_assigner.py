@@ -1,4 +1,4 @@
-"""The assigner decides from looks alone, without brokers."""
+"""The assigner decides from the results of polls alone, without brokers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flip27_source.enumerators.kafka.absence import Absence
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss
 from flip27_source.enumerators.kafka.cluster import Topic
 from flip27_source.enumerators.kafka.division import divided
-from flip27_source.enumerators.kafka.looks import Look
+from flip27_source.enumerators.kafka.poller import PollResult
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.enumerators.kafka.state import as_ranges, of_ranges
 
@@ -18,42 +18,42 @@ ORDERS = Topic(topic_id="a", partitions=(0, 1))
 TEN_SECONDS = (1.0, 6.0, 11.0)
 
 
-def look(
+def poll(
     topics: Mapping[str, Topic] | None = None,
     ends: tuple[int, ...] = (),
     starts: tuple[int, ...] = (),
     resolved: tuple[int, ...] = (),
     at_s: float = 0.0,
-) -> Look:
-    """Return a look at the partitions of orders, numbered from 0."""
+) -> PollResult:
+    """Return the result of a poll of the partitions of orders, numbered from 0."""
 
     def of(offsets: tuple[int, ...]) -> dict[tuple[str, int], int]:
         return {("orders", number): offset for number, offset in enumerate(offsets)}
 
     seen = Absence(since_s=at_s, until_s=at_s)
-    return Look(topics=topics, described=seen, ends=of(ends), starts=of(starts), resolved=of(resolved))
+    return PollResult(topics=topics, described=seen, ends=of(ends), starts=of(starts), resolved=of(resolved))
 
 
-def assigner_at(*looks: Look, chosen: bool = True) -> Assigner:
-    """Return an assigner that has taken these looks."""
+def assigner_at(*results: PollResult, chosen: bool = True) -> Assigner:
+    """Return an assigner that has taken these results."""
     assigner = Assigner(None, lambda _: chosen)
-    for seen in looks:
+    for seen in results:
         assigner.take(seen)
     return assigner
 
 
-FIRST = look({"orders": ORDERS}, ends=(10, 20), starts=(0, 0), resolved=(10, 5))
+FIRST = poll({"orders": ORDERS}, ends=(10, 20), starts=(0, 0), resolved=(10, 5))
 
 
-def test_a_partition_starts_at_the_offset_that_the_first_look_resolved() -> None:
+def test_a_partition_starts_at_the_offset_that_the_first_poll_resolved() -> None:
     assigner = assigner_at(FIRST)
     assert assigner.next_split() == KafkaSplit(split_id="orders/0", next=10, topic_id="a")
     assert assigner.next_split() == KafkaSplit(split_id="orders/1", next=5, topic_id="a")
     assert assigner.next_split() is None
 
 
-def test_a_second_first_look_changes_no_start() -> None:
-    again = look({"orders": ORDERS}, ends=(11, 21), resolved=(11, 21))
+def test_a_second_first_poll_changes_no_start() -> None:
+    again = poll({"orders": ORDERS}, ends=(11, 21), resolved=(11, 21))
     assert [split.next for split in assigner_at(FIRST, again).held] == [10, 5]
 
 
@@ -68,28 +68,28 @@ def test_the_state_leads_to_the_same_assigner() -> None:
 @pytest.mark.parametrize(
     "seconds", [(1.0, 1.1, 1.2, 1.3, 1.4), (1.0, 5.0, 10.9), (1.0, 1000.0)], ids=["many", "brief", "two"]
 )
-def test_a_topic_that_is_missing_for_a_moment_or_in_two_looks_stays_where_it_is(
+def test_a_topic_that_is_missing_for_a_moment_or_in_two_polls_stays_where_it_is(
     seconds: tuple[float, ...],
 ) -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
-    assigner = assigner_at(FIRST, *[look({"customers": ORDERS}, at_s=at_s) for at_s in seconds])
+    assigner = assigner_at(FIRST, *[poll({"customers": ORDERS}, at_s=at_s) for at_s in seconds])
     assert assigner.found(split) is None
-    assigner.take(look({"orders": ORDERS}, ends=(12, 20)))
+    assigner.take(poll({"orders": ORDERS}, ends=(12, 20)))
     assert assigner.found(split) == split
 
 
 def test_a_topic_that_stays_missing_is_gone_unless_the_options_no_longer_choose_it() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
-    looks = [FIRST, *[look({"customers": ORDERS}, at_s=at_s) for at_s in TEN_SECONDS]]
-    lost = assigner_at(*looks).found(split)
+    results = [FIRST, *[poll({"customers": ORDERS}, at_s=at_s) for at_s in TEN_SECONDS]]
+    lost = assigner_at(*results).found(split)
     assert isinstance(lost, Loss)
     assert lost.begins is None
-    assert assigner_at(*looks, chosen=False).found(split) is None
+    assert assigner_at(*results, chosen=False).found(split) is None
 
 
 def test_a_partition_that_a_topic_no_longer_has_is_gone() -> None:
     topics = {"orders": Topic(topic_id="a", partitions=(0,))}
-    assigner = assigner_at(FIRST, *[look(topics, ends=(10,), at_s=at_s) for at_s in TEN_SECONDS])
+    assigner = assigner_at(FIRST, *[poll(topics, ends=(10,), at_s=at_s) for at_s in TEN_SECONDS])
     lost = assigner.found(KafkaSplit(split_id="orders/1", next=5, topic_id="a"))
     assert isinstance(lost, Loss)
     assert assigner.found(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None
@@ -98,16 +98,16 @@ def test_a_partition_that_a_topic_no_longer_has_is_gone() -> None:
 def test_another_id_waits_for_the_beginning_of_the_new_topic() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
-    assigner = assigner_at(FIRST, look(anew, ends=(7, 7)))
+    assigner = assigner_at(FIRST, poll(anew, ends=(7, 7)))
     assert assigner.found(split) is None, "the beginning of the old topic does not count"
-    assigner.take(look(anew, ends=(7, 7), starts=(2, 0)))
+    assigner.take(poll(anew, ends=(7, 7), starts=(2, 0)))
     lost = assigner.found(split)
     assert isinstance(lost, Loss)
     assert assigner.after_loss(split, lost) == KafkaSplit(split_id="orders/0", next=2, topic_id="b")
 
 
 def test_a_partition_without_a_leader_keeps_its_last_known_end() -> None:
-    assigner = assigner_at(FIRST, look({"orders": ORDERS}, ends=()))
+    assigner = assigner_at(FIRST, poll({"orders": ORDERS}, ends=()))
     split = KafkaSplit(split_id="orders/1", next=5, topic_id="a")
     assert assigner.found(split) == split
     assert assigner.ends["orders/1"] == 20

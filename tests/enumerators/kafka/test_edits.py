@@ -58,7 +58,7 @@ def test_a_partition_continues_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> 
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
 
 
-def test_a_run_that_ends_by_itself_looks_again_for_the_offset_of_a_time(kafka: KafkaBroker) -> None:
+def test_a_run_that_ends_by_itself_polls_again_for_the_offset_of_a_time(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [Record(value=b"", timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
     source = Source.resolve(options_of(kafka, topic))

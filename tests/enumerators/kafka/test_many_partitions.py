@@ -77,7 +77,7 @@ def counting(monkeypatch: pytest.MonkeyPatch, name: str, calls: Counter[str]) ->
     monkeypatch.setattr(Cluster, name, counted)
 
 
-def test_an_idle_look_is_one_request_for_offsets(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_poll_is_one_request_for_offsets(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = kafka.topic(50)
     fill(kafka, topic, 50)
     engine = stream(kafka, topic, discoveryInterval="1 hour")
@@ -86,5 +86,5 @@ def test_an_idle_look_is_one_request_for_offsets(kafka: KafkaBroker, monkeypatch
     for name in ("topics", "offsets", "names"):
         counting(monkeypatch, name, calls)
     assert [engine.run_batch() for _ in range(10)] == [None] * 10
-    # Each batch of this engine makes a look; topics and beginnings are requested less often than ends.
+    # Each batch of this engine makes a poll; topics and beginnings are requested less often than ends.
     assert calls == {"offsets": 10}

@@ -23,8 +23,8 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> HandClock:
     return found
 
 
-def look_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
-    """Look until a topic counts as gone: descriptions lack it for some time."""
+def poll_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
+    """Poll until a topic counts as gone: descriptions lack it for some time."""
     for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
         engine.process_all_available()
         clock.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))
@@ -212,7 +212,7 @@ def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(
     kafka.delete_topic(topic)
     kafka.topic(1, name=topic)
     kafka.produce(topic, [b"b"])
-    look_for_a_while(engine, clock)
+    poll_for_a_while(engine, clock)
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b"]
     assert engine.holder.report()["dataLosses"] == 1
@@ -252,10 +252,10 @@ def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker)
     with pytest.raises(
         DataLossError, match=f"topic {topic} no longer exists; its records from offset 1 on are lost"
     ):
-        look_for_a_while(engine, clock)
+        poll_for_a_while(engine, clock)
 
 
-def test_a_run_with_one_look_notices_a_deleted_topic_too(kafka: KafkaBroker) -> None:
+def test_a_run_with_one_poll_notices_a_deleted_topic_too(kafka: KafkaBroker) -> None:
     topic, other = kafka.topic(), kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, f"{topic},{other}", available_now=True)
@@ -303,7 +303,7 @@ def test_with_report_a_deleted_topic_that_comes_back_is_new(clock: HandClock, ka
     engine = stream(kafka, f"{topic},{other}", onDataLoss="report")
     engine.process_all_available()
     kafka.delete_topic(topic)
-    look_for_a_while(engine, clock)
+    poll_for_a_while(engine, clock)
     assert engine.holder.report()["dataLosses"] == 1
     kafka.topic(name=topic)
     kafka.produce(topic, [b"b", b"c"])

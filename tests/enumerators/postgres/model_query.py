@@ -1,6 +1,6 @@
 """A query that reads the model server with the real assigner and the real rules for rows.
 
-It imitates the enumerator and the coordinator: a look at the server is made first and applied later, a batch
+It imitates the enumerator and the coordinator: a poll of the server is made first and applied later, a batch
 has chunks and at most one window, its tasks read at different moments, and after a crash only the last
 checkpoint is left.
 """
@@ -82,7 +82,7 @@ class ModelQuery:
     live: list[PostgresSplit] = field(default_factory=list)
     batch: tuple[PostgresSplit, ...] = ()
     done: dict[str, Done] = field(default_factory=dict)
-    look: tuple[Observation, tuple[int, ...]] | None = None
+    polled: tuple[Observation, tuple[int, ...]] | None = None
     stored: Stored | None = None
     planned_ids: set[str] = field(default_factory=set)
     windows_beside_chunks: int = 0
@@ -96,19 +96,19 @@ class ModelQuery:
 
     # Facts.
 
-    def look_at_server(self, tables: Iterable[int] = ()) -> None:
-        """Make a look at the server, after these tables have been published."""
+    def poll_server(self, tables: Iterable[int] = ()) -> None:
+        """Poll the server, after these tables have been published."""
         new = tuple(sorted(tables))
         self.server.published |= set(new)
         if self.assigner.pending is not None:
             self.server.reach_id(self.assigner.pending.xid)
-        self.look = (self.server.observe(makes_horizon=self.assigner.wants_horizon), new)
+        self.polled = (self.server.observe(makes_horizon=self.assigner.wants_horizon), new)
 
     def take_in(self) -> None:
-        if self.look is None:
+        if self.polled is None:
             return
-        seen, new = self.look
-        self.look = None
+        seen, new = self.polled
+        self.polled = None
         added = [self.assigner.add_table(table_name(number), KEY) for number in new]
         if any(added):
             self.assigner.renew_horizon()
@@ -168,7 +168,7 @@ class ModelQuery:
         if self.stored is None:
             return
         is_complete = not self.batch
-        self.look = None
+        self.polled = None
         self.assigner = self._assigner_of(self.stored.assigner, start=self.stored.start)
         self.start, self.log_first = self.stored.start, self.stored.log_first
         self.live, self.batch = list(self.stored.live), self.stored.batch

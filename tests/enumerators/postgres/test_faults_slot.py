@@ -33,7 +33,7 @@ def changes(shop: FaultyShop, engine: MicroBatchEngine) -> list[tuple[str, int |
 # The slot.
 
 
-def test_a_slot_that_was_dropped_is_data_loss_at_the_next_look(shop: FaultyShop) -> None:
+def test_a_slot_that_was_dropped_is_data_loss_at_the_next_poll(shop: FaultyShop) -> None:
     engine = read(shop)
     engine.restart(available_now=False)
     engine.run_batch()
@@ -169,7 +169,7 @@ def test_a_query_that_runs_notices_that_its_publication_is_missing(shop: FaultyS
     engine = read(shop)
     engine.restart(available_now=False)
     shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
-    engine.trigger()  # makes a look
+    engine.trigger()  # polls the server
     with pytest.raises(DataLossError, match="was missing when rows were changed"):
         engine.process_all_available()
 
@@ -271,7 +271,7 @@ def test_changes_before_a_table_is_dropped_are_read_and_then_the_query_says_that
     shop.execute("INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders")
 
     def found() -> list[tuple[str, int | None, str | None]]:
-        engine.run_batch()  # looks less often where a look takes long
+        engine.run_batch()  # polls less often where a poll takes long
         return changes(shop, engine)
 
     wait_until(lambda: found() == [("c", 11, "x")], lambda: str(changes(shop, engine)))

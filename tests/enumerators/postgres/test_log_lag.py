@@ -1,4 +1,4 @@
-"""How far a query lags behind the log: for literal looks, and as a query of a real server reports it."""
+"""How far a query lags behind the log: for literal polls, and as a query of a real server reports it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from flip27_source.cli.main import main
 from flip27_source.enumerators.postgres.assigner import TableProgress
 from flip27_source.enumerators.postgres.log_lag import (
-    MOST_LOOKS,
+    MOST_POLLS,
     LogClock,
     LogLag,
     chunks_left,
@@ -34,10 +34,10 @@ def at(seconds: float) -> dt.datetime:
     return NOON + dt.timedelta(seconds=seconds)
 
 
-def clock(*looks: tuple[int, float], committed_at: int | None = None) -> LogClock:
+def clock(*polls: tuple[int, float], committed_at: int | None = None) -> LogClock:
     """Return a clock that has seen the log end at these positions, each given seconds after noon."""
     found = LogClock(committed_at)
-    for end, seconds in looks:
+    for end, seconds in polls:
         found.seen(end, at(seconds))
     return found
 
@@ -46,7 +46,7 @@ def test_a_position_at_the_end_is_not_behind() -> None:
     assert clock((500, 0)).lag(500, 500) == LogLag(bytes=0, seconds=0.0)
 
 
-def test_what_waits_is_as_old_as_the_last_look_that_did_not_see_it() -> None:
+def test_what_waits_is_as_old_as_the_last_poll_that_did_not_see_it() -> None:
     found = clock((500, 0), (500, 3), (700, 4), (900, 10))
     assert found.lag(500, 900) == LogLag(bytes=400, seconds=7.0, since=at(3))
     assert found.lag(650, 900) == LogLag(bytes=250, seconds=7.0, since=at(3))
@@ -57,7 +57,7 @@ def test_a_log_without_changes_of_the_tables_has_no_age() -> None:
     assert clock((500, 0), (900, 10)).lag(500, 900, has_changes=False) == LogLag(bytes=400, seconds=0.0)
 
 
-def test_before_the_first_look_the_last_change_that_was_read_gives_the_age() -> None:
+def test_before_the_first_poll_the_last_change_that_was_read_gives_the_age() -> None:
     found = clock((500, 60), committed_at=int(at(-30).timestamp() * 1_000_000))
     assert found.lag(100, 500) == LogLag(bytes=400, seconds=90.0, since=at(-30))
     found.read(int(at(20).timestamp() * 1_000_000))
@@ -69,9 +69,9 @@ def test_an_age_without_evidence_is_unknown() -> None:
     assert clock((500, 0)).lag(100, 500) == LogLag(bytes=400, seconds=None)
 
 
-def test_looks_are_thinned_out_and_their_ages_stay_bounds() -> None:
-    found = clock(*((number, number) for number in range(5 * MOST_LOOKS)))
-    newest = 5 * MOST_LOOKS - 1
+def test_polls_are_thinned_out_and_their_ages_stay_bounds() -> None:
+    found = clock(*((number, number) for number in range(5 * MOST_POLLS)))
+    newest = 5 * MOST_POLLS - 1
     for position in (0, 1, 777, newest - 3, newest - 1):
         seconds = found.lag(position, newest).seconds
         assert seconds is not None
@@ -129,7 +129,7 @@ def numbers(engine: MicroBatchEngine) -> dict[str, Any]:
 
 
 def next_batch(engine: MicroBatchEngine) -> dict[str, Any]:
-    """Run triggers until one has a batch, because not every look asks for changes; return its numbers."""
+    """Run triggers until one has a batch, because not every poll asks for changes; return its numbers."""
     found: list[Batch | None] = []
 
     def is_there() -> bool:

@@ -1,4 +1,4 @@
-"""Random interleavings of writers, looks, tasks, crashes: the copy equals the table, no change comes twice.
+"""Random interleavings of writers, polls, tasks, crashes: the copy equals the table, no change comes twice.
 
 A simpler version of any of the assigner's rules is found to lose or invent rows.
 """
@@ -80,7 +80,7 @@ def act(query: ModelQuery, rng: random.Random, weights: list[float], *, new_tabl
     tables = {2} if new_tables and rng.random() < 0.3 else set()
     (step,) = rng.choices(
         [
-            lambda: query.look_at_server(tables),
+            lambda: query.poll_server(tables),
             query.take_in,
             query.plan,
             query.read_some,
@@ -99,7 +99,7 @@ def come_to_rest(server: ModelServer, query: ModelQuery) -> None:
         server.end_of(transaction)
     server.flush()
     for _ in range(300):
-        query.look_at_server(server.published)
+        query.poll_server(server.published)
         query.take_in()
         query.plan()
         for _ in range(len(query.batch)):

@@ -1,4 +1,4 @@
-"""Looks at the server, on a thread: what the enumerator requests periodically, and what it creates there.
+"""Polls the server periodically for the enumerator, on a thread, and creates there what is missing.
 
 What must not live here: decisions, which belong to the assigner, and values that the coordinator's thread
 uses.
@@ -50,10 +50,10 @@ _SETTLE_POLL_S = 0.02
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the next look at the server is to find out; immutable, because another thread reads it.
+    """What the next poll of the server is to find out; immutable, because another thread reads it.
 
     Attributes:
-        state: None until the first look has created what is missing.
+        state: None until the first poll has created what is missing.
         position: the position up to which the log is planned.
         cut: the tables of which bounds are missing, each with its key and its last bound.
         pending: the horizon that is to settle.
@@ -83,12 +83,12 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The result of a look at the server.
+class PollResult:
+    """The result of a poll of the server.
 
     Attributes:
-        setup: at the first look of the first start, the state with what was created.
-        tables: the tables of the option, if this look has listed them; otherwise empty.
+        setup: at the first poll of the first start, the state with what was created.
+        tables: the tables of the option, if this poll has listed them; otherwise empty.
         has_changes: whether the log has changes after the wanted position; None if that is not known.
         slot: the slot of the query; None if no log is read.
         timeline: the server's timeline, which has everything that was read; None if no log is read.
@@ -126,8 +126,8 @@ class RunMode:
     reads_log: bool
 
 
-class ServerLooks:
-    """Looks at the server over one connection, which is opened again when it is lost.
+class ServerPoller:
+    """Polls the server over one connection, which is opened again when it is lost.
 
     Args:
         query: the id of this query, by which it owns its slot.
@@ -142,7 +142,7 @@ class ServerLooks:
         self._query = query
         self._report_data_loss = report_data_loss
         self._connection: Connection | None = None
-        self._first_look = True
+        self._is_first_poll = True
         self._peek_after = 0.0
         self._list_after = 0.0
         self._held_back = HeldBack()
@@ -152,7 +152,7 @@ class ServerLooks:
         if self._connection is not None:
             self._connection.close()
 
-    def look(self, wanted: Wanted) -> Look:
+    def poll(self, wanted: Wanted) -> PollResult:
         """Query the server; if the connection is lost, the next call opens a new one."""
         try:
             connection = self._connection
@@ -160,7 +160,7 @@ class ServerLooks:
                 slot = own_slot_name(self._options, wanted.state) or slot_name_of(self._options)
                 connection = self._connection = connect(self._options, purpose=reading_purpose(slot))
                 checked(self._options, "locking the slot", lambda: self._claim(connection, wanted.state))
-            return checked(self._options, "looking at the log", lambda: self._asked(connection, wanted))
+            return checked(self._options, "polling the server", lambda: self._polled(connection, wanted))
         except BaseException:
             if self._connection is not None:
                 self._connection.close()
@@ -171,11 +171,11 @@ class ServerLooks:
         if slot is not None and self._run.reads_log:
             claim_slot(connection, slot, query_of(self._options, made=self._query))
 
-    def _asked(self, connection: Connection, wanted: Wanted) -> Look:
+    def _polled(self, connection: Connection, wanted: Wanted) -> PollResult:
         known_state, setup = wanted.state, None
         published: PublicationEntries | None = None
         tables: tuple[CatalogTable, ...] = ()
-        if self._first_look:
+        if self._is_first_poll:
             tables = self._tables(connection)
             if known_state is None:
                 setup = self._set_up(connection, tables)
@@ -197,7 +197,7 @@ class ServerLooks:
         state = known_state or setup
         if state is not None and state.slot is not None and state.publication is not None:
             slot = self._slot(connection, state)
-            if self._first_look and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
+            if self._is_first_poll and self._options[opts.SLOT_FAILOVER] and not slot.is_failover:
                 _log.warning(
                     "option slotFailover is true, and slot %s was created without failover: standbys do not "
                     "have it; to change that: %s",
@@ -214,8 +214,8 @@ class ServerLooks:
                     connection, slot, state.publication, position=position, end=seen[-1].end
                 )
                 self._peek_after = time.monotonic() + PAUSE_PER_PEEK * (time.monotonic() - began)
-        self._first_look = False
-        return Look(
+        self._is_first_poll = False
+        return PollResult(
             seen=seen,
             setup=setup,
             tables=tables,

@@ -1,4 +1,4 @@
-"""Looks at the cluster, on a thread: what the enumerator asks periodically.
+"""Polls the cluster periodically for the enumerator, on a thread.
 
 What must not live here: decisions, which belong to the assigner, and values that the coordinator's thread
 uses.
@@ -28,19 +28,19 @@ from flip27_source.options import Options
 PAUSE_PER_DESCRIPTION = 20.0
 """Pause between two requests for the partitions of the topics, as a multiple of the time of the first one."""
 
-LOOKS_PER_DESCRIPTION = 5
+POLLS_PER_DESCRIPTION = 5
 """The shortest such pause, as a multiple of discoveryInterval."""
 
 CONFIRMATION_PAUSE_S = 0.5
-"""Pause between two descriptions by which a run with a single look confirms that a topic is gone."""
+"""Pause between two descriptions by which a run with a single poll confirms that a topic is gone."""
 
-LOOKS_PER_LISTING = 50
+POLLS_PER_LISTING = 50
 """Pause between two listings of all topics, for a pattern, as a multiple of discoveryInterval."""
 
-LOOKS_PER_OLDEST = 100
+POLLS_PER_OLDEST = 100
 """Pause between two requests for the oldest unread record, as a multiple of discoveryInterval."""
 
-LOOKS_PER_STARTS = 300
+POLLS_PER_STARTS = 300
 """Pause between two requests for the beginnings of partitions, as a multiple of discoveryInterval.
 
 Tasks notice by themselves that records have expired.
@@ -49,7 +49,7 @@ Tasks notice by themselves that records have expired.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the next look is to find out; immutable, because another thread reads it.
+    """What the next poll is to find out; immutable, because another thread reads it.
 
     Attributes:
         known: partitions that were found before, by topic, with the topic's id; None before the first start.
@@ -63,17 +63,17 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """The result of a look.
+class PollResult:
+    """The result of a poll.
 
     Attributes:
-        topics: the topics, if this look requested them.
+        topics: the topics, if this poll requested them.
         described: with ``topics``: when, and in how many descriptions in a row, the cluster had only these.
         ends: where partitions end.
-        starts: where partitions begin, for those whose beginnings this look requested.
+        starts: where partitions begin, for those whose beginnings this poll requested.
         resolved: offsets of new partitions, and of the positions that were wanted.
         stops: in a batch read, where this query stops reading the partitions.
-        oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this look requested it.
+        oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
         problem: an error that a retry does not fix.
     """
 
@@ -87,12 +87,12 @@ class Look:
     problem: Flip27Error | None = None
 
 
-class ClusterLooks:
-    """Looks at the cluster.
+class ClusterPoller:
+    """Polls the cluster.
 
     Args:
         first, last: where partitions start and end; ``last`` is None for a stream.
-        is_only: whether this run looks once.
+        polls_once: whether this run makes a single poll.
         connect: opens the connection.
         clock: the clock to use.
     """
@@ -104,13 +104,13 @@ class ClusterLooks:
         *,
         first: Positions,
         last: Positions | None,
-        is_only: bool = False,
+        polls_once: bool = False,
         connect: Callable[[ClientProperties], Cluster] = Cluster,
         clock: Clock,
     ) -> None:
         self._connect = connect
         self._clock = clock
-        self._is_only = is_only
+        self._polls_once = polls_once
         self._options = options
         self._interval_s = options[opts.DISCOVERY_INTERVAL]
         self._choice = choice
@@ -132,14 +132,14 @@ class ClusterLooks:
             self._cluster.close()
             self._cluster = None
 
-    def look(self, wanted: Wanted) -> Look:
+    def poll(self, wanted: Wanted) -> PollResult:
         """Send the requests to the cluster."""
         try:
-            return self._asked(wanted)
+            return self._polled(wanted)
         except _FinalError as error:
-            return Look(problem=error.problem)
+            return PollResult(problem=error.problem)
 
-    def _asked(self, wanted: Wanted) -> Look:
+    def _polled(self, wanted: Wanted) -> PollResult:
         cluster = self._cluster
         if cluster is None:
             cluster = self._cluster = self._connect(client_properties(self._options))
@@ -149,7 +149,7 @@ class ClusterLooks:
         resolved = self._resolved(cluster, wanted, present, ends)
         starts = self._starts(cluster, wanted, topics, ends)
         is_reported, self._is_reported = self._is_reported, True
-        return Look(
+        return PollResult(
             topics=None if is_reported else topics,
             described=self._confirmed(cluster, wanted, topics),
             ends=ends,
@@ -168,11 +168,11 @@ class ClusterLooks:
             self._names = self._choice.names
         elif now >= self._list_after:
             self._names = tuple(cluster.names(self._choice.pattern))
-            self._list_after = now + LOOKS_PER_LISTING * self._interval_s
+            self._list_after = now + POLLS_PER_LISTING * self._interval_s
         topics = cluster.topics(self._names)
         self._described_s = self._clock.now_s()
         self._describe_after = self._described_s + max(
-            LOOKS_PER_DESCRIPTION * self._interval_s, self._pause_s(self._described_s - now)
+            POLLS_PER_DESCRIPTION * self._interval_s, self._pause_s(self._described_s - now)
         )
         if not self._choice.partitions(topics):
             self._list_after = 0.0
@@ -196,10 +196,10 @@ class ClusterLooks:
     def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> Absence:
         """When the cluster had only these topics.
 
-        A run with a single look repeats the description if known partitions are missing.
+        A run with a single poll repeats the description if known partitions are missing.
         """
         absence = Absence(since_s=self._described_s, until_s=self._described_s)
-        if not self._is_only or not self._choice.lacks(topics, wanted.known or {}):
+        if not self._polls_once or not self._choice.lacks(topics, wanted.known or {}):
             return absence
         while not absence.is_final:
             self._clock.wait_s(CONFIRMATION_PAUSE_S)
@@ -216,7 +216,7 @@ class ClusterLooks:
     def _oldest_ms(self, cluster: Cluster, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the oldest unread record, if it is due; otherwise None."""
         now = self._clock.now_s()
-        if self._is_only or now < self._oldest_after:
+        if self._polls_once or now < self._oldest_after:
             return None
         planned = wanted.planned
         unread = {
@@ -224,11 +224,11 @@ class ClusterLooks:
         }
         found = cluster.oldest_time_ms(unread, ends)
         if unread:
-            self._oldest_after = self._clock.now_s() + LOOKS_PER_OLDEST * self._interval_s
+            self._oldest_after = self._clock.now_s() + POLLS_PER_OLDEST * self._interval_s
         return found
 
     def _pause_s(self, duration_s: float) -> float:
-        """The pause after a description of this duration; none if looks follow each other without a pause."""
+        """The pause after a description of this duration; none if polls follow each other without a pause."""
         return PAUSE_PER_DESCRIPTION * duration_s if self._interval_s else 0.0
 
     def _resolved(
@@ -340,7 +340,7 @@ class ClusterLooks:
         now = self._clock.now_s()
         if now >= self._starts_after:
             found = cluster.offsets(dict.fromkeys(ends, EARLIEST))
-            self._starts_after = self._clock.now_s() + LOOKS_PER_STARTS * self._interval_s
+            self._starts_after = self._clock.now_s() + POLLS_PER_STARTS * self._interval_s
             return found
         changed = {
             name
