@@ -226,7 +226,7 @@ class FilesEnumerator(
             self._notifications.completed(checkpoint_id)
 
     def close(self) -> None:
-        """Receive no more messages."""
+        """Stop receiving messages."""
         if self._notifications is not None:
             self._notifications.close()
 

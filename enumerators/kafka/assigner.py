@@ -94,7 +94,7 @@ class Assigner:
 
     @property
     def ends(self) -> Mapping[str, int]:
-        """Where this query stops reading each partition at present, by split id."""
+        """Where this query currently stops reading each partition, by split id."""
         return self._ends
 
     @property

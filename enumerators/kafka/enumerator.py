@@ -149,7 +149,7 @@ class KafkaEnumerator(
         self._assigner.returned(splits)
 
     def wants_checkpoint(self) -> bool:
-        """Whether the partitions are known and not stored: their starts must be stored before reading."""
+        """Whether the starts of the partitions are known and must still be stored before they are read."""
         return not self._is_stored and self._assigner.known is not None
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:

@@ -257,7 +257,7 @@ class PostgresEnumerator(
             )
 
     def wants_checkpoint(self) -> bool:
-        """Whether the slot's name and the log's start are not stored, which the first batch needs."""
+        """Whether the slot's name and the start of the log are known and must still be stored."""
         return self._state is not None and not self._is_stored
 
     def snapshot_state(self, checkpoint_id: int) -> PostgresState | None:

@@ -124,7 +124,7 @@ class Inbox:
             wait: wait until each queue was empty once, or no more messages may be held.
 
         Raises:
-            Exception: a queue cannot be read at present. No message is lost.
+            Exception: a queue cannot be read at the moment. No message is lost.
         """
         with self._changed:
             if wait:

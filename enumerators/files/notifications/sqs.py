@@ -118,7 +118,7 @@ def client(
 
 @cache
 def _descriptions(more: str | None) -> Any:
-    """The descriptions of AWS's services; to load them takes most of the time of creating a client."""
+    """The descriptions of AWS's services; loading them takes most of the time of creating a client."""
     from botocore.loaders import create_loader
 
     return create_loader(more)

@@ -90,7 +90,7 @@ def place_of(path: str, queue: str | None) -> Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The present setup on AWS.
+    """The current setup on AWS.
 
     Attributes:
         url, attributes, tags: those of the queue; None and empty if there is no queue.

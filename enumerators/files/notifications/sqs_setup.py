@@ -71,7 +71,7 @@ class Aws:
         self.s3 = client("s3", storage)
 
     def facts_of(self, place: Place) -> Facts:
-        """Request the present setup.
+        """Request the current setup.
 
         Raises:
             OptionError: the bucket does not exist, or a request was refused.
@@ -237,7 +237,7 @@ class Aws:
         )
 
     def _with_queue(self, place: Place) -> Facts:
-        """The present setup, once SQS knows the queue that was just created."""
+        """The current setup, once SQS knows the queue that was just created."""
         for pause_s in self._pauses_s:
             facts = self.facts_of(place)
             if facts.url is not None:
