@@ -48,6 +48,10 @@ FROM pg_catalog.pg_attribute a {COLUMN_TYPE_JOIN}
 WHERE a.attrelid = %s::bigint::oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 ORDER BY a.attnum
 """
+_CURRENT_COLUMNS = """
+SELECT attname, atttypid::bigint, format_type(atttypid, atttypmod) FROM pg_attribute
+WHERE attrelid = %s::bigint::oid AND attnum > 0 AND NOT attisdropped
+"""
 _TYPES = f"""
 SELECT a.atttypid::bigint, a.atttypmod, {COLUMN_TYPE_FIELDS}
 FROM unnest(%s::bigint[]::oid[], %s::int4[]) AS a (atttypid, atttypmod) {COLUMN_TYPE_JOIN}
@@ -60,6 +64,18 @@ class CatalogColumn:
 
     name: str
     type: PgType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CurrentColumn:
+    """A column that a table has now, which may differ from the column of the same name in the log.
+
+    Attributes:
+        type: SQL for the type, with its length.
+    """
+
+    type_oid: int
+    type: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,19 +116,13 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
             "such table",
             remedy="correct the pattern, or grant the role USAGE on the schema",
         )
-    found = []
-    for oid, schema, name, identity, primary, replica in rows:
-        key = _columns(connection, oid, replica if identity == "i" else primary)
-        listed = {"d": primary, "i": replica}.get(identity, [])
-        found.append(
-            CatalogTable(
-                table=TableName(oid=oid, schema=schema, name=name),
-                key=key,
-                replica_identity=identity,
-                identity=tuple(column.name for column in _columns(connection, oid, listed)),
-            )
-        )
-    return found
+    return [_catalog_table(connection, *row) for row in rows]
+
+
+def find_table(connection: Connection, oid: int) -> CatalogTable | None:
+    """The table with this oid; None if it was dropped."""
+    rows = (row for row in connection.execute(_TABLES) if row[0] == oid)
+    return next((_catalog_table(connection, *row) for row in rows), None)
 
 
 def table_of(connection: Connection, oid: int) -> TableName | None:
@@ -143,11 +153,35 @@ def columns_of(connection: Connection, oid: int) -> list[CatalogColumn]:
     return [CatalogColumn(name=row[0], type=pg_type_of(*row[1:])) for row in rows]
 
 
+def current_columns(connection: Connection, oid: int) -> dict[str, CurrentColumn]:
+    """The columns that the table has now, by name; empty if it was dropped."""
+    rows = connection.execute(_CURRENT_COLUMNS, [oid])
+    return {name: CurrentColumn(type_oid=type_oid, type=text) for name, type_oid, text in rows}
+
+
 def types_of(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:
     """The types for these oids and modifiers, which are those of the log's relation messages."""
     oids, modifiers = [oid for oid, _ in wanted], [modifier for _, modifier in wanted]
     rows = connection.execute(_TYPES, [oids, modifiers])
     return {(row[0], row[1]): pg_type_of(*row[2:]) for row in rows}
+
+
+def _catalog_table(
+    connection: Connection,
+    oid: int,
+    schema: str,
+    name: str,
+    identity: str,
+    primary: Sequence[int],
+    replica: Sequence[int],
+) -> CatalogTable:
+    listed = {"d": primary, "i": replica}.get(identity, [])
+    return CatalogTable(
+        table=TableName(oid=oid, schema=schema, name=name),
+        key=_columns(connection, oid, replica if identity == "i" else primary),
+        replica_identity=identity,
+        identity=tuple(column.name for column in _columns(connection, oid, listed)),
+    )
 
 
 def _columns(connection: Connection, oid: int, numbers: Sequence[int]) -> tuple[KeyColumn, ...]:

@@ -72,6 +72,7 @@ def table_losses(
                 )
         elif name in known_names:
             yield TableLoss(
-                what=f"table {table} was dropped and recreated (oid {known_names[name]} before, {table.oid} "
-                "now); the log has no deletes for the rows of the former table"
+                what=f"table {table} was dropped and recreated, or another table has its name now (oid "
+                f"{known_names[name]} before, {table.oid} now); the log has no deletes for the rows of the "
+                "former table"
             )

@@ -1,6 +1,8 @@
 """Reads from the table the large values that are not in the log, because an update did not change them.
 
 The table may have a newer value by then, or may not have the row: then the log has a later change of the row.
+The table is found by its oid, as it may have another name by then. A column that it no longer has with the
+log's name and type is not read.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.enumerators.postgres.catalog import current_columns, own_rows, table_of
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 from flip27_source.readers.postgres.delivered_changes import CREATE, Bools, DeliveredChanges
 from flip27_source.readers.postgres.relations import Relation
@@ -38,14 +41,25 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
 def with_values_read(
     connection: Connection, changes: DeliveredChanges, *, key: Sequence[int], rows: Bools
 ) -> DeliveredChanges:
-    """The changes, with the table's current values for these rows; changes of deleted rows stay unchanged."""
+    """The changes, with the table's current values for these rows.
+
+    A change whose row or column the table no longer has stays as it is.
+    """
     relation = changes.relation
+    types = _current_types(connection, relation)
     columns = [
-        number for number, mask in enumerate(changes.unchanged) if mask is not None and (mask & rows).any()
+        number
+        for number, mask in enumerate(changes.unchanged)
+        if mask is not None and number in types and (mask & rows).any()
     ]
+    table = table_of(connection, relation.oid)
+    if table is None or not columns or not types.keys() >= set(key):
+        return changes
     places = np.flatnonzero(rows)
     keys = [pc.cast(changes.after[column].take(pa.array(places)), pa.string()).to_pylist() for column in key]
-    found = dict(_read(connection, relation, key, columns, keys))
+    typed_key = [(relation.columns[column].name, types[column]) for column in key]
+    names = [relation.columns[column].name for column in columns]
+    found = dict(_read(connection, own_rows(connection, table), typed_key, names, keys))
     after, unchanged = list(changes.after), list(changes.unchanged)
     for at, column in enumerate(columns):
         mask = unchanged[column]
@@ -63,31 +77,37 @@ def with_values_read(
     return replace(changes, after=after, unchanged=unchanged)
 
 
+def _current_types(connection: Connection, relation: Relation) -> dict[int, str]:
+    """SQL for the types of the relation's columns that the table still has, by their indexes."""
+    current = current_columns(connection, relation.oid)
+    return {
+        number: current[column.name].type
+        for number, column in enumerate(relation.columns)
+        if column.name in current and current[column.name].type_oid == column.type_oid
+    }
+
+
 def _read(
     connection: Connection,
-    relation: Relation,
-    key: Sequence[int],
-    columns: Sequence[int],
+    table: str,
+    key: Sequence[tuple[str, str]],
+    columns: Sequence[str],
     keys: Sequence[Sequence[str | None]],
 ) -> list[tuple[int, tuple[str | None, ...]]]:
-    """The place of each key that exists in the table, and the texts of its row's columns."""
-    types = connection.execute(
-        "SELECT format_type(oid, modifier) FROM unnest(%s::bigint[]::oid[], %s::int[]) WITH ORDINALITY "
-        "t(oid, modifier, place) ORDER BY place",
-        [
-            [relation.columns[column].type_oid for column in key],
-            [relation.columns[column].type_modifier for column in key],
-        ],
-    ).fetchall()
-    names = [quoted_with_parameters(relation.columns[column].name) for column in key]
+    """The place of each key that exists in the table, and the texts of its row's columns.
+
+    Args:
+        table: SQL for the table.
+        key: the names of the key's columns, and SQL for their types.
+        keys: the texts of the keys, one list for each column of the key.
+    """
     parts = range(len(key))
-    listed = ", ".join(f"{quoted_with_parameters(relation.columns[column].name)}::text" for column in columns)
+    listed = ", ".join(f"x.{quoted_with_parameters(column)}::text" for column in columns)
     same = " AND ".join(
-        f"x.{name} = CAST(t.c{i} AS {kind})" for i, name, (kind,) in zip(parts, names, types, strict=True)
+        f"x.{quoted_with_parameters(name)} = CAST(t.c{i} AS {kind})" for i, (name, kind) in enumerate(key)
     )
     sql = (
         f"SELECT t.place - 1, {listed} FROM unnest({', '.join('%s::text[]' for _ in parts)}) WITH ORDINALITY "
-        f"AS t({', '.join(f'c{i}' for i in parts)}, place) JOIN "
-        f"{quoted_with_parameters(relation.schema, relation.name)} x ON {same}"
+        f"AS t({', '.join(f'c{i}' for i in parts)}, place) JOIN {table} x ON {same}"
     )
     return [(row[0], tuple(row[1:])) for row in connection.execute(sql, list(keys))]

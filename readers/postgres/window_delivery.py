@@ -12,10 +12,9 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.enumerators.postgres.catalog import find_tables
+from flip27_source.enumerators.postgres.catalog import find_table
 from flip27_source.enumerators.postgres.split import LogWindow, TableRules
-from flip27_source.enumerators.postgres.table_patterns import matched, quoted
-from flip27_source.errors import DiscoveryError
+from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.options import Options
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
@@ -101,10 +100,6 @@ class WindowDelivery:
 
     def _catalog_key(self, relation: Relation) -> tuple[str, ...]:
         if relation.oid not in self._keys:
-            pattern = opts.TABLES.parse(quoted(relation.schema, relation.name))
-            try:
-                tables = find_tables(self._side(), pattern or ())
-            except DiscoveryError:
-                tables = []  # dropped or renamed since
-            self._keys[relation.oid] = tuple(column.name for column in tables[0].key) if tables else ()
+            table = find_table(self._side(), relation.oid)
+            self._keys[relation.oid] = tuple(column.name for column in table.key) if table is not None else ()
         return self._keys[relation.oid]

@@ -1,0 +1,89 @@
+"""Unchanged large values that are read from the table, after the table itself has changed."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.enumerators.postgres.reading import Query, query
+from tests.postgres_server import PostgresServer
+
+SHOP = (
+    "CREATE TABLE orders (id int PRIMARY KEY, v text, note text, place int)",
+    "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
+    "INSERT INTO orders SELECT i, 'old', repeat('n', 5000) FROM generate_series(1, 3) i",
+)
+COLUMNS = ("id", "v", "note")
+NOTE = "n" * 5000
+
+
+def last_change(found: Query) -> dict[str, object]:
+    """Return the newest change, without its position in the log."""
+    change = found.changes[-1]
+    return {name: change[name] for name in (*COLUMNS, "_op", "_unchanged")}
+
+
+def test_a_table_that_was_renamed_is_read_under_its_new_name(postgres: PostgresServer) -> None:
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, unchangedValues="read") as found:
+        found.batches()
+        found.catch_up()
+        found.control.execute("UPDATE orders SET v = 'new' WHERE id = 2")
+        found.control.execute("ALTER TABLE orders RENAME TO sales")
+        found.catch_up()
+        assert last_change(found) == {"id": "2", "v": "new", "note": NOTE, "_op": "u", "_unchanged": None}
+
+
+def test_a_table_that_has_taken_the_name_is_not_read(postgres: PostgresServer) -> None:
+    read = {"unchangedValues": "read", "onDataLoss": "report"}
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, **read) as found:
+        found.batches()
+        found.catch_up()
+        found.control.execute("UPDATE orders SET v = 'new' WHERE id = 2")
+        found.control.execute("ALTER TABLE orders RENAME TO sales")
+        found.control.execute("CREATE TABLE orders (id int PRIMARY KEY, v text, note text)")
+        found.control.execute("INSERT INTO orders VALUES (2, 'other', 'of another table')")
+        found.catch_up()
+        of_two = [change for change in found.changes if change["id"] == "2" and change["v"] == "new"]
+        assert [(change["_op"], change["note"]) for change in of_two] == [("u", NOTE)]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "ALTER TABLE orders DROP COLUMN note",
+        "ALTER TABLE orders RENAME COLUMN note TO remark",
+        "ALTER TABLE orders ALTER note TYPE bytea USING note::bytea",
+        "ALTER TABLE orders RENAME COLUMN id TO number",
+        "ALTER TABLE orders ALTER id TYPE text",
+        "DROP TABLE orders",
+    ],
+)
+def test_a_value_that_the_table_no_longer_has_stays_unchanged(postgres: PostgresServer, later: str) -> None:
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, unchangedValues="read") as found:
+        found.batches()
+        found.catch_up()
+        found.control.execute("CREATE TABLE other (id int PRIMARY KEY)")
+        found.control.execute("UPDATE orders SET v = 'new' WHERE id = 2")
+        found.control.execute(later)
+        found.catch_up()
+        assert last_change(found) == {"id": "2", "v": "new", "note": None, "_op": "u", "_unchanged": ["note"]}
+
+
+def test_the_values_of_a_new_key_are_read_from_a_renamed_table(postgres: PostgresServer) -> None:
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS) as found:
+        found.batches()
+        found.catch_up()
+        found.control.execute("UPDATE orders SET id = 20 WHERE id = 2")
+        found.control.execute("ALTER TABLE orders RENAME TO sales")
+        found.catch_up()
+        assert last_change(found) == {"id": "20", "v": "old", "note": NOTE, "_op": "c", "_unchanged": None}
+
+
+def test_rows_of_tables_that_inherit_are_not_taken_for_rows_of_the_table(postgres: PostgresServer) -> None:
+    child = "CREATE TABLE child () INHERITS (orders)"
+    with query(postgres, SHOP[0], child, *SHOP[1:], columns=COLUMNS, unchangedValues="read") as found:
+        found.control.execute("INSERT INTO child VALUES (2, 'child', 'of the child')")
+        found.batches()
+        found.catch_up()
+        found.control.execute("UPDATE ONLY orders SET v = 'new' WHERE id = 2")
+        found.catch_up()
+        assert last_change(found) == {"id": "2", "v": "new", "note": NOTE, "_op": "u", "_unchanged": None}
