@@ -267,15 +267,6 @@ class Assigner:
                 return True
         return False
 
-    def returned(self, split: PostgresSplit) -> None:
-        """Take back a chunk that was assigned and not read."""
-        for oid, progress in self._tables.items():
-            if split.split_id in progress.assigned:
-                left = {
-                    split_id: lsn for split_id, lsn in progress.assigned.items() if split_id != split.split_id
-                }
-                self._tables[oid] = replace(progress, assigned=left)
-
     # Decisions.
 
     @property

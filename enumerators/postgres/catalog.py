@@ -108,7 +108,7 @@ def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> lis
             raise DiscoveryError(
                 f"option tables has {pattern.text}, and the database has no such table",
                 remedy="correct the name (names with capitals are quoted; the table may have been dropped or "
-                "renamed), or grant the role USAGE on the schema",
+                "renamed; unlogged and temporary tables have no log), or grant the role USAGE on the schema",
             )
     if not rows:
         raise DiscoveryError(

@@ -57,7 +57,7 @@ def claim_slot(connection: Connection, slot: str, query: str) -> None:
         f"slot {slot} belongs to another query that is running (server process {pid}{shown}); each would "
         "take changes from the other",
         remedy="give each query its own slotName; if the other driver has ended and only its session is "
-        "left, SELECT pg_terminate_backend({pid})",
+        f"left, SELECT pg_terminate_backend({pid})",
     )
 
 

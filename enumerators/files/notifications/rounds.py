@@ -52,11 +52,6 @@ class NotifiedDiscovery(Discovery[FileSplit, FilesPosition]):
     forgotten: tuple[RemovedFile, ...] = ()
     found_by_listing: int = 0
 
-    @property
-    def has_changed_the_state(self) -> bool:
-        """Whether the state has to be stored before the messages are deleted."""
-        return bool(self.splits or self.set_aside or self.gone or self.forgotten)
-
 
 class NotifiedFiles(Lister):
     """The files that messages name, with what the file system says about them."""

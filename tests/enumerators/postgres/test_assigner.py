@@ -182,13 +182,6 @@ def test_only_so_many_chunks_are_assigned_at_a_time() -> None:
     assert ids(chunks(found)) == [THIRD]
 
 
-def test_a_chunk_that_was_not_read_is_assigned_again() -> None:
-    found = settled(10)
-    first, _ = chunks(found)
-    found.returned(first)
-    assert ids(chunks(found)) == [FIRST]
-
-
 def test_a_chunk_is_not_assigned_again_once_it_is_read() -> None:
     found = settled(10)
     chunks(found)
@@ -249,13 +242,11 @@ def test_a_window_ends_at_the_newest_horizon_while_chunks_are_missing() -> None:
 
 
 def test_a_window_ends_at_the_horizon_of_a_chunk_that_is_assigned_and_not_read() -> None:
-    found = settled(10, lsn=110)
-    chunks(found)
+    found = settled(10, lsn=110, most_chunks=1)
+    assert ids(chunks(found)) == [FIRST]
     found.observe(seen(300, xmin=20, horizon=Horizon(lsn=250, xid=19)))
     assert window(found).end == 110
     read(found, FIRST, "8:8:")
-    assert window(found).end == 110
-    found.returned(PostgresSplit(split_id=SECOND))
     assert window(found).end == 250
 
 
@@ -311,16 +302,15 @@ def test_the_end_of_the_log_never_moves_back() -> None:
 
 
 def test_a_window_has_the_rule_of_each_chunk() -> None:
-    found = settled(10, 20)
-    chunks(found)
-    read(found, SECOND, "8:8:")
+    found = settled(10, 20, most_chunks=1)
+    for split_id, snapshot in ((FIRST, "8:8:"), (SECOND, "9:9:")):
+        assert ids(chunks(found)) == [split_id]
+        read(found, split_id, snapshot)
     found.observe(seen(300, xmin=8, horizon=Horizon(lsn=300, xid=9)))
-    found.returned(PostgresSplit(split_id=FIRST))
-    found.returned(PostgresSplit(split_id=THIRD))
     found.observe(seen(300, xmin=10))
     (rules,) = window(found).rules
     assert rules.bounds == (("10",), ("20",))
-    assert rules.rules == (RowRule(), RowRule(snapshot="8:8:"), RowRule())
+    assert rules.rules == (RowRule(snapshot="8:8:"), RowRule(snapshot="9:9:"), RowRule())
     assert rules.table == ORDERS
     assert rules.key == ID
 

@@ -303,6 +303,18 @@ def test_a_role_that_may_not_make_the_publication_gets_the_statement_for_its_own
             caught_up(engine)
 
 
+def test_a_role_that_may_not_add_a_table_to_the_publication_gets_the_statement_for_its_owner(
+    server: PostgresServer,
+) -> None:
+    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
+        shop.execute("CREATE TABLE other (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE other")
+        engine = shop.engine(user=role.name, password=role.password, publication="p")
+        refused = 'the role may not add "public"."orders" to the publication p: must be owner'
+        statement = 'ALTER PUBLICATION "p" ADD TABLE "public"."orders";'
+        with pytest.raises(DiscoveryError, match=f"(?s){refused}.*{statement}"):
+            caught_up(engine)
+
+
 def test_a_role_with_replication_and_select_reads_everything_and_its_password_is_stored_nowhere(
     server: PostgresServer,
 ) -> None:

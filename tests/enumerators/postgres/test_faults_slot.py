@@ -123,7 +123,8 @@ def test_a_second_query_on_a_slot_is_refused_with_the_process_that_has_it(shop: 
     first = shop.engine(slotName="shared", uid="one")
     first.run_batch()
     second = shop.engine(slotName="shared", uid="two")
-    with pytest.raises(DiscoveryError, match=r"slot shared belongs to another query .*server process \d+"):
+    held = r"(?s)slot shared belongs to another query .*server process (\d+).*pg_terminate_backend\(\1\)"
+    with pytest.raises(DiscoveryError, match=held):
         second.run_batch()
     first.run_batch()
     first.stop()
