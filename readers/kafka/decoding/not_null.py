@@ -63,3 +63,12 @@ def _forbidden_nulls(
         if not kind.value_field.nullable and items.null_count:
             yield name, parents[np.asarray(items.is_null())]
         yield from _forbidden_nulls(items, kind.value_type, parents, name)
+    elif pt.is_map(kind):
+        # Arrow has no parent indices of maps. After the take there are no nulls, and the offsets begin at 0.
+        present = pc.indices_nonzero(values.is_valid())
+        maps = values.take(present)
+        parents = np.repeat(rows[np.asarray(present)], np.diff(np.asarray(maps.offsets)))
+        inner = f"{name}.value"
+        if not kind.item_field.nullable and maps.items.null_count:
+            yield inner, parents[np.asarray(maps.items.is_null())]
+        yield from _forbidden_nulls(maps.items, kind.item_type, parents, inner)

@@ -21,6 +21,7 @@ _BUSY = (429, 500, 502, 503, 504)
 _NOT_FOUND = 404
 _REFUSED = (401, 403)
 _MOST_SCHEMA_BYTES = 16 << 20
+_PIECE_BYTES = 1 << 16
 
 
 class UnknownSchemaError(Exception):
@@ -82,7 +83,7 @@ class SchemaRegistry:
         Raises:
             UnknownSchemaError: the registry has no such schema.
             OptionError: the registry refuses the credentials.
-            SplitReadError: the registry does not answer.
+            SplitReadError: the registry does not answer, or its answer is not a schema.
         """
         return self._schema(f"/schemas/ids/{number}")
 
@@ -111,9 +112,14 @@ class SchemaRegistry:
             return known
 
     def _asked(self, path: str) -> dict[str, Any]:
+        request = {"timeout": _TIMEOUT_S, "allow_redirects": False, "stream": True}
+        body = bytearray()
         try:
-            answer = self._session.get(self._url + path, timeout=_TIMEOUT_S, allow_redirects=False)
-            body = answer.content[:_MOST_SCHEMA_BYTES]
+            with self._session.get(self._url + path, **request) as answer:
+                for piece in answer.iter_content(_PIECE_BYTES):
+                    body += piece
+                    if len(body) > _MOST_SCHEMA_BYTES:
+                        raise self._failed(path, f"its response is larger than {_MOST_SCHEMA_BYTES:,} bytes")
         except self._error as error:
             raise self._failed(path, type(error).__name__) from None
         if answer.status_code == _NOT_FOUND:
@@ -133,7 +139,7 @@ class SchemaRegistry:
 
     def _failed(self, path: str, why: str) -> SplitReadError:
         return SplitReadError(
-            f"the schema registry {self.place} does not answer {path}: {why}",
+            f"the schema registry {self.place} returned no schema for {path}: {why}",
             remedy="check schemaRegistryUrl and the registry, and restart the query: the batch is then read "
             "again",
         )

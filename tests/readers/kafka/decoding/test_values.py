@@ -149,10 +149,16 @@ def test_a_registry_that_is_away_fails_the_task_and_no_record(registry: SchemaRe
     registry.failures = 2
     kind = value_type(options(**given), ("orders",))
     registry.failures = 1000
-    with pytest.raises(SplitReadError, match="does not answer /schemas/ids/1: HTTP 503"):
+    with pytest.raises(SplitReadError, match="returned no schema for /schemas/ids/1: HTTP 503"):
         decoded([framed(1, avro(ROW))], kind, **given)
     registry.failures = 0
     assert decoded([framed(1, avro(ROW))], kind, **given).failures == {}
+
+
+def test_a_response_of_a_registry_is_read_up_to_a_limit(registry: SchemaRegistryServer) -> None:
+    number = registry.add("orders-value", "a" * (17 << 20))
+    with pytest.raises(SplitReadError, match=r"returned no schema for .*larger than 16,777,216 bytes"):
+        decoded([framed(number, b"")], valueFormat="avro", schemaRegistryUrl=registry.url)
 
 
 def test_json_of_a_registry_is_decoded_without_its_header(registry: SchemaRegistryServer) -> None:
@@ -263,23 +269,29 @@ def test_a_value_without_a_field_that_must_be_there_does_not_decode() -> None:
             pa.field("id", pa.int64(), nullable=False),
             pa.field("list", pa.list_(inner)),
             pa.field("one", inner),
+            pa.field("map", pa.map_(pa.string(), pa.field("value", inner, nullable=False))),
         ]
     )
     values = [
-        b'{"id": 1, "list": [{"a": 1}], "one": {"a": 1}}',
+        b'{"id": 1, "list": [{"a": 1}], "one": {"a": 1}, "map": {"x": {"a": 1}, "y": {"a": 2}}}',
         b'{"list": []}',
         None,
         b'{"id": 1, "list": [{"a": 1}, {}]}',
         b'{"id": 1, "one": {}}',
         b'{"id": 2}',
+        b'{"id": 3, "map": {"x": {"a": 1}, "y": null}}',
+        b'{"id": 4, "map": {"x": {}}}',
+        b'{"id": 5, "map": {}}',
     ]
     found = decoded(values, kind, valueFormat="json")
     assert found.failures == {
         1: "its field id is NOT NULL, but has no value",
         3: "its field list.a is NOT NULL, but has no value",
         4: "its field one.a is NOT NULL, but has no value",
+        6: "its field map.value is NOT NULL, but has no value",
+        7: "its field map.value.a is NOT NULL, but has no value",
     }
-    assert [value is None for value in found.values.to_pylist()] == [False, True, True, True, True, False]
+    assert [row for row, value in enumerate(found.values.to_pylist()) if value is not None] == [0, 5, 8]
 
 
 @pytest.mark.parametrize(
