@@ -44,7 +44,7 @@ class UsageWatch:
         self._thread = threading.Thread(target=self._watch, name="usage", daemon=True)
 
     def __enter__(self) -> Self:
-        self._look(new_since_start=False)
+        self._sample(new_since_start=False)
         self._thread.start()
         return self
 
@@ -75,15 +75,15 @@ class UsageWatch:
         over = False
         while not over:
             over = self._over.wait(_EVERY_S)
-            self._look(new_since_start=True)
+            self._sample(new_since_start=True)
 
-    def _look(self, *, new_since_start: bool) -> None:
+    def _sample(self, *, new_since_start: bool) -> None:
         session = os.getsid(0)
         for pid in _processes_of(session):
             with contextlib.suppress(OSError):
-                self._look_at(pid, new_since_start=new_since_start)
+                self._sample_process(pid, new_since_start=new_since_start)
 
-    def _look_at(self, pid: int, *, new_since_start: bool) -> None:
+    def _sample_process(self, pid: int, *, new_since_start: bool) -> None:
         used_s, peak = _processor_seconds(pid), peak_kb(pid) or 0
         seen = self._seen.get(pid)
         if seen is not None:

@@ -55,7 +55,7 @@ class BackgroundCleaner:
         if self._cleaner is None or self._cleaner.lineage != lineage:
             self._cleaner = Cleaner(store, lineage, self._retained, self._storage.in_use)
         cleaner = self._cleaner
-        self._thread = self._environment.run_beside(lambda: self._clean_up(cleaner, name))
+        self._thread = self._environment.run_in_background(lambda: self._clean_up(cleaner, name))
 
     def wait(self) -> None:
         """Block until no clean-up is running."""

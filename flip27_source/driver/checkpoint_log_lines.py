@@ -105,7 +105,7 @@ class _WatchedRunner:
         self._runner.submit(watched, handler, period_s, retry)
 
 
-def log_where_asked() -> None:
+def apply_log_level() -> None:
     """Set the log level to FLIP27_LOG_LEVEL, if it is set; without other handlers, log to standard error.
 
     Raises:

@@ -32,7 +32,7 @@ class Environment:
         cores: the default parallelism: the driver's cores, because those of the executors are not known.
         new_runner: creates a runner for an enumerator's asynchronous work.
         new_actions: creates a runner that performs actions with the given function.
-        run_beside: starts work in the background; the caller joins the returned thread to wait for the work.
+        run_in_background: starts work; the caller joins the returned thread to wait for it.
         open_store: opens the store at a path or URL, with the options of its file system.
     """
 
@@ -42,5 +42,5 @@ class Environment:
     cores: int = os.cpu_count() or 1
     new_runner: Callable[[], BackgroundRunner] = BackgroundRunner
     new_actions: Callable[[Callable[[Any], None]], ActionRunner] = ActionRunner
-    run_beside: Callable[[Callable[[], None]], threading.Thread | None] = _on_a_thread
+    run_in_background: Callable[[Callable[[], None]], threading.Thread | None] = _on_a_thread
     open_store: Callable[[str, Mapping[str, Any]], Store] = open_store

@@ -124,7 +124,7 @@ class CoordinatorHolder:
             storage_options,
             self._environment.now_ms,
         )
-        self._look_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
+        self._poll_every_s = 0.0 if asked_in is None else options[REQUEST_INTERVAL]
 
     def latest_offset(self, start: dict[str, Any], limits: Limits | None) -> dict[str, Any]:
         """Make the next checkpoint after ``start`` durable; return ``start`` itself if there is nothing new.
@@ -331,7 +331,7 @@ class CoordinatorHolder:
         if self._epoch is None or self._epoch.lineage != lineage:
             if self._epoch is not None:
                 self._epoch.end()
-            is_renewed = self._look_every_s > 0
+            is_renewed = self._poll_every_s > 0
             self._epoch = DriverEpoch(
                 store,
                 lineage,
@@ -382,8 +382,8 @@ class CoordinatorHolder:
         return SourceCoordinator(self._source.enumerator_type, self._settings, watched, state)
 
     def _look_for_requests(self) -> None:
-        if self._look_every_s > 0:
-            self._requests.look_every(self._look_every_s, self._runner)
+        if self._poll_every_s > 0:
+            self._requests.poll_every(self._poll_every_s, self._runner)
             self._runner.repeat(self._renew_epoch, RENEWED_EVERY_MS / 1000)
 
     def _renew_epoch(self) -> None:

@@ -32,13 +32,13 @@ from .background import BackgroundRunner
 
 _log = logging.getLogger("flip27_source")
 
-LOOKS_BORNE = 3
+MAX_FAILED_READS = 3
 """After this number of failed reads a request is marked as failed; a single read may fail because of the
 network."""
 
 
 class Requests:
-    """The requests of one source. Used on the coordinator's thread, except for :meth:`look`.
+    """The requests of one source. Used on the coordinator's thread, except for :meth:`poll`.
 
     Args:
         store: where requests are stored; None if the source takes no requests.
@@ -64,7 +64,7 @@ class Requests:
         self._edits_due: tuple[EditRequest, ...] = ()
         # Outcomes of edits that the next checkpoint records.
         self._applied: tuple[AppliedEdit, ...] = ()
-        # Edits that are already in the state; a ``look`` that started earlier may find them again.
+        # Edits that are already in the state; a ``poll`` that started earlier may find them again.
         self._edited: set[str] = set()
         # Edits that checkpoints have recorded and whose request files may still exist.
         self._undeleted: set[str] = set()
@@ -83,13 +83,13 @@ class Requests:
         self._edited = set(self._undeleted)
         self._edits_due, self._applied = (), ()
         self._under_way = frozenset()
-        self.found(self.look(), None)
+        self.found(self.poll(), None)
 
-    def look_every(self, period_s: float, runner: BackgroundRunner) -> None:
+    def poll_every(self, period_s: float, runner: BackgroundRunner) -> None:
         """Look for requests every ``period_s`` seconds, in the background."""
-        runner.submit(self.look, self.found, period_s, RetryPolicy())
+        runner.submit(self.poll, self.found, period_s, RetryPolicy())
 
-    def look(self) -> WaitingRequests | None:
+    def poll(self) -> WaitingRequests | None:
         """All requests that can be read; None if they cannot be listed. Runs on any thread."""
         folder = self._folder
         if folder is None:
@@ -103,7 +103,7 @@ class Requests:
         return found
 
     def found(self, requests: WaitingRequests | None, error: BaseException | None) -> None:
-        """Take over the result of :meth:`look`."""
+        """Take over the result of :meth:`poll`."""
         if error is not None:
             raise error
         edits = () if requests is None else requests.edits
@@ -258,7 +258,7 @@ class Requests:
         self._left_alone = frozenset(newer)
         self._unread = Counter({name: self._unread[name] + 1 for name in found.unread})
         for request_id, error in (found.damaged | found.unread).items():
-            if request_id not in newer and self._unread.get(request_id, LOOKS_BORNE) >= LOOKS_BORNE:
+            if request_id not in newer and self._unread.get(request_id, MAX_FAILED_READS) >= MAX_FAILED_READS:
                 self._mark_unreadable(folder, request_id, error)
 
     def _mark_unreadable(self, folder: RequestFolder, request_id: str, error: Flip27Error) -> None:

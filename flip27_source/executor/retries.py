@@ -138,7 +138,7 @@ class SubtaskAttempt:
         try:
             first = self._storage.write(self._place, report)
             if first is not report:
-                _check_is_no_poorer(report, first, self._source)
+                _check_rows_are_complete(report, first, self._source)
                 self._follow(report, first)
         except AttemptError:
             raise
@@ -174,7 +174,7 @@ def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> Sub
     return replace(mine, results=(*mine.results, *lost))
 
 
-def _check_is_no_poorer(mine: SubtaskReport[Any], first: SubtaskReport[Any], source: Source) -> None:
+def _check_rows_are_complete(mine: SubtaskReport[Any], first: SubtaskReport[Any], source: Source) -> None:
     """Refuse this attempt's rows if they lack data that another attempt, which has just ended, could read.
 
     The rows of the other attempt are delivered if it is still alive. If it has died, a retry of this attempt

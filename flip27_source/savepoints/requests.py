@@ -154,7 +154,7 @@ def made_by_driver(
     if driver is None:
         return None
     progress = progress or _unheard
-    made = _Asking(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
+    made = _PendingRequest(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
     if made is None:
         progress("the driver took no savepoint: copying the newest complete checkpoint")
         return None
@@ -166,7 +166,7 @@ def made_by_driver(
     )
 
 
-class _Asking:
+class _PendingRequest:
     """One request to a driver that is alive, and its outcome."""
 
     def __init__(

@@ -112,10 +112,10 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _coordinating(self) -> CoordinatorHolder:
         if self._holder is None:
-            from flip27_source.driver.checkpoint_log_lines import log_where_asked
+            from flip27_source.driver.checkpoint_log_lines import apply_log_level
             from flip27_source.driver.holder import CoordinatorHolder
 
-            log_where_asked()
+            apply_log_level()
             self._holder = CoordinatorHolder(self._source, self._boundedness)
             _stop_on_sigterm()
         return self._holder

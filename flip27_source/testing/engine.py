@@ -235,7 +235,7 @@ class MicroBatchEngine:
             self._pass(Step.TRIGGER)
             end = as_text(self.holder.latest_offset(as_value(start), self._limits()))
             self.holder.report()
-            self._pass(Step.OFFSET_TOLD)
+            self._pass(Step.OFFSET_RETURNED)
             if end == start and batch_id > 0:
                 return False
             self._log(end, batch_id)
@@ -356,7 +356,7 @@ class MicroBatchEngine:
         self._pass(Step.OFFSET_LOGGED)
         if batch_id > 0:
             self.holder.commit(as_value(self.logs.start_of(batch_id)))
-            self._pass(Step.COMMIT_TOLD)
+            self._pass(Step.COMMIT_PASSED)
 
     def _limits(self) -> Limits | None:
         """What Spark passes to latestOffset: the default read limit of the source, None for "all"."""

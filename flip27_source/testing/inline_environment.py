@@ -109,7 +109,7 @@ def inline_environment(
         cores=cores,
         new_runner=InlineRunner,
         new_actions=InlineActions if performs_actions else _without_performing,
-        run_beside=_at_once,
+        run_in_background=_at_once,
     )
     return given if new_random is None else replace(given, new_random=new_random)
 

@@ -222,7 +222,7 @@ def _inline(check: SourceCheck) -> None:
     engine = check.engine(inline_state=True)
     engine.process_all_available()
     check.agree("with the state inside the offsets", engine)
-    steps = (Step.OFFSET_TOLD, Step.OFFSET_LOGGED, Step.TASKS_ENDED, Step.COMMIT_LOGGED)
+    steps = (Step.OFFSET_RETURNED, Step.OFFSET_LOGGED, Step.TASKS_ENDED, Step.COMMIT_LOGGED)
     for step in steps[:1] if check.fast else steps:
         points = [point for point in check.crash_points() if point.step is step]
         check.agree(f"after crashes at {step.name}", check.run_through(points, inline_state=True))
@@ -263,7 +263,7 @@ def _growth(check: SourceCheck) -> None:
     # With one task, added data is in the batch that is run again; with limits, it may come later. The
     # first engine finds the data of one call; the second also finds data added in the meantime.
     crashing = (check.engine(check.given, parallelism=1), check.engine())
-    for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
+    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
         for engine in (steady, *crashing):
             engine.process_all_available()
             engine.now_ms += REST_MS
@@ -296,7 +296,7 @@ def _updates(check: SourceCheck) -> None:
             "the class of its reader or enumerator, or leave update out"
         )
     before = _fresh_rows(check)
-    for step in (Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN):
+    for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
         engine = check.engine()
         engine.crash_at(step)
         try:

@@ -307,10 +307,10 @@ class _Tokenizer:
         self._next()
 
     def _inside_quotes(self) -> None:
-        while self._goes_on_inside_quotes():
+        while self._continues_inside_quotes():
             pass
 
-    def _goes_on_inside_quotes(self) -> bool:
+    def _continues_inside_quotes(self) -> bool:
         """Read to a possible end of the field; True if the field continues within its quotes."""
         self._next()
         while not (self._before == self._quote and (self._char <= " " or self._is_at_end())):
@@ -323,15 +323,15 @@ class _Tokenizer:
                     return False
                 continue
             if self._before == self._quote:
-                return self._goes_on_after_unescaped_quote()
+                return self._continues_after_unescaped_quote()
             if self._before == self._escape != NONE:
                 self._field.append(self._escape)
             self._run()
             self._before = self._char
             self._next()
-        return not self._is_at_end() and self._goes_on_after_closing_quote()
+        return not self._is_at_end() and self._continues_after_closing_quote()
 
-    def _goes_on_after_unescaped_quote(self) -> bool:
+    def _continues_after_unescaped_quote(self) -> bool:
         self._has_stray_quote = True
         handling = self._dialect.unescaped_quotes
         if handling in (SKIP_VALUE, RAISE_ERROR):
@@ -342,7 +342,7 @@ class _Tokenizer:
             self._before = NONE
             return True
         self._field += (self._quote, self._char)
-        return self._goes_on_after_stray_quote()
+        return self._continues_after_stray_quote()
 
     def _skip_value(self) -> None:
         """Read to the end of a field that is null, or refuse the field if unescaped quotes are errors."""
@@ -368,7 +368,7 @@ class _Tokenizer:
         self._field.append(self._char)
         self._without_sep = len(self._field)
 
-    def _goes_on_after_closing_quote(self) -> bool:
+    def _continues_after_closing_quote(self) -> bool:
         """Ignore white space after the closing quote, unless other text follows.
 
         True if the field continues within its quotes.
@@ -383,10 +383,10 @@ class _Tokenizer:
             self._field += (self._quote, *blanks)
             if self._dialect.stops_at_delimiter or self._char not in (self._quote, self._escape):
                 self._field.append(self._char)
-            return self._goes_on_after_stray_quote()
+            return self._continues_after_stray_quote()
         return False
 
-    def _goes_on_after_stray_quote(self) -> bool:
+    def _continues_after_stray_quote(self) -> bool:
         """Handle a quote that does not close the field; True if the field continues within its quotes."""
         self._before = self._char
         if self._dialect.unescaped_quotes == SKIP_VALUE and self._before != NONE:

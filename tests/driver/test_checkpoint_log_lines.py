@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from flip27_source.driver.checkpoint_log_lines import log_where_asked
+from flip27_source.driver.checkpoint_log_lines import apply_log_level
 from flip27_source.errors import OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step, literal_source
 from tests.driver.batches import Batches
@@ -102,8 +102,8 @@ def test_the_level_is_taken_from_the_environment(
     logger = logging.getLogger("flip27_source")
     logger.propagate = False
     monkeypatch.setenv("FLIP27_LOG_LEVEL", "info")
-    log_where_asked()
-    log_where_asked()
+    apply_log_level()
+    apply_log_level()
     MicroBatchEngine(literal_source(SPLITS)).run_batch()
     (line,) = capsys.readouterr().err.splitlines()
     assert "INFO flip27_source: checkpoint=1 " in line
@@ -113,11 +113,11 @@ def test_without_the_environment_variable_the_log_is_left_alone(monkeypatch: pyt
     monkeypatch.delenv("FLIP27_LOG_LEVEL", raising=False)
     logger = logging.getLogger("flip27_source")
     before = (logger.level, logger.handlers[:])
-    log_where_asked()
+    apply_log_level()
     assert (logger.level, logger.handlers) == before
 
 
 def test_a_level_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLIP27_LOG_LEVEL", "chatty")
     with pytest.raises(OptionError, match="'chatty', which is not a Python logging level"):
-        log_where_asked()
+        apply_log_level()

@@ -147,7 +147,7 @@ def key(world: World) -> bytes:
             sorted(world.held),
             sorted(world.performed),
             world.asked,
-            world.older_look is None,
+            world.older_poll is None,
             _driver(world.holder),
             None if world.zombie is None else _driver(world.zombie),
         )

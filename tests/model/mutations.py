@@ -371,7 +371,7 @@ def a_restart_does_not_know_which_edits_were_applied(patch: pytest.MonkeyPatch) 
 
 @mutation("edits", "S T K D", 3, begins="T A0 A1 C")
 def a_restart_looks_for_no_requests(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Requests, "look", lambda _: None)
+    patch.setattr(Requests, "poll", lambda _: None)
 
 
 def _edit_restored(patch: pytest.MonkeyPatch, edit: Callable[[Any], Any]) -> None:

@@ -316,7 +316,7 @@ class World:
         self.performed: frozenset[str] = frozenset()
         # Requests for edits.
         self.asked = False
-        self.older_look: WaitingRequests | None = None
+        self.older_poll: WaitingRequests | None = None
         self.holder.coordinator_at(INITIAL)
 
     @property
@@ -361,7 +361,7 @@ class World:
             "Z": lambda: self.zombie is not None and self.zombie._epoch is not None,
             "L": lambda: bool(self.late),
             "S": lambda: bool(self.chain) and not self.asked,
-            "W": lambda: self.older_look is not None,
+            "W": lambda: self.older_poll is not None,
             # A driver that begins with a replay has no coordinator before the next latestOffset.
             "e": lambda: not self.pending or self.enumerator is not None,
             "r": lambda: attempt is not None and not attempt.ended and attempt.pongs < MOST_PONGS,
@@ -415,7 +415,7 @@ class World:
         step.reference = self._by_restart()
         self._let_run(list(self.running.values()))
         self.held = frozenset()
-        self.logged, self.running, self.tasks, self.older_look = self.committed, {}, [], None
+        self.logged, self.running, self.tasks, self.older_poll = self.committed, {}, [], None
         self._trigger(step)
 
     def _planned(self, found: Json, step: Step) -> None:
@@ -461,7 +461,7 @@ class World:
         finally:
             STAGE.fails = None
             self.store.full = False
-        self.frozen, self.held, self.older_look = False, frozenset(), None
+        self.frozen, self.held, self.older_poll = False, frozenset(), None
 
     def _by_retry(self) -> str:
         """The result of the driver's next call after a failed one, which is made in a copy of the world."""
@@ -508,7 +508,7 @@ class World:
     def _die(self, step: Step) -> None:
         self.zombie, self.zombie_at = self.holder, (self.committed, self.logged)
         self.holder = self.new_holder(self.store)
-        self.frozen, self.held, self.older_look = False, frozenset(), None
+        self.frozen, self.held, self.older_poll = False, frozenset(), None
         if self.pending:
             again = self.holder.plan(dict(self.committed), dict(self.logged))
             step.replanned = (self.tasks, again)
@@ -557,12 +557,12 @@ class World:
             )
         )
         self.asked = True
-        self.older_look = self.holder._requests.look()
-        self.holder._requests.found(self.older_look, None)
+        self.older_poll = self.holder._requests.poll()
+        self.holder._requests.found(self.older_poll, None)
 
     def _look_again(self, step: Step) -> None:
-        self.holder._requests.found(self.older_look, None)
-        self.older_look = None
+        self.holder._requests.found(self.older_poll, None)
+        self.older_poll = None
 
     # Attempts.
 

@@ -52,10 +52,10 @@ class Query:
             self.batch_id += 1
         return rows
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Let the driver look for requests, as it does every requestInterval."""
         desk = self.batches.holder._requests
-        desk.found(desk.look(), None)
+        desk.found(desk.poll(), None)
 
     def create(self, meanwhile: Callable[[], object] | None = None, **options: Any) -> CreatedSavepoint:
         """Create a savepoint; ``meanwhile`` is called once the driver has the request."""
@@ -92,7 +92,7 @@ def query(tmp_path: Path) -> Iterator[Query]:
 def test_a_living_driver_makes_the_savepoint_at_its_next_batch_boundary(query: Query) -> None:
     def next_batch() -> None:
         FEEDS["living"] += items("a")
-        query.look()
+        query.poll()
         assert query.batch() == ["a"]
         assert made_in(query.saved) == []
         assert len(waiting(query.state)) == 1
@@ -108,7 +108,7 @@ def test_a_living_driver_makes_the_savepoint_at_its_next_batch_boundary(query: Q
 
 def test_an_idle_query_makes_it_at_once_with_an_empty_batch(query: Query) -> None:
     def idle() -> None:
-        query.look()
+        query.poll()
         assert [query.batch(), query.batch()] == [[], None]
 
     assert query.create(idle).batch_id == 1
@@ -116,7 +116,7 @@ def test_an_idle_query_makes_it_at_once_with_an_empty_batch(query: Query) -> Non
 
 def test_a_driver_that_is_replaced_while_it_makes_one_leaves_it_to_the_next(query: Query) -> None:
     def killed() -> None:
-        query.look()
+        query.poll()
         query.batches.trigger()
         query.batches.restart()
         query.batches.commit()
@@ -171,7 +171,7 @@ def test_a_request_that_somebody_else_withdraws_is_answered_with_a_copy(query: Q
 def test_a_reason_that_keeps_the_driver_from_making_it_is_reported_and_a_copy_made(query: Query) -> None:
     def the_driver_cannot_write_there() -> None:
         query.saved.write_text("no directory")
-        query.look()
+        query.poll()
         query.batch()
         query.saved.unlink()
 
@@ -186,7 +186,7 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_replaced_by_a_cop
 ) -> None:
     def the_tasks_cannot_write_there() -> None:
         FEEDS["living"] += items("a")
-        query.look()
+        query.poll()
         query.batches.trigger()
         query.saved.rmdir()
         query.saved.write_text("no directory")
@@ -208,14 +208,14 @@ def test_a_request_that_reaches_no_batch_boundary_in_time_is_withdrawn(query: Qu
     assert "--copy" in str(caught.value)
     assert waiting(query.state) == []
     assert not query.saved.exists()
-    query.look()
+    query.poll()
     assert query.batch() is None
 
 
 def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query: Query) -> None:
     def begin_a_batch() -> None:
         FEEDS["living"] += items("a")
-        query.look()
+        query.poll()
         query.batches.trigger()
 
     with pytest.raises(
@@ -235,7 +235,7 @@ def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query
 def test_a_savepoint_whose_batch_spark_has_committed_does_not_wait_for_the_next_trigger(query: Query) -> None:
     def last_batch_of_the_day() -> None:
         FEEDS["living"] += items("a")
-        query.look()
+        query.poll()
         assert query.batch() == ["a"]
 
     made = query.create(last_batch_of_the_day)
@@ -267,7 +267,7 @@ def test_a_living_driver_is_asked_through_a_bucket_too(s3_bucket: S3Bucket) -> N
 
     def next_batch(said: str) -> None:
         desk = batches.holder._requests
-        desk.found(desk.look(), None)
+        desk.found(desk.poll(), None)
         assert [batches.batch(), batches.batch()] == [[], None]
 
     given = s3_bucket.storage_options

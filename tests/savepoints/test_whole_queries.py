@@ -181,12 +181,12 @@ def test_a_file_that_is_deleted_while_it_is_copied_is_looked_for_again(
 def test_a_batch_that_spark_deletes_meanwhile_makes_no_savepoint(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def last_look(*given: Any) -> list[str]:
+    def last_listing(*given: Any) -> list[str]:
         found = files_of_batch(*given)
         (query.checkpoint / "commits" / "1").unlink(missing_ok=True)
         return [name for name in found if name != "commits/1"]
 
-    monkeypatch.setattr(whole_query, "files_of_batch", last_look)
+    monkeypatch.setattr(whole_query, "files_of_batch", last_listing)
     with pytest.raises(MissingStateError, match=r"files of batch 1 in .* vanished during the copy"):
         query.savepoint()
     assert not list((query.root / "saved").glob("*/_metadata"))

@@ -147,7 +147,7 @@ def a_renewal_that_is_late_brings_a_driver_back_to_life(patch: pytest.MonkeyPatc
 
 
 @mutation
-def values_are_stored_without_a_look_at_what_comes_back(patch: pytest.MonkeyPatch) -> None:
+def values_are_stored_without_a_check_of_what_decodes(patch: pytest.MonkeyPatch) -> None:
     for check in ("check", "check_split"):
         patch.setattr(StoredValues, check, lambda *_: None)
     patch.setattr(stored_values, "unstorable", lambda *_: None)
@@ -156,13 +156,13 @@ def values_are_stored_without_a_look_at_what_comes_back(patch: pytest.MonkeyPatc
 
 @mutation
 def a_request_that_cannot_be_read_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def look(self: Requests) -> WaitingRequests | None:
+    def poll(self: Requests) -> WaitingRequests | None:
         found = None if self._folder is None else self._folder.waiting()
         for error in {} if found is None else (found.damaged | found.unread).values():
             raise error
         return found
 
-    patch.setattr(Requests, "look", look)
+    patch.setattr(Requests, "poll", poll)
 
 
 @mutation

@@ -42,12 +42,12 @@ class Sound(SplitEnumerator[Piece]):
         self.number = 0 if state is None else state.number
 
     def start(self) -> None:
-        self.context.call_async(self.look, self.told, period_s=1.0)
+        self.context.call_async(self.list_pieces, self.handle_pieces, period_s=1.0)
 
-    def look(self) -> list[Piece]:
+    def list_pieces(self) -> list[Piece]:
         return [Piece(split_id=name) for name in FOUND[self.found :]]
 
-    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+    def handle_pieces(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
         assert pieces is not None, error
         self.found += len(pieces)
         self.waiting.extend(pieces)
@@ -70,21 +70,21 @@ class NeverEnds(Sound):
 
 
 class UsesAnIdTwice(Sound):
-    def look(self) -> list[Piece]:
-        return [replace(piece, split_id=piece.split_id.replace("b", "a")) for piece in super().look()]
+    def list_pieces(self) -> list[Piece]:
+        return [replace(piece, split_id=piece.split_id.replace("b", "a")) for piece in super().list_pieces()]
 
 
 class NamesBySerialNumber(Sound):
     serial: ClassVar[int] = 0
 
-    def look(self) -> list[Piece]:
+    def list_pieces(self) -> list[Piece]:
         NamesBySerialNumber.serial += 1
-        return [replace(piece, split_id=f"{piece.split_id}-{self.serial}") for piece in super().look()]
+        return [replace(piece, split_id=f"{piece.split_id}-{self.serial}") for piece in super().list_pieces()]
 
 
 class HandsOutTuples(Sound):
-    def look(self) -> list[Piece]:
-        return [replace(piece, extra=(1, 2)) for piece in super().look()]
+    def list_pieces(self) -> list[Piece]:
+        return [replace(piece, extra=(1, 2)) for piece in super().list_pieces()]
 
 
 class StartsAtOnce(Sound):
@@ -97,7 +97,7 @@ class StartsAtOnce(Sound):
 
 
 class LooksFromTheStart(Sound):
-    def look(self) -> list[Piece]:
+    def list_pieces(self) -> list[Piece]:
         return [Piece(split_id=name) for name in FOUND]
 
 
@@ -143,12 +143,12 @@ class CountsRestarts(Sound):
 
 
 class MovesOnItsThread(Sound):
-    def look(self) -> list[Piece]:
-        pieces = super().look()
+    def list_pieces(self) -> list[Piece]:
+        pieces = super().list_pieces()
         self.found += len(pieces)
         return pieces
 
-    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+    def handle_pieces(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
         self.waiting.extend(pieces or [])
 
 
@@ -183,7 +183,7 @@ class RemembersItsCuts(Sound):
 class LooksByCount(Sound):
     """Finds all names again when their number has changed."""
 
-    def look(self) -> list[Piece]:
+    def list_pieces(self) -> list[Piece]:
         if len(FOUND) == self.found:
             return []
         self.found = 0

@@ -66,10 +66,10 @@ class FindsGhosts(Sound):
 
     rounds = 0
 
-    def look(self) -> list[Piece]:
+    def list_pieces(self) -> list[Piece]:
         self.rounds += 1
         ghosts = [Piece(split_id="ghost")] if self.rounds == 15 else []
-        return [*super().look(), *ghosts]
+        return [*super().list_pieces(), *ghosts]
 
 
 class SeesNoGhosts(PieceReader):
@@ -101,9 +101,9 @@ class BearsOneRestart(Sound):
 class KeepsAQueueForEachSubtask(Sound):
     """Keeps splits for the subtask that was chosen first, even if that subtask no longer exists."""
 
-    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+    def handle_pieces(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
         before = len(self.waiting)
-        super().told(pieces, error)
+        super().handle_pieces(pieces, error)
         count = self.context.current_parallelism
         dealt = [replace(piece, row=at % count) for at, piece in enumerate(self.waiting[before:])]
         self.waiting[before:] = dealt
@@ -118,7 +118,7 @@ class KeepsAQueueForEachSubtask(Sound):
 class FindsByCount(Sound):
     """Does not find names that sort before the known ones."""
 
-    def look(self) -> list[Piece]:
+    def list_pieces(self) -> list[Piece]:
         return [Piece(split_id=name) for name in sorted(FOUND)[self.found :]]
 
 
@@ -164,8 +164,8 @@ class ChangingReader(PieceReader):
 
 
 class NotesTheVersion(Sound):
-    def look(self) -> list[Piece]:
-        return [replace(piece, row=len(VERSIONS)) for piece in super().look()]
+    def list_pieces(self) -> list[Piece]:
+        return [replace(piece, row=len(VERSIONS)) for piece in super().list_pieces()]
 
 
 class LosesRowsThatHaveChanged(ChangingReader):

@@ -53,7 +53,7 @@ def test_rows_come_batch_by_batch() -> None:
 def test_the_steps_of_a_batch_come_in_sparks_order() -> None:
     engine = MicroBatchEngine(linked_source({"a": [1]}))
     engine.process_all_available()
-    expected = [step for step in Step if step is not Step.COMMIT_TOLD]
+    expected = [step for step in Step if step is not Step.COMMIT_PASSED]
     assert in_order(steps(engine, 0)) == expected
 
 
@@ -61,8 +61,10 @@ def test_the_batch_before_is_committed_once_the_next_one_is_logged() -> None:
     engine = MicroBatchEngine(literal_source(ABC, maxFilesPerTrigger="1"))
     engine.process_all_available()
     told = in_order(steps(engine, 1))
-    assert told.index(Step.OFFSET_LOGGED) + 1 == told.index(Step.COMMIT_TOLD) == told.index(Step.PLANNED) - 1
-    assert steps(engine, 3) == [Step.TRIGGER, Step.OFFSET_TOLD]
+    assert (
+        told.index(Step.OFFSET_LOGGED) + 1 == told.index(Step.COMMIT_PASSED) == told.index(Step.PLANNED) - 1
+    )
+    assert steps(engine, 3) == [Step.TRIGGER, Step.OFFSET_RETURNED]
 
 
 def test_the_first_batch_runs_even_without_data() -> None:
@@ -89,11 +91,11 @@ def test_a_batch_without_data_is_committed_and_has_no_tasks() -> None:
     source.add("b", 2)
     engine.process_all_available()
     assert engine.logs.offsets[0] == engine.logs.offsets[1] != engine.logs.offsets[2]
-    assert steps(engine, 1) == [Step.OFFSET_LOGGED, Step.COMMIT_TOLD]
+    assert steps(engine, 1) == [Step.OFFSET_LOGGED, Step.COMMIT_PASSED]
     assert engine.rows == [(1,), (2,)]
 
 
-@pytest.mark.parametrize("step", [step for step in Step if step is not Step.COMMIT_TOLD])
+@pytest.mark.parametrize("step", [step for step in Step if step is not Step.COMMIT_PASSED])
 def test_a_crash_at_any_step_loses_nothing(step: Step) -> None:
     engine = MicroBatchEngine(linked_source({"a": [1, 2]}))
     with pytest.raises(Crashed, match=step.name):

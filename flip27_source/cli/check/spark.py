@@ -55,7 +55,7 @@ def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> I
     """
     yield package_version("spark", "pyspark", spark.version, OLDEST_PYSPARK)
     try:
-        found = _looked_around(spark, list(own))
+        found = _findings_of_tasks(spark, list(own))
     except Exception as error:  # noqa: BLE001 - any failure of a task is the finding
         remedy = "see the executors' logs; executors need the same Python as the driver (PYSPARK_PYTHON)"
         yield failed("executors", f"{type(error).__name__}: {_first_line(error)}", remedy)
@@ -85,10 +85,10 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
         ) from error
 
 
-def _looked_around(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
+def _findings_of_tasks(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
     """The findings of each task."""
 
-    def look(_: Any) -> Any:
+    def probe(_: Any) -> Any:
         # Pickled by value, so that it also runs if flip27-source is not installed there.
         import json
         import platform
@@ -110,7 +110,7 @@ def _looked_around(spark: SparkSession, names: list[str]) -> list[dict[str, Any]
         }
         yield pa.RecordBatch.from_pydict({"found": [json.dumps(found)]})
 
-    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(look, "found string").collect()
+    rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(probe, "found string").collect()
     return [json.loads(row.found) for row in rows]
 
 

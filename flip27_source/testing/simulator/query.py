@@ -154,7 +154,7 @@ class Query:
             cores=self.cores,
             new_runner=lambda: SeededRunner(machine.random, machine.is_done, machine.interrupt),
             new_actions=lambda perform: SeededActions(perform, machine.random, machine.is_done),
-            run_beside=lambda work: work(),
+            run_in_background=lambda work: work(),
             open_store=open_store,
         )
         holder = CoordinatorHolder(

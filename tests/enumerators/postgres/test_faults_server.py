@@ -26,7 +26,7 @@ def shop(server: PostgresServer) -> Iterator[FaultyShop]:
 def slot_made(shop: FaultyShop) -> MicroBatchEngine:
     engine = shop.engine()
     with pytest.raises(Crashed):
-        engine.run_batch(crash_at=Step.OFFSET_TOLD)
+        engine.run_batch(crash_at=Step.OFFSET_RETURNED)
     return engine
 
 

@@ -349,7 +349,7 @@ def test_newly_added_table_for_exists_pipeline(
         check_all(found, *tables)
 
 
-@pytest.mark.parametrize("step", [Step.OFFSET_TOLD, Step.TASK_ENDED, Step.SINK_WRITTEN])
+@pytest.mark.parametrize("step", [Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN])
 def test_job_manager_failover_for_newly_added_table(postgres: PostgresServer, step: Step) -> None:
     with query(postgres, TABLE, ROWS, **ALL, key=EVERY_ROW) as found:
         found.batches()

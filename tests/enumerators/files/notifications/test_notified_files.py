@@ -166,7 +166,7 @@ def test_the_split_of_a_notified_file_is_that_of_a_listing(
     assert all(split.etag for split in found.values())
 
 
-@pytest.mark.parametrize("step", [Step.OFFSET_TOLD, Step.SINK_WRITTEN])
+@pytest.mark.parametrize("step", [Step.OFFSET_RETURNED, Step.SINK_WRITTEN])
 def test_a_message_is_not_deleted_before_its_batch_is_complete(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, step: Step
 ) -> None:
