@@ -72,7 +72,7 @@ class Case:
 
 
 def run_cases(bench: Bench, cases: Sequence[Case]) -> Iterator[Outcome]:
-    """Measure one case after the other. A case that fails has an outcome, too."""
+    """Run the cases one after another. A case that fails yields an outcome with its error."""
     with contextlib.ExitStack() as stack:
         shared: dict[tuple[tuple[str, str], ...], Pair] = {}
 
@@ -225,7 +225,7 @@ def _native_spec(data: Dataset, files_per_trigger: int) -> RoundSpec:
 
 
 def _counted(spec: RoundSpec) -> RoundSpec:
-    """The same round as a warm-up, in which native reads count their rows."""
+    """Return a copy of this round for use as a warm-up, in which native reads count their rows."""
     return msgspec.structs.replace(spec, is_counted=True)
 
 
@@ -295,7 +295,7 @@ def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
         bucket = new_bucket(url)
         cost = measure_report_cost(f"s3://{bucket.name}/state", bucket.options, batches)
         name = f"batches of {SUBTASKS} subtasks that report, S3 (moto)"
-        # No target: a store on the network answers as fast as it does.
+        # This limit is only a sanity check: the time depends on the latency of the store.
         outcomes.append(report_cost_outcome(name, cost, Target("at most", 1_000, "ms"), note))
     return outcomes
 

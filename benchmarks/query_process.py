@@ -181,7 +181,10 @@ def main() -> None:
 
 
 def _answers() -> IO[bytes]:
-    """Standard output for the answers alone; whatever else prints goes to standard error."""
+    """Return a stream to the original standard output, for the answers only.
+
+    All other output is redirected to standard error.
+    """
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

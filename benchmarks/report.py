@@ -73,7 +73,11 @@ def now() -> str:
 
 
 def render(console: Console, outcomes: Sequence[Outcome], *, enforced: bool) -> None:
-    """Print both tables. On a narrow screen, or none, the first shows only medians; the details follow it."""
+    """Print both tables.
+
+    On a narrow terminal, or without a terminal, the first table shows only medians, and the details are
+    printed below it.
+    """
     is_wide = console.width >= _WIDE
     console.print(_results(outcomes, enforced=enforced, is_wide=is_wide))
     if not is_wide:
@@ -98,7 +102,7 @@ def _results(outcomes: Sequence[Outcome], *, enforced: bool, is_wide: bool) -> T
     )
     for heading in ("case", *(["in"] if is_wide else []), "Spark", "flip27", "result", "target", ""):
         is_text = heading in ("case", "in")
-        # Only texts are folded: a number on two lines would be unreadable.
+        # Wrap only text columns; a number that is broken across two lines is unreadable.
         table.add_column(heading, justify="left" if is_text else "right", no_wrap=not is_text)
     for outcome in outcomes:
         row = [shown(outcome.spark), shown(outcome.flip27), shown(outcome.result), _target(outcome.target)]

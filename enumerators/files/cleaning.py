@@ -1,7 +1,8 @@
 """Cleaning: archives or deletes files that were read to their end, if they have not changed.
 
-Each action is stored with the checkpoint and performed after it, at least once, at once or after
-``cleanSource.retentionDuration``. An action is complete if the file is gone or is in the archive.
+Each action is stored with its checkpoint and performed when that batch is complete, either immediately or
+after ``cleanSource.retentionDuration``. It is performed at least once. An action is complete if the file is
+gone or is in the archive.
 """
 
 from __future__ import annotations
@@ -51,8 +52,8 @@ class CleanFile:
 
     Attributes:
         path, length, modified_us, etag: the file as it was found; a changed file stays.
-        has_waited: the file stays for some time first; then the options of the run that performs the action
-            decide.
+        has_waited: the file first stays for the retention time; whether it is then cleaned, and where it is
+            archived, depends on the options of the run that performs the action.
     """
 
     path: str
@@ -295,8 +296,9 @@ def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
 def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """True if the file in the archive may be overwritten, because its tag or hash shows the same bytes.
 
-    Without them it is never overwritten: a copy from before a crash stays next to the new one, like an
-    earlier file. The tags of Azure and Google Cloud Storage identify versions, so a copy has another tag.
+    Without a tag or hash the archived file is never overwritten: a copy made before a crash is kept, like any
+    earlier file of that name. The tags of Azure and Google Cloud Storage identify versions, so a copy has
+    another tag.
     """
     if there.get("size") != found.get("size"):
         return False

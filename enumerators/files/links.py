@@ -18,7 +18,7 @@ LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAME
 """The errors for a link that currently has no target."""
 
 Folder = tuple[str, tuple[str, ...]]
-"""A directory, and the real paths of the directories whose links lead to it."""
+"""A directory, and the real paths of the directories that contain the links on the way to it."""
 
 _SFTP_FAILURE = 4
 """The error code of an SFTP server for a link to itself; lost connections have other codes."""

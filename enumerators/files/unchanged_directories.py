@@ -1,8 +1,8 @@
 """Finds local directories that need not be listed again, because they have not changed.
 
-A new file changes the times of its directory. This module relies on that only for file systems that are
-known to do so, and only for a time stamp that is old enough: within the granularity of time stamps, a
-directory may change without a new time stamp. An overwritten file does not change its directory.
+A new file changes the times of its directory. This module relies on these times only on file systems
+that are known to update them, and only if a time stamp is old enough: within the granularity of time stamps,
+a directory may change without a new time stamp. An overwritten file does not change its directory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class UnchangedDirectories:
 
     def __len__(self) -> int:
         """The number of directories that are remembered."""
-        return len(self._first_seen)  # a directory is seen before it is known
+        return len(self._first_seen)  # every directory in _known is also in _first_seen
 
     def begin(self) -> None:
         """Start a listing."""

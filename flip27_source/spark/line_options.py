@@ -1,7 +1,7 @@
 """The options of ``parsed``: the options of Spark's file readers that apply to single lines.
 
-Accepted options go to ``from_csv`` or ``from_json`` unchanged. This module lists them, and for each option
-that cannot work on single lines the remedy. Pure: no pyspark.
+Accepted options go to ``from_csv`` or ``from_json`` unchanged. This module lists the accepted options,
+and gives the remedy for each option that cannot work on single lines. Pure: no pyspark.
 """
 
 from __future__ import annotations

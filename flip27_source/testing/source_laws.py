@@ -260,8 +260,9 @@ def _growth(check: SourceCheck) -> None:
     if check.grow is None:
         return
     steady = check.engine()
-    # With one task, added data is in the batch that is run again; with limits, it may come later. The
-    # first engine finds the data of one call; the second also finds data added in the meantime.
+    # Of the two crashing engines, the first has parallelism 1 and no limits, so added data can be in the
+    # batch that is run again; with the limits of the second, it may come in a later batch. The first finds
+    # the data of one call of grow; the second also finds the data that is added when the first crashes.
     crashing = (check.engine(check.given, parallelism=1), check.engine())
     for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
         for engine in (steady, *crashing):
@@ -376,7 +377,7 @@ def check_source(
         key: returns the part of a row that identifies it and that no update changes; by default its first
             column.
         fast: for a source with a server, where each run opens connections: every law is checked, in about
-            25 runs, because crashes share a run and each step of a batch is crashed at once or twice.
+            25 runs, because one run contains several crashes, and most steps are crashed in one batch only.
 
     Raises:
         LawBroken: a law is broken; names the law and the finding.

@@ -70,7 +70,7 @@ def read_header(stream: BinaryIO, path: str) -> AvroHeader:
     try:
         meta: dict[str, bytes] = {}
         while count := _varint(stream):
-            if count < 0:  # followed by the size of the map's block
+            if count < 0:  # a negative count is followed by the size of the block
                 _varint(stream)
             for _ in range(abs(count)):
                 name = _sized(stream).decode()

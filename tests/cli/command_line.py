@@ -36,7 +36,7 @@ class Said:
 
 
 class CommandLine:
-    """Runs ``flip27`` with the given words."""
+    """Runs ``flip27`` with the given arguments."""
 
     def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
         self._capsys = capsys

@@ -1,4 +1,7 @@
-"""``flip27 notifications`` on a real server: what it makes delivers events; other rules stay unchanged."""
+"""``flip27 notifications`` on a real server.
+
+The queues and rules that it creates deliver events, and other rules stay unchanged.
+"""
 
 from __future__ import annotations
 

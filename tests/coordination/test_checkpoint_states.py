@@ -1,4 +1,4 @@
-"""The states of a checkpoint: the table that the coordinator follows has each cell once, with its rule."""
+"""The states of a checkpoint: the table has each pair of state and call at most once, with its rule."""
 
 from __future__ import annotations
 

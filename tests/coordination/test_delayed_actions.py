@@ -1,4 +1,4 @@
-"""Delayed actions, tested on plain values: in whatever order events occur, none is lost and none is early."""
+"""Delayed actions on plain values: no action is lost or performed early, whatever the order of events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Run:
         self.start()
 
     def start(self) -> None:
-        """Start a driver from the newest document; the completion of its batch is notified again."""
+        """Start a driver from the newest document; the completion of its batch is reported again."""
         pages, due = self.document
         self.actions = PendingActions(ActionPolicy(), delayed=DelayedActions(DELAY_MS, stored, pages))
         for action in due:

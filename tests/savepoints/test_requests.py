@@ -106,7 +106,7 @@ def test_an_idle_query_makes_it_with_a_batch_without_splits(tmp_path: Path) -> N
 def test_a_query_that_is_killed_while_it_makes_one_makes_it_once(tmp_path: Path, killed: str) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"
     batches = running(state, "a")
-    batches.now_ms = 2**50  # after every request, as with clocks that differ between machines
+    batches.now_ms = 2**50  # the driver's clock is far ahead of the requester's
     ask(state, saved)
     (request,) = state.glob("*/requests/*")
     content = request.read_bytes()

@@ -12,7 +12,7 @@ from tests.soak.kill import kill_worker_then_executor, reported_attempts
 from .audited_soak import assert_exact, audited_soak
 
 
-@pytest.mark.slow  # it starts a cluster; test_crash.py kills drivers
+@pytest.mark.slow  # slow because it starts a local cluster; test_crash.py covers killed drivers
 def test_a_python_worker_and_an_executor_killed_in_a_batch_lose_and_repeat_nothing(tmp_path: Path) -> None:
     hanging = tmp_path / "hanging"
     hanging.mkdir()

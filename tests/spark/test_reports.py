@@ -19,7 +19,7 @@ COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
 
 
 def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFrame:
-    """Return a stream of the soak's source, which keeps account of its events."""
+    """Return a stream of the soak test's source, whose enumerator and readers exchange counted events."""
     reader = (
         spark.readStream.format("flip27")
         .option("enumerator", "tests.soak.source:SoakEnumerator")

@@ -95,7 +95,8 @@ def _joined(folder: str, link: str) -> str | None:
 def name_of(folder: str, link: str) -> str | None:
     """The URL that a link leads to; it ends in a slash for a directory.
 
-    None if the URL is not below ``folder``, or if it has a query, because pages link to other sort orders.
+    None if the URL is not below ``folder``, or if it has a query: directory pages use such links only to
+    change their sort order.
 
     Args:
         link: the unchanged URL in the page's HTML, below the folder's; http and https may be swapped.
@@ -105,6 +106,6 @@ def name_of(folder: str, link: str) -> str | None:
     below = posixpath.normpath(path)
     if "?" in path or urlsplit(path).scheme in _NOT_OF_SERVERS or below.split("/")[0] in (".", ".."):
         return None
-    # The = of partitions has two spellings.
+    # The = in a partition directory may be written as = or %3D.
     below = below.replace("%3D", "=").replace("%3d", "=")
     return f"{folder}/{below}/" if path.endswith(("/", "/.", "/..")) else f"{folder}/{below}"

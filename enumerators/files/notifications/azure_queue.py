@@ -26,7 +26,7 @@ class AzureQueue(NotificationQueue):
     """
 
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        """Receive at most 32 messages; poll with pauses until there is one or the time is over."""
+        """Receive at most 32 messages; poll, with pauses, until one arrives or ``wait_s`` has passed."""
         end_s = time.monotonic() + wait_s
         for pause_s in _pauses():
             found = self._received(count, hidden_s)
@@ -36,7 +36,7 @@ class AzureQueue(NotificationQueue):
         raise AssertionError("unreachable: pauses do not end")
 
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
-        """Extend the hiding, with one request for each message."""
+        """Extend the time for which the messages stay hidden, with one request for each message."""
         changed = {}
         for receipt in receipts:
             message_id, _, pop_receipt = receipt.partition(" ")
@@ -74,7 +74,7 @@ class AzureQueue(NotificationQueue):
         return QueueClient.from_queue_url(self.url, credential=credential)
 
     def _received(self, count: int, hidden_s: float) -> list[Message]:
-        # A message is hidden for at least a second.
+        # The visibility timeout is at least one second.
         seconds = min(max(round(hidden_s), 1), LONGEST_HIDDEN_S)
         try:
             pages = self.client.receive_messages(

@@ -62,7 +62,7 @@ def _events(event: Mapping[str, Any]) -> Iterator[FileEvent]:
 
 
 def _path(event: Mapping[str, Any]) -> str:
-    """The path from the subject, which is not encoded."""
+    """The blob's path, taken from the event's subject, which, unlike the URL, is not percent-encoded."""
     subject = _SUBJECT.fullmatch(event["subject"])
     if subject is None:
         raise ValueError(f"subject {event['subject']!r:.300} does not name a blob")

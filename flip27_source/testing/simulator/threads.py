@@ -22,7 +22,7 @@ class SeededRunner(BackgroundRunner):
 
     Args:
         is_done: returns whether work has ended when its result is drained.
-        interrupt: called now and then with work that has no result; it may suspend the work in the middle.
+        interrupt: called at random with work that has no result; it may suspend the work in the middle.
     """
 
     def __init__(
@@ -106,6 +106,6 @@ class SeededActions(ActionRunner):
     def _outcome(self, action: Any) -> str | None:
         try:
             self._perform(action)
-        except Exception as error:  # noqa: BLE001 - kept with the action, as its base does
+        except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
             return kept_text(error)
         return None

@@ -29,7 +29,7 @@ class TopicsLife(Life):
         self.cluster = LogEnumerator.cluster = SimulatedCluster(draw)
         self.cluster.trouble = draw.choice((0.0, 0.02, 0.1))
         self.cluster.forgetfulness = draw.choice((0.0, 0.4))
-        # Records may expire after a batch was read and before it is repeated, so batches must be repeated.
+        # Power cuts repeat batches: records may expire after a batch was read and before it is repeated.
         self.of.outage_rate = max(self.of.outage_rate, draw.choice((0.0, 0.15)))
         self.options = {
             "kafka.bootstrap.servers": "simulated:9092",
@@ -65,7 +65,7 @@ class TopicsLife(Life):
 
     def calm(self) -> None:
         self.cluster.calm()
-        # As the error about lost data advises.
+        # Apply the remedy of the error about lost data.
         self.options["onDataLoss"] = "report"
 
     def check(self) -> None:

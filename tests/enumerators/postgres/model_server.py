@@ -2,8 +2,8 @@
 
 It contains what a simple model would omit:
 
-- A commit is in the log before it is visible (as while it waits for a synchronous standby), and locks are
-  held until it is visible.
+- A commit is in the log before it is visible (for example, while it waits for a synchronous standby), and
+  locks are held until it is visible.
 - A snapshot's xmax follows the newest transaction that has ended, not the newest that has begun.
 - Changes are in the log only if their table is published.
 - A server that is killed forgets the end of the log that is not on disk, and assigns its ids again.
@@ -82,7 +82,7 @@ class ModelServer:
         self.running.append(Transaction(xid=self._new_xid()))
 
     def write(self, transaction: Transaction, table: int, key: int, kind: int) -> None:
-        """Insert, update, delete or move a row; nothing if another transaction holds a lock."""
+        """Insert, update, delete or move a row; do nothing if another transaction holds a lock."""
         if transaction.commit is not None or self._is_locked(transaction, table, key):
             return
         rows = self._rows_for(transaction, table)

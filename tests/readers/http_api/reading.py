@@ -37,7 +37,7 @@ KINDS: dict[str, dict[str, str]] = {
 
 
 def records(*ids: int) -> list[Record]:
-    """Records with these ids. Each time is that of two records."""
+    """Records with these ids. Two consecutive ids share a time: 2 and 3, 4 and 5, and so on."""
     return [{"id": number, "at": f"2026-01-01T00:00:{number // 2:02}Z"} for number in ids]
 
 
@@ -73,7 +73,7 @@ def reader_of(
     now_s: float = 0.0,
     most_requests: int = 10_000,
 ) -> HttpReader:
-    """Open a reader. Its pauses are recorded in the share and take no time."""
+    """Open a reader. Its pauses are recorded in ``share`` instead of being waited for."""
     raw = {"path": api.url, "requestTimeout": "5s", **options}
     parsed = Options.parse(raw, declared_options(HttpEnumerator, HttpReader))
     pauses = [] if share is None else share.pauses
