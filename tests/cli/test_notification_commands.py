@@ -65,7 +65,7 @@ def test_a_dry_run_says_what_is_missing_and_makes_nothing(flip27: CommandLine, s
     assert shown.data["problems"] == [f"there is no queue flip27-{s3_bucket.name} in us-east-1"]
 
 
-def test_what_was_made_brings_the_events_of_the_path_and_is_shown_and_dropped(
+def test_a_created_queue_receives_the_events_of_its_path_and_can_be_shown_and_dropped(
     flip27: CommandLine, s3_bucket: S3Bucket
 ) -> None:
     made = flip27(*words(s3_bucket, "create", "landing/2026-*"), "--execute", "--yes", "--json")
@@ -95,7 +95,9 @@ def test_what_was_made_brings_the_events_of_the_path_and_is_shown_and_dropped(
     assert flip27(*words(s3_bucket, "drop"), "--json").data["changes"] == []
 
 
-def test_rules_and_statements_of_others_stay(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
     sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
     url = sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"]
     queue = queue_of(s3_bucket, url)
@@ -120,7 +122,7 @@ def test_rules_and_statements_of_others_stay(flip27: CommandLine, s3_bucket: S3B
     assert "has not created it" in flip27(*words(s3_bucket, "drop"), "--queue", queue.name).err
 
 
-def test_a_rule_of_others_for_the_same_keys_is_named_instead_of_a_refusal_by_s3(
+def test_the_error_names_the_rule_of_others_that_conflicts_with_a_new_rule(
     flip27: CommandLine, s3_bucket: S3Bucket
 ) -> None:
     sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
@@ -158,7 +160,7 @@ def test_a_bucket_that_does_not_exist_is_named(flip27: CommandLine, s3_bucket: S
     assert "correct the path, or create the bucket first" in said.err
 
 
-def test_a_path_drops_its_own_events_and_leaves_the_queue_to_the_other_one(
+def test_dropping_a_path_removes_its_events_and_keeps_the_queue_for_another_path(
     flip27: CommandLine, s3_bucket: S3Bucket
 ) -> None:
     given = ("--execute", "--yes", "--json")
@@ -173,7 +175,7 @@ def test_a_path_drops_its_own_events_and_leaves_the_queue_to_the_other_one(
     assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
 
 
-def test_a_queue_that_another_bucket_sends_to_stays(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+def test_a_queue_that_another_bucket_sends_to_is_kept(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
     other = new_bucket(s3_bucket.storage_options["endpoint_url"])
     given = ("--queue", f"shared-{s3_bucket.name}", "--execute", "--yes", "--json")
     for bucket in (s3_bucket, other):
@@ -185,7 +187,7 @@ def test_a_queue_that_another_bucket_sends_to_stays(flip27: CommandLine, s3_buck
     assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
 
 
-def test_the_rule_of_a_wider_path_takes_the_place_of_that_of_a_path_below(
+def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(
     flip27: CommandLine, s3_bucket: S3Bucket
 ) -> None:
     flip27(*words(s3_bucket, "create", "landing/2026"), "--execute", "--yes")
@@ -195,7 +197,7 @@ def test_the_rule_of_a_wider_path_takes_the_place_of_that_of_a_path_below(
     assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == ["landing/"]
 
 
-def test_a_rule_ends_before_characters_that_s3_wants_encoded(
+def test_the_prefix_of_a_rule_stops_before_characters_that_s3_requires_to_be_encoded(
     flip27: CommandLine, s3_bucket: S3Bucket
 ) -> None:
     path = "landing/year=2026/new orders"
@@ -208,7 +210,7 @@ def test_a_rule_ends_before_characters_that_s3_wants_encoded(
     assert flip27(*words(s3_bucket, "create", path), "--json").data["changes"] == []
 
 
-def test_a_rule_without_multipart_uploads_does_not_bring_all_events(
+def test_show_reports_a_rule_that_leaves_out_multipart_uploads(
     flip27: CommandLine, s3_bucket: S3Bucket
 ) -> None:
     url = flip27(*words(s3_bucket, "create"), "--execute", "--yes", "--json").data["queue"]
@@ -241,7 +243,7 @@ class NewPolicies(Front):
         return answered
 
 
-def test_a_rule_is_asked_for_until_s3_may_send_to_the_new_queue() -> None:
+def test_creating_a_rule_is_retried_until_s3_may_send_to_the_new_queue() -> None:
     server = NewPolicies()
     with s3_endpoint(server) as endpoint:
         bucket = new_bucket(endpoint)
@@ -270,7 +272,7 @@ def checked(flip27: CommandLine, bucket: S3Bucket, state: Path, queue: str) -> l
     return [finding for finding in said.data["findings"] if finding["check"] == "queue"]
 
 
-def test_check_asks_whether_the_queue_may_be_read_and_takes_nothing_away(
+def test_check_tests_whether_the_queue_may_be_read_and_removes_no_message(
     flip27: CommandLine, s3_bucket: S3Bucket, tmp_path: Path
 ) -> None:
     s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/landing/a", b"x")

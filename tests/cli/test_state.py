@@ -76,7 +76,7 @@ def test_splits_and_files_are_chosen_by_name(flip27: CommandLine, query: FileQue
     assert names(flip27("state", "files", query.checkpoint, "--path", c, "--json").data) == "c"
 
 
-def test_what_a_filter_excludes_is_not_read(flip27: CommandLine, tmp_path: Path) -> None:
+def test_state_that_a_filter_excludes_is_not_read(flip27: CommandLine, tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     (document,) = query.checkpoint.glob("flip27/files-*/checkpoints/1-*.json")
     document.write_bytes(b"damaged")
@@ -90,7 +90,7 @@ def test_what_a_filter_excludes_is_not_read(flip27: CommandLine, tmp_path: Path)
     assert said.out == ""
 
 
-def test_history_is_newest_first_and_knows_what_tasks_reported(flip27: CommandLine, tmp_path: Path) -> None:
+def test_history_is_newest_first_and_shows_what_tasks_reported(flip27: CommandLine, tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     for number in (1, 2, 3):
@@ -105,7 +105,7 @@ def test_history_is_newest_first_and_knows_what_tasks_reported(flip27: CommandLi
     assert newest == found[:1]
 
 
-def test_history_without_reports_knows_no_rows(flip27: CommandLine, query: FileQuery) -> None:
+def test_history_shows_no_row_counts_if_tasks_did_not_report(flip27: CommandLine, query: FileQuery) -> None:
     found = flip27("state", "history", query.checkpoint, "--status", "complete", "--json").data
     assert [(row["checkpoint_id"], row["files"], row["rows"]) for row in found] == [
         (2, 1, None),
@@ -150,7 +150,7 @@ def test_diff_of_two_queries_names_options_of_the_start(flip27: CommandLine, tmp
     assert {name.partition(" ")[0] for name in found} == {"state"}
 
 
-def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(
+def test_the_error_for_a_missing_checkpoint_lists_the_existing_ones(
     flip27: CommandLine, query: FileQuery
 ) -> None:
     said = flip27("state", "diff", f"{query.checkpoint}@9", query.checkpoint)
@@ -158,7 +158,7 @@ def test_a_checkpoint_that_is_not_there_is_refused_with_those_that_are(
     assert "has no checkpoint 9: it has checkpoints 1 to 3" in said.err
 
 
-def test_of_several_lineages_one_has_to_be_named(flip27: CommandLine, tmp_path: Path) -> None:
+def test_with_several_lineages_diff_needs_the_option_lineage(flip27: CommandLine, tmp_path: Path) -> None:
     SERVER["orders"] = list("ab")
     for _ in range(2):
         batches = paged(tmp_path)
@@ -191,7 +191,9 @@ def test_wrong_usage_is_exit_code_2(words: list[str], flip27: CommandLine) -> No
     assert "Usage" in said.err
 
 
-def test_a_location_without_state_is_refused_with_what_to_give(flip27: CommandLine, tmp_path: Path) -> None:
+def test_the_error_for_a_location_without_state_says_what_to_give(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
     for command in ("show", "splits", "files", "history"):
         said = flip27("state", command, tmp_path)
         assert said.code == 1

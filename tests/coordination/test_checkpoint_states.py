@@ -18,7 +18,7 @@ from flip27_source.errors import ProtocolError
 ALLOWED = {(item.state, item.call): item for item in CHECKPOINT_TRANSITIONS}
 
 
-def test_the_table_has_each_cell_once_and_a_rule_for_it() -> None:
+def test_the_table_has_each_transition_once_with_its_rule() -> None:
     assert len(ALLOWED) == len(CHECKPOINT_TRANSITIONS)
     assert all(item.rule for item in CHECKPOINT_TRANSITIONS)
     assert {item.call for item in CHECKPOINT_TRANSITIONS} == set(CheckpointCall) - {
@@ -27,7 +27,7 @@ def test_the_table_has_each_cell_once_and_a_rule_for_it() -> None:
 
 
 @pytest.mark.parametrize("cell", list(itertools.product(CheckpointState, CheckpointCall)), ids=str)
-def test_a_call_leads_where_the_table_says_or_is_a_programming_error(
+def test_a_call_changes_the_state_as_the_table_says_or_raises_a_protocol_error(
     cell: tuple[CheckpointState, CheckpointCall],
 ) -> None:
     if cell in ALLOWED:

@@ -89,7 +89,7 @@ MOVES = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(MOVES, max_size=40))
-def test_every_action_is_performed_after_its_time_whatever_is_killed_when(
+def test_every_action_is_performed_after_its_delay_despite_crashes(
     moves: list[tuple[str, int]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -143,7 +143,7 @@ def test_small_pages_are_merged_in_order_and_full_ones_stay(monkeypatch: pytest.
     assert [group.since_ms for found in pages for group in found.groups()] == list(range(100))
 
 
-def test_what_is_done_is_left_out_of_a_merged_page() -> None:
+def test_a_merged_page_leaves_out_actions_that_are_done() -> None:
     (one,) = merged([replace(page((1, 1, 2), (2, 2, 1)), done=2), page((3, 3, 1))])
     assert [(group.since_ms, len(group.actions)) for group in one.groups()] == [(2, 1), (3, 1)]
     assert (one.count, one.done, one.since_ms) == (2, 0, 2)
@@ -166,7 +166,7 @@ def restored(*pages: ActionPage) -> PendingActions:
     return PendingActions(ActionPolicy(), delayed=DelayedActions(DELAY_MS, stored, pages))
 
 
-def test_the_rest_of_a_page_does_not_come_with_the_time_of_what_is_done_in_it() -> None:
+def test_the_remaining_actions_of_a_page_keep_their_own_due_time_when_earlier_ones_are_done() -> None:
     actions = restored(replace(page((0, 1, 1), (5, 2, 1)), done=1))
     assert taken(actions, DELAY_MS) == {}
     assert len(taken(actions, DELAY_MS + 5)) == 1
@@ -187,7 +187,7 @@ def test_an_action_that_has_not_ended_stays_stored_although_later_ones_have() ->
     assert actions.delayed() == ()
 
 
-def test_an_action_that_became_due_before_a_document_had_it_is_in_the_next_one_until_it_has_ended() -> None:
+def test_an_action_that_is_due_before_any_document_contains_it_is_pending_until_it_ends() -> None:
     actions = PendingActions(ActionPolicy(), delayed=DelayedActions(DELAY_MS, stored))
     actions.add_delayed("a", 1)
     taken(actions, 0)

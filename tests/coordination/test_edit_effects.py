@@ -57,19 +57,19 @@ def names(edited: Edited[Item]) -> dict[str, list[str]]:
     }
 
 
-def test_what_is_replayed_goes_before_what_waits_and_is_not_finished_any_more() -> None:
+def test_replayed_splits_are_queued_first_and_no_longer_count_as_finished() -> None:
     edited = editing().replay(standing(waiting=items("x")), items("a", "b"))
     assert names(edited)["waiting"] == ["a", "b", "x"]
     assert edited.snapshot.ledger.finished == 8
 
 
-def test_what_is_still_to_be_read_or_set_aside_is_not_replayed() -> None:
+def test_waiting_and_quarantined_splits_are_not_replayed() -> None:
     edited = editing().replay(standing(waiting=items("a"), aside=items("b")), items("a", "b", "c"))
     assert edited.changed == ("c",)
     assert edited.left_alone == {"a": "is not read yet", "b": "is quarantined: use quarantine retry"}
 
 
-def test_of_a_split_that_was_read_twice_the_later_form_is_replayed() -> None:
+def test_the_later_version_of_a_split_that_was_read_twice_is_replayed() -> None:
     old, new = Item(split_id="a", rows=1), Item(split_id="a", rows=2)
     edited = editing().replay(standing(), [old, new])
     assert [item.split for item in edited.snapshot.ledger.waiting] == [new]
@@ -100,7 +100,7 @@ def test_a_dropped_split_is_neither_read_nor_set_aside() -> None:
     assert names(edited) == {"live": [], "waiting": [], "aside": ["b"]}
 
 
-def test_a_skipped_split_is_nowhere_and_its_pin_is_gone() -> None:
+def test_a_skipped_split_and_its_assignment_to_a_subtask_are_removed() -> None:
     state = standing(live=items("a", "b"), waiting=items("c"))
     state = replace(state, ledger=replace(state.ledger, pins={"a": 1, "b": 0}))
     edited = editing().skip(state, ["c", "a", "z"])
@@ -124,7 +124,7 @@ def due(checkpoint_id: int) -> PendingAction:
     return PendingAction(action=f"archive {checkpoint_id}", due_checkpoint_id=checkpoint_id)
 
 
-def test_a_rewind_keeps_what_is_due_up_to_the_older_checkpoint_and_the_present_id() -> None:
+def test_a_rewind_keeps_the_actions_due_up_to_the_older_checkpoint_and_the_current_checkpoint_id() -> None:
     present = standing(actions=(due(3), due(4), due(7)))
     older = replace(standing(live=items("a")), metadata=CheckpointMetadata(checkpoint_id=3, timestamp_ms=5))
     edited = rewound(present, older)
@@ -138,12 +138,12 @@ def test_a_source_is_not_rewound_to_its_own_position() -> None:
         rewound(standing(), standing())
 
 
-def test_an_enumerator_that_does_not_say_what_its_side_effects_touch_has_none_of_them_done() -> None:
+def test_a_replay_drops_all_actions_if_the_enumerator_does_not_say_which_splits_they_affect() -> None:
     edited = editing(Archives).replay(standing(actions=(due(3), due(4))), items("a"))
     assert (edited.snapshot.actions, edited.dropped_actions) == ((), 2)
 
 
-def test_side_effects_stay_where_nothing_is_read_again() -> None:
+def test_a_replay_keeps_all_actions_if_no_split_is_read_again() -> None:
     edited = editing(Archives).replay(standing(waiting=items("a"), actions=(due(3),)), items("a"))
     assert edited.dropped_actions == 0
 

@@ -116,7 +116,7 @@ def test_splits_that_are_cut_into_ranges_are_not_replayed(tmp_path: Path) -> Non
         source.plan("forget", splits=["sequence-0"])
 
 
-def test_of_several_lineages_one_has_to_be_named(tmp_path: Path) -> None:
+def test_with_several_lineages_an_edit_needs_one_of_them(tmp_path: Path) -> None:
     fed(tmp_path).batch()
     second = fed(tmp_path)
     second.batch()

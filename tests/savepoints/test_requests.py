@@ -90,7 +90,7 @@ def test_the_next_checkpoint_becomes_a_savepoint_and_every_requester_is_notified
     assert batches.snapshot().metadata.is_savepoint is False
 
 
-def test_an_idle_query_makes_it_with_a_batch_without_splits(tmp_path: Path) -> None:
+def test_an_idle_query_makes_a_savepoint_with_a_batch_without_splits(tmp_path: Path) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"
     batches = running(state)
     ask(state, saved)
@@ -103,7 +103,7 @@ def test_an_idle_query_makes_it_with_a_batch_without_splits(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     "killed", ["before the tasks", "before the commit is told", "before the request is deleted"]
 )
-def test_a_query_that_is_killed_while_it_makes_one_makes_it_once(tmp_path: Path, killed: str) -> None:
+def test_a_query_killed_while_it_makes_a_savepoint_makes_it_exactly_once(tmp_path: Path, killed: str) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"
     batches = running(state, "a")
     batches.now_ms = 2**50  # the driver's clock is far ahead of the requester's
@@ -127,7 +127,7 @@ def test_a_query_that_is_killed_while_it_makes_one_makes_it_once(tmp_path: Path,
     assert waiting(state) == []
 
 
-def test_a_savepoint_that_is_there_is_left_as_it_is_by_a_restart(tmp_path: Path) -> None:
+def test_a_restart_does_not_rewrite_an_existing_savepoint(tmp_path: Path) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"
     batches = running(state, "a")
     ask(state, saved)
@@ -159,7 +159,7 @@ def test_a_request_that_cannot_be_deleted_is_answered_once(tmp_path: Path) -> No
     assert len(made_in(saved)) == 1
 
 
-def test_requests_with_the_same_target_get_one_savepoint_and_others_their_own(tmp_path: Path) -> None:
+def test_requests_with_the_same_target_share_one_savepoint(tmp_path: Path) -> None:
     state = tmp_path / "state"
     batches = running(state)
     for target in ("one", "two", "one"):
@@ -187,7 +187,7 @@ def test_a_target_that_cannot_be_written_does_not_stop_the_query(
     assert waiting(state) == [f"{request.request_id}.failed.json"]
 
 
-def test_a_request_that_was_withdrawn_is_forgotten(tmp_path: Path) -> None:
+def test_no_savepoint_is_made_for_a_withdrawn_request(tmp_path: Path) -> None:
     state = tmp_path / "state"
     batches = running(state)
     ask(state, tmp_path / "saved")
@@ -199,7 +199,7 @@ def test_a_request_that_was_withdrawn_is_forgotten(tmp_path: Path) -> None:
     assert not (tmp_path / "saved").exists()
 
 
-def test_a_reader_adds_nothing_where_it_fails_and_only_under_plain_names(tmp_path: Path) -> None:
+def test_a_failing_reader_adds_no_file_to_a_savepoint_and_file_names_must_be_plain(tmp_path: Path) -> None:
     class Failing(Remembering):
         def read(self, split: Any) -> Iterator[tuple[str]]:
             with self.context.savepoint_stream("half.bin") as stream:
@@ -227,7 +227,7 @@ def test_a_reader_adds_nothing_where_it_fails_and_only_under_plain_names(tmp_pat
         assert not list(tmp_path.rglob("escaped"))
 
 
-def test_a_stream_outside_of_a_savepoint_is_the_authors_mistake(tmp_path: Path) -> None:
+def test_opening_a_savepoint_stream_in_an_ordinary_batch_is_a_contract_error(tmp_path: Path) -> None:
     class Always(Remembering):
         def read(self, split: Any) -> Iterator[tuple[str]]:
             with self.context.savepoint_stream("state.bin"):
@@ -266,7 +266,7 @@ def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
     assert not Path(saved).exists()
 
 
-def test_an_edit_is_no_request_for_a_savepoint_that_could_be_withdrawn(tmp_path: Path) -> None:
+def test_an_edit_request_cannot_be_withdrawn_as_a_savepoint_request(tmp_path: Path) -> None:
     running(tmp_path / "state")
     asked = edits.submit(edits.plan("replay", state=str(tmp_path / "state"), why="a test", splits=["first"]))
     with pytest.raises(StateLocationError, match="existing requests: none"):

@@ -230,7 +230,7 @@ def test_a_checkpoint_whose_subtasks_have_not_all_reported_makes_no_savepoint(tm
     assert not list((tmp_path / "saved").glob("*/_metadata"))
 
 
-def test_of_several_lineages_one_has_to_be_named(tmp_path: Path) -> None:
+def test_with_several_lineages_a_savepoint_needs_one_of_them(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcd")
     for _ in range(2):
         batches = paged(tmp_path / "state")
