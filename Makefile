@@ -47,10 +47,10 @@ test: classes ## Run the tests that protect users; make test ARGS="-k name -x" r
 test-slow: classes ## Run what make test leaves out because it repeats other tests at length
 	@$(PYTEST) -m "slow and not long" $(ARGS)
 
-test-long: classes ## Run what repeats both with other numbers or an older server
+test-long: classes ## Run the tests of make test and make test-slow with other parameters and on PostgreSQL 16
 	@$(PYTEST) -m long $(ARGS)
 
-test-all: test test-slow test-long compat ## Run all tests, those on the oldest supported PySpark included
+test-all: test test-slow test-long compat ## Run all tests, including those on the oldest supported PySpark
 
 test-fast: setup-test ## Run the quick tests, which start neither Spark nor another server: a minute
 	@FLIP27_EXAMPLES=10 $(PYTEST) -m "not (slow or long or thorough or spark or server)" $(ARGS)
