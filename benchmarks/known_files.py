@@ -44,7 +44,7 @@ def _path(number: int) -> str:
 def _spark_log_bytes(files: int) -> int:
     """The size of the newest compact file of Spark's FileStreamSourceLog for the same files.
 
-    Computed from its format, one line of JSON for each file: Spark itself would take hours for so many.
+    It is computed from the format, one line of JSON for each file: Spark would take hours to write the log.
     """
     line = {"path": f"file://{_path(0)}", "timestamp": _MODIFIED_US // 1_000, "batchId": 1_000}
     return len("v1") + files * (1 + len(msgspec.json.encode(line)))

@@ -71,7 +71,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rounds(msgspec.Struct, frozen=True, kw_only=True):
-    """All rounds that were run for a case. Those of the warm-up are of Spark and flip27 in turn."""
+    """All rounds that were run for a case. ``warm_up`` alternates between Spark and flip27."""
 
     warm_up: tuple[Round, ...]
     spark: tuple[Round, ...]
@@ -244,7 +244,7 @@ def failed(case: str, target: Target, reason: str) -> Outcome:
 
 
 def _paired(spark: Sequence[T], flip27: Sequence[T]) -> list[tuple[T, T]]:
-    """Pair the rounds of both sides; if Spark ran fewer, its last round is paired with all further ones."""
+    """Pair the rounds of both sides; if Spark ran fewer, the last of its rounds is paired with the rest."""
     return [(spark[min(i, len(spark) - 1)], ours) for i, ours in enumerate(flip27)]
 
 

@@ -42,7 +42,7 @@ def measured(module: str, *specs: msgspec.Struct, shares_session: bool) -> Itera
 
 
 def beside(case: str, found: Compared, peer: str, target: Target, note: str) -> Outcome:
-    """How many times faster flip27 is than a peer that is not Spark, but fills Spark's column."""
+    """How many times faster flip27 is than a peer other than Spark, shown in Spark's column."""
     ratios = Spread.of([theirs / ours for theirs, ours in zip(found.peers[peer], found.ours, strict=True)])
     alone = statistics.median(found.peers[peer]) / statistics.median(found.batches)
     return Outcome(

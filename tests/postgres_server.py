@@ -176,8 +176,8 @@ class PostgresServer(ServerProcess):
     def role(self, attributes: str = "") -> Iterator[Role]:
         """Create a role that may log in with its password and may do what ``attributes`` allow.
 
-        Enter this block before that of the database in which the role gets rights: a role that has rights
-        cannot be dropped.
+        Enter this block before the block of the database in which the role gets rights: a role that has
+        rights cannot be dropped.
         """
         role = Role(name=f"role_{uuid.uuid4().hex[:12]}", password=secrets.token_urlsafe(12))
         with self.connect() as connection:
@@ -193,7 +193,7 @@ class PostgresServer(ServerProcess):
     def only_sessions_write(self) -> Iterator[None]:
         """Suspend the server's background processes: during the block only sessions add records to the WAL.
 
-        The WAL writer still brings to disk what the sessions write.
+        The WAL writer still writes the sessions' records to disk.
         """
         import psutil
 

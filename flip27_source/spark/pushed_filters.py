@@ -64,7 +64,7 @@ class PushedFilters:
         self._filters: list[Filter] = []
 
     def __call__(self, pushed: list[Filter]) -> Iterable[Filter]:
-        """Keep the filters, and return those that Spark has to evaluate: all of them."""
+        """Keep the comparable filters, and return all filters: Spark still has to evaluate every one."""
         self._filters = [one for one in pushed if self._is_comparable(_column_of(one))]
         return pushed
 

@@ -1,7 +1,7 @@
 """MicroBatchEngine: a streaming query without Spark.
 
 Makes Spark's calls in Spark's order (``MicroBatchExecution``), runs tasks as Spark runs them, and
-can be killed at every step. A kill leaves what it leaves in Spark: the store, two logs and the sink.
+can be killed at every step. As in Spark, a kill leaves the store, two logs and the sink.
 Everything runs on the caller's thread, and the same calls give the same run.
 """
 

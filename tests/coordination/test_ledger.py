@@ -1,7 +1,7 @@
 """The ledger's law: at every checkpoint a split is in exactly one place, whatever happens in between.
 
-It is checked on what is stored, because a restart has nothing else: the enumerator's state, the ledger, and
-the plans of a checkpoint and its ancestors together contain every split once.
+The law is checked on stored data, because a restart has nothing else: the enumerator's state, the ledger,
+and the plans of a checkpoint and its ancestors together contain every split once.
 """
 
 from __future__ import annotations

@@ -181,7 +181,7 @@ def test_a_segment_that_is_what_its_document_says_is_unpacked() -> None:
 
 
 def test_verify_reads_a_segment_of_any_size_in_little_memory(saved: Path) -> None:
-    """The savepoint comes from somebody else, and its document has been adapted to the segment."""
+    """An attacker made the savepoint: its document states the size of the segment."""
     size = 1 << 30
     (segment, *_) = sorted((saved / "segments").iterdir())
     segment.write_bytes(bomb(size))

@@ -53,7 +53,7 @@ class Query:
         return rows
 
     def poll(self) -> None:
-        """Let the driver look for requests, as it does every requestInterval."""
+        """Let the driver poll for requests, as it does every requestInterval."""
         desk = self.batches.holder._requests
         desk.found(desk.poll(), None)
 

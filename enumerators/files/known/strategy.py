@@ -185,7 +185,7 @@ class SeenStrategy(ABC):
     def unknown(
         self, current: DiscoveryRound, paths: Sequence[str], position: FilesPosition
     ) -> Sequence[str]:
-        """Those of these paths that ``find`` has to request from the file system: by default all of them."""
+        """The paths, by default all, that ``find`` has to request from the file system."""
         return paths
 
     def must_list(self, position: FilesPosition | None) -> bool:

@@ -126,7 +126,7 @@ def delete_messages(action: DeleteMessages, options: Options) -> None:
 
 
 def delete(queue: NotificationQueue, action: DeleteMessages, receipts: Sequence[str]) -> None:
-    """Delete messages. Those that cannot be deleted are delivered again, and are recognised."""
+    """Delete messages. Messages that cannot be deleted are delivered again, and are recognised."""
     try:
         queue.delete(receipts)
     except Exception as error:  # noqa: BLE001 - of any service

@@ -39,8 +39,8 @@ class NotifiedDiscovery(Discovery[FileSplit, FilesPosition]):
     """The result of one round.
 
     Attributes:
-        messages: those that were handled.
-        set_aside: those of them that could not be understood.
+        messages: the messages that were handled.
+        set_aside: the handled messages that could not be understood.
         gone: paths that messages name as removed, and that do not exist.
         forgotten: removed files that are no longer known.
         found_by_listing: how many of the files no message has named.
@@ -72,10 +72,10 @@ class Searches:
     """The searches that a round needs from the enumerator.
 
     Attributes:
-        unknown: those of the given paths that may be new since a position.
-        among: the new files of a lister, and the position after them.
-        everywhere: the new files of a full listing, and the position after them.
-        must_list: whether only a full listing can continue from a position.
+        unknown: returns the given paths that may be new since a position.
+        among: returns the new files of a lister, and the position after them.
+        everywhere: returns the new files of a full listing, and the position after them.
+        must_list: returns whether only a full listing can continue from a position.
     """
 
     unknown: Callable[[Sequence[str], FilesPosition], Sequence[str]]

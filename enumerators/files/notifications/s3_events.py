@@ -1,4 +1,4 @@
-"""Understands messages about S3 objects: plain ones, and those that came through SNS or EventBridge. Pure."""
+"""Understands messages about S3 objects, sent directly or through SNS or EventBridge. Pure."""
 
 from __future__ import annotations
 

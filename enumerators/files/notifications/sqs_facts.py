@@ -93,7 +93,7 @@ class Facts:
     """The current setup on AWS.
 
     Attributes:
-        url, attributes, tags: those of the queue; None and empty if there is no queue.
+        url, attributes, tags: of the queue; None and empty if there is no queue.
         rules: the bucket's notification configuration, as S3 gives it.
     """
 

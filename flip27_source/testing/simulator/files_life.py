@@ -86,7 +86,7 @@ class FilesLife(Life):
         self.broken: set[str] = set()
         self.asked: set[str] = set()
         self.edits: EditOperation | None = None
-        # The documents tell what was read again, so all of them must be retained.
+        # The documents show what was read again, so all of them must be retained.
         if not {"cleanSource", "retainedCheckpoints"} & self.options.keys():
             self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REWIND))
 
