@@ -82,7 +82,7 @@ class Plan(ABC):
         "**`renamed(name: str, *, loudly: bool = False) -> Value`**",
     ],
 )
-def test_a_class_has_its_constructor_and_its_properties_are_no_methods(line: str) -> None:
+def test_a_class_is_shown_with_its_constructor_and_its_properties_not_as_methods(line: str) -> None:
     text = entry("Value", Value)
     assert f"\n{line}\n" in text
     assert "length(" not in text

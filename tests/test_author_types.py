@@ -40,7 +40,7 @@ def test_an_override_without_types_keeps_those_of_its_parent() -> None:
     assert Untyped.resolve_state_type() == DiscoveringState[FilesPosition | None]
 
 
-def test_an_annotation_that_cannot_be_found_says_what_to_set() -> None:
+def test_the_error_for_a_missing_annotation_says_what_to_set() -> None:
     class Broken(DiscoveringEnumerator[Page]):
         def discover(self, position: Missing) -> Any:  # type: ignore[name-defined]  # noqa: F821
             return None

@@ -34,7 +34,7 @@ def test_the_queue_service_answers_at_its_own_port(azurite: Azurite) -> None:
     assert azurite.queue_url in azurite.connection_string
 
 
-def test_it_listens_on_loopback_only_and_ends_with_its_block() -> None:
+def test_the_server_listens_on_loopback_only_and_ends_with_its_block() -> None:
     with azurite_server() as server:
         assert server._process is not None
         process = psutil.Process(server._process.pid)

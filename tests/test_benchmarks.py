@@ -109,7 +109,9 @@ def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outco
     assert 100 < known.offset_bytes < 4096
 
 
-def test_the_report_holds_what_was_measured_and_where(outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_the_report_contains_the_measurements_and_the_machine(
+    outcomes: list[Outcome], tmp_path: Path
+) -> None:
     report = Report(
         format=1,
         began=now(),
@@ -174,11 +176,11 @@ def test_without_a_terminal_the_tables_fit_80_columns_and_few_lines() -> None:
     assert "(98,765 to 234,567)" in " ".join(text.split())
 
 
-def test_a_wide_terminal_has_it_all_in_one_table() -> None:
+def test_a_wide_terminal_shows_everything_in_one_table() -> None:
     assert "123,456 (98,765 to 234,567)" in printed(literal_outcomes(), 220)
 
 
-def test_progress_says_how_much_time_has_passed() -> None:
+def test_progress_shows_the_elapsed_time() -> None:
     screen, clock = io.StringIO(), iter([100.0, 100.0, 3_861.5])
     progress = Progress(Console(file=screen, width=20), lambda: next(clock))
     progress.say("csv: case 6 of 14")
@@ -196,7 +198,7 @@ def a_round(*, rows: int = 10, start_ms: float = 400, seconds: float = 1.0, batc
     )  # fmt: skip
 
 
-def test_a_side_that_read_other_rows_fails_the_case_however_fast_it_was() -> None:
+def test_a_side_that_read_a_wrong_number_of_rows_fails_the_case_however_fast_it_was() -> None:
     rounds = Rounds(warm_up=(), spark=(a_round(seconds=9),), flip27=(a_round(rows=9),))
     outcome = faster("case", rounds, Target("at least", 1.3), rows=10)
     assert not outcome.reached
@@ -231,7 +233,7 @@ def test_a_batch_time_target_is_a_ceiling() -> None:
     assert batch_time("case", rounds, Target("at most", 1.3), rows=10).reached
 
 
-def test_data_that_is_there_is_used_again(tmp_path: Path) -> None:
+def test_existing_data_is_used_again(tmp_path: Path) -> None:
     cache = DataCache(tmp_path)
     made = cache.bulk("csv", total_bytes=100_000, file_bytes=50_000)
     before = {file: file.stat().st_mtime_ns for file in Path(made.folder).iterdir()}
@@ -240,7 +242,7 @@ def test_data_that_is_there_is_used_again(tmp_path: Path) -> None:
     assert made.files == 2
 
 
-def test_data_that_was_left_half_made_is_made_again(tmp_path: Path) -> None:
+def test_incomplete_data_is_made_again(tmp_path: Path) -> None:
     cache = DataCache(tmp_path)
     made = cache.tiny(3)
     (tmp_path / "tiny-3.json").unlink()

@@ -29,7 +29,7 @@ def test_without_an_archive_a_jvm_gets_no_options_for_it(archive: Path) -> None:
     assert class_archive.java_options() == ""
 
 
-def test_a_jvm_does_not_mention_an_archive_that_does_not_fit(archive: Path) -> None:
+def test_a_jvm_prints_nothing_about_an_archive_that_does_not_fit(archive: Path) -> None:
     archive.write_bytes(b"of another Java" * 1000)
     options = shlex.split(class_archive.java_options())
     assert f"-XX:SharedArchiveFile={archive}" in options
@@ -39,7 +39,7 @@ def test_a_jvm_does_not_mention_an_archive_that_does_not_fit(archive: Path) -> N
     assert done.stderr == ""
 
 
-def test_another_java_has_an_archive_of_its_own(archive: Path, tmp_path: Path) -> None:
+def test_another_java_has_its_own_archive(archive: Path, tmp_path: Path) -> None:
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()
     java.write_text("#!/bin/sh\n")

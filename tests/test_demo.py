@@ -88,7 +88,7 @@ def deliver(folder: DemoFolder, *, batch: int, rows: range | list[int], committe
         (log / str(batch)).write_text(f"v1\n{entry}\n", encoding="utf-8")
 
 
-def test_rows_that_all_came_out_once_are_a_success(folder: DemoFolder) -> None:
+def test_a_run_is_a_success_if_every_row_came_out_once(folder: DemoFolder) -> None:
     assert compare(folder) == Comparison(rows_in=10, rows_out=10, lost=0, duplicated=0)
 
 
@@ -102,7 +102,7 @@ def test_a_row_that_came_out_twice_is_duplicated(folder: DemoFolder) -> None:
     assert compare(folder) == Comparison(rows_in=10, rows_out=12, lost=0, duplicated=2)
 
 
-def test_what_a_killed_batch_wrote_does_not_count(folder: DemoFolder) -> None:
+def test_the_output_of_a_killed_batch_does_not_count(folder: DemoFolder) -> None:
     deliver(folder, batch=1, rows=[3, 4], committed=False)
     assert compare(folder).exactly_once
     assert len(folder.sink.left_behind()) == 1
@@ -127,7 +127,7 @@ def test_the_exit_code_shows_lost_and_duplicated_rows(
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_however_the_demo_ends_none_of_its_processes_is_left(tmp_path: Path, ending: signal.Signals) -> None:
+def test_the_demo_leaves_no_process_however_it_ends(tmp_path: Path, ending: signal.Signals) -> None:
     command = [sys.executable, "-m", "flip27_source.cli.demo.program", "--parent", str(tmp_path)]
     environment = spark_environment() | {"TMPDIR": str(tmp_path)}  # SIGKILL leaves its scratch there
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as demo:

@@ -74,7 +74,7 @@ def started(
     return coordinator_of(kind, options=options(), runner=works, parallelism=1, **changes), works
 
 
-def test_what_is_discovered_is_handed_out_in_order() -> None:
+def test_discovered_splits_are_assigned_in_order() -> None:
     Pages.rounds[:] = [["b", "a"], ["c"]]
     coordinator, works = started()
     assert freeze(coordinator) is None
@@ -129,7 +129,7 @@ def test_waiting_splits_and_the_position_survive_a_restart_S57_S91() -> None:
     assert [split.split_id for split in assignment.splits] == ["b", "c", "d", "e"]
 
 
-def test_a_limit_cuts_across_pages_and_a_restart_continues_inside_one() -> None:
+def test_a_limit_may_end_a_batch_inside_a_page_and_a_restart_continues_there() -> None:
     Pages.rounds[:] = [["a", "b", "c"], ["d"], ["e", "f"]]
     coordinator, works = started()
     for _ in range(3):
@@ -143,7 +143,7 @@ def test_a_limit_cuts_across_pages_and_a_restart_continues_inside_one() -> None:
     assert freeze(coordinator) is None
 
 
-def test_the_position_of_a_checkpoint_is_that_of_the_results_it_has_seen() -> None:
+def test_the_position_of_a_checkpoint_is_that_of_the_delivered_results() -> None:
     """A round that has ended but whose result is not delivered yet is not part of the state."""
     Pages.rounds[:] = [["a"], ["b"]]
     coordinator, works = started()
@@ -161,7 +161,7 @@ def test_the_position_of_a_checkpoint_is_that_of_the_results_it_has_seen() -> No
     assert all_ids(frozen(again).snapshot.plan) == ["b"]
 
 
-def test_a_round_that_ended_ahead_of_the_one_delivered_is_no_part_of_the_state() -> None:
+def test_a_round_that_has_ended_but_is_not_delivered_is_not_part_of_the_state() -> None:
     """Two rounds have ended; a checkpoint is taken after the delivery of the first, and a restart follows."""
     Pages.rounds[:] = [["a"], ["b"]]
     coordinator, works = started()
@@ -187,7 +187,7 @@ def test_a_restart_continues_inside_a_page_that_was_written_before() -> None:
     assert all_ids(frozen(again).snapshot.plan) == ["c", "d", "e"]
 
 
-def test_splits_that_come_back_are_handed_out_first() -> None:
+def test_returned_splits_are_assigned_first() -> None:
     Pages.rounds[:] = [["a", "b", "c"]]
     coordinator, works = started()
     works.run(coordinator)
@@ -201,7 +201,7 @@ def test_splits_that_come_back_are_handed_out_first() -> None:
     assert back.index("back") < back.index("c")
 
 
-def test_a_page_is_written_once_and_then_only_counted_down() -> None:
+def test_a_page_is_written_once_and_later_batches_change_only_its_count() -> None:
     """However many splits wait, a batch only changes a number in the state."""
     Pages.rounds[:] = [[str(number) for number in range(1000)]]
     coordinator, works = started()
@@ -215,7 +215,7 @@ def test_a_page_is_written_once_and_then_only_counted_down() -> None:
     assert names == [[(name, taken + 10 * n)] for n in range(4)]
 
 
-def test_many_small_rounds_that_wait_do_not_make_every_document_larger() -> None:
+def test_many_small_waiting_rounds_do_not_enlarge_every_document() -> None:
     """Discovery is faster than the batches: 2,000 rounds find a split each, and a batch takes one split."""
     Pages.rounds[:] = [[str(number)] for number in range(2000)]
     coordinator, works = started()
@@ -275,9 +275,7 @@ def test_waiting_splits_of_an_older_version_go_through_the_upgrade_hook_S67() ->
     ("made", "named"),
     [({"region": 5}, r"got `int` - at `\$\.region`"), ({"weight": float("nan")}, "weight is nan")],
 )
-def test_an_upgrade_of_waiting_splits_that_gives_something_else_is_refused(
-    made: dict[str, Any], named: str
-) -> None:
+def test_an_upgrade_of_waiting_splits_to_the_wrong_type_is_refused(made: dict[str, Any], named: str) -> None:
     class Wrong(NewPages):
         @classmethod
         def upgrade_split(cls, version: int, raw: Any) -> Any:
@@ -304,7 +302,7 @@ def test_upgraded_splits_that_still_wait_are_stored_in_their_new_form() -> None:
     assert all_ids(frozen(third).snapshot.plan) == ["c"]
 
 
-def test_the_split_type_is_that_of_the_enumerator_and_not_of_another_base() -> None:
+def test_the_split_type_comes_from_the_enumerator_and_not_from_another_base_class() -> None:
     class Both(Sequence[int], DiscoveringEnumerator[Page]):
         def discover(self, position: int | None) -> Discovery[Page, int]:
             return Discovery([], 0)
@@ -312,7 +310,7 @@ def test_the_split_type_is_that_of_the_enumerator_and_not_of_another_base() -> N
     assert Both.resolve_split_type() is Page
 
 
-def test_discovered_splits_may_be_any_iterable_that_is_given_once() -> None:
+def test_discovered_splits_may_be_an_iterable_that_can_be_read_only_once() -> None:
     """Many authors will return a generator; it is consumed on the thread that made it."""
 
     class Generates(Pages):
@@ -324,7 +322,7 @@ def test_discovered_splits_may_be_any_iterable_that_is_given_once() -> None:
     assert all_ids(frozen(coordinator).snapshot.plan) == ["a", "b"]
 
 
-def test_the_remedy_of_a_discovery_error_is_said_once_with_what_else_to_do() -> None:
+def test_the_remedy_of_a_discovery_error_is_shown_once_with_the_next_steps() -> None:
     coordinator, works = started()
     ((_, handler, _, _),) = works.submitted
     cause = DiscoveryError("the folder is locked", remedy="unlock it")

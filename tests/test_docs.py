@@ -28,7 +28,7 @@ README = (REPOSITORY / "README.md").read_text()
         "state_page",
     ],
 )
-def test_what_is_made_from_the_code_is_up_to_date(script: str) -> None:
+def test_generated_pages_are_up_to_date(script: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"scripts.{script}", "--check"], cwd=REPOSITORY, check=False)
     assert done.returncode == 0, f"run python -m scripts.{script}"
 
@@ -39,7 +39,7 @@ def test_every_make_target_is_in_the_readme_or_the_contributors_guide() -> None:
     assert [target for target in targets if f"make {target}" not in texts] == []
 
 
-def test_links_of_the_documentation_lead_somewhere() -> None:
+def test_links_of_the_documentation_have_existing_targets() -> None:
     pages = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *(REPOSITORY / "docs").glob("*.md")]
     links = [
         (page, link) for page in pages for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text())
@@ -89,7 +89,9 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="the script of the site runs in node here")
 @pytest.mark.parametrize(("protocol", "says_so"), [("file:", True), ("http:", False)])
-def test_the_search_of_a_page_from_the_disk_says_that_it_needs_a_server(protocol: str, says_so: bool) -> None:
+def test_the_search_field_of_a_page_opened_from_disk_says_that_it_needs_a_server(
+    protocol: str, says_so: bool
+) -> None:
     script = (REPOSITORY / "docs" / "javascripts" / "search_from_disk.js").read_text()
     page = """
         const field = { placeholder: "Search", disabled: false };

@@ -51,7 +51,7 @@ def test_every_option_is_in_the_docs() -> None:
     assert sorted({name for name in names_of_options() if without(name, PAGES)}) == []
 
 
-def test_options_are_explained_beyond_their_table_where_they_decide_what_is_lost() -> None:
+def test_options_that_decide_about_data_loss_are_on_the_page_about_guarantees() -> None:
     guarantees = PAGES["guarantees.md"]
     deciding = [
         "onSplitError",
@@ -77,7 +77,7 @@ def test_every_public_name_is_in_the_docs(module: str) -> None:
     assert [name for name in PUBLIC[module] if without(name, PAGES)] == []
 
 
-def test_what_authors_define_and_call_is_on_the_pages_for_authors() -> None:
+def test_names_for_authors_are_on_the_pages_for_authors() -> None:
     pages = {name: PAGES[name] for name in ("write_an_enumerator.md", "write_a_reader.md")}
     for base in FOR_AUTHORS:
         names = [
@@ -93,7 +93,7 @@ def test_every_error_class_has_its_cause_and_remedy_in_troubleshooting() -> None
     assert not without("Flip27Error", {"page": PAGES["troubleshooting.md"]})
 
 
-def test_messages_in_troubleshooting_are_messages_of_the_code() -> None:
+def test_messages_in_troubleshooting_exist_in_the_code() -> None:
     """The quoted words between the ellipses of each message appear literally in the code."""
     code = joined_literals()
     table = re.findall(r"^\| (\".*?) \|", PAGES["troubleshooting.md"], re.MULTILINE)

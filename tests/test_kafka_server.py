@@ -79,7 +79,7 @@ def test_all_codecs_are_read(either: KafkaBroker) -> None:
     assert values(either, topic) == [codec.encode() * 100 for codec in CODECS]
 
 
-def test_records_have_the_time_of_the_broker_where_the_topic_says_so(kafka: KafkaBroker) -> None:
+def test_records_have_the_time_of_the_broker_if_the_topic_is_configured_so(kafka: KafkaBroker) -> None:
     topic = kafka.topic(config={"message.timestamp.type": "LogAppendTime"})
     kafka.produce(topic, [Record(value=b"x", timestamp_ms=1000)])
     (message,) = kafka.consume(topic)
@@ -163,7 +163,7 @@ def test_retention_deletes_records(kafka: KafkaBroker) -> None:
     kafka._wait_until(lambda: kafka.bounds(topic) == (2, 2))
 
 
-def test_a_topic_recreated_is_empty_and_has_another_id_only_with_tansu(either: KafkaBroker) -> None:
+def test_a_recreated_topic_is_empty_and_has_a_new_id_only_with_tansu(either: KafkaBroker) -> None:
     topic = either.topic()
     either.produce(topic, [b"a"])
     before = topic_id(either, topic)
@@ -193,7 +193,7 @@ def test_many_values_are_sent_quickly_and_their_end_is_known(either: KafkaBroker
     assert values(either, topic) == sent
 
 
-def test_what_was_acknowledged_is_there_after_a_kill_on_the_same_port(own_broker: KafkaBroker) -> None:
+def test_acknowledged_records_survive_a_kill_and_a_restart_on_the_same_port(own_broker: KafkaBroker) -> None:
     topic, port = own_broker.topic(), own_broker.port
     own_broker.produce(topic, [b"a"] * 100)
     own_broker.produce(topic, [b"b"], transaction="aborted")
@@ -216,7 +216,7 @@ def test_a_suspended_broker_answers_nothing_and_then_continues(own_broker: Kafka
     assert own_broker.produce(topic, [b"a"]) == [0]
 
 
-def test_a_topic_that_is_there_is_not_made_twice(kafka: KafkaBroker) -> None:
+def test_creating_an_existing_topic_is_an_error(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     with pytest.raises(KafkaException, match="already exists"):
         kafka.topic(name=topic)

@@ -223,7 +223,7 @@ GUIDE = (TOP / "CONTRIBUTING.md").read_text(encoding="utf-8")
 NAMES_IN_THE_GUIDE = {f"{PACKAGE}/__init__.py": FACADE, f"{PACKAGE}/*.py": TYPES, PACKAGE: FACADE}
 
 
-def test_the_table_of_the_contributors_guide_is_that_of_the_arrows() -> None:
+def test_the_table_in_the_contributors_guide_equals_the_arrows() -> None:
     rows = re.findall(r"^\| `([^`]+)` \| [^|]+ \| ?([^|]*) ?\|$", GUIDE, re.MULTILINE)
     table = {
         NAMES_IN_THE_GUIDE.get(part, part): {
@@ -247,7 +247,7 @@ def test_the_contributors_guide_names_files_that_exist() -> None:
     assert wrong == []
 
 
-def test_what_stores_does_not_know_what_decides() -> None:
+def test_the_snapshots_package_does_not_import_deciding_modules() -> None:
     wrong = [
         f"{module.name} -> {name}"
         for module in MODULES
@@ -269,7 +269,7 @@ def test_only_the_spark_package_imports_pyspark() -> None:
     assert wrong == []
 
 
-def test_coordination_has_no_input_output_clock_or_thread() -> None:
+def test_coordination_uses_no_input_output_clock_or_thread() -> None:
     wrong = [
         f"{module.name}: {name}"
         for module in MODULES
@@ -330,7 +330,7 @@ def run_python(code: str, *, cwd: Path) -> str:
     return outcome.stdout.strip()
 
 
-def test_the_public_names_are_there() -> None:
+def test_the_public_names_exist() -> None:
     package = importlib.import_module(PACKAGE)
     assert set(package.__all__) >= CONTRACT
     assert [name for name in package.__all__ if not hasattr(package, name)] == []
@@ -354,14 +354,14 @@ def test_an_entry_point_leads_to_a_class_a_function_or_a_plugin(name: str, targe
 
 
 @pytest.mark.parametrize("folder", LINKED_FOLDERS)
-def test_a_top_level_folder_is_linked_relatively(folder: str) -> None:
+def test_a_top_level_folder_is_linked_with_a_relative_path(folder: str) -> None:
     link = TOP / PACKAGE / folder
     assert os.readlink(link) == os.path.join("..", folder)
     assert link.resolve() == TOP / folder
 
 
 @pytest.mark.parametrize("folder", LINKED_FOLDERS)
-def test_git_keeps_the_links_as_links(folder: str) -> None:
+def test_git_stores_the_links_as_links(folder: str) -> None:
     assert git("ls-files", "--stage", f"{PACKAGE}/{folder}").startswith("120000 ")
 
 
@@ -383,7 +383,7 @@ def test_no_module_is_named_like_one_of_pythons_own() -> None:
     assert [name for name in named if not Path(name).stem.startswith("__")] == []
 
 
-def test_a_module_says_what_lives_in_it() -> None:
+def test_every_module_has_a_docstring() -> None:
     texts = {module.name: module.file.read_text(encoding="utf-8") for module in MODULES}
     assert [n for n, text in texts.items() if text.strip() and not ast.get_docstring(ast.parse(text))] == []
 

@@ -43,7 +43,7 @@ def test_without_a_published_repository_no_link_leads_nowhere(setup: ModuleType)
     assert "terminal.svg" not in text
 
 
-def test_all_other_text_is_that_of_the_readme(setup: ModuleType) -> None:
+def test_all_other_text_is_the_same_as_in_the_readme(setup: ModuleType) -> None:
     text = "A `list[int]` and [one](https://host/x), [two](#here): see [three](docs/a.md#b).\n"
     assert setup.long_description(text, URL) == text.replace(
         "(docs/a.md#b)", f"({URL}/blob/main/docs/a.md#b)"

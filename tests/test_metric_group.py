@@ -23,7 +23,7 @@ class Step(int):
 ran, may_go_on = threading.Event(), threading.Event()
 
 
-def test_what_two_threads_count_at_once_adds_up() -> None:
+def test_concurrent_counts_of_two_threads_add_up() -> None:
     metrics = MetricGroup()
     slow = threading.Thread(target=metrics.count, args=("requests", Step(1)))
     slow.start()
@@ -37,7 +37,7 @@ def test_what_two_threads_count_at_once_adds_up() -> None:
     assert metrics.gauges == {"requests": 11}
 
 
-def test_numbers_that_were_taken_do_not_change_afterwards() -> None:
+def test_gauges_that_were_read_do_not_change_afterwards() -> None:
     metrics = MetricGroup()
     metrics.gauge("lag", 5)
     taken = metrics.gauges

@@ -50,7 +50,7 @@ def test_a_notebook_asserts_and_draws(file: Path) -> None:
 
 
 @EACH_NOTEBOOK
-def test_the_links_of_a_notebook_lead_somewhere(file: Path) -> None:
+def test_links_of_a_notebook_have_existing_targets(file: Path) -> None:
     texts = [cell.source for cell in read(file).cells if cell.cell_type == "markdown"]
     links = [link for text in texts for link in re.findall(r"\]\(([^)#:]+)\)", text.replace("\n", " "))]
     assert [link for link in links if not (file.parent / link).exists()] == []

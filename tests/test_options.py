@@ -55,7 +55,7 @@ def test_an_unknown_option_is_refused_with_a_suggestion_and_all_that_are_known(
     assert "use one of: rowLimit, startAt, tableName, token" in str(caught.value)
 
 
-def test_a_malformed_value_says_which_and_what_is_expected() -> None:
+def test_the_error_for_a_malformed_value_names_the_option_and_what_is_expected() -> None:
     with pytest.raises(OptionError) as caught:
         parsed(rowLimit="many")
     assert "option rowLimit has the value 'many': a whole number is expected" in str(caught.value)
@@ -72,7 +72,7 @@ def test_the_value_of_a_secret_option_is_never_shown_whatever_its_parser_says(pa
     assert caught.value.__suppress_context__
 
 
-def test_values_of_pass_through_options_are_never_in_an_error_about_another() -> None:
+def test_values_of_pass_through_options_are_never_in_an_error_about_another_option() -> None:
     with pytest.raises(OptionError) as caught:
         parsed(storage__secret="hunter2", nonsense="x")
     assert "hunter2" not in str(caught.value)
@@ -96,14 +96,14 @@ def test_undeclared_pass_through_options_are_found_by_name() -> None:
         _ = options["reader.size"]
 
 
-def test_a_required_option_says_why() -> None:
+def test_the_error_for_a_missing_required_option_says_why_it_is_required() -> None:
     assert parsed(tableName="t").require(NAME, why="it is read") == "t"
     with pytest.raises(OptionError, match="option tableName is not set: it is read") as caught:
         parsed().require(NAME, why="it is read")
     assert 'add .option("tableName", ...): Which table.' in str(caught.value)
 
 
-def test_options_of_the_first_start_are_kept_as_they_were_written_and_secrets_are_not() -> None:
+def test_first_start_options_are_kept_as_written_and_secrets_are_not_kept() -> None:
     options = parsed(startAt="Now", token="hunter2", rowLimit="3")
     assert options.first_start_values() == {"startAt": "Now"}
     assert parsed().first_start_values() == {}
@@ -128,7 +128,7 @@ def test_sizes_are_written_as_in_spark(written: str, bytes_: int) -> None:
 
 
 @pytest.mark.parametrize("written", ["", "m", "-1m", "1x", "1m1", "1,5m", "0", "0.0001b"])
-def test_what_is_no_size_is_refused(written: str) -> None:
+def test_an_invalid_size_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="a size"):
         size_bytes(written)
 
@@ -152,12 +152,12 @@ def test_durations_are_written_as_in_spark(written: str, seconds: float) -> None
 
 
 @pytest.mark.parametrize("written", ["", "10", "ten seconds", "-1s", "1 fortnight", "1s!", "s"])
-def test_what_is_no_duration_is_refused(written: str) -> None:
+def test_an_invalid_duration_is_refused(written: str) -> None:
     with pytest.raises(ValueError, match="a duration is expected"):
         duration_s(written)
 
 
-def test_booleans_numbers_and_words() -> None:
+def test_booleans_numbers_and_words_are_parsed() -> None:
     assert (boolean("TRUE"), boolean(" false ")) == (True, False)
     assert integer(minimum=-5)(" -5 ") == -5
     assert one_of("PERMISSIVE", "FAILFAST")("failfast") == "FAILFAST"

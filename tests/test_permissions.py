@@ -81,7 +81,7 @@ def test_a_folder_without_permission_is_named_with_what_to_do(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("umask", [0o077, 0o027, 0o002, 0o022])
-def test_whatever_is_written_has_the_permissions_that_the_umask_gives(tmp_path: Path, umask: int) -> None:
+def test_every_written_file_has_the_permissions_given_by_the_umask(tmp_path: Path, umask: int) -> None:
     """Spark's checkpoint does the same: executors may run as another user of the driver's group."""
     (tmp_path / "landing").mkdir()
     for name in ("a.txt", "b.txt"):

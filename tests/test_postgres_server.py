@@ -60,9 +60,7 @@ def test_a_role_needs_its_password_and_has_no_rights(postgres: PostgresServer) -
 
 
 @pytest.mark.parametrize("how", ["kill", "crash", "stop"])
-def test_what_was_committed_is_there_after_a_restart_on_the_same_port(
-    own_server: PostgresServer, how: str
-) -> None:
+def test_committed_rows_survive_a_restart_on_the_same_port(own_server: PostgresServer, how: str) -> None:
     port = own_server.port
     with own_server.connect() as connection:
         connection.execute("DROP TABLE IF EXISTS t; CREATE TABLE t (a int)")

@@ -43,14 +43,14 @@ def test_an_unknown_name_is_refused_with_a_suggestion_and_all_that_are_known() -
         find_reader("parket")
 
 
-def test_a_missing_package_says_where_to_install_it() -> None:
+def test_the_error_for_a_missing_package_says_where_to_install_it() -> None:
     with pytest.raises(RegistryError, match="cannot be imported from no_such_package:X") as caught:
         find_enumerator("no_such_package:X")
     assert "on the driver and on every executor node" in str(caught.value)
     assert isinstance(caught.value.__cause__, ModuleNotFoundError)
 
 
-def test_a_missing_class_says_what_to_write() -> None:
+def test_the_error_for_a_missing_class_says_what_to_write() -> None:
     with pytest.raises(
         RegistryError, match=r"module flip27_source\.enumerators\.files\.enumerator has no Nothing"
     ):
@@ -66,18 +66,18 @@ def test_a_malformed_name_is_refused_with_what_to_write(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["json:dumps", "json:JSONDecoder", "flip27_source.readers.sequence:SequenceReader"]
 )
-def test_something_that_is_no_enumerator_is_refused(name: str) -> None:
+def test_a_class_that_is_not_an_enumerator_is_refused(name: str) -> None:
     with pytest.raises(RegistryError, match="which is not a SplitEnumerator") as caught:
         find_enumerator(name)
     assert "derive the class from flip27_source.SplitEnumerator" in str(caught.value)
 
 
-def test_an_enumerator_is_no_reader() -> None:
+def test_an_enumerator_is_not_accepted_as_a_reader() -> None:
     with pytest.raises(RegistryError, match="which is not a SplitReader"):
         find_reader("flip27_source.enumerators.files.enumerator:FilesEnumerator")
 
 
-def test_an_error_inside_the_authors_module_is_shown_as_what_it_is(
+def test_an_error_inside_the_authors_module_is_shown_unchanged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error is not that the class is missing: the class exists, but its module fails."""
@@ -88,7 +88,7 @@ def test_an_error_inside_the_authors_module_is_shown_as_what_it_is(
     assert "has no Orders" not in str(caught.value)
 
 
-def test_a_class_that_cannot_be_made_says_what_it_lacks(
+def test_the_error_for_an_incomplete_class_names_what_it_lacks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "half_orders.py").write_text(

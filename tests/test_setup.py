@@ -32,7 +32,7 @@ REPOSITORY = Path(__file__).parents[1]
         ("wheel-test", "wheel"),
     ],
 )
-def test_a_target_asks_for_its_own_part(target: str, part: str) -> None:
+def test_a_make_target_sets_up_its_own_part(target: str, part: str) -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", target],
         cwd=REPOSITORY,
@@ -85,7 +85,9 @@ def checkout(tmp_path: Path) -> Checkout:
         ("test", "--editable .[test]"),
     ],
 )
-def test_a_part_is_installed_once_with_nothing_else(part: str, asked: str, checkout: Checkout) -> None:
+def test_a_part_is_installed_once_and_nothing_else_is_installed(
+    part: str, asked: str, checkout: Checkout
+) -> None:
     assert checkout.set_up(part) == (0, [asked])
     assert checkout.set_up(part) == (0, [])
 

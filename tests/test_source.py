@@ -77,7 +77,7 @@ def test_options_of_enumerator_and_reader_are_known_and_others_are_not() -> None
         Source.resolve({"maxFilePerTrigger": "1"}, enumerator=Shelf, reader=EchoReader)
 
 
-def test_options_of_discovery_are_those_of_sources_that_discover() -> None:
+def test_only_sources_that_discover_have_the_options_of_discovery() -> None:
     assert DISCOVERY_INTERVAL in declared_options(FilesEnumerator, EchoReader)
     assert DISCOVERY_INTERVAL not in declared_options(Feed, EchoReader)
     assert set(CORE_OPTIONS) - set(declared_options(Feed, EchoReader))
@@ -92,7 +92,7 @@ def test_two_spellings_of_one_name_are_one_source() -> None:
     assert one == other
 
 
-def test_the_identity_holds_no_secret_and_only_what_fixed_the_start() -> None:
+def test_the_identity_holds_only_first_start_options_and_no_secret() -> None:
     class Guarded(Feed):
         options: ClassVar[tuple[Option[Any], ...]] = (
             *Feed.options,

@@ -46,7 +46,7 @@ APP: Any = typer.main.get_command(whole_app())
 COMMANDS = dict(leaves(APP))
 
 
-def test_the_commands_are_there() -> None:
+def test_the_expected_commands_exist() -> None:
     assert set(COMMANDS) >= {
         ("demo",), ("check",), ("watch",),
         ("state", "show"), ("state", "splits"), ("state", "files"), ("state", "history"), ("state", "diff"),
@@ -56,7 +56,7 @@ def test_the_commands_are_there() -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_has_json_and_says_what_it_and_its_options_do(
+def test_every_command_has_the_option_json_and_describes_itself_and_its_options(
     words: tuple[str, ...], flip27: CommandLine
 ) -> None:
     command = COMMANDS[words]
@@ -69,7 +69,7 @@ def test_every_command_has_json_and_says_what_it_and_its_options_do(
     assert "Usage: flip27 " + " ".join(words) in said.out
 
 
-def test_the_list_of_commands_says_of_each_what_the_command_says_of_itself() -> None:
+def test_the_list_of_commands_repeats_the_description_of_each_command() -> None:
     assert {name: APP.commands[name].help.partition("\n\n")[0].replace("\n", " ") for name in SUMMARIES} == (
         SUMMARIES
     )
@@ -81,7 +81,7 @@ HEAVY = ("pyarrow", "numpy", "fsspec", "pyspark", "pandas")
 
 
 @pytest.mark.parametrize("words", [["--help"], ["--version"], []], ids=" ".join)
-def test_what_only_lists_the_commands_imports_nothing_heavy(words: list[str]) -> None:
+def test_listing_the_commands_imports_nothing_heavy(words: list[str]) -> None:
     code = (
         "import sys\nfrom flip27_source.cli.main import main\n"
         f"code = main({words!r})\n"
@@ -101,7 +101,7 @@ def test_help_shows_no_type_for_a_flag(words: tuple[str, ...], flip27: CommandLi
     assert "bool" not in said.lower()
 
 
-def test_an_option_has_one_metavar_wherever_it_is() -> None:
+def test_an_option_has_the_same_metavar_in_every_command() -> None:
     """Each kind of value, such as a checkpoint's number or a state location, has one name everywhere."""
     kinds: dict[str, set[str]] = {}
     for command in COMMANDS.values():
@@ -119,7 +119,7 @@ def test_the_version_is_printed(flip27: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("words", [[], ["state"], ["savepoint"]])
-def test_without_a_command_there_is_help(words: list[str], flip27: CommandLine) -> None:
+def test_help_is_shown_if_no_command_is_given(words: list[str], flip27: CommandLine) -> None:
     said = flip27(*words)
     assert said.code in (0, 2)  # it depends on the version of Typer
     assert "Usage" in said.out + said.err
@@ -328,13 +328,13 @@ def test_storage_options_are_read_as_the_source_reads_them() -> None:
 
 
 @pytest.mark.parametrize("text", [SECRET, f"={SECRET}"])
-def test_an_invalid_pair_is_wrong_usage_and_not_repeated(text: str) -> None:
+def test_an_invalid_pair_is_wrong_usage_and_is_not_echoed(text: str) -> None:
     with pytest.raises(typer.BadParameter) as caught:
         pairs([text], "--storage")
     assert SECRET not in str(caught.value)
 
 
-def test_cells_are_printed_as_people_read_them() -> None:
+def test_cells_are_printed_in_a_readable_form() -> None:
     values = [None, True, 1200, 0.25, "a", ["b"], {"c": 1}]
     assert [cell_text(value) for value in values] == ["", "yes", "1200", "0.2", "a", '["b"]', '{"c":1}']
 
@@ -350,14 +350,14 @@ def rendered(answer: Answer, **console: Any) -> str:
     return out.getvalue()
 
 
-def test_a_table_is_drawn_on_a_terminal_and_elsewhere_one_line_for_each_row() -> None:
+def test_a_table_is_drawn_on_a_terminal_and_printed_as_plain_lines_elsewhere() -> None:
     assert rendered(TABLE) == "a_b   c\nx\\ty  1\\n2\n-     3\n"
     drawn = rendered(TABLE, force_terminal=True, color_system=None, width=40)
     assert "a b" in drawn
     assert "─" in drawn
 
 
-def test_columns_are_aligned_when_no_terminal_shows_them() -> None:
+def test_columns_are_aligned_without_a_terminal() -> None:
     table = Table(
         columns=("path", "rows", "at"),
         rows=[
@@ -372,7 +372,7 @@ def test_columns_are_aligned_when_no_terminal_shows_them() -> None:
     ]
 
 
-def test_what_a_file_name_holds_never_controls_the_terminal() -> None:
+def test_control_characters_in_a_file_name_never_reach_the_terminal() -> None:
     name = "a\x1b[2J\u202egpj.json"
     answer = Answer(data=[name], shown=[Table(columns=("path",), rows=[(name,)]), name], notes=[name])
     for console in ({}, {"force_terminal": True, "color_system": None, "width": 60}):
@@ -381,14 +381,14 @@ def test_what_a_file_name_holds_never_controls_the_terminal() -> None:
         assert "\x1b" not in printed
 
 
-def test_on_a_terminal_columns_of_which_nothing_is_known_are_left_out() -> None:
+def test_columns_without_any_value_are_left_out_on_a_terminal() -> None:
     table = Table(columns=("path", "rows"), rows=[("[bold]a.json", None), ("b.json", None)])
     drawn = rendered(Answer(data=None, shown=[table]), force_terminal=True, color_system=None, width=40)
     assert "rows" not in drawn
     assert "[bold]a.json" in drawn
 
 
-def test_on_a_narrow_terminal_nothing_is_cut_off() -> None:
+def test_nothing_is_cut_off_on_a_narrow_terminal() -> None:
     columns = [f"column_{number}" for number in range(8)]
     table = Table(columns=columns, rows=[[f"value{number}" for number in range(8)]])
     for width in (30, 60, 120):

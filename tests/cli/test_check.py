@@ -64,12 +64,12 @@ def statuses(said: Said) -> dict[str, str]:
         (package_version("p", "numpy", None, None), Status.FAILED),
     ],
 )
-def test_versions_are_compared_with_what_is_needed(finding: Finding, status: Status) -> None:
+def test_versions_are_compared_with_the_requirements(finding: Finding, status: Status) -> None:
     assert finding.status is status
     assert (finding.remedy is None) == (status is Status.OK)
 
 
-def test_what_is_needed_is_read_off_the_installed_package() -> None:
+def test_requirements_are_read_from_the_installed_package() -> None:
     assert required_packages()["pyarrow"] == "18"
     assert {"fsspec", "msgspec", "numpy"} <= required_packages().keys()
     assert "moto" not in required_packages()
@@ -134,7 +134,7 @@ def says(folder: Path, *lines: str) -> str:
         (["echo hello from sitecustomize", answer()], "it started in"),
     ],
 )
-def test_the_python_of_the_workers_is_named_with_what_is_wrong_with_it(
+def test_the_python_of_the_workers_is_named_with_its_problem(
     lines: list[str], found: str, tmp_path: Path
 ) -> None:
     command = says(tmp_path, *lines)
@@ -144,12 +144,12 @@ def test_the_python_of_the_workers_is_named_with_what_is_wrong_with_it(
     assert (finding.status is Status.OK) == ("it started" in found)
 
 
-def test_a_python_that_is_not_there_fails(tmp_path: Path) -> None:
+def test_a_missing_python_fails(tmp_path: Path) -> None:
     finding = spark_python({"PYSPARK_PYTHON": str(tmp_path / "nowhere")})
     assert (finding.status, "cannot be started: No such file" in finding.found) == (Status.FAILED, True)
 
 
-def test_places_that_are_ready_pass_and_stay_as_they_were(flip27: CommandLine, tmp_path: Path) -> None:
+def test_ready_locations_pass_and_remain_unchanged(flip27: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
     (tmp_path / "landing" / "a.json").write_text('{"id": 1}\n')
     said = flip27(
@@ -163,7 +163,7 @@ def test_places_that_are_ready_pass_and_stay_as_they_were(flip27: CommandLine, t
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["a.json", "landing"]
 
 
-def test_a_state_location_with_content_keeps_it(tmp_path: Path) -> None:
+def test_checking_a_state_location_keeps_its_content(tmp_path: Path) -> None:
     (tmp_path / "files-0123456789abcdef").mkdir()
     assert [finding.status for finding in state_location(str(tmp_path), {})] == [Status.OK] * 3
     assert [path.name for path in tmp_path.iterdir()] == ["files-0123456789abcdef"]
@@ -197,7 +197,7 @@ class Honest(Careless):
 
 
 @pytest.mark.parametrize(("kind", "status", "code"), [(Careless, "failed", 3), (Honest, "warning", 0)])
-def test_a_file_system_that_lets_two_create_one_name_is_found_out(
+def test_a_file_system_without_exclusive_creation_is_detected(
     kind: type[MemoryFileSystem], status: str, code: int, flip27: CommandLine
 ) -> None:
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
@@ -218,7 +218,7 @@ def test_a_state_location_that_cannot_be_written_fails_with_exit_code_3(
     assert flip27("check", "--state", tmp_path / "file" / "state").code == 3
 
 
-def test_a_path_that_is_not_there_fails(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_missing_path_fails(flip27: CommandLine, tmp_path: Path) -> None:
     said = flip27("check", "--path", tmp_path / "nowhere", "--json")
     assert said.code == 3
     assert statuses(said)["path"] == "failed"
@@ -251,7 +251,7 @@ def test_an_unknown_option_fails_with_the_nearest_names(flip27: CommandLine, tmp
     assert "did you mean maxFilesPerTrigger" in finding["found"]
 
 
-def test_a_path_that_is_to_be_cleaned_has_to_be_writable(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_path_to_be_cleaned_has_to_be_writable(flip27: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n")
     words = ["check", "--path", tmp_path, "--reader", "text", "--option", "cleanSource=delete", "--json"]
     assert statuses(flip27(*words))["path, to clean"] == "ok"
@@ -300,7 +300,7 @@ def test_a_file_that_does_not_fit_its_reader_fails(flip27: CommandLine, tmp_path
         ("", None),
     ],
 )
-def test_plain_schemas_are_understood_without_spark(ddl: str, schema: pa.Schema | None) -> None:
+def test_plain_schemas_are_parsed_without_spark(ddl: str, schema: pa.Schema | None) -> None:
     assert arrow_schema(ddl) == schema
 
 
@@ -322,7 +322,7 @@ def permissions(flip27: CommandLine, state: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o703])
 @pytest.mark.parametrize("where", ["state", "state/lineage", "state/lineage/requests"])
-def test_a_state_location_that_everybody_may_write_is_a_warning(
+def test_a_world_writable_state_location_is_a_warning(
     flip27: CommandLine, tmp_path: Path, where: str, mode: int
 ) -> None:
     """The sticky bit does not help there, because a request that is added edits the source."""
@@ -335,7 +335,7 @@ def test_a_state_location_that_everybody_may_write_is_a_warning(
     assert f"chmod o-w {tmp_path / where}" in found["remedy"]
 
 
-def test_a_directory_above_that_everybody_may_write_is_a_warning_without_the_sticky_bit(
+def test_a_world_writable_parent_directory_without_the_sticky_bit_is_a_warning(
     flip27: CommandLine, tmp_path: Path
 ) -> None:
     (tmp_path / "above" / "state").mkdir(parents=True)
@@ -347,7 +347,7 @@ def test_a_directory_above_that_everybody_may_write_is_a_warning_without_the_sti
     assert found["status"] == "warning"
 
 
-def test_a_umask_that_opens_new_directories_to_everybody_is_a_warning(
+def test_a_umask_that_makes_new_directories_world_writable_is_a_warning(
     flip27: CommandLine, tmp_path: Path, umask: Callable[[int], None]
 ) -> None:
     umask(0o000)
@@ -357,7 +357,7 @@ def test_a_umask_that_opens_new_directories_to_everybody_is_a_warning(
     assert not (tmp_path / "new").exists()
 
 
-def test_archives_of_spark_without_bytecode_are_a_warning(
+def test_spark_archives_without_bytecode_are_a_warning(
     flip27: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))

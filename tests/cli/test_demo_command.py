@@ -27,7 +27,7 @@ def result(lost: int) -> DemoResult:
     )
 
 
-def test_the_demo_answers_with_what_came_of_it_and_exits_1_where_rows_are_lost() -> None:
+def test_the_demo_reports_its_result_and_exits_1_if_rows_are_lost() -> None:
     good, bad = answer_of(result(lost=0)), answer_of(result(lost=2))
     assert (good.exit_code, bad.exit_code) == (0, 1)
     assert good.data["exactly_once"] is True

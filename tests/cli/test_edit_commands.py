@@ -30,14 +30,14 @@ def test_a_dry_run_lists_what_would_change_and_changes_nothing(flip27: CommandLi
     assert feed.batch() == ["c", "d"]
 
 
-def test_execute_asks_for_it_and_the_query_does_it(flip27: CommandLine, feed: Edited) -> None:
+def test_execute_submits_an_edit_and_the_query_applies_it(flip27: CommandLine, feed: Edited) -> None:
     words = ["edit", "replay", "--state", feed.state, "--glob", "[ab]", "--why", "lost"]
     said = flip27(*words, "--who", "ops", "--execute", "--json")
     assert (said.code, said.data["submitted"], said.data["request"]["who"]) == (0, True, "ops")
     assert feed.batch() == ["a", "b"]
 
 
-def test_a_rewind_is_asked_for_and_done(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_rewind_is_requested_and_applied(flip27: CommandLine, tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
     words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
@@ -47,7 +47,7 @@ def test_a_rewind_is_asked_for_and_done(flip27: CommandLine, tmp_path: Path) -> 
     assert edited == ["rewind by ops: bad deploy (2 splits)", "-", "-"]
 
 
-def test_with_sparks_checkpoint_only_what_its_batches_name_is_known(
+def test_an_edit_that_is_given_sparks_checkpoint_finds_the_files_of_its_batches(
     flip27: CommandLine, tmp_path: Path
 ) -> None:
     query = three_batches(tmp_path)
@@ -61,9 +61,7 @@ def test_with_sparks_checkpoint_only_what_its_batches_name_is_known(
     ]
 
 
-def test_an_edit_and_the_view_have_one_word_for_what_became_of_a_split(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_an_edit_and_the_view_report_the_same_status_of_a_split(flip27: CommandLine, tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     query.land("e.txt")
     query.batch(now_ms=9_000)
@@ -74,16 +72,14 @@ def test_an_edit_and_the_view_have_one_word_for_what_became_of_a_split(
     }
 
 
-def test_a_split_that_is_still_to_be_read_has_the_word_of_the_view(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_a_waiting_split_has_the_same_status_as_in_the_view(flip27: CommandLine, tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batch()
     said = flip27("edit", "skip", "--state", source.state, "--glob", "*", "--why", "bad")
     assert [line[2] for line in said.lines[1:]] == ["waiting: held by the enumerator"] * 2
 
 
-def test_a_time_that_the_history_shows_can_be_given_back(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_time_copied_from_the_history_is_accepted(flip27: CommandLine, tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
     columns, *rows = flip27("state", "history", source.state).lines
@@ -94,7 +90,7 @@ def test_a_time_that_the_history_shows_can_be_given_back(flip27: CommandLine, tm
     assert said.data["request"]["checkpoint"].startswith("1-")
 
 
-def test_what_waits_is_listed_and_withdrawn_once(flip27: CommandLine, feed: Edited) -> None:
+def test_a_waiting_edit_is_listed_and_withdrawn_only_once(flip27: CommandLine, feed: Edited) -> None:
     asked = feed.ask("replay", splits=["a"])
     listed = flip27("edit", "list", "--state", feed.state)
     assert listed.lines[1] == [asked, "replay", "a", "tester", "a test", "-", "-"]
@@ -104,7 +100,7 @@ def test_what_waits_is_listed_and_withdrawn_once(flip27: CommandLine, feed: Edit
     assert f"there is no request {asked}" in again.err
 
 
-def test_withdrawing_what_was_applied_meanwhile_is_refused_and_says_where(
+def test_withdrawing_an_edit_that_was_already_applied_is_refused_and_names_the_checkpoint(
     flip27: CommandLine, feed: Edited
 ) -> None:
     asked = feed.ask("replay", splits=["a"])
@@ -133,7 +129,7 @@ def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path:
         (["set-position", "--split", "a", "--position", "500"], "is not a JSON object"),
     ],
 )
-def test_what_cannot_be_read_is_wrong_usage(
+def test_invalid_arguments_are_wrong_usage(
     flip27: CommandLine, feed: Edited, words: list[str], says: str
 ) -> None:
     said = flip27("edit", *words, "--state", feed.state, "--why", "x")
@@ -141,7 +137,7 @@ def test_what_cannot_be_read_is_wrong_usage(
     assert says in " ".join(said.err.replace("│", " ").split())
 
 
-def test_a_split_that_is_not_there_is_refused_with_what_to_do(flip27: CommandLine, feed: Edited) -> None:
+def test_naming_an_unknown_split_is_refused(flip27: CommandLine, feed: Edited) -> None:
     said = flip27("edit", "quarantine", "retry", "--state", feed.state, "--split", "z", "--why", "x")
     assert said.code == 1
     assert "there is no split that is quarantined: z" in said.err

@@ -43,7 +43,7 @@ def numbers(query: FileQuery) -> tuple[list[str], list[str]]:
     return sorted(os.listdir(root / "offsets")), sorted(os.listdir(root / "commits"))
 
 
-def test_files_of_committed_batches_are_in_the_log_and_waiting_ones_are_not(
+def test_files_of_committed_batches_are_exported_and_waiting_files_are_not(
     tmp_path: Path, flip27: CommandLine
 ) -> None:
     query = FileQuery(tmp_path)
@@ -72,9 +72,7 @@ def test_a_dry_run_writes_nothing(tmp_path: Path, flip27: CommandLine) -> None:
     assert not (tmp_path / "spark").exists()
 
 
-def test_the_number_of_a_batch_that_was_not_committed_is_not_used_again(
-    tmp_path: Path, flip27: CommandLine
-) -> None:
+def test_the_number_of_an_uncommitted_batch_is_not_reused(tmp_path: Path, flip27: CommandLine) -> None:
     query = FileQuery(tmp_path)
     query.land("a")
     query.batch()
@@ -127,7 +125,7 @@ def test_a_file_that_was_read_in_part_is_read_again(tmp_path: Path, flip27: Comm
     assert (said.code, said.data["read_twice"], said.data["files"]) == (3, [f"{query.landing}/large"], 0)
 
 
-def test_a_directory_of_another_query_is_refused_and_one_of_a_killed_export_is_not(
+def test_a_directory_of_another_query_is_refused_and_that_of_a_killed_export_is_accepted(
     tmp_path: Path, flip27: CommandLine
 ) -> None:
     query = FileQuery(tmp_path)

@@ -103,7 +103,7 @@ def test_a_file_that_was_read_under_another_name_is_reported(tmp_path: Path, fli
     assert (said.code, said.data["read_twice"]) == (3, [f"{query.landing}/b"])
 
 
-def test_a_query_that_knew_files_by_name_only_continues_to(tmp_path: Path, flip27: CommandLine) -> None:
+def test_an_imported_query_still_identifies_files_by_name_only(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path)
     query.land("1/a", "1/b")
     query.log("0", '{"path":"file:///elsewhere/a","timestamp":1,"batchId":0}')
@@ -114,7 +114,7 @@ def test_a_query_that_knew_files_by_name_only_continues_to(tmp_path: Path, flip2
     assert query.read_by(said, fileNameOnly="true") == ["1/b"]
 
 
-def test_one_of_several_sources_is_chosen(tmp_path: Path, flip27: CommandLine) -> None:
+def test_one_of_several_file_sources_has_to_be_chosen(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path, source="1")
     query.log("0", query.entry("a", 0))
     query.batch(0, '{"orders":{"0":1}}', '{"logOffset":0}')
@@ -126,7 +126,7 @@ def test_one_of_several_sources_is_chosen(tmp_path: Path, flip27: CommandLine) -
     assert "has 0 file sources" in flip27(*asking(query)).err
 
 
-def test_sources_that_have_names_in_the_offset_log_are_found(tmp_path: Path, flip27: CommandLine) -> None:
+def test_sources_with_names_in_the_offset_log_are_found(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path, source="landing")
     query.log("0", query.entry("a", 0))
     query.batch(0)
@@ -178,9 +178,7 @@ def listing(query: SparkQuery, file: str | Path, *words: str) -> list[str | Path
 
 
 @pytest.mark.parametrize("name", ["state.parquet", "state.csv", "folder/part-0.parquet", "folder/part-0.csv"])
-def test_the_files_that_auto_loader_has_committed_are_known(
-    tmp_path: Path, flip27: CommandLine, name: str
-) -> None:
+def test_files_committed_by_auto_loader_are_known(tmp_path: Path, flip27: CommandLine, name: str) -> None:
     query = SparkQuery(tmp_path)
     query.land("a, a", "50%25", "b", "new")
     file = tmp_path / name
@@ -196,7 +194,7 @@ def test_the_files_that_auto_loader_has_committed_are_known(
     assert (all_read.data["files"], query.read_by(all_read)) == (3, ["new"])
 
 
-def test_names_on_standard_input_are_known(
+def test_file_names_are_read_from_standard_input(
     tmp_path: Path, flip27: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = SparkQuery(tmp_path)
@@ -207,7 +205,7 @@ def test_names_on_standard_input_are_known(
     assert query.read_by(said) == ["new"]
 
 
-def test_a_list_without_the_column_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_list_without_a_path_column_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "new")
     write_csv(tmp_path / "files.csv", [{"file_name": f"{query.landing}/a", "rows": 1}])

@@ -75,7 +75,7 @@ MISTAKES = {
     "mistake",
     [pytest.param(name, marks=pytest.mark.slow if number else []) for number, name in enumerate(MISTAKES)],
 )
-def test_the_tests_of_a_new_project_name_the_law_that_it_breaks(tmp_path: Path, mistake: str) -> None:
+def test_the_tests_of_a_new_project_name_a_broken_law(tmp_path: Path, mistake: str) -> None:
     name, changes = MISTAKES[mistake]
     new_project("broken", tmp_path)
     file = tmp_path / "broken" / "broken" / name
@@ -90,13 +90,13 @@ def test_the_tests_of_a_new_project_name_the_law_that_it_breaks(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("name", ["", "My-Source", "my_source", "-x", "my source", "../x", "1st"])
-def test_an_invalid_name_is_refused_and_nothing_is_made(name: str, tmp_path: Path) -> None:
+def test_an_invalid_name_is_refused_and_nothing_is_created(name: str, tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is not a valid name of a source"):
         new_project(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
+def test_a_non_empty_folder_is_left_unchanged(tmp_path: Path) -> None:
     (tmp_path / "my-source").mkdir()
     (tmp_path / "my-source" / "mine.py").write_text("# mine")
     with pytest.raises(OptionError, match="my-source already exists"):

@@ -50,7 +50,9 @@ def queue_of(bucket: S3Bucket, url: str) -> FileQueue:
     return FileQueue(url=url, client=client("sqs", bucket.storage_options))
 
 
-def test_a_dry_run_says_what_is_missing_and_makes_nothing(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+def test_a_dry_run_reports_what_is_missing_and_creates_nothing(
+    flip27: CommandLine, s3_bucket: S3Bucket
+) -> None:
     said = flip27(*words(s3_bucket, "create"))
     assert said.code == 0
     assert [line[:3] for line in said.lines[1:]] == [
@@ -138,16 +140,14 @@ def test_the_error_names_the_rule_of_others_that_conflicts_with_a_new_rule(
 
 
 @pytest.mark.parametrize("path", ["/landing", "abfs://landing/a", "s3://", "s3://land*/a"])
-def test_a_path_that_is_in_no_bucket_is_refused(flip27: CommandLine, path: str) -> None:
+def test_a_path_outside_any_bucket_is_refused(flip27: CommandLine, path: str) -> None:
     said = flip27("notifications", "show", path)
     assert said.code == 1
     assert "is not in a bucket of S3" in said.err
 
 
 @pytest.mark.parametrize("name", ["landing.fifo", "new orders", "x" * 81])
-def test_a_name_that_no_queue_can_have_is_refused(
-    flip27: CommandLine, s3_bucket: S3Bucket, name: str
-) -> None:
+def test_an_invalid_queue_name_is_refused(flip27: CommandLine, s3_bucket: S3Bucket, name: str) -> None:
     said = flip27(*words(s3_bucket, "create"), "--queue", name)
     assert said.code == 1
     assert f"{name!r} cannot be the name of a queue" in " ".join(said.err.split())

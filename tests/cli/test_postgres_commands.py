@@ -76,7 +76,9 @@ def shop(server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield Shop(server=server, database=name, owner=owner, state=tmp_path / "state", role=role)
 
 
-def test_a_dry_run_lists_what_a_query_has_left_and_changes_nothing(flip27: CommandLine, shop: Shop) -> None:
+def test_a_dry_run_lists_the_leftovers_of_a_query_and_changes_nothing(
+    flip27: CommandLine, shop: Shop
+) -> None:
     shop.ran()
     (slot,) = shop.slots()
     said = flip27("postgres", "drop", shop.state, *shop.place)
@@ -90,9 +92,7 @@ def test_a_dry_run_lists_what_a_query_has_left_and_changes_nothing(flip27: Comma
     assert (shop.slots(), shop.publications()) == ([slot], [slot])
 
 
-def test_slot_and_publication_of_the_state_are_dropped_and_nothing_else(
-    flip27: CommandLine, shop: Shop
-) -> None:
+def test_only_the_slot_and_the_publication_of_the_state_are_dropped(flip27: CommandLine, shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{shop.database}_x"])
@@ -119,7 +119,7 @@ def test_every_field_of_the_json_answer_is_documented(flip27: CommandLine, shop:
     )
 
 
-def test_the_wal_that_another_slot_needs_is_not_counted_as_released(flip27: CommandLine, shop: Shop) -> None:
+def test_wal_needed_by_another_slot_is_not_counted_as_released(flip27: CommandLine, shop: Shop) -> None:
     older = f"{shop.database}_older"
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [older])
     shop.ran()
@@ -132,7 +132,7 @@ def test_the_wal_that_another_slot_needs_is_not_counted_as_released(flip27: Comm
     assert free["held_by"] is None
 
 
-def test_without_an_answer_nothing_is_dropped(
+def test_nothing_is_dropped_without_confirmation(
     flip27: CommandLine, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shop.ran()
@@ -145,7 +145,7 @@ def test_without_an_answer_nothing_is_dropped(
     assert len(shop.slots()) == 1
 
 
-def test_the_slot_of_a_query_that_runs_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
+def test_the_slot_of_a_running_query_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
     query = shop.query()
     # Between two batches, the slot is not active.
     active = shop.owner.execute(
@@ -161,7 +161,7 @@ def test_the_slot_of_a_query_that_runs_is_not_dropped(flip27: CommandLine, shop:
     assert shop.slots() == []
 
 
-def test_a_slot_that_another_client_holds_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
+def test_a_slot_in_use_by_another_client_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
     held = f"{shop.database}_held"
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput', true)", [held])
     said = flip27("postgres", "drop", "--slot", held, *shop.place, "--execute", "--yes")
@@ -181,7 +181,7 @@ def test_a_publication_that_the_user_named_stays_unless_it_is_named_again(
     assert shop.publications() == []
 
 
-def test_without_a_state_the_slot_is_named(flip27: CommandLine, shop: Shop) -> None:
+def test_without_a_state_the_slot_has_to_be_named(flip27: CommandLine, shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     said = flip27("postgres", "drop", *shop.place)
@@ -199,7 +199,9 @@ def test_a_slot_of_another_kind_is_refused(flip27: CommandLine, shop: Shop) -> N
         shop.owner.execute("SELECT pg_drop_replication_slot('standby_1')")
 
 
-def test_the_state_of_another_server_drops_nothing_here(flip27: CommandLine, shop: Shop) -> None:
+def test_the_state_of_another_server_is_refused_and_nothing_is_dropped(
+    flip27: CommandLine, shop: Shop
+) -> None:
     shop.ran()
     with postgres_server() as other:
         place = ["--host", HOST, "--port", str(other.port), "--database", "postgres", "--user", SUPERUSER]
@@ -207,19 +209,19 @@ def test_the_state_of_another_server_drops_nothing_here(flip27: CommandLine, sho
     assert (said.code, "the state belongs to the server with the system identifier" in said.err) == (1, True)
 
 
-def test_the_state_of_another_source_has_no_slot(flip27: CommandLine, shop: Shop, tmp_path: Path) -> None:
+def test_the_state_of_another_source_is_refused(flip27: CommandLine, shop: Shop, tmp_path: Path) -> None:
     query = three_batches(tmp_path / "files")
     said = flip27("postgres", "drop", query.checkpoint, *shop.place)
     assert (said.code, "is the state of the enumerator files" in said.err) == (1, True)
 
 
-def test_a_query_without_a_log_has_left_nothing(flip27: CommandLine, shop: Shop) -> None:
+def test_a_query_that_only_took_a_snapshot_leaves_nothing_to_drop(flip27: CommandLine, shop: Shop) -> None:
     shop.ran(snapshot="only")
     said = flip27("postgres", "drop", shop.state, *shop.place)
     assert (said.code, said.out, "nothing is left to drop" in said.err) == (0, "", True)
 
 
-def test_a_role_that_may_not_drop_gets_the_names_of_the_roles_that_may(
+def test_an_error_for_a_role_that_may_not_drop_names_the_roles_that_may(
     flip27: CommandLine, shop: Shop
 ) -> None:
     shop.ran()
@@ -259,7 +261,9 @@ def test_a_check_of_the_source_shows_each_finding_and_no_password(
         assert options_finding["found"] == "enumerator postgres, reader postgres"
 
 
-def test_a_check_with_a_wrong_password_shows_what_the_server_says(flip27: CommandLine, shop: Shop) -> None:
+def test_a_check_with_a_wrong_password_shows_the_message_of_the_server(
+    flip27: CommandLine, shop: Shop
+) -> None:
     given = ["host=" + HOST, f"port={shop.server.port}", "database=" + shop.database, "password=wr0ng-s3cret"]
     words = [word for item in [*given, "user=" + shop.role.name] for word in ("--option", item)]
     said = flip27("check", "--enumerator", "postgres", *words)
@@ -268,7 +272,7 @@ def test_a_check_with_a_wrong_password_shows_what_the_server_says(flip27: Comman
     assert "wr0ng-s3cret" not in said.out + said.err
 
 
-def test_a_query_that_has_run_is_found_ready(flip27: CommandLine, shop: Shop) -> None:
+def test_the_check_passes_after_a_query_has_run(flip27: CommandLine, shop: Shop) -> None:
     shop.ran()
     options = [f"host={HOST}", f"port={shop.server.port}", f"database={shop.database}", f"user={SUPERUSER}"]
     words = [word for item in [*options, "tables=orders", "uid=orders"] for word in ("--option", item)]

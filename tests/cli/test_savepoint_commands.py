@@ -52,7 +52,7 @@ def segment_of(saved: Path) -> Path:
     return next((saved / "segments").iterdir())
 
 
-def test_create_prints_the_directory_and_on_standard_error_what_it_holds(
+def test_create_prints_the_directory_and_describes_the_savepoint_on_standard_error(
     flip27: CommandLine, tmp_path: Path
 ) -> None:
     query = three_batches(tmp_path)
@@ -62,7 +62,7 @@ def test_create_prints_the_directory_and_on_standard_error_what_it_holds(
     assert said.err == "checkpoint 2, the state after batch 1\n"
 
 
-def test_list_distinguishes_whole_damaged_and_unfinished_savepoints(
+def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(
     flip27: CommandLine, saved: Path, tmp_path: Path
 ) -> None:
     for name in ("savepoint-8-damaged", "savepoint-9-unfinished"):
@@ -93,7 +93,7 @@ def test_show_names_the_source_of_a_savepoint(flip27: CommandLine, saved: Path) 
         assert found["lineage"].startswith("files-")
 
 
-def test_a_whole_savepoint_is_verified_file_by_file(flip27: CommandLine, saved: Path) -> None:
+def test_verify_checks_every_file_of_a_complete_savepoint(flip27: CommandLine, saved: Path) -> None:
     said = flip27("savepoint", "verify", saved, "--json")
     assert said.code == 0
     assert said.data["is_whole"] is True
@@ -138,7 +138,7 @@ def test_damaged_metadata_is_found_by_verify_and_never_deleted(flip27: CommandLi
     assert segment_of(saved).exists()
 
 
-def test_delete_asks_and_does_nothing_without_a_yes(
+def test_delete_asks_for_confirmation_and_deletes_nothing_without_it(
     flip27: CommandLine, saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for answer in ("n\n", ""):
@@ -152,7 +152,7 @@ def test_delete_asks_and_does_nothing_without_a_yes(
     assert not saved.exists()
 
 
-def test_delete_leaves_files_that_are_not_of_the_savepoint(flip27: CommandLine, saved: Path) -> None:
+def test_delete_leaves_files_that_do_not_belong_to_the_savepoint(flip27: CommandLine, saved: Path) -> None:
     (saved / "notes.txt").write_text("of the user")
     said = flip27("savepoint", "delete", saved, "--yes", "--json")
     assert said.data == {"directory": str(saved), "files": 4}
@@ -160,7 +160,7 @@ def test_delete_leaves_files_that_are_not_of_the_savepoint(flip27: CommandLine, 
 
 
 @pytest.mark.parametrize("location", [".", "..", "segments", "nowhere"])
-def test_what_is_not_a_savepoint_is_refused_and_stays(
+def test_deleting_a_location_that_is_not_a_savepoint_is_refused(
     location: str, flip27: CommandLine, saved: Path
 ) -> None:
     before = sorted(saved.parent.rglob("*"))
@@ -195,7 +195,7 @@ def test_a_half_deleted_savepoint_is_no_longer_a_savepoint(
         savepoints.describe(str(saved))
 
 
-def test_a_savepoint_of_a_whole_query_is_verified_and_deleted_with_all_that_it_holds(
+def test_a_savepoint_of_a_whole_query_is_verified_and_deleted_completely(
     flip27: CommandLine, tmp_path: Path
 ) -> None:
     query = three_batches(tmp_path)
@@ -231,7 +231,7 @@ def test_a_savepoint_that_a_query_has_claimed_is_not_deleted(flip27: CommandLine
     assert flip27("savepoint", "delete", saved, "--yes").code == 0
 
 
-def test_savepoints_in_object_stores_are_managed_alike(
+def test_savepoints_in_object_stores_are_managed_in_the_same_way(
     flip27: CommandLine, saved: Path, s3_bucket: S3Bucket
 ) -> None:
     store, bucket = s3_bucket.file_system, f"s3://{s3_bucket.name}"
@@ -252,7 +252,7 @@ def test_savepoints_in_object_stores_are_managed_alike(
     assert store.find(f"{bucket}/moved") == []
 
 
-def test_metadata_that_is_not_of_a_savepoint_is_refused(flip27: CommandLine, tmp_path: Path) -> None:
+def test_metadata_that_does_not_belong_to_a_savepoint_is_refused(flip27: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "_metadata").write_text(json.dumps({"format": 1, "kind": "table"}))
     said = flip27("savepoint", "delete", tmp_path / "table", "--yes")

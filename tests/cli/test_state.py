@@ -37,7 +37,7 @@ def test_show_names_the_source_of_the_state_and_its_position(flip27: CommandLine
 
 
 @pytest.mark.parametrize("view", ["splits", "files"])
-def test_a_view_has_the_rows_and_columns_that_spark_shows(
+def test_a_view_has_the_same_rows_and_columns_as_in_spark(
     view: str, flip27: CommandLine, query: FileQuery
 ) -> None:
     said = flip27("state", view, query.checkpoint, "--json")
@@ -120,7 +120,9 @@ def changes(said: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def test_diff_of_two_checkpoints_says_how_far_each_split_went(flip27: CommandLine, tmp_path: Path) -> None:
+def test_diff_of_two_checkpoints_shows_the_progress_of_each_split(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     for _ in range(3):
@@ -134,7 +136,7 @@ def test_diff_of_two_checkpoints_says_how_far_each_split_went(flip27: CommandLin
     assert (after["status"], after["position"]["next"]) == ("live", 4)
 
 
-def test_diff_of_a_savepoint_and_the_state_that_it_was_made_of(
+def test_diff_compares_a_savepoint_with_the_state_it_was_made_from(
     flip27: CommandLine, tmp_path: Path, query: FileQuery
 ) -> None:
     made = savepoints.create(state=str(query.checkpoint / "flip27"), to=str(tmp_path / "saved"))
@@ -184,7 +186,7 @@ def test_with_several_lineages_diff_needs_the_option_lineage(flip27: CommandLine
         ["state", "forget"],
     ],
 )
-def test_wrong_usage_is_exit_code_2(words: list[str], flip27: CommandLine) -> None:
+def test_wrong_usage_exits_with_code_2(words: list[str], flip27: CommandLine) -> None:
     said = flip27(*words)
     assert said.code == 2
     assert said.out == ""

@@ -36,7 +36,7 @@ def imported(home: Path, code: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_every_module_has_bytecode_afterwards_and_nothing_else_changes(
+def test_tune_adds_bytecode_for_every_module_and_changes_nothing_else(
     flip27: CommandLine, home: Path
 ) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
@@ -60,7 +60,7 @@ def test_processes_import_the_bytecode_and_their_errors_name_the_module_in_the_a
     assert f'File "{module}/__init__.py", line 4, in fails' in failed.stderr
 
 
-def test_bytecode_of_another_python_is_replaced(flip27: CommandLine, home: Path) -> None:
+def test_bytecode_of_another_python_version_is_replaced(flip27: CommandLine, home: Path) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr("pyspark/__init__.pyc", b"\0\0\r\n" + bytes(12))

@@ -82,13 +82,13 @@ def test_many_subtasks_are_cut_off_and_counted() -> None:
     assert "and 8 more" in text
 
 
-def test_a_lineage_without_a_checkpoint_says_so() -> None:
+def test_a_frame_says_that_a_lineage_has_no_checkpoint_yet() -> None:
     console = recorded()
     console.print(drawn([Frame(lineage="a", at=NOW)]))
     assert "no checkpoint yet" in console.export_text()
 
 
-def test_numbers_come_from_documents_and_reports_alone(tmp_path: Path) -> None:
+def test_numbers_are_computed_from_documents_and_reports_alone(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path)
     for number in (1, 3, 5):
@@ -133,7 +133,7 @@ def test_the_first_batch_has_no_rate_before_it_is_complete(tmp_path: Path) -> No
     assert (frame.status, frame.splits_per_s) == ("pending", None)
 
 
-def test_a_batch_under_way_has_empty_bars_and_a_committed_one_full_ones(tmp_path: Path) -> None:
+def test_a_running_batch_has_empty_bars_and_a_committed_batch_full_bars(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOW)
     assert (frame.checkpoint_id, frame.batch_id, frame.status) == (3, 2, "pending")
@@ -145,7 +145,7 @@ def test_a_batch_under_way_has_empty_bars_and_a_committed_one_full_ones(tmp_path
     assert frame.status == "complete"
 
 
-def test_the_backlog_counts_what_is_found_and_in_no_batch_yet(tmp_path: Path) -> None:
+def test_the_backlog_counts_files_found_but_not_yet_in_a_batch(tmp_path: Path) -> None:
     query = FileQuery(tmp_path)
     query.limits = Limits(files=2)
     query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
@@ -158,7 +158,7 @@ def test_the_backlog_counts_what_is_found_and_in_no_batch_yet(tmp_path: Path) ->
     assert frame.backlog == 1
 
 
-def test_watching_draws_one_look_for_each_tick_until_the_user_interrupts() -> None:
+def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> None:
     looks: list[int] = []
 
     def look() -> list[Frame]:
@@ -177,7 +177,7 @@ def test_watching_draws_one_look_for_each_tick_until_the_user_interrupts() -> No
     assert "look-2" in screen.getvalue()
 
 
-def test_once_prints_one_frame_and_json_its_numbers(flip27: CommandLine, tmp_path: Path) -> None:
+def test_once_prints_one_frame_and_json_prints_its_numbers(flip27: CommandLine, tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     assert "3, batch 2, pending" in flip27("watch", query.checkpoint, "--once").out
     (frame,) = flip27("watch", query.checkpoint, "--once", "--json").data
@@ -187,6 +187,6 @@ def test_once_prints_one_frame_and_json_its_numbers(flip27: CommandLine, tmp_pat
     ]
 
 
-def test_what_is_no_terminal_gets_one_frame(flip27: CommandLine, tmp_path: Path) -> None:
+def test_only_one_frame_is_printed_without_a_terminal(flip27: CommandLine, tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     assert flip27("watch", query.checkpoint).out.count("checkpoint ") == 1

@@ -56,11 +56,11 @@ def test_a_checkpoint_waits_for_every_subtask_of_its_plan_and_keeps_each_report_
 
 
 @pytest.mark.parametrize("reports", [ReportDemand.NONE, ReportDemand.WANTED])
-def test_a_checkpoint_whose_reports_nothing_depends_on_does_not_wait_S32(reports: ReportDemand) -> None:
+def test_a_checkpoint_does_not_wait_for_reports_that_nothing_depends_on_S32(reports: ReportDemand) -> None:
     assert pending(0, 1, reports=reports).not_yet_acknowledged == frozenset()
 
 
-def test_a_subtask_whose_splits_are_read_again_is_no_longer_waited_for_S32() -> None:
+def test_a_checkpoint_stops_waiting_for_a_subtask_whose_splits_are_read_again_S32() -> None:
     assert pending(0, 1).repeated(1).not_yet_acknowledged == {0}
 
 
@@ -72,9 +72,9 @@ def test_a_subtask_whose_splits_are_read_again_is_no_longer_waited_for_S32() -> 
         (report(1, checkpoint_id=4), DISCARDED),
         (report(1, checkpoint_id=6), DISCARDED),
     ],
-    ids=["a second one", "of a subtask that has no part in it", "of an older one", "of a newer one"],
+    ids=["a second report", "of another subtask", "of an older checkpoint", "of a newer checkpoint"],
 )
-def test_an_acknowledgement_that_does_not_count_changes_nothing_S25_S33(
+def test_a_duplicate_or_foreign_acknowledgement_changes_nothing_S25_S33(
     late: SubtaskReport[Item], expected: AcknowledgeResult
 ) -> None:
     _, before = pending(0, 1).acknowledged(report(0))
@@ -102,7 +102,7 @@ def shelf_of(coordinator: SourceCoordinator[Item]) -> Shelf:
     return coordinator.enumerator
 
 
-def test_a_frozen_checkpoint_is_not_complete_before_its_subtasks_have_acknowledged_S1_S20() -> None:
+def test_a_frozen_checkpoint_is_complete_only_after_its_subtasks_have_acknowledged_S1_S20() -> None:
     """Before that the enumerator is not notified; there is no timeout that would complete the checkpoint."""
     coordinator = reporting()
     shelf_of(coordinator).context.assign_splits({0: items("a"), 1: items("b")})
@@ -148,7 +148,7 @@ def test_acknowledgements_without_a_pending_checkpoint_are_discarded_S25() -> No
     assert shelf_of(coordinator).calls.count("complete 1") == 1
 
 
-def test_the_plan_of_an_abandoned_checkpoint_is_planned_again_from_the_one_before_S34() -> None:
+def test_the_plan_of_an_abandoned_checkpoint_is_made_again_from_the_previous_checkpoint_S34() -> None:
     """A pending checkpoint is a value: after it is abandoned there is nothing to dispose of."""
     coordinator = coordinator_of()
     shelf_of(coordinator).shelf.extend(items("a"))
@@ -164,7 +164,7 @@ def test_the_plan_of_an_abandoned_checkpoint_is_planned_again_from_the_one_befor
     assert restored.pending is not coordinator.pending
 
 
-def test_state_is_given_before_start_and_start_comes_before_everything_else_S47() -> None:
+def test_state_is_given_before_start_and_start_precedes_every_other_call_S47() -> None:
     class Looks(Shelf):
         def start(self) -> None:
             super().start()
@@ -183,7 +183,7 @@ def test_state_is_given_before_start_and_start_comes_before_everything_else_S47(
     assert shelf_of(restored).calls == ["start", "knows ['x', 'y']", "add_reader 0", "complete 1"]
 
 
-def test_what_is_sent_before_the_first_batch_goes_out_with_it_S46() -> None:
+def test_splits_assigned_before_the_first_batch_are_part_of_it_S46() -> None:
     """Splits can be assigned to every subtask from the start: a batch has as many subtasks as it needs."""
 
     class Eager(Shelf):

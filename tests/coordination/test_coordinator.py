@@ -43,7 +43,7 @@ def with_items(*names: str, parallelism: int = 2) -> SourceCoordinator[Any]:
     return coordinator
 
 
-def test_nothing_to_read_makes_no_checkpoint_and_uses_up_no_id() -> None:
+def test_if_there_is_nothing_to_read_no_checkpoint_is_made_and_no_id_is_used() -> None:
     coordinator = coordinator_of()
     assert freeze(coordinator) is None
     assert freeze(coordinator) is None
@@ -52,7 +52,7 @@ def test_nothing_to_read_makes_no_checkpoint_and_uses_up_no_id() -> None:
     assert frozen(coordinator).checkpoint_id == 1
 
 
-def test_a_checkpoint_plans_what_the_enumerator_hands_out_and_freezes_the_rest() -> None:
+def test_a_checkpoint_plans_the_splits_that_the_enumerator_assigns_and_freezes_the_rest() -> None:
     coordinator = with_items("a", "b", "c")
     pending = frozen(coordinator, Limits(files=2))
     assert all_ids(pending.snapshot.plan) == ["a", "b"]
@@ -91,7 +91,7 @@ def test_splits_assigned_without_a_request_go_out_in_the_order_they_were_assigne
     assert read == expected
 
 
-def test_splits_assigned_when_a_checkpoint_completes_survive_a_restart_from_the_next() -> None:
+def test_splits_assigned_on_completion_survive_a_restart_from_the_next_checkpoint() -> None:
     class AssignsOnComplete(Shelf):
         def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
             self.context.assign_splits({1: items(f"first-{checkpoint_id}", f"second-{checkpoint_id}")})
@@ -108,7 +108,7 @@ def test_splits_assigned_when_a_checkpoint_completes_survive_a_restart_from_the_
     assert plan_ids(frozen(restored).snapshot.plan) == {1: ["second-1", "first-2", "second-2"]}
 
 
-def test_splits_handed_out_on_request_are_balanced_and_pinned_ones_are_not() -> None:
+def test_splits_assigned_on_request_are_balanced_and_pinned_splits_are_not() -> None:
     coordinator = coordinator_of()
     shelf = shelf_of(coordinator)
     shelf.shelf.extend(Item(split_id=name, bytes=10 * MIB) for name in "abcd")
@@ -151,7 +151,7 @@ def test_completing_a_checkpoint_that_was_never_triggered_is_a_programming_error
 
 
 @pytest.mark.parametrize("checkpoint_id", [0, 1, 3])
-def test_an_id_that_is_not_the_next_is_a_programming_error_S31(checkpoint_id: int) -> None:
+def test_a_checkpoint_id_other_than_the_next_is_a_programming_error_S31(checkpoint_id: int) -> None:
     coordinator = with_items("a", "b")
     frozen(coordinator, Limits(files=1))
     coordinator.complete(1)
@@ -161,7 +161,7 @@ def test_an_id_that_is_not_the_next_is_a_programming_error_S31(checkpoint_id: in
         coordinator.checkpoint(CheckpointMetadata(checkpoint_id=checkpoint_id, timestamp_ms=0), UNLIMITED)
 
 
-def test_there_is_one_pending_checkpoint_at_a_time_S26() -> None:
+def test_only_one_checkpoint_is_pending_at_a_time_S26() -> None:
     coordinator = with_items("a", "b")
     frozen(coordinator, Limits(files=1))
     with pytest.raises(
@@ -210,7 +210,7 @@ def test_a_refused_assignment_leaves_the_split_free_to_be_assigned_again() -> No
     assert all_ids(frozen(coordinator).snapshot.plan) == ["a"]
 
 
-def test_the_same_split_twice_in_flight_is_an_error_and_after_completion_it_is_not() -> None:
+def test_a_split_in_flight_cannot_be_assigned_again_and_a_completed_split_can() -> None:
     coordinator = with_items("a")
     frozen(coordinator)
     context = shelf_of(coordinator).context
@@ -351,7 +351,7 @@ def test_live_splits_continue_where_the_last_batch_ended() -> None:
     assert positions(frozen(restored).snapshot.ledger.live) == {"t0": 20, "t1": 20}
 
 
-def test_live_splits_share_a_limit_and_take_turns_with_what_cannot_be_divided() -> None:
+def test_live_splits_share_a_limit_and_take_turns_for_the_indivisible_remainder() -> None:
     coordinator = coordinator_of(Topics)
     names = ["t0", "t1", "t2"]
     shelf_of(coordinator).shelf.extend(Item(split_id=name, rows=0) for name in names)
@@ -365,7 +365,7 @@ def test_live_splits_share_a_limit_and_take_turns_with_what_cannot_be_divided() 
     }
 
 
-def test_a_rest_with_another_id_is_refused() -> None:
+def test_a_rest_whose_id_differs_from_its_split_is_refused() -> None:
     class Renames(Topics):
         def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
             return BoundedRange(read=split, rest=Item(split_id="other"))
@@ -383,7 +383,7 @@ class Ranges(Topics):
         return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=None)
 
 
-def test_a_live_split_that_has_ended_may_be_found_again_whatever_its_range_was_called() -> None:
+def test_a_live_split_that_has_ended_may_be_found_again_whatever_the_id_of_its_range() -> None:
     coordinator = coordinator_of(Ranges)
     shelf_of(coordinator).shelf.append(Item(split_id="t0"))
     frozen(coordinator)
@@ -392,7 +392,7 @@ def test_a_live_split_that_has_ended_may_be_found_again_whatever_its_range_was_c
     assert all_ids(frozen(coordinator).snapshot.plan) == ["t0@0-10"]
 
 
-def test_ranges_of_a_split_that_lives_on_are_not_counted_as_finished_splits() -> None:
+def test_ranges_of_a_split_that_stays_live_are_not_counted_as_finished_splits() -> None:
     class LivesOn(Ranges):
         def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
             return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=split)
@@ -402,7 +402,7 @@ def test_ranges_of_a_split_that_lives_on_are_not_counted_as_finished_splits() ->
     assert frozen(coordinator).summary.finished_splits == 0
 
 
-def test_an_unbounded_split_assigned_unasked_stays_with_its_subtask() -> None:
+def test_an_unbounded_split_assigned_without_a_request_stays_with_its_subtask() -> None:
     coordinator = coordinator_of(Topics, parallelism=3)
     shelf_of(coordinator).context.assign_split(Item(split_id="t0", rows=0), 2)
     assert plan_ids(frozen(coordinator).snapshot.plan) == {2: ["t0"]}
@@ -465,7 +465,7 @@ def test_an_idle_checkpoint_costs_in_proportion_to_the_subtasks() -> None:
     assert calls_of_an_idle_checkpoint(200) < 3 * calls_of_an_idle_checkpoint(100)
 
 
-def test_splits_that_are_assigned_while_a_batch_runs_are_in_the_backlog_with_a_subtask_and_without() -> None:
+def test_splits_assigned_while_a_batch_runs_are_in_the_backlog_with_or_without_a_subtask() -> None:
     coordinator = with_items("a")
     frozen(coordinator)
     assign = shelf_of(coordinator).context.assign_split

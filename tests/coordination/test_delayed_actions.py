@@ -149,7 +149,7 @@ def test_a_merged_page_leaves_out_actions_that_are_done() -> None:
     assert (one.count, one.done, one.since_ms) == (2, 0, 2)
 
 
-def test_a_page_that_loses_some_of_its_actions_is_written_again_and_others_are_not() -> None:
+def test_only_pages_that_lose_actions_are_written_again() -> None:
     first, second, third = page((1, 1, 2)), page((2, 2, 2)), page((3, 3, 1), (4, 4, 1))
     kept = kept_where(
         (first, second, third), lambda group: [group.due_checkpoint_id in (1, 4)] * len(group.actions)
@@ -172,7 +172,7 @@ def test_the_remaining_actions_of_a_page_keep_their_own_due_time_when_earlier_on
     assert len(taken(actions, DELAY_MS + 5)) == 1
 
 
-def test_an_action_that_has_not_ended_stays_stored_although_later_ones_have() -> None:
+def test_an_unfinished_action_stays_stored_although_later_actions_have_finished() -> None:
     actions = PendingActions(ActionPolicy(), delayed=DelayedActions(DELAY_MS, stored))
     for action in "abc":
         actions.add_delayed(action, 1)
@@ -197,7 +197,7 @@ def test_an_action_that_is_due_before_any_document_contains_it_is_pending_until_
     assert (actions.pending, actions.delayed()) == ((), ())
 
 
-def test_actions_that_have_no_time_yet_are_not_stored() -> None:
+def test_actions_cannot_be_stored_before_their_start_time_is_known() -> None:
     actions = DelayedActions(DELAY_MS, stored)
     actions.add("a", 1)
     with pytest.raises(ProtocolError, match="before the time from which they wait is known"):

@@ -75,14 +75,14 @@ def test_the_later_version_of_a_split_that_was_read_twice_is_replayed() -> None:
     assert [item.split for item in edited.snapshot.ledger.waiting] == [new]
 
 
-def test_a_split_that_the_reader_bounds_is_replayed_from_the_earliest_place() -> None:
+def test_a_split_that_the_reader_bounds_is_replayed_from_the_earliest_position() -> None:
     early, late, now = (Item(split_id="a", rows=rows) for rows in (1, 2, 3))
     edited = editing(reader_bounds_splits=True).replay(standing(live=[now]), [early, late])
     assert edited.snapshot.ledger.live == (early,)
     assert edited.snapshot.ledger.finished == 10
 
 
-def test_a_quarantined_split_is_retried_and_another_one_stays() -> None:
+def test_a_quarantined_split_is_retried_and_the_other_one_stays_quarantined() -> None:
     edited = editing().retry(standing(aside=items("a", "b")), ["a", "z"])
     assert names(edited) == {"live": [], "waiting": ["a"], "aside": ["b"]}
     assert edited.left_alone == {"z": "is not quarantined"}
@@ -95,7 +95,7 @@ def test_two_ranges_of_one_split_are_retried_one_after_the_other() -> None:
     assert (again.changed, again.left_alone) == ((), {"a": "is not read yet"})
 
 
-def test_a_dropped_split_is_neither_read_nor_set_aside() -> None:
+def test_a_dropped_split_leaves_the_quarantine_and_is_not_read() -> None:
     edited = editing().drop(standing(aside=items("a", "b")), ["a"])
     assert names(edited) == {"live": [], "waiting": [], "aside": ["b"]}
 
@@ -110,7 +110,7 @@ def test_a_skipped_split_and_its_assignment_to_a_subtask_are_removed() -> None:
     assert "Shelf does not define splits_in and without_splits" in edited.left_alone["z"]
 
 
-def test_an_enumerator_that_cannot_forget_is_named() -> None:
+def test_an_error_names_an_enumerator_that_cannot_forget_splits() -> None:
     with pytest.raises(EditError, match="Shelf cannot forget splits: it has no forget_splits"):
         editing().forget(standing(), ["a"])
 
@@ -177,7 +177,7 @@ def where(snapshot: Snapshot[Item]) -> list[str]:
     asked=st.lists(EDITS, max_size=6),
     reader_bounds_splits=st.booleans(),
 )
-def test_whatever_is_edited_a_split_is_in_one_place_at_most_and_a_coordinator_continues(
+def test_after_any_edits_a_split_is_in_one_place_at_most_and_a_coordinator_can_continue(
     places: list[str], asked: list[tuple[str, list[str]]], reader_bounds_splits: bool
 ) -> None:
     at: dict[str, list[Item]] = {place: [] for place in PLACES}

@@ -70,13 +70,15 @@ def used_gateway_in(state: GatewayState) -> SubtaskGateway[Item]:
     return gateway
 
 
-def test_the_table_has_each_cell_once() -> None:
+def test_the_transition_table_has_each_pair_of_state_and_call_at_most_once() -> None:
     assert len(ALLOWED) == len(TRANSITIONS)
     assert all(item.rule for item in TRANSITIONS)
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell in ALLOWED], ids=str)
-def test_each_call_of_the_table_does_what_its_cell_says(cell: tuple[GatewayState, GatewayCall]) -> None:
+def test_each_call_in_the_transition_table_has_the_listed_effect(
+    cell: tuple[GatewayState, GatewayCall],
+) -> None:
     expected: Transition = ALLOWED[cell]
     gateway = used_gateway_in(cell[0])
     held = waiting(gateway)
@@ -90,7 +92,7 @@ def test_each_call_of_the_table_does_what_its_cell_says(cell: tuple[GatewayState
 @pytest.mark.parametrize(
     "cell", [cell for cell in CELLS if cell not in ALLOWED and cell != (OPEN, GatewayCall.CLOSE)], ids=str
 )
-def test_each_call_that_the_table_does_not_have_is_a_programming_error_S31(
+def test_each_call_missing_from_the_transition_table_is_a_programming_error_S31(
     cell: tuple[GatewayState, GatewayCall],
 ) -> None:
     gateway = used_gateway_in(cell[0])
@@ -115,7 +117,7 @@ def test_send_reaches_the_outbox_unless_the_gateway_is_closed_S3_S4_S27(
 
 
 @pytest.mark.parametrize("state", [OPEN, MARKED], ids=["open", "marked"])
-def test_mark_is_taken_for_a_higher_id(state: GatewayState) -> None:
+def test_a_gateway_can_be_marked_for_a_higher_id(state: GatewayState) -> None:
     gateway = gateway_in(state)
     gateway.mark_for_checkpoint(6)
     assert gateway.state is MARKED
@@ -150,7 +152,7 @@ def test_marking_with_an_id_that_does_not_rise_is_a_programming_error_S31(checkp
         (CLOSED, 6, False),
     ],
 )
-def test_close_works_only_for_the_id_it_is_marked_for_S27(
+def test_a_gateway_closes_only_for_the_id_it_is_marked_for_S27(
     state: GatewayState, checkpoint_id: int, closes: bool
 ) -> None:
     gateway = gateway_in(state)
@@ -190,7 +192,7 @@ def test_opening_for_a_checkpoint_never_seen_is_a_programming_error_S31(state: G
 
 
 @pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
-def test_open_opens_whatever_the_state_and_loses_nothing_S7_S11(state: GatewayState) -> None:
+def test_open_opens_a_gateway_in_any_state_and_loses_nothing_S7_S11(state: GatewayState) -> None:
     gateway = gateway_in(state)
     send(gateway, "a")
     gateway.open()
@@ -198,7 +200,7 @@ def test_open_opens_whatever_the_state_and_loses_nothing_S7_S11(state: GatewaySt
     assert names(gateway) == ["a"]
 
 
-def test_what_was_held_back_goes_out_in_the_order_it_was_sent_S5_S28() -> None:
+def test_splits_held_back_go_out_in_the_order_they_were_sent_S5_S28() -> None:
     gateway = gateway_in(MARKED)
     send(gateway, "before")
     assert gateway.try_close(5)

@@ -222,11 +222,11 @@ def test_a_live_split_that_ends_is_finished_with_its_last_batch() -> None:
     ledger.assigned(Item(split_id="topic-0"))
 
 
-def test_unlimited_is_no_limit() -> None:
+def test_limits_are_unlimited_by_default() -> None:
     assert Limits() == UNLIMITED
 
 
-def test_a_split_is_recorded_planned_and_dropped_when_its_batch_is_complete_S60() -> None:
+def test_a_split_is_in_flight_from_its_assignment_until_its_batch_is_complete_S60() -> None:
     """A split cannot be assigned again from its assignment until the checkpoint that plans it is complete."""
     ledger = Ledger[Item]()
     a, b, c = items("a", "b", "c")
@@ -241,7 +241,7 @@ def test_a_split_is_recorded_planned_and_dropped_when_its_batch_is_complete_S60(
         ledger.assigned(c)
 
 
-def test_a_split_that_comes_back_is_neither_finished_nor_in_flight_and_the_others_are_S60() -> None:
+def test_a_returned_split_is_neither_finished_nor_in_flight_and_other_splits_are_unaffected_S60() -> None:
     ledger = Ledger[Item]()
     for split in items("a", "b"):
         ledger.assigned(split)
@@ -253,7 +253,7 @@ def test_a_split_that_comes_back_is_neither_finished_nor_in_flight_and_the_other
         ledger.assigned(Item(split_id="a"))
 
 
-def test_a_restored_plan_returns_nothing_once_it_is_complete_S59_S60() -> None:
+def test_a_restored_plan_that_is_complete_returns_no_splits_S59_S60() -> None:
     """The splits of a completed checkpoint are finished, whatever happens to its tasks afterwards."""
     ledger = Ledger(LedgerState(finished=2))
     ledger.restores_plan(7, ["a", "b"])

@@ -60,7 +60,9 @@ def test_every_split_is_packed_once(sizes: list[int], parallelism: int) -> None:
 
 @settings(max_examples=150, derandomize=True)
 @given(SIZES_MIB, st.integers(1, 6))
-def test_no_subtask_has_more_than_the_least_loaded_and_one_split(sizes: list[int], parallelism: int) -> None:
+def test_no_subtask_exceeds_the_least_loaded_one_by_more_than_one_split(
+    sizes: list[int], parallelism: int
+) -> None:
     """Placing each split into the least loaded subtask guarantees this for all sizes."""
     splits = mib(*sizes)
     packed = pack(splits, (), parallelism=parallelism)
@@ -85,7 +87,7 @@ def test_the_longest_subtask_is_within_four_thirds_of_the_best_possible(
     assert 3 * max(loads(packed)) <= 4 * best
 
 
-def test_packing_is_a_function_of_its_arguments() -> None:
+def test_packing_depends_only_on_its_arguments() -> None:
     splits = mib(7, 7, 7, 3, 9, 9, 1)
     assert ids(pack(splits, (), parallelism=3)) == ids(pack(list(splits), (), parallelism=3))
 
@@ -102,7 +104,7 @@ def test_pinned_splits_stay_with_their_subtask_and_keep_their_order() -> None:
     assert packed == {0: ["p1"], 1: ["p0", "p2"]}
 
 
-def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_one_that_does() -> None:
+def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_an_existing_subtask() -> None:
     assert ids(pack([], [(5, Item(split_id="p"))], parallelism=2)) == {1: ["p"]}
 
 
@@ -117,7 +119,7 @@ def test_pinned_splits_are_read_before_free_ones_however_many_they_are() -> None
     assert ids(pack(mib(0), pinned, parallelism=1)) == {0: ["p0", "p1", "p2", "p3", "0"]}
 
 
-def test_little_work_joins_the_subtask_that_runs_for_a_pinned_split_anyway() -> None:
+def test_little_work_joins_a_subtask_that_already_runs_for_a_pinned_split() -> None:
     """A task costs tens of milliseconds: three small free splits do not justify three more tasks."""
     pinned = [(3, Item(split_id="p", bytes=1))]
     assert ids(pack(mib(0, 0, 0), pinned, parallelism=4)) == {3: ["p", "0", "1", "2"]}
@@ -143,7 +145,7 @@ def test_more_subtasks_than_parallelism_are_made_for_batches_of_many_partitions(
     assert len(packed) == 10
 
 
-def test_subtasks_come_in_whole_rounds_so_that_no_core_waits_for_the_last_one() -> None:
+def test_subtasks_fill_whole_rounds_so_that_no_core_waits_for_the_last_one() -> None:
     assert subtask_count(90 * MIB, parallelism=2, max_partition_bytes=40 * MIB) == 4
 
 
@@ -181,7 +183,7 @@ def test_a_batch_always_takes_one_split_however_large(limits: Limits) -> None:
     assert taken(limits, huge) == ["a"]
 
 
-def test_files_and_rows_are_hard_and_bytes_are_soft() -> None:
+def test_limits_on_files_and_rows_are_hard_and_limits_on_bytes_are_soft() -> None:
     two_files = [Item(split_id=name, files=2) for name in "ab"]
     assert taken(Limits(files=3), two_files) == ["a"]
     big = [Item(split_id=name, bytes=900) for name in "abc"]
@@ -201,7 +203,7 @@ def test_an_empty_batch_is_never_exhausted() -> None:
     assert not BatchBudget(Limits(files=1, rows=1, bytes=1)).exhausted
 
 
-def test_what_is_left_is_reported_and_never_negative() -> None:
+def test_the_remaining_budget_is_reported_and_never_negative() -> None:
     budget = BatchBudget(Limits(files=2, rows=100, bytes=50))
     budget.take(SplitSize(files=1, rows=30, bytes=70))
     assert budget.left() == Budget(files=1, rows=70, bytes=0)
@@ -215,7 +217,7 @@ def test_limits_of_spark_and_of_the_options_combine_to_the_smaller_of_each() -> 
     assert Limits().tightened_by(Limits()) == Limits()
 
 
-def test_splits_that_are_only_named_are_counted_by_files_however_large_they_are() -> None:
+def test_splits_that_are_only_named_are_weighed_by_files_and_not_by_size() -> None:
     splits = mib(*[100] * 128)
     assert len(pack(splits, [], parallelism=4)) == 4
     assert len(pack(splits, [], parallelism=4, cost_of=cost_of_naming)) == 1

@@ -71,11 +71,11 @@ def test_partitions_that_lag_alike_get_equal_parts() -> None:
     assert rows_of(lagging(*[1000] * 8), rows=400) == {str(number): 50 for number in range(8)}
 
 
-def test_what_one_does_not_use_goes_round_among_the_others() -> None:
+def test_rows_that_a_split_does_not_need_are_shared_among_the_others() -> None:
     assert rows_of(lagging(10, 1000, 0, 1000), rows=400) == {"0": 10, "1": 195, "3": 195}
 
 
-def test_a_limit_that_all_together_do_not_reach_gives_everything() -> None:
+def test_a_limit_above_the_total_backlog_gives_every_split_all_its_rows() -> None:
     assert rows_of(lagging(10, 20, 30), rows=400) == {"0": 10, "1": 20, "2": 30}
 
 
@@ -91,11 +91,11 @@ def test_without_a_limit_each_split_gives_all_its_rows_and_is_bound_once() -> No
     assert asked == ["0", "1", "2"]
 
 
-def test_with_less_than_a_row_for_each_the_first_get_one() -> None:
+def test_with_fewer_rows_than_splits_the_first_splits_get_one_row_each() -> None:
     assert rows_of(lagging(*[1000] * 8), rows=3) == {"0": 1, "1": 1, "2": 1}
 
 
-def test_with_less_than_a_row_for_each_idle_splits_cost_no_other_its_turn() -> None:
+def test_with_fewer_rows_than_splits_idle_splits_take_no_turn_from_the_others() -> None:
     assert rows_of(lagging(0, 0, 0, 5, 5), rows=2) == {"3": 1, "4": 1}
 
 
@@ -104,7 +104,7 @@ def test_the_limit_that_is_reached_first_counts() -> None:
     assert rows_of(lagging(100, 100, row_bytes=10), rows=10, bytes=400) == {"0": 5, "1": 5}
 
 
-def test_a_split_that_ends_gives_its_rest_to_the_others() -> None:
+def test_a_split_that_ends_leaves_its_unused_share_to_the_others() -> None:
     def ends(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:
         cut = bound(split, budget)
         return cut if cut is None or cut.rest is None or cut.rest.backlog else replace(cut, rest=None)
@@ -116,7 +116,7 @@ def test_a_split_that_ends_gives_its_rest_to_the_others() -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 200))
-def test_a_limit_is_used_up_as_far_as_there_is_data_and_never_exceeded(
+def test_a_limit_is_used_up_if_there_is_enough_data_and_never_exceeded(
     backlogs: list[int], limit: int
 ) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
@@ -125,7 +125,9 @@ def test_a_limit_is_used_up_as_far_as_there_is_data_and_never_exceeded(
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 200))
-def test_no_split_gets_two_rows_more_than_another_that_has_more(backlogs: list[int], limit: int) -> None:
+def test_no_split_gets_two_rows_more_than_a_split_with_a_larger_backlog(
+    backlogs: list[int], limit: int
+) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
     hungry = [
         given_rows.get(str(n), 0) for n, backlog in enumerate(backlogs) if given_rows.get(str(n), 0) < backlog
@@ -155,7 +157,7 @@ def batch_of(queue: list[Partition], rows: int) -> tuple[dict[str, int], list[Pa
     return given_rows, [split for split in queue if split.split_id not in given_rows] + moved
 
 
-def test_a_step_that_is_larger_than_a_share_is_read_in_its_turn() -> None:
+def test_a_step_larger_than_a_share_is_read_when_its_turn_comes() -> None:
     queue = [replace(split, step=80) for split in lagging(*[1000] * 8)]
     turns = []
     for _ in range(4):
@@ -165,7 +167,7 @@ def test_a_step_that_is_larger_than_a_share_is_read_in_its_turn() -> None:
     assert turns == [list("01234"), list("04567"), list("01235"), list("14567")]
 
 
-def test_a_step_that_is_larger_than_the_limits_is_read_when_its_turn_has_come() -> None:
+def test_a_step_larger_than_the_limits_is_read_when_its_turn_comes() -> None:
     large, small = lagging(1000, 1000)
     queue = [small, replace(large, step=700)]
     turns = []
@@ -175,7 +177,7 @@ def test_a_step_that_is_larger_than_the_limits_is_read_when_its_turn_has_come() 
     assert turns == [{"1": 400}, {"0": 700}, {"1": 400}, {"0": 300, "1": 100}]
 
 
-def test_shares_that_are_passed_take_from_those_that_come_later() -> None:
+def test_shares_that_are_exceeded_reduce_the_shares_of_later_splits() -> None:
     queue = [replace(split, step=80, passes_budget=True) for split in lagging(*[1000] * 8)]
     given_rows, queue = batch_of(queue, rows=400)
     assert given_rows == {str(number): 80 for number in range(5)}
@@ -191,7 +193,7 @@ steps = st.tuples(st.integers(0, 300), st.sampled_from([1, 1, 7, 50, 400]), st.b
     st.integers(1, 100),
     st.lists(st.tuples(st.integers(0, 7), st.integers(1, 200)), max_size=40),
 )
-def test_no_partition_waits_longer_than_all_others_have_had_their_turn(
+def test_no_partition_waits_for_more_batches_than_there_are_other_partitions(
     kinds: list[tuple[int, int, bool]], limit: int, arrivals: list[tuple[int, int]]
 ) -> None:
     """This holds whatever the steps of the splits are, and however many rows arrive for the others."""
@@ -219,7 +221,7 @@ def _check_limit(given_rows: dict[str, int], limit: int, kinds: Iterable[tuple[i
 
 
 @given(st.lists(st.integers(0, 10_000), min_size=1, max_size=50), st.integers(1, 5000))
-def test_a_split_is_bound_a_few_times_for_a_batch(backlogs: list[int], limit: int) -> None:
+def test_a_split_is_bound_only_a_few_times_for_a_batch(backlogs: list[int], limit: int) -> None:
     calls = 0
 
     def counted(split: Partition, budget: Budget) -> BoundedRange[Partition] | None:

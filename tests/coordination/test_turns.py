@@ -67,7 +67,7 @@ def test_a_large_split_is_read_however_many_small_ones_are_assigned_to_another_s
     assert batches_until_read(coordinator, "large", Limits(files=3)) == 2
 
 
-def test_whose_turn_it_is_survives_a_restart() -> None:
+def test_the_order_of_turns_survives_a_restart() -> None:
     """A query that crashes after every batch still reads every split in its turn."""
     coordinator = coordinator_of(Refills)
     coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("waits")})
@@ -178,7 +178,7 @@ def test_eight_logs_that_lag_are_read_in_eight_tasks_of_equal_size() -> None:
     assert len(plan.assignments) == 8
 
 
-def test_a_page_whose_reports_go_missing_does_not_hold_up_the_others() -> None:
+def test_a_page_whose_reports_are_missing_does_not_hold_up_the_others() -> None:
     """Its share is read again by policy, but from the end of the queue, as if it had been read."""
     coordinator = paged("lost", "other")
     read = []

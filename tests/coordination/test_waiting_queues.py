@@ -71,7 +71,7 @@ def test_only_splits_for_one_subtask_are_held_back_after_the_freeze() -> None:
 
 
 @given(moves)
-def test_splits_that_are_sent_again_in_their_order_have_the_same_turns(moves: list[str | int | None]) -> None:
+def test_splits_sent_again_in_the_same_order_get_the_same_turns(moves: list[str | int | None]) -> None:
     """A restart sends the stored splits again in their order."""
     queues, frozen, is_frozen = new_queues(), 0, False
     for number, move in enumerate(moves):

@@ -62,7 +62,7 @@ def stored_actions(batches: Batches) -> list[Any]:
     return list(batches.snapshot().actions)
 
 
-def test_an_action_is_performed_when_its_batch_is_complete_and_not_before() -> None:
+def test_an_action_is_performed_only_after_its_batch_is_complete() -> None:
     batches = archiving()
     batches.shelve("a", "b")
     batches.trigger()
@@ -74,7 +74,7 @@ def test_an_action_is_performed_when_its_batch_is_complete_and_not_before() -> N
     assert performed("archive a", "archive b")
 
 
-def test_the_threads_of_actions_read_nothing_that_the_coordinators_thread_changes() -> None:
+def test_action_threads_read_nothing_that_the_coordinators_thread_changes() -> None:
     """The holder may reset at any moment: a thread of actions could find no coordinator, or another one."""
     touched: list[str] = []
 
@@ -105,7 +105,7 @@ def test_the_actions_of_the_last_batch_are_performed_after_a_restart_S97() -> No
     assert performed("archive a")
 
 
-def test_an_action_that_was_not_done_before_a_crash_is_in_the_next_documents_and_is_done_after_it() -> None:
+def test_an_action_that_failed_before_a_crash_is_stored_and_performed_after_the_restart() -> None:
     batches = archiving()
     Archives.broken.add("archive a")
     batches.shelve("a")
@@ -122,7 +122,7 @@ def test_an_action_that_was_not_done_before_a_crash_is_in_the_next_documents_and
     assert performed("archive a", "archive a", "archive b")
 
 
-def test_an_action_that_is_done_is_in_no_later_document() -> None:
+def test_a_performed_action_is_in_no_later_document() -> None:
     batches = archiving()
     batches.shelve("a")
     batches.batch()
@@ -170,7 +170,7 @@ def test_by_policy_an_action_that_keeps_failing_stays_in_the_state_with_its_erro
     assert [(item.attempts, item.error) for item in kept] == [(1, "OSError: archive is full")]
 
 
-def test_an_action_asked_for_at_any_other_time_waits_for_the_next_checkpoint() -> None:
+def test_an_action_requested_outside_of_a_checkpoint_waits_for_the_next_one() -> None:
     batches = archiving()
     batches.enumerator().context.perform_after_completion("say hello")
     batches.trigger()
@@ -182,19 +182,19 @@ def test_an_action_asked_for_at_any_other_time_waits_for_the_next_checkpoint() -
     assert performed("say hello", "archive a")
 
 
-def test_actions_of_an_enumerator_that_performs_none_are_refused_when_they_are_asked_for() -> None:
+def test_an_enumerator_that_performs_no_actions_cannot_request_any() -> None:
     batches = Batches(Shelf, EchoReader)
     with pytest.raises(ContractError, match="Shelf has actions, but no method to perform them"):
         batches.enumerator().context.perform_after_completion("x")
 
 
-def test_an_action_that_does_not_fit_its_type_is_refused_when_it_is_asked_for() -> None:
+def test_an_action_of_the_wrong_type_is_refused_when_it_is_requested() -> None:
     batches = archiving()
     with pytest.raises(ContractError, match="an action of Archives cannot be stored as JSON"):
         batches.enumerator().context.perform_after_completion(7)
 
 
-def test_a_restart_gives_every_action_a_new_chance() -> None:
+def test_a_restart_resets_the_attempts_of_every_action() -> None:
     stored = PendingAction(action="a", due_checkpoint_id=1, attempts=5, error="full")
     actions = PendingActions(ActionPolicy(max_attempts=2), [stored])
     ((number, _),) = actions.take_due(1)
@@ -217,7 +217,7 @@ def test_an_action_is_not_taken_before_its_checkpoint() -> None:
     assert [action for _, action in actions.take_due(2)] == ["a"]
 
 
-def test_a_closed_runner_begins_no_further_action() -> None:
+def test_a_closed_runner_starts_no_further_action() -> None:
     began, release, seen = threading.Event(), threading.Event(), []
 
     def perform(action: str) -> None:
@@ -234,7 +234,7 @@ def test_a_closed_runner_begins_no_further_action() -> None:
     assert seen == ["a"]
 
 
-def test_a_runner_that_ends_waits_for_what_is_under_way_and_begins_nothing_more() -> None:
+def test_a_runner_that_ends_waits_for_running_actions_and_starts_no_more() -> None:
     begun, go = threading.Event(), threading.Event()
 
     def perform(action: str) -> None:

@@ -69,7 +69,7 @@ def test_a_result_waits_in_the_mailbox_until_the_caller_collects_it() -> None:
     assert outcomes.results == [7]
 
 
-def test_rounds_of_one_call_come_in_order_and_never_overlap() -> None:
+def test_rounds_of_one_call_are_delivered_in_order_and_never_overlap() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     numbers = itertools.count()
     at_work = threading.Lock()
@@ -91,7 +91,7 @@ def test_rounds_of_one_call_come_in_order_and_never_overlap() -> None:
     assert set(outcomes.errors) == {None}
 
 
-def test_a_failed_round_is_tried_again_and_only_its_success_is_delivered() -> None:
+def test_a_failed_round_is_retried_and_only_its_success_is_delivered() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     answers: list[Any] = [OSError("1"), OSError("2"), OSError("3"), "found"]
 
@@ -107,7 +107,7 @@ def test_a_failed_round_is_tried_again_and_only_its_success_is_delivered() -> No
     assert (outcomes.results, outcomes.errors) == (["found"], [None])
 
 
-def test_after_the_last_retry_the_handler_gets_the_cause_itself() -> None:
+def test_after_the_last_retry_the_handler_gets_the_original_error() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     cause = OSError("no network")
     tries: list[int] = []
@@ -123,7 +123,7 @@ def test_after_the_last_retry_the_handler_gets_the_cause_itself() -> None:
     assert len(tries) == 4
 
 
-def test_failures_are_counted_in_a_row_and_forgotten_after_a_success() -> None:
+def test_only_consecutive_failures_are_counted() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     answers = itertools.cycle([OSError("a"), OSError("b"), "found"])
     enough = threading.Event()
@@ -149,7 +149,7 @@ def test_failures_are_counted_in_a_row_and_forgotten_after_a_success() -> None:
     "error", [SystemExit(1), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"]
 )
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_work_that_ends_its_thread_is_an_error_and_not_silence(error: BaseException) -> None:
+def test_work_that_ends_its_thread_is_reported_as_an_error(error: BaseException) -> None:
     """Otherwise, if a library called sys.exit(), callers would wait for the first round for ever."""
     runner, outcomes = BackgroundRunner(), Outcomes()
 
@@ -162,7 +162,7 @@ def test_work_that_ends_its_thread_is_an_error_and_not_silence(error: BaseExcept
     assert outcomes.errors == [error]
 
 
-def test_the_first_rounds_of_all_calls_are_waited_for() -> None:
+def test_the_runner_waits_for_the_first_rounds_of_all_calls() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     go = threading.Event()
     runner.submit(lambda: "quick", outcomes, None, RetryPolicy())
@@ -226,12 +226,12 @@ def test_close_ends_the_pause_before_a_retry() -> None:
     assert not thread.is_alive()
 
 
-def test_pauses_double_up_to_the_longest() -> None:
+def test_pauses_double_up_to_the_maximum() -> None:
     policy = RetryPolicy(retries=9, first_pause_s=1.0, longest_pause_s=10.0)
     assert [policy.pause_s(n) for n in (1, 2, 3, 4, 5, 1000)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_rounds_whose_results_are_not_collected_pause_until_they_are(
+def test_rounds_pause_until_earlier_results_are_collected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """During a long batch no results are collected; with a short period they would fill the memory."""

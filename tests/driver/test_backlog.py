@@ -90,13 +90,13 @@ def test_bound_split_gives_the_rows_that_wait_behind_a_batch() -> None:
     assert told(batches) == {"backlogSplits": 1, "backlogRows": 2}
 
 
-def test_the_enumerator_reports_since_when_the_oldest_record_waits() -> None:
+def test_the_enumerator_reports_the_time_of_the_oldest_waiting_record() -> None:
     batches = Batches(TimedTopic, EchoReader)
     batches.batch(Limits(rows=200))
     assert told(batches)["backlogOldestEventTime"] == "2026-01-01T12:00:00+00:00"
 
 
-def test_a_restart_that_finds_nothing_new_knows_the_backlog_too() -> None:
+def test_a_restart_without_new_data_also_reports_the_backlog() -> None:
     batches = Batches(Topic, EchoReader)
     batches.batch()
     batches.restart()
@@ -104,7 +104,7 @@ def test_a_restart_that_finds_nothing_new_knows_the_backlog_too() -> None:
     assert (batches.holder.report() or {})["backlogRows"] == 0
 
 
-def test_files_that_wait_are_counted_with_their_bytes(tmp_path: Path) -> None:
+def test_waiting_files_are_counted_with_their_bytes(tmp_path: Path) -> None:
     for name, size in (("a", 10), ("b", 200), ("c", 3000)):
         (tmp_path / f"{name}.txt").write_text("x" * size)
     batches = Batches(FilesEnumerator, TextReader, {"path": str(tmp_path), "discoveryInterval": "1h"})
@@ -127,7 +127,7 @@ def test_a_sequence_reports_its_number_of_rows_unless_it_never_ends() -> None:
     assert told(endless) == {"backlogSplits": 1}
 
 
-def test_splits_that_a_limit_puts_off_wait_though_the_enumerator_does_not_know_them() -> None:
+def test_splits_held_back_by_a_limit_are_in_the_backlog_although_the_enumerator_no_longer_has_them() -> None:
     batches = Batches(Shelf, EchoReader)
     batches.enumerator().shelf.extend(Item(split_id=name, rows=5) for name in "abc")
     batches.batch(Limits(rows=7))
@@ -171,7 +171,7 @@ def progress_of(batches: Batches) -> Any:
     return found
 
 
-def test_progress_knows_rows_and_time_and_takes_none_of_it_for_an_authors_gauge() -> None:
+def test_progress_recognizes_the_backlog_fields_and_does_not_show_them_as_gauges() -> None:
     batches = Batches(TimedTopic, EchoReader)
     batches.batch(Limits(rows=200))
     found = progress_of(batches)

@@ -109,7 +109,7 @@ def test_another_enumerator_on_the_same_checkpoint_is_refused(query: Query) -> N
     assert "enumerator: was 'files', is 'tests.spark.authors:CrashingFiles'" in message
 
 
-def test_state_that_outgrows_the_offset_log_names_the_option_to_set(query: Query) -> None:
+def test_the_error_for_state_that_outgrows_the_offset_log_names_the_option_to_set(query: Query) -> None:
     for number in range(20):
         query.land(f"{number}.txt", "1")
     message = query.refusal(stateLocation=None, inlineStateLimit="1k")

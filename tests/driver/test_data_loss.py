@@ -89,12 +89,12 @@ def losses(batches: Batches) -> list[tuple[int, str | None, str]]:
     return [(loss.checkpoint_id, loss.split_id, loss.what) for loss in batches.snapshot().ledger.losses]
 
 
-def test_every_source_has_the_option_and_stops_by_default() -> None:
+def test_every_source_has_the_option_on_data_loss_and_stops_by_default() -> None:
     (option,) = [option for option in CORE_OPTIONS if option.name == "onDataLoss"]
     assert option.default == "fail"
 
 
-def test_expired_data_that_the_enumerator_finds_stops_the_query_with_the_way_to_go_on() -> None:
+def test_expired_data_found_by_the_enumerator_stops_the_query_with_a_remedy() -> None:
     batches = Batches(LogEnumerator, LogReader)
     Log.latest = 3
     assert batches.batch() == [0, 1, 2]
@@ -130,7 +130,7 @@ def test_reported_loss_is_counted_once_listed_and_logged_and_the_query_continues
     assert (row["checkpoint_id"], row["split_id"], row["what"]) == (2, "log", "offsets 3 to 4 have expired")
 
 
-def test_a_loss_that_bound_split_finds_while_nothing_can_be_read_is_counted_once() -> None:
+def test_a_loss_found_by_bound_split_while_nothing_can_be_read_is_counted_once() -> None:
     batches = Batches(LogEnumerator, LogReader, REPORT)
     Log.latest = 3
     batches.batch()
@@ -176,7 +176,7 @@ class GoneReader(SplitReader[Item]):
             raise DataLossError("table gone was dropped", remedy="create it again")
 
 
-def test_a_split_that_is_gone_as_a_whole_is_left_out_with_all_of_its_rows() -> None:
+def test_a_split_that_no_longer_exists_is_left_out_with_all_of_its_rows() -> None:
     batches = Batches(Shelf, GoneReader, REPORT)
     batches.shelve("a", "gone", "b")
     assert sorted(batches.batch() or []) == ["a", "b"]
@@ -187,7 +187,7 @@ def test_a_split_that_is_gone_as_a_whole_is_left_out_with_all_of_its_rows() -> N
     assert ([item.split.split_id for item in ledger.ignored], ledger.finished) == (["gone"], 3)
 
 
-def test_the_option_for_loss_takes_precedence_over_the_one_for_all_errors() -> None:
+def test_on_data_loss_takes_precedence_over_on_split_error() -> None:
     batches = Batches(Shelf, GoneReader, {**REPORT, "onSplitError": "quarantine"})
     batches.shelve("gone")
     assert batches.batch() == []
@@ -217,7 +217,7 @@ class WholeLog(LogEnumerator):
     bound_split = SplitEnumerator.bound_split
 
 
-def test_a_reader_of_pages_continues_after_what_has_expired() -> None:
+def test_a_reader_of_pages_continues_after_the_expired_data() -> None:
     batches = Batches(WholeLog, PagesReader, {**REPORT, "pollInterval": "0s"})
     Log.latest = 2
     assert batches.batch() == [0, 1]
@@ -258,7 +258,7 @@ def test_discovery_reports_loss_from_its_thread() -> None:
     assert losses(batches) == [(2, None, "table orders was recreated")]
 
 
-def test_discovery_that_finds_loss_is_not_tried_again_and_says_what_is_lost() -> None:
+def test_discovery_that_finds_data_loss_is_not_retried_and_its_error_names_the_loss() -> None:
     with pytest.raises(DataLossError, match=r"(?s)table orders was recreated.*restore the table"):
         drained({"discoveryRetries": "9"})
 
@@ -281,7 +281,7 @@ class Forgetful(SplitEnumerator[Item]):
         return 1
 
 
-def test_the_last_of_very_many_losses_are_listed_and_all_are_counted() -> None:
+def test_only_the_latest_losses_are_listed_but_all_are_counted() -> None:
     batches = Batches(Forgetful, EchoItems, REPORT)
     batches.batch()
     assert batches.logged["summary"]["dataLosses"] == LOSSES_KEPT + 5
@@ -301,7 +301,7 @@ def test_a_listener_of_the_query_gets_the_number_of_data_losses() -> None:
     assert "dataLosses" not in told.gauges
 
 
-def test_ignoring_data_loss_needs_a_place_that_records_it() -> None:
+def test_ignoring_data_loss_requires_a_state_location() -> None:
     """As with every option that leaves data out, tasks report what they could no longer read."""
     with pytest.raises(StateLocationError, match="option stateLocation is not set"):
         holder_of(source_of(Shelf, REPORT))

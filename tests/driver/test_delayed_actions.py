@@ -69,7 +69,7 @@ def _fresh() -> None:
     Removes.broken.clear()
 
 
-def test_an_action_is_performed_once_its_time_has_come_although_the_stream_is_idle() -> None:
+def test_an_action_is_performed_when_it_is_due_although_the_stream_is_idle() -> None:
     batches = Removing()
     batches.read("a")
     assert batches.waiting == 1
@@ -79,7 +79,7 @@ def test_an_action_is_performed_once_its_time_has_come_although_the_stream_is_id
     assert batches.waiting == 0
 
 
-def test_the_time_counts_from_the_completion_of_the_batch_and_not_from_its_planning() -> None:
+def test_the_delay_counts_from_the_completion_of_the_batch_and_not_from_its_planning() -> None:
     batches = Removing()
     batches.shelve("a")
     batches.trigger()
@@ -91,7 +91,7 @@ def test_the_time_counts_from_the_completion_of_the_batch_and_not_from_its_plann
     assert batches.removed(HOUR_MS) == ["a"]
 
 
-def test_a_killed_driver_forgets_no_time_that_a_document_has() -> None:
+def test_a_start_time_stored_in_a_document_survives_a_killed_driver() -> None:
     batches = Removing()
     batches.read("a")
     batches.now_ms += HOUR_MS // 2
@@ -100,7 +100,7 @@ def test_a_killed_driver_forgets_no_time_that_a_document_has() -> None:
     assert batches.removed(HOUR_MS // 2) == ["a"]
 
 
-def test_the_time_of_the_last_batch_counts_from_the_first_restart_after_it() -> None:
+def test_the_delay_after_the_last_batch_counts_from_the_first_restart_after_it() -> None:
     """Only then is the batch known to be complete; an empty batch stores the time for further restarts."""
     batches = Removing()
     batches.shelve("a")
@@ -115,7 +115,7 @@ def test_the_time_of_the_last_batch_counts_from_the_first_restart_after_it() -> 
     assert batches.removed() == ["a"]
 
 
-def test_what_was_performed_is_performed_again_after_a_kill_until_a_document_says_that_it_is_done() -> None:
+def test_a_performed_action_is_repeated_after_a_kill_until_a_document_records_it_as_done() -> None:
     batches = Removing()
     batches.read("a", "b")
     batches.read("c")
@@ -129,7 +129,7 @@ def test_what_was_performed_is_performed_again_after_a_kill_until_a_document_say
     assert batches.removed(HOUR_MS) == ["d"]
 
 
-def test_waiting_actions_cost_a_batch_nothing_but_their_name() -> None:
+def test_waiting_actions_add_only_the_names_of_their_pages_to_a_document() -> None:
     batches = Removing()
     batches.read(*(f"s3://bucket/landing/part-{number:05}.json" for number in range(2000)))
     batches.read("x")
@@ -142,7 +142,7 @@ def test_waiting_actions_cost_a_batch_nothing_but_their_name() -> None:
     assert [page.count for page in batches.snapshot().delayed] == [2000, 1]
 
 
-def test_only_a_document_of_which_actions_wait_has_the_format_that_older_libraries_refuse() -> None:
+def test_only_documents_with_waiting_actions_have_the_format_that_older_libraries_refuse() -> None:
     batches = Removing()
     batches.read("a")
     batches.read("b")
@@ -162,7 +162,7 @@ def test_many_small_batches_make_few_pages() -> None:
     assert batches.removed(HOUR_MS) == [str(number) for number in range(39)]
 
 
-def test_a_shorter_time_counts_for_all_that_waits_and_so_does_a_longer_one() -> None:
+def test_a_changed_delay_applies_to_all_waiting_actions() -> None:
     batches = Removing("2h")
     batches.read("a")
     batches.restart_with({"stay": "5h"})
@@ -172,7 +172,7 @@ def test_a_shorter_time_counts_for_all_that_waits_and_so_does_a_longer_one() -> 
     assert batches.removed() == ["a"]
 
 
-def test_without_a_time_nothing_is_performed_and_nothing_is_forgotten() -> None:
+def test_without_the_option_no_waiting_action_is_performed_or_forgotten() -> None:
     batches = Removing()
     batches.read("a")
     batches.read("b")
@@ -183,7 +183,7 @@ def test_without_a_time_nothing_is_performed_and_nothing_is_forgotten() -> None:
     assert batches.removed() == ["a", "b"]
 
 
-def test_an_action_that_fails_stays_with_its_error_and_those_behind_it_go_on() -> None:
+def test_an_action_that_fails_stays_with_its_error_and_later_actions_are_performed() -> None:
     batches = Removing(maxActionAttempts="3", onActionError="keep")
     Removes.broken.add("b")
     batches.read("a", "b", "c")
@@ -200,7 +200,7 @@ def test_an_action_that_fails_stays_with_its_error_and_those_behind_it_go_on() -
     assert batches.removed() == ["b"]
 
 
-def test_a_driver_performs_nothing_that_waited_once_another_one_has_taken_over() -> None:
+def test_a_driver_that_was_replaced_performs_no_waiting_action() -> None:
     batches = Removing()
     batches.read("a")
     older, start = batches.holder, batches.committed
@@ -213,7 +213,7 @@ def test_a_driver_performs_nothing_that_waited_once_another_one_has_taken_over()
     assert batches.removed() == ["a"]
 
 
-def test_a_delayed_action_belongs_to_a_checkpoint_that_is_being_completed() -> None:
+def test_a_delayed_action_can_only_be_requested_while_a_checkpoint_is_being_completed() -> None:
     batches = Removing()
     with pytest.raises(ContractError, match="Removes requested a delayed action while no checkpoint"):
         batches.enumerator().context.perform_after_completion("x", delayed=True)

@@ -72,7 +72,7 @@ def paged(**options: str) -> Batches:
     return Batches(Endpoints, Pages, {"pollInterval": "0s", **options})
 
 
-def test_a_split_continues_in_the_next_batch_from_where_the_reader_said() -> None:
+def test_a_split_continues_in_the_next_batch_at_the_position_that_the_reader_reported() -> None:
     SERVER["orders"] = list("abcdefg")
     batches = paged(maxRowsPerSplit="3")
     assert [batches.batch(), batches.batch(), batches.batch()] == [list("abcd"), list("efg"), []]
@@ -80,7 +80,7 @@ def test_a_split_continues_in_the_next_batch_from_where_the_reader_said() -> Non
     assert batches.batch() == list("hi")
 
 
-def test_a_restart_reads_on_from_the_report_of_the_last_batch() -> None:
+def test_a_restart_continues_from_the_report_of_the_last_batch() -> None:
     SERVER["orders"] = list("abcdefg")
     batches = paged(maxRowsPerSplit="2")
     read = []
@@ -105,7 +105,7 @@ def test_a_batch_that_was_not_committed_is_read_again_up_to_the_same_row_R5() ->
     assert batches.batch() == list("efgh")
 
 
-def test_a_replay_ends_where_the_first_attempt_caught_up_although_there_is_more_now() -> None:
+def test_a_replay_must_end_where_the_first_attempt_caught_up_although_there_is_more_data_now() -> None:
     SERVER["orders"] = list("abc")
     batches = paged()
     batches.trigger()
@@ -119,7 +119,7 @@ def test_a_replay_ends_where_the_first_attempt_caught_up_although_there_is_more_
     assert batches.batch() == list("de")
 
 
-def test_of_two_attempts_at_once_the_first_to_report_counts_and_the_other_fails_S96() -> None:
+def test_with_two_concurrent_attempts_the_first_to_report_counts_and_the_other_fails_S96() -> None:
     SERVER["orders"] = list("abcd")
     batches = paged(maxRowsPerSplit="2")
     batches.trigger()
@@ -184,7 +184,7 @@ def test_a_split_that_is_finished_for_good_is_never_read_again() -> None:
     assert batches.batch() is None
 
 
-def test_a_reader_gets_the_end_of_the_attempt_that_counts() -> None:
+def test_a_reader_gets_the_end_positions_of_the_attempt_that_counts() -> None:
     told: list[dict[str, Any]] = []
 
     class Told(Pages):
@@ -259,7 +259,7 @@ def talking(*names: str, **options: str) -> Batches:
     return batches
 
 
-def test_events_of_readers_arrive_when_the_batch_is_complete_and_in_order_S94_R4() -> None:
+def test_events_of_readers_arrive_in_order_when_the_batch_is_complete_S94_R4() -> None:
     batches = talking("a", "b", "c")
     batches.trigger()
     for task in reversed(batches.tasks()):
@@ -293,7 +293,7 @@ def test_after_a_crash_the_events_are_delivered_to_the_restored_enumerator() -> 
     assert Talker.heard == ["0:a"]
 
 
-def test_an_event_that_the_enumerator_does_not_take_fails_in_the_reader_S54() -> None:
+def test_an_event_that_the_enumerator_does_not_accept_fails_in_the_reader_S54() -> None:
     class Odd(EchoReader):
         def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
             self.context.send_event_to_coordinator(Say(1))
@@ -324,7 +324,7 @@ def test_by_policy_the_splits_of_a_missing_report_are_read_once_more_R6() -> Non
     assert batches.batch() == ["after-a", "after-b"]
 
 
-def test_by_policy_a_paged_split_of_a_missing_report_stays_where_it_was() -> None:
+def test_by_policy_a_paged_split_of_a_missing_report_keeps_its_position() -> None:
     SERVER["orders"] = list("ab")
     batches = paged(onMissingReport="repeat")
     batches.trigger()
@@ -351,7 +351,7 @@ def test_events_to_readers_come_with_the_next_batch_in_order_before_its_splits_S
     assert batches.batch() is None
 
 
-def test_an_event_after_the_freeze_is_in_the_batch_after_and_survives_a_restart_I3() -> None:
+def test_an_event_sent_after_the_freeze_is_in_the_next_batch_and_survives_a_restart_I3() -> None:
     batches = Batches(Shelf, Listener)
     batches.shelve("a")
     batches.trigger()
@@ -366,7 +366,7 @@ def test_an_event_after_the_freeze_is_in_the_batch_after_and_survives_a_restart_
     assert Listener.heard == ["1:1"]
 
 
-def test_an_event_that_the_reader_does_not_take_is_refused_when_it_is_sent() -> None:
+def test_an_event_that_the_reader_does_not_accept_is_refused_when_it_is_sent() -> None:
     batches = Batches(Shelf, EchoReader)
     with pytest.raises(ContractError, match="EchoReader takes no Say, but one was sent to subtask 0"):
         batches.enumerator().context.send_event_to_reader(0, Say(1))
@@ -393,7 +393,7 @@ def quarantining(*names: str, **options: str) -> Batches:
     return batches
 
 
-def test_a_split_gives_all_of_its_rows_or_none_and_the_others_are_read() -> None:
+def test_a_failing_split_delivers_none_of_its_rows_and_the_others_are_read() -> None:
     Flaky.broken["b"] = 2
     batches = quarantining("a", "b", "c", maxSplitAttempts="2")
     assert batches.batch() == ["a0", "a1", "a2", "c0", "c1", "c2"]
@@ -417,7 +417,7 @@ def test_a_quarantined_split_is_in_the_state_after_a_restart_with_its_error() ->
     assert [item.split.split_id for item in batches.quarantined()] == ["b"]
 
 
-def test_another_attempt_does_not_read_what_the_first_one_has_quarantined() -> None:
+def test_another_attempt_skips_the_splits_that_the_first_attempt_quarantined() -> None:
     Flaky.broken["b"] = 0
     batches = quarantining("a", "b")
     batches.trigger()
@@ -427,7 +427,7 @@ def test_another_attempt_does_not_read_what_the_first_one_has_quarantined() -> N
     assert batches.attempt(task, number=1) == ["a0", "a1", "a2"]
 
 
-def test_an_attempt_that_read_what_another_one_quarantined_fails_itself() -> None:
+def test_an_attempt_that_read_a_split_quarantined_by_another_attempt_fails() -> None:
     Flaky.broken["b"] = 0
     batches = quarantining("a", "b")
     batches.trigger()
@@ -453,7 +453,7 @@ def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -
     assert Flaky.tries == ["b", "b", "b", "c"]
 
 
-def test_a_large_split_that_failed_once_and_is_well_again_gives_its_rows_once(
+def test_a_large_split_that_failed_only_once_delivers_its_rows_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
@@ -487,7 +487,7 @@ def test_more_quarantined_splits_than_allowed_in_total_fail_the_query() -> None:
             batches.trigger()
 
 
-def test_a_split_that_was_returned_comes_back_to_the_enumerator_once_S58() -> None:
+def test_a_returned_split_goes_back_to_the_enumerator_once_S58() -> None:
     class Busy(EchoReader):
         busy: ClassVar[set[str]] = {"b"}
 
@@ -521,7 +521,7 @@ def test_a_failed_first_attempt_is_reported_to_the_enumerator_S50() -> None:
     assert Watches.resets == [(0, 1)]
 
 
-def test_a_source_that_is_planned_to_the_end_on_the_driver_writes_nothing_from_executors_R6() -> None:
+def test_a_source_that_is_fully_planned_on_the_driver_writes_nothing_from_executors_R6() -> None:
     batches = Batches(Shelf, EchoReader)
     batches.shelve("a")
     batches.trigger()
@@ -530,7 +530,7 @@ def test_a_source_that_is_planned_to_the_end_on_the_driver_writes_nothing_from_e
     assert batches.files() == before
 
 
-def test_reports_for_their_numbers_are_not_missed() -> None:
+def test_a_missing_report_that_would_only_carry_numbers_stops_no_query() -> None:
     batches = Batches(Shelf, EchoReader, {"taskReports": "always"})
     batches.shelve("a", "b")
     assert batches.batch() == ["a", "b"]

@@ -68,7 +68,7 @@ STORES = [pytest.param(lambda: None, id="inline"), pytest.param(MemoryStore, id=
 
 
 @pytest.mark.parametrize("new_store", STORES)
-def test_batch_after_batch_reads_what_is_new(
+def test_every_batch_reads_the_new_splits(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
     holder = holder_of(source, new_store())
@@ -82,7 +82,7 @@ def test_batch_after_batch_reads_what_is_new(
 
 
 @pytest.mark.parametrize("new_store", STORES)
-def test_an_idle_stream_gets_its_offset_back_and_nothing_is_written_R2(
+def test_an_idle_stream_returns_its_offset_unchanged_and_writes_nothing_R2(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
     store = new_store()
@@ -109,7 +109,7 @@ def test_an_idle_call_does_not_use_the_state_location(source: Source, feed: list
 
 
 @pytest.mark.parametrize("new_store", STORES)
-def test_a_plan_is_a_function_of_what_is_stored_S95(
+def test_a_plan_depends_only_on_the_stored_state_S95(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
     """The tasks are the same when plan is called again, later, or in a new process before latestOffset."""
@@ -154,7 +154,7 @@ def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
 
 
 @pytest.mark.parametrize("new_store", STORES)
-def test_a_start_that_goes_back_resets_to_it_and_loses_nothing_R8_S9_S11(
+def test_a_start_offset_that_goes_back_resets_the_coordinator_and_loses_nothing_R8_S9_S11(
     source: Source, feed: list[Item], new_store: Callable[[], Store | None]
 ) -> None:
     """latestOffset(start=N) while memory is at N+1 treats N+1 as if it had never been made."""
@@ -169,7 +169,7 @@ def test_a_start_that_goes_back_resets_to_it_and_loses_nothing_R8_S9_S11(
     assert holder.latest_offset(again, ALL) == again
 
 
-def test_a_start_that_goes_back_closes_the_enumerator_that_it_replaces_S53() -> None:
+def test_a_start_offset_that_goes_back_closes_the_replaced_enumerator_S53() -> None:
     made: list[Shelf] = []
 
     class Told(Shelf):
@@ -188,7 +188,7 @@ def test_a_start_that_goes_back_closes_the_enumerator_that_it_replaces_S53() -> 
     assert len(made) == 2
 
 
-def test_going_back_to_the_very_beginning_starts_a_new_lineage(source: Source, feed: list[Item]) -> None:
+def test_going_back_to_the_initial_offset_starts_a_new_lineage(source: Source, feed: list[Item]) -> None:
     store = MemoryStore()
     holder = holder_of(source, store)
     feed.extend(items("a"))
@@ -248,7 +248,7 @@ class FailingStore(MemoryStore):
         return super().create(name, data)
 
 
-def test_after_a_checkpoint_that_could_not_be_written_the_next_one_has_its_splits(
+def test_splits_of_a_checkpoint_that_could_not_be_written_are_in_the_next_one(
     source: Source, feed: list[Item]
 ) -> None:
     """Spark never learns of a checkpoint that is not durable; the coordinator returns to the last one."""
@@ -265,7 +265,7 @@ def test_after_a_checkpoint_that_could_not_be_written_the_next_one_has_its_split
     assert read_ids(source, holder.plan(first, second)) == ["b"]
 
 
-def test_state_that_outgrew_the_offset_says_which_option_to_set() -> None:
+def test_the_error_for_state_that_outgrew_the_offset_names_the_option_to_set() -> None:
     FEEDS["large"] = items(*map(str, range(3)))
     source = source_of(BulkFeed, {"feed": "large", "inlineStateLimit": "16k"})
     with pytest.raises(StateLocationError, match="fit into Spark's offset") as caught:
@@ -341,7 +341,7 @@ def test_limits_of_options_and_of_spark_together_bound_a_batch(
     assert end["summary"]["splits"] == first_batch
 
 
-def test_parallelism_is_the_drivers_cores_or_what_was_asked_for() -> None:
+def test_parallelism_comes_from_the_option_or_the_cores_of_the_driver() -> None:
     """600 MiB make five partitions of 128 MiB; three cores read six in two full rounds."""
     FEEDS["wide"] = [Item(split_id=str(i), bytes=50 << 20) for i in range(12)]
     for options, cores, expected in (({}, 3, 6), ({"parallelism": "4"}, 3, 4), ({"parallelism": "4"}, 9, 4)):
@@ -351,7 +351,7 @@ def test_parallelism_is_the_drivers_cores_or_what_was_asked_for() -> None:
         assert len(holder.plan(INITIAL, end)) == expected
 
 
-def test_the_backlog_is_reported_once_there_is_something_to_report(source: Source, feed: list[Item]) -> None:
+def test_a_report_exists_only_after_the_first_checkpoint(source: Source, feed: list[Item]) -> None:
     holder = holder_of(source, MemoryStore())
     assert holder.report() is None
     feed.extend(items("a"))
@@ -359,7 +359,7 @@ def test_the_backlog_is_reported_once_there_is_something_to_report(source: Sourc
     assert holder.report() == {"checkpoint": 1, "source": "flip27[Feed]"}
 
 
-def test_a_gauge_that_is_not_equal_to_itself_does_not_send_the_coordinator_back() -> None:
+def test_a_gauge_that_is_nan_does_not_reset_the_coordinator() -> None:
     made: list[Shelf] = []
 
     class Measures(Shelf):
@@ -401,7 +401,9 @@ def bounded(source: Source, store: Store | None = None) -> CoordinatorHolder:
 
 
 @pytest.mark.parametrize("limits", [ALL, AS_USUAL], ids=["all", "as usual"])
-def test_a_run_waits_for_its_first_discovery_before_it_says_there_is_nothing(limits: Limits | None) -> None:
+def test_a_run_waits_for_its_first_discovery_before_it_reports_that_there_is_no_data(
+    limits: Limits | None,
+) -> None:
     source = lists_source("first", lambda position: ["a", "b"] if position is None else [])
     holder = bounded(source)
     end = holder.latest_offset(INITIAL, limits)
@@ -409,7 +411,7 @@ def test_a_run_waits_for_its_first_discovery_before_it_says_there_is_nothing(lim
     assert holder.latest_offset(end, limits) == end
 
 
-def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -> None:
+def test_a_discovery_that_ends_during_a_checkpoint_attempt_is_not_missed() -> None:
     """Its result arrives just after the mailbox was empty; an AvailableNow run must not end without it."""
     go = threading.Event()
     others = set(threading.enumerate())  # of holders that earlier tests have left running
@@ -429,7 +431,7 @@ def test_a_discovery_that_ends_while_a_checkpoint_is_tried_is_not_overlooked() -
     assert read_ids(source, holder.plan(INITIAL, end)) == ["a"]
 
 
-def test_work_that_a_handler_begins_belongs_to_the_first_rounds_too() -> None:
+def test_calls_started_by_a_handler_belong_to_the_first_rounds() -> None:
     """If topics are listed first and then their partitions, an AvailableNow run must wait for both."""
 
     asked = threading.Event()
@@ -465,7 +467,7 @@ def test_a_discovery_that_keeps_failing_fails_the_query_with_its_cause() -> None
     assert "nothing is lost" in str(caught.value)
 
 
-def test_what_waits_is_handed_out_while_discovery_is_under_way() -> None:
+def test_waiting_splits_are_assigned_while_discovery_is_running() -> None:
     """After a restart with waiting pages the first batch does not wait for the listing."""
     store = MemoryStore()
     held = threading.Event()
@@ -627,7 +629,7 @@ def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
     assert read == list(range(engine.made))
 
 
-def test_the_names_of_gauges_are_in_the_summary_of_the_offset_as_they_were_given() -> None:
+def test_gauge_names_are_in_the_summary_of_the_offset_unchanged() -> None:
     source = lists_source("gauges", lambda position: ["a"] if position is None else [])
     offset = bounded(source, MemoryStore()).latest_offset(INITIAL, ALL)
     assert offset["summary"] == {

@@ -86,9 +86,7 @@ def test_a_forged_savepoint_that_changes_nothing_is_accepted(saved: Path, tmp_pa
         "https://example.com/0123456789abcdef0123456789abcdef.splits.json",
     ],
 )
-def test_a_segment_that_leads_out_of_the_savepoint_is_refused_by_name(
-    saved: Path, tmp_path: Path, name: str
-) -> None:
+def test_a_segment_outside_the_savepoint_is_refused_by_name(saved: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "secret.json").write_text("[]")
     target = forged(saved, rename_segments(name))
     with pytest.raises(StateError, match="is not the name of a segment"):
@@ -96,7 +94,7 @@ def test_a_segment_that_leads_out_of_the_savepoint_is_refused_by_name(
 
 
 @pytest.mark.parametrize("part", ["segments", "reports"])
-def test_a_file_of_the_savepoint_that_leads_out_of_it_is_refused_by_name(saved: Path, part: str) -> None:
+def test_a_file_outside_the_savepoint_is_refused_by_name(saved: Path, part: str) -> None:
     target = forged(saved, lambda metadata: metadata[part].append("../../../secret.json"))
     with pytest.raises(StateError, match=r"secret\.json' is not the name of a"):
         open_savepoint_at(str(target), {}).files()
@@ -172,9 +170,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("what", WRONG)
-def test_a_document_that_makes_no_sense_is_refused_with_what_to_do(
-    saved: Path, tmp_path: Path, what: str
-) -> None:
+def test_an_invalid_document_is_refused_with_a_remedy(saved: Path, tmp_path: Path, what: str) -> None:
     target = forged(saved, WRONG[what])
     before = {file: file.read_bytes() for file in target.rglob("*") if file.is_file()}
     with pytest.raises(Flip27Error) as caught:
@@ -187,7 +183,7 @@ def test_a_document_that_makes_no_sense_is_refused_with_what_to_do(
 @pytest.mark.parametrize(
     "content", [b"", b"{}", b"null", b"[" * 100_000, b"\xff\xfe", b'{"format": 1}', b"MZ\x90"]
 )
-def test_metadata_that_is_something_else_is_refused_with_what_to_do(
+def test_metadata_that_is_not_a_document_is_refused_with_a_remedy(
     saved: Path, tmp_path: Path, content: bytes
 ) -> None:
     (saved / "_metadata").write_bytes(content)

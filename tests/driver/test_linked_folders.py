@@ -82,7 +82,7 @@ def test_a_state_location_may_be_reached_through_a_link(tmp_path: Path) -> None:
     assert names_in(tmp_path / "disk" / "state") == []
 
 
-def test_deleting_what_is_not_there_is_no_error_without_its_folder_too(tmp_path: Path) -> None:
+def test_deleting_a_missing_file_in_a_missing_folder_is_no_error(tmp_path: Path) -> None:
     LocalStore(str(tmp_path / "nowhere")).delete("a/b/x")
     LocalStore(str(tmp_path / "nowhere")).remove_empty("a/b")
 

@@ -105,7 +105,7 @@ def failures_of(query: Edited) -> dict[str, str]:
         ("/" + "x" * 5000, "5001 characters"),
     ],
 )
-def test_a_savepoint_that_can_go_nowhere_is_refused_when_it_is_asked_for(
+def test_a_savepoint_with_an_impossible_target_is_refused_when_it_is_requested(
     query: Edited, to: str, named: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(StateLocationError, match=named):
@@ -134,7 +134,7 @@ def test_a_savepoint_that_can_go_nowhere_is_refused_when_it_is_asked_for(
         ({"operation": EditOperation.SET_POSITION, "position": {"next": "x" * 70_000}}, "position has"),
     ],
 )
-def test_an_edit_that_makes_no_sense_is_refused_when_it_is_submitted(
+def test_an_invalid_edit_is_refused_when_it_is_submitted(
     query: Edited, changes: dict[str, Any], named: str
 ) -> None:
     plan = query.plan("replay", splits=["a"])
@@ -246,7 +246,7 @@ ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
 
 
 @pytest.mark.parametrize("kind", ODD)
-def test_odd_files_among_the_requests_stop_no_query_and_no_other_request(
+def test_odd_files_among_the_requests_stop_neither_the_query_nor_other_requests(
     query: Edited, tmp_path: Path, kind: str
 ) -> None:
     make, named = ODD[kind]
@@ -271,14 +271,14 @@ def test_a_gigabyte_of_nested_json_is_not_taken_into_memory(query: Edited) -> No
     assert "more than 67108864 bytes" in failures_of(query)[request_id]
 
 
-def test_a_folder_of_requests_that_is_something_else_stops_no_query(query: Edited) -> None:
+def test_a_request_folder_that_is_not_a_folder_does_not_stop_the_query(query: Edited) -> None:
     folder = folder_of(query)
     folder.rmdir()
     os.mkfifo(folder)
     check_it_continues(query)
 
 
-def test_a_request_that_was_marked_as_failed_is_not_looked_at_again(
+def test_a_request_that_was_marked_as_failed_is_not_read_again(
     query: Edited, caplog: pytest.LogCaptureFixture
 ) -> None:
     planted(query, b"nonsense")
@@ -289,7 +289,7 @@ def test_a_request_that_was_marked_as_failed_is_not_looked_at_again(
     assert caplog.text.count("nonsense") + caplog.text.count("is marked as failed") == 1
 
 
-def test_a_request_of_a_kind_that_is_not_known_here_is_left_for_newer_code_and_listed(query: Edited) -> None:
+def test_a_request_of_an_unknown_kind_is_left_for_newer_code_and_listed(query: Edited) -> None:
     request_id = planted(query, {"kind": "dance"})
     query.batch()
     assert failures_of(query) == {}
@@ -371,7 +371,7 @@ def test_a_target_that_is_lost_meanwhile_fails_the_savepoint_and_not_the_query(
     check_it_continues(query)
 
 
-def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished(tmp_path: Path) -> None:
+def test_a_savepoint_is_not_finished_if_a_reader_could_not_add_its_files(tmp_path: Path) -> None:
     class AddsTooLate(Sabotages):
         def read(self, split: Any) -> Iterator[tuple[str]]:
             yield from super().read(split)
@@ -390,7 +390,7 @@ def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_not_finished(tmp_
     assert made_in(target) == []
 
 
-def test_a_checkpoint_that_an_older_version_has_given_an_impossible_target_completes(query: Edited) -> None:
+def test_a_checkpoint_with_an_impossible_target_from_an_older_version_completes(query: Edited) -> None:
     """Before requests were checked, such a target got into the document, and every restart failed."""
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
@@ -461,7 +461,7 @@ def test_an_edit_after_which_planning_fails_is_refused_and_the_query_continues(t
     assert query.request_files() == []
 
 
-def test_an_edit_whose_result_the_enumerator_cannot_begin_with_is_refused(tmp_path: Path) -> None:
+def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_path: Path) -> None:
     class Picky(Feed):
         def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
             super().__init__(context, options, state)
@@ -512,7 +512,9 @@ class Telltale(AbstractFileSystem):  # type: ignore[misc]
     ls = info = cat_file = pipe_file = rm_file = makedirs = find = walk = _open = exists = _refuse
 
 
-def test_why_a_savepoint_failed_is_stored_without_the_secrets_of_the_storage_options(tmp_path: Path) -> None:
+def test_the_stored_reason_of_a_failed_savepoint_contains_no_secret_of_the_storage_options(
+    tmp_path: Path,
+) -> None:
     fsspec.register_implementation("tells", Telltale, clobber=True)
     query = fed(tmp_path, **{"storage.password": "hunter2"})
     query.batch()

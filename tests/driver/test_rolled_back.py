@@ -29,9 +29,7 @@ def gone_back(batches: Batches, offset: dict[str, object]) -> Batches:
 
 
 @pytest.mark.parametrize("batches_since", [2, 3, 5])
-def test_a_checkpoint_that_went_back_stops_the_query_with_what_to_do(
-    tmp_path: Path, batches_since: int
-) -> None:
+def test_a_rolled_back_checkpoint_stops_the_query_with_a_remedy(tmp_path: Path, batches_since: int) -> None:
     batches = running(tmp_path)
     batches.batch(ONE)
     copy = batches.committed
@@ -63,7 +61,7 @@ def test_with_the_option_later_batches_are_read_again_once_and_later_starts_do_n
     assert [later.batch(ONE) for _ in range(7)] == [["c"], ["d"], ["e"], ["f"], ["g"], ["h"], None]
 
 
-def test_a_driver_that_was_overtaken_gets_an_error_that_says_so_and_names_no_older_copies(
+def test_a_replaced_driver_gets_an_error_that_says_so_and_mentions_no_older_copy(
     tmp_path: Path,
 ) -> None:
     batches = running(tmp_path)
@@ -77,7 +75,7 @@ def test_a_driver_that_was_overtaken_gets_an_error_that_says_so_and_names_no_old
         stale.latest_offset(start, ONE)
 
 
-def test_a_driver_that_was_killed_before_spark_had_logged_its_checkpoint_is_no_older_copy(
+def test_a_driver_killed_before_spark_logged_its_checkpoint_is_not_taken_for_an_older_copy(
     tmp_path: Path,
 ) -> None:
     batches = running(tmp_path)
@@ -91,7 +89,7 @@ def test_a_driver_that_was_killed_before_spark_had_logged_its_checkpoint_is_no_o
     assert [batches.batch(ONE), batches.batch(ONE)] == [["b"], ["c"]]
 
 
-def test_damaged_documents_of_an_abandoned_branch_prove_nothing_and_stop_no_query(tmp_path: Path) -> None:
+def test_damaged_documents_of_an_abandoned_branch_do_not_stop_the_query(tmp_path: Path) -> None:
     batches = running(tmp_path)
     batches.batch(ONE)
     copy = batches.committed
@@ -104,7 +102,7 @@ def test_damaged_documents_of_an_abandoned_branch_prove_nothing_and_stop_no_quer
     assert gone_back(batches, copy).batch(ONE) == ["b"]
 
 
-def test_an_ordinary_restart_lists_the_checkpoints_once_and_reads_none_but_its_own(tmp_path: Path) -> None:
+def test_an_ordinary_restart_lists_the_checkpoints_once_and_reads_only_its_own(tmp_path: Path) -> None:
     batches = running(tmp_path)
     for _ in range(5):
         batches.batch(ONE)

@@ -119,7 +119,7 @@ def test_an_event_that_fails_in_its_reader_fails_the_batch_until_an_attempt_take
     assert batches.batch() is None
 
 
-def test_what_another_thread_finds_while_checkpoints_freeze_is_in_one_of_them_S15_S16_I1() -> None:
+def test_results_of_another_thread_while_checkpoints_freeze_belong_to_one_checkpoint_S15_S16_I1() -> None:
     """At every freeze the state counts the events that were sent; each of them is planned or waits."""
 
     class Counts(Shelf):
@@ -182,7 +182,7 @@ def test_an_error_of_the_enumerator_fails_the_query_once_and_the_next_call_start
     assert len(Remembers.made) == 3
 
 
-def test_of_two_failures_at_once_only_the_first_reaches_the_query_S17_S52() -> None:
+def test_only_the_first_of_two_simultaneous_failures_reaches_the_query_S17_S52() -> None:
     """The second failure belongs to an instance that has already been closed."""
     failed = threading.Semaphore(0)
 
@@ -430,7 +430,7 @@ def test_a_failed_page_never_counts_as_the_end_of_the_split_S71(at: int) -> None
 @pytest.mark.parametrize(
     ("one", "other"),
     [(["a", "END"], ["x", "END"]), (["a", "b", "END"], ["x", "END"]), (["a", "b", "c", "END"], ["END"])],
-    ids=["with their last rows", "one after its last rows", "one without any"],
+    ids=["with their last rows", "one split after its last rows", "one split without rows"],
 )
 def test_splits_finish_together_or_apart_with_or_after_their_last_rows_S71(
     one: list[str], other: list[str]
@@ -441,7 +441,9 @@ def test_splits_finish_together_or_apart_with_or_after_their_last_rows_S71(
     assert batches.batch() is None
 
 
-@pytest.mark.parametrize("before", [0, 1, 2], ids=["before any checkpoint", "after one", "after two"])
+@pytest.mark.parametrize(
+    "before", [0, 1, 2], ids=["before any checkpoint", "after one checkpoint", "after two checkpoints"]
+)
 def test_live_splits_are_assigned_once_after_a_restart_with_fewer_subtasks_S65(before: int) -> None:
     names = ["one", "two", "three", "four", "five"]
     batches = paged({name: [f"{name}-{i}" for i in range(6)] for name in names}, maxRowsPerSplit="2")
@@ -474,7 +476,7 @@ class Lists(DiscoveringEnumerator[Item]):
         return Discovery([Item(split_id=name) for name in self.found[position or 0 :]], len(self.found))
 
 
-def test_a_split_that_is_found_waits_until_it_is_asked_for_and_is_kept_when_it_comes_back_S74() -> None:
+def test_a_found_split_waits_until_it_is_requested_and_is_kept_when_it_is_returned_S74() -> None:
     class Shy(EchoReader):
         returned: ClassVar[set[str]] = {"b"}
 
@@ -498,7 +500,7 @@ def test_a_split_that_is_found_waits_until_it_is_asked_for_and_is_kept_when_it_c
     assert sorted(rows) == ["a", "b", "c"]
 
 
-def test_an_event_reaches_the_attempts_of_its_own_batch_and_no_others_S36_I6() -> None:
+def test_an_event_reaches_only_the_attempts_of_its_own_batch_S36_I6() -> None:
     """A late task still belongs to the batch that it was planned for."""
     batches = remembering("a", reader=Hears)
     batches.enumerator().context.send_event_to_reader(0, Say(1))

@@ -19,7 +19,9 @@ def batches(request: pytest.FixtureRequest) -> Batches:
     return Batches(Feed, EchoReader, {"feed": request.node.name, "stateLocation": "/unused"})
 
 
-def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_more_S98(batches: Batches) -> None:
+def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_further_S98(
+    batches: Batches,
+) -> None:
     batches.batch()
     older, started = batches.holder, batches.committed
     batches.restart()
@@ -33,7 +35,7 @@ def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_more_S9
     assert batches.batch() == ["b"]
 
 
-def test_what_the_older_driver_has_announced_to_spark_is_not_read_after_another_has_taken_over_R9(
+def test_an_offset_that_the_older_driver_announced_is_not_read_after_a_takeover_R9(
     batches: Batches,
 ) -> None:
     """If it could plan that offset after Spark's log no longer has it, a batch would get two sets of rows."""
@@ -48,7 +50,7 @@ def test_what_the_older_driver_has_announced_to_spark_is_not_read_after_another_
         older.plan(start, never_logged)
 
 
-def test_a_report_of_a_stale_drivers_task_is_not_mistaken_for_ours_R9_I13() -> None:
+def test_a_report_of_a_stale_drivers_task_is_not_taken_for_one_of_the_current_driver_R9_I13() -> None:
     """Both drivers plan the same checkpoint of one lineage; their documents and reports differ in name."""
     FEEDS["stale"] = items("a")
     ours = Batches(Feed, EchoReader, {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"})
@@ -82,7 +84,7 @@ def test_a_restart_takes_the_next_epoch_and_old_ones_are_forgotten(batches: Batc
     assert sorted(names) == ["3.json", f"4.{batches.now_ms}.alive", "4.json"]
 
 
-def test_two_that_take_over_at_once_get_different_epochs() -> None:
+def test_two_drivers_that_take_over_at_once_get_different_epochs() -> None:
     store = MemoryStore()
     first, second = (DriverEpoch(store, LINEAGE, 0) for _ in range(2))
     assert (first.epoch, second.epoch) == (1, 2)

@@ -191,7 +191,7 @@ class Numbered:
     ("split", "named"),
     [(Numbered(7), r"split_id is 7"), (Numbered(0xD800, as_character=True), r"split_id is '\\ud800'")],
 )
-def test_a_computed_id_that_is_no_text_is_refused(split: Any, named: str) -> None:
+def test_a_computed_id_that_is_not_text_is_refused(split: Any, named: str) -> None:
     engine = engine_of(type("Hands", (Hands,), {"split": split, "split_type": Numbered}))
     with pytest.raises(ContractError, match=named):
         engine.run_batch()
@@ -205,7 +205,7 @@ def test_a_computed_id_that_is_no_text_is_refused(split: Any, named: str) -> Non
         (SplitSize(files=1.5), "files=1.5"),  # type: ignore[arg-type]
     ],
 )
-def test_a_size_that_is_no_count_is_refused(size: SplitSize, named: str) -> None:
+def test_a_size_that_is_not_a_count_is_refused(size: SplitSize, named: str) -> None:
     @dataclass(frozen=True, slots=True)
     class Sized:
         split_id: str
@@ -222,7 +222,7 @@ def test_a_size_that_is_no_count_is_refused(size: SplitSize, named: str) -> None
 @pytest.mark.parametrize(
     ("state", "named"), [(NAN, "is nan"), ("3", "got `str`"), (True, "got `bool`"), (2.0, "got `float`")]
 )
-def test_a_state_that_would_not_come_back_is_refused_before_it_is_written(state: Any, named: str) -> None:
+def test_a_state_that_cannot_be_restored_is_refused_before_it_is_written(state: Any, named: str) -> None:
     engine = engine_of(type("Hands", (Hands,), {"state": state}))
     with pytest.raises(ContractError, match=f"the state of Hands cannot be stored.*{named}"):
         engine.run_batch()
@@ -307,7 +307,7 @@ def test_an_action_that_cannot_be_stored_is_refused_by_the_call(action: Any, nam
     assert "perform_after_completion" in [entry.name for entry in caught.traceback]
 
 
-def test_an_action_of_an_enumerator_that_performs_none_is_refused_by_the_call() -> None:
+def test_an_enumerator_that_performs_no_actions_cannot_request_one() -> None:
     class Acts(Hands):
         def start(self) -> None:
             self.context.perform_after_completion(1)
@@ -326,7 +326,9 @@ def test_an_action_of_an_enumerator_that_performs_none_is_refused_by_the_call() 
         ("a", "Expected `object`, got `str`"),
     ],
 )
-def test_a_position_that_cannot_be_stored_is_refused_at_its_progress(position: Any, named: str) -> None:
+def test_a_position_that_cannot_be_stored_is_refused_when_the_progress_is_yielded(
+    position: Any, named: str
+) -> None:
     class Pages(YieldsProgress, SplitReader[Part]):
         def read(self, split: Part) -> Iterator[Any]:
             yield ("row",)
@@ -341,7 +343,7 @@ def test_a_position_that_cannot_be_stored_is_refused_at_its_progress(position: A
     assert not [name for name in engine.store.files if "/reports/" in name]
 
 
-def test_an_error_that_names_a_file_of_other_bytes_than_utf_8_is_kept() -> None:
+def test_an_error_with_a_file_name_that_is_not_utf_8_is_stored() -> None:
     """The text of the error is stored in a report and in the state."""
 
     class Fails(SplitReader[Part]):

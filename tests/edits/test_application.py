@@ -65,14 +65,14 @@ def paged(folder: Path, **options: str) -> Edited:
     return Edited(folder, options, enumerator=Endpoints, reader=Pages, schema=IDS)
 
 
-def test_a_replay_reads_splits_once_more_as_they_were(tmp_path: Path) -> None:
+def test_a_replay_reads_splits_again_unchanged(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     assert [feed.batch(), feed.batch()] == [["a", "b"], ["c", "d"]]
     feed.ask("replay", splits=["b"])
     assert [feed.batch(), feed.batch(), feed.batch()] == [["b", "e"], ["f"], None]
 
 
-def test_the_checkpoint_that_an_edit_makes_says_who_what_and_why(tmp_path: Path) -> None:
+def test_the_checkpoint_of_an_edit_records_who_made_it_what_it_changed_and_why(tmp_path: Path) -> None:
     feed = fed(tmp_path, "ab")
     feed.batch()
     asked = feed.ask("replay", glob="b")
@@ -91,7 +91,7 @@ def test_the_checkpoint_that_an_edit_makes_says_who_what_and_why(tmp_path: Path)
     assert {name: edit[name] for name in wanted} == wanted
 
 
-def test_a_rewind_goes_forward_and_finds_exactly_those_files_again(tmp_path: Path) -> None:
+def test_a_rewind_makes_new_checkpoints_and_reads_exactly_the_later_files_again(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     assert source.batches() == [["a", "b"], ["c", "d"], ["e", "f"]]
     source.ask("rewind", to_checkpoint=1)
@@ -103,7 +103,7 @@ def test_a_rewind_goes_forward_and_finds_exactly_those_files_again(tmp_path: Pat
     assert [split_id[-1] for split_id in edit["split_ids"]] == ["c", "d", "e", "f"]
 
 
-def test_a_rewind_to_a_time_goes_to_the_last_checkpoint_until_then(tmp_path: Path) -> None:
+def test_a_rewind_to_a_time_goes_to_the_last_checkpoint_before_that_time(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     for hour in range(3):
         source.engine.now_ms = hour * 3_600_000
@@ -148,7 +148,7 @@ def test_a_rewind_can_itself_be_rewound(tmp_path: Path) -> None:
     assert source.batch() == list("gh")
 
 
-def test_a_position_is_set_on_a_live_split_and_the_rest_of_it_stays(tmp_path: Path) -> None:
+def test_setting_a_position_changes_only_the_given_split(tmp_path: Path) -> None:
     SERVER.update(orders=list("abcdef"), items=list("123456"))
     source = paged(tmp_path)
     assert source.batch() == ["a", "b", "1", "2"]
@@ -184,7 +184,7 @@ def test_a_replay_of_a_live_split_starts_at_the_earliest_batch_that_was_chosen(t
     assert [source.batch(), source.batch()] == [list("ab"), list("cd")]
 
 
-def test_what_a_limit_has_put_off_and_what_lives_can_be_skipped(tmp_path: Path) -> None:
+def test_splits_held_back_by_a_limit_and_live_splits_can_be_skipped(tmp_path: Path) -> None:
     SERVER.update(orders=list("abcdef"), items=list("123456"))
     source = paged(tmp_path)
     source.batch()
@@ -201,14 +201,14 @@ def test_files_that_the_enumerator_holds_are_skipped_and_not_found_again(tmp_pat
     assert source.batches() == []
 
 
-def test_a_split_in_the_state_of_an_enumerator_that_cannot_list_it_cannot_be_skipped(tmp_path: Path) -> None:
+def test_a_split_that_its_enumerator_cannot_list_cannot_be_skipped(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     with pytest.raises(EditError, match="no split that waits to be read: c"):
         feed.plan("skip", splits=["c"])
 
 
-def test_a_quarantined_split_is_tried_again_or_given_up(tmp_path: Path) -> None:
+def test_a_quarantined_split_can_be_retried_or_dropped(tmp_path: Path) -> None:
     Burns.burning = {"b", "c"}
     source = shelved(tmp_path, "abcd", onSplitError="quarantine", maxSplitAttempts="1")
     assert [source.batch(), source.batch()] == [["a"], ["d"]]
@@ -222,7 +222,7 @@ def test_a_quarantined_split_is_tried_again_or_given_up(tmp_path: Path) -> None:
         source.plan("quarantine retry", glob="*")
 
 
-def test_a_quarantined_file_that_was_repaired_is_read_once_it_is_dropped_and_forgotten(
+def test_a_repaired_quarantined_file_is_read_after_it_is_dropped_and_forgotten(
     tmp_path: Path,
 ) -> None:
     add_files(tmp_path, "ab")
@@ -238,7 +238,7 @@ def test_a_quarantined_file_that_was_repaired_is_read_once_it_is_dropped_and_for
     assert [row for batch in source.batches() for row in batch] == ["mended"]
 
 
-def test_forgotten_files_are_found_again_and_others_are_not(tmp_path: Path) -> None:
+def test_forgotten_files_are_found_again_and_other_files_are_not(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     assert source.batches() == [["a", "b"], ["c", "d"]]
     source.ask("forget", glob="*/[bc]")
@@ -247,7 +247,7 @@ def test_forgotten_files_are_found_again_and_others_are_not(tmp_path: Path) -> N
     assert source.batches() == []
 
 
-def test_a_file_that_is_in_no_retained_batch_is_forgotten_by_its_path(tmp_path: Path) -> None:
+def test_a_file_outside_the_retained_batches_is_forgotten_by_its_path(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdefgh", retainedCheckpoints="2")
     source.batches()
     add_files(tmp_path, "ijklmnopqrstuvwxyz")
@@ -267,7 +267,7 @@ def test_files_that_are_still_to_be_read_stay_known(tmp_path: Path) -> None:
     assert list(edit["left_alone"].values()) == ["is not read yet, or is quarantined"]
 
 
-def test_a_file_of_which_versions_are_known_is_not_forgotten(tmp_path: Path) -> None:
+def test_forgetting_a_file_is_refused_if_versions_of_files_are_recorded(tmp_path: Path) -> None:
     source = files(tmp_path, "ab", allowOverwrites="true")
     source.batch()
     source.ask("forget", glob="*/a@*")
@@ -276,14 +276,14 @@ def test_a_file_of_which_versions_are_known_is_not_forgotten(tmp_path: Path) -> 
     assert "allowOverwrites records versions of files" in edit["refused"]
 
 
-def test_files_known_by_their_names_alone_are_forgotten_by_their_paths(tmp_path: Path) -> None:
+def test_files_known_by_name_alone_are_forgotten_by_path(tmp_path: Path) -> None:
     source = files(tmp_path, "ab", fileNameOnly="true")
     source.batch()
     source.ask("forget", glob="*/a")
     assert source.batches() == [[], ["a"]]
 
 
-def test_a_file_that_was_read_in_part_is_forgotten_and_read_whole(tmp_path: Path) -> None:
+def test_a_partly_read_file_is_forgotten_and_read_again_completely(tmp_path: Path) -> None:
     """Otherwise cleanSource would handle the file before all of it is read again."""
     path = str(tmp_path / "in" / "a")
     known = FilesPosition(
@@ -297,7 +297,7 @@ def test_a_file_that_was_read_in_part_is_forgotten_and_read_whole(tmp_path: Path
 
 
 @pytest.mark.parametrize("strategy", ["nameCursor", "modifiedCursor"])
-def test_a_cursor_knows_no_single_file_and_says_so(tmp_path: Path, strategy: str) -> None:
+def test_forgetting_a_single_file_is_refused_with_a_cursor(tmp_path: Path, strategy: str) -> None:
     source = files(tmp_path, "ab", seenFiles=strategy)
     source.batch()
     source.ask("forget", glob="*/a")
@@ -306,7 +306,7 @@ def test_a_cursor_knows_no_single_file_and_says_so(tmp_path: Path, strategy: str
     assert f"seenFiles={strategy} records how far the files were read" in edit["refused"]
 
 
-def test_side_effects_on_what_is_read_again_do_not_happen_and_others_do(tmp_path: Path) -> None:
+def test_actions_on_splits_that_are_read_again_are_dropped_and_others_are_performed(tmp_path: Path) -> None:
     Archives.broken = {"archive a", "archive c"}
     options = {"onActionError": "keep", "maxActionAttempts": "1"}
     source = shelved(tmp_path, "abcd", kind=Archives, **options)
@@ -321,7 +321,7 @@ def test_side_effects_on_what_is_read_again_do_not_happen_and_others_do(tmp_path
     assert edit["dropped_actions"] == 1
 
 
-def test_a_file_that_is_read_again_is_not_archived_before(tmp_path: Path) -> None:
+def test_a_file_that_is_read_again_is_archived_only_afterwards(tmp_path: Path) -> None:
     blocked = tmp_path / "archive"
     blocked.write_text("not a directory")
     cleaning = {"cleanSource": "archive", "sourceArchiveDir": str(blocked)}
@@ -349,7 +349,7 @@ def test_an_edit_that_leaves_nothing_to_read_makes_an_empty_batch(tmp_path: Path
     assert [source.batch(), source.batch()] == [[], None]
 
 
-def test_a_skip_and_a_rewind_reach_a_state_in_a_bucket(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+def test_a_skip_and_a_rewind_change_a_state_in_a_bucket(tmp_path: Path, s3_bucket: S3Bucket) -> None:
     source = files(tmp_path, "abcdef", bucket=s3_bucket)
     assert [source.batch(), source.batch()] == [["a", "b"], ["c", "d"]]
     source.ask("skip", glob="*/f")

@@ -32,7 +32,7 @@ def chosen(plan: edits.EditPlan) -> list[str]:
     return [Path(change.split_id).name for change in plan.changes]
 
 
-def test_splits_are_selected_by_id_glob_and_time_all_of_which_have_to_fit(source: Edited) -> None:
+def test_splits_are_selected_by_id_glob_and_time_and_have_to_match_all_of_them(source: Edited) -> None:
     at_one = dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC)
     assert chosen(source.plan("replay", glob="*/[acx]")) == ["a", "c"]
     assert chosen(source.plan("replay", since=at_one)) == ["c", "d", "e"]
@@ -52,7 +52,7 @@ def test_a_plan_changes_nothing(source: Edited) -> None:
     assert sorted(Path(source.state).rglob("*")) == before
 
 
-def test_who_is_the_user_and_the_host_by_default(source: Edited) -> None:
+def test_the_author_of_an_edit_is_the_user_and_the_host_by_default(source: Edited) -> None:
     plan = edits.plan("replay", state=source.state, why="lost", glob="*")
     assert "@" in plan.request.who
 
@@ -76,7 +76,7 @@ def test_who_is_the_user_and_the_host_by_default(source: Edited) -> None:
         ("quarantine drop", {"glob": "*"}, "no split that is quarantined"),
     ],
 )
-def test_what_cannot_be_done_is_refused_with_what_to_do(
+def test_an_impossible_edit_is_refused_with_a_remedy(
     source: Edited, operation: str, what: dict[str, Any], says: str
 ) -> None:
     with pytest.raises(EditError) as refused:
@@ -85,7 +85,7 @@ def test_what_cannot_be_done_is_refused_with_what_to_do(
     assert refused.value.remedy
 
 
-def test_a_rewind_further_than_what_is_retained_says_what_is_retained(source: Edited) -> None:
+def test_a_rewind_beyond_the_retained_checkpoints_is_refused_and_lists_them(source: Edited) -> None:
     with pytest.raises(EditError) as refused:
         source.plan("rewind", to_time=dt.datetime(1969, 12, 31, tzinfo=dt.UTC))
     assert "checkpoints 1 to 2 are retained; the oldest was created at 1970-01-01T00:00:00+00:00" in str(
@@ -98,7 +98,7 @@ def test_an_edit_without_a_reason_is_refused(source: Edited) -> None:
         edits.plan("replay", state=source.state, why=" ", glob="*")
 
 
-def test_the_id_of_a_split_stays_whatever_its_position(tmp_path: Path) -> None:
+def test_the_id_of_a_split_does_not_depend_on_its_position(tmp_path: Path) -> None:
     SERVER.clear()
     SERVER["orders"] = list("abcd")
     source = paged(tmp_path)
@@ -128,13 +128,13 @@ def test_with_several_lineages_an_edit_needs_one_of_them(tmp_path: Path) -> None
         second.plan("replay", glob="*", lineage="other")
 
 
-def test_a_savepoint_never_changes(source: Edited, tmp_path: Path) -> None:
+def test_a_savepoint_cannot_be_edited(source: Edited, tmp_path: Path) -> None:
     made = savepoints.create(state=source.state, to=str(tmp_path / "saved"))
     with pytest.raises(EditError, match="is a savepoint, which never changes"):
         edits.plan("replay", state=made.directory, why="lost", glob="*")
 
 
-def test_where_there_is_no_state_there_is_nothing_to_edit(tmp_path: Path) -> None:
+def test_an_edit_of_a_location_without_state_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StateLocationError, match="is empty or does not exist"):
         edits.plan("replay", state=str(tmp_path / "nowhere"), why="lost", glob="*")
     (tmp_path / "state").mkdir()

@@ -61,7 +61,7 @@ def test_a_replay_happens_once_wherever_the_query_dies(tmp_path: Path) -> None:
         assert (rows(run), run.request_files()) == (["a", "a", "b", "c", "d", "e"], [])
 
 
-def test_two_edits_of_one_boundary_happen_once_each_wherever_the_query_dies(tmp_path: Path) -> None:
+def test_two_edits_at_one_batch_boundary_happen_once_each_wherever_the_query_dies(tmp_path: Path) -> None:
     def begun(folder: Path) -> Edited:
         folder.mkdir(exist_ok=True)
         source = files(folder, "abcdef")
@@ -77,7 +77,7 @@ def test_two_edits_of_one_boundary_happen_once_each_wherever_the_query_dies(tmp_
         assert operations == ["rewind", "skip"]
 
 
-def test_edits_of_one_boundary_are_applied_in_the_order_in_which_they_were_asked_for(tmp_path: Path) -> None:
+def test_edits_at_one_batch_boundary_are_applied_in_the_order_of_their_requests(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     source.batches()
     source.ask("forget", glob="*/a")
@@ -106,7 +106,7 @@ def test_a_stopped_query_applies_an_edit_at_its_next_start(tmp_path: Path) -> No
     assert feed.batch() == ["a", "c"]
 
 
-def test_a_run_that_ends_by_itself_does_what_is_asked_for_before_it_ends(tmp_path: Path) -> None:
+def test_a_run_that_ends_by_itself_applies_requested_edits_before_it_ends(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
     source.ask("rewind", to_checkpoint=1)
@@ -117,7 +117,7 @@ def test_a_run_that_ends_by_itself_does_what_is_asked_for_before_it_ends(tmp_pat
     assert source.batches() == [[], ["a"]]
 
 
-def test_a_driver_whose_checkpoint_spark_did_not_log_leaves_the_edit_to_the_next_one(tmp_path: Path) -> None:
+def test_an_edit_in_a_checkpoint_that_spark_did_not_log_is_applied_by_the_next_driver(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     feed.ask("replay", splits=["a"])
@@ -128,7 +128,7 @@ def test_a_driver_whose_checkpoint_spark_did_not_log_leaves_the_edit_to_the_next
     assert len(feed.history(of_the_line=True)) == 1
 
 
-def test_a_request_that_cannot_be_deleted_is_not_applied_again_and_deleted_later(tmp_path: Path) -> None:
+def test_a_request_that_cannot_be_deleted_is_applied_once_and_deleted_later(tmp_path: Path) -> None:
     def fails(*_: Any) -> None:
         raise StateLocationError("deleting is not allowed here")
 
@@ -146,7 +146,7 @@ def test_a_request_that_cannot_be_deleted_is_not_applied_again_and_deleted_later
     assert feed.request_files() == []
 
 
-def test_what_waits_is_listed_and_withdrawn_before_it_is_applied(tmp_path: Path) -> None:
+def test_waiting_edits_are_listed_and_can_be_withdrawn(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     kept, taken_back = feed.ask("replay", splits=["a"]), feed.ask("replay", splits=["b"])
@@ -169,7 +169,7 @@ def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: P
     assert batches.batch() == ["c", "d"]
 
 
-def test_withdrawing_what_was_applied_meanwhile_says_where(tmp_path: Path) -> None:
+def test_withdrawing_an_applied_edit_returns_its_checkpoint(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     asked = feed.ask("replay", splits=["a"])
@@ -230,7 +230,7 @@ def test_a_request_of_a_newer_format_waits_for_newer_code(tmp_path: Path) -> Non
     assert "has format 2; this library reads 1" in str(listed.error)
 
 
-def test_a_checkpoint_that_was_cleaned_up_meanwhile_is_not_rewound_to(tmp_path: Path) -> None:
+def test_a_rewind_to_a_checkpoint_that_was_cleaned_up_meanwhile_is_refused(tmp_path: Path) -> None:
     source = files(tmp_path, "abcdef")
     source.batches()
     source.ask("rewind", to_checkpoint=1)
@@ -243,7 +243,7 @@ def test_a_checkpoint_that_was_cleaned_up_meanwhile_is_not_rewound_to(tmp_path: 
     assert source.batches() == [["g", "h"]]
 
 
-def test_a_checkpoint_that_was_gone_back_from_is_not_rewound_to(tmp_path: Path) -> None:
+def test_a_rewind_to_an_abandoned_checkpoint_is_refused(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     lost = feed.engine.holder.latest_offset(json.loads(feed.engine.logs.offsets[0]), None)
@@ -258,7 +258,7 @@ def test_a_checkpoint_that_was_gone_back_from_is_not_rewound_to(tmp_path: Path) 
     assert "checkpoint 2 is not an ancestor of 3" in edit["refused"]
 
 
-def test_splits_of_a_batch_that_was_gone_back_from_are_not_replayed(tmp_path: Path) -> None:
+def test_splits_of_an_abandoned_batch_are_not_replayed(tmp_path: Path) -> None:
     """The enumerator will assign them by itself."""
     feed = fed(tmp_path)
     feed.batch()
@@ -272,7 +272,7 @@ def test_splits_of_a_batch_that_was_gone_back_from_are_not_replayed(tmp_path: Pa
     assert "is not an ancestor of" in edit["refused"]
 
 
-def test_the_edits_of_a_query_stay_with_it_when_another_one_begins_with_its_savepoint(tmp_path: Path) -> None:
+def test_a_query_started_from_a_savepoint_does_not_inherit_the_edits_of_the_original(tmp_path: Path) -> None:
     feed = fed(tmp_path / "first")
     feed.batch()
     feed.ask("replay", splits=["a"])
@@ -286,7 +286,7 @@ def test_the_edits_of_a_query_stay_with_it_when_another_one_begins_with_its_save
     assert "answered" not in json.loads(document.read_bytes())
 
 
-def test_an_edit_and_a_savepoint_of_one_boundary_are_both_done(tmp_path: Path) -> None:
+def test_an_edit_and_a_savepoint_at_one_batch_boundary_are_both_performed(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     (lineage,) = Path(feed.state).iterdir()
@@ -302,7 +302,7 @@ def test_an_edit_and_a_savepoint_of_one_boundary_are_both_done(tmp_path: Path) -
     assert fed(tmp_path / "fork", savepoint=str(made)).batch() == ["d", "e"]
 
 
-def test_a_request_for_a_savepoint_is_no_edit_that_could_be_withdrawn(tmp_path: Path) -> None:
+def test_a_savepoint_request_cannot_be_withdrawn_as_an_edit(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
     (lineage,) = Path(feed.state).iterdir()

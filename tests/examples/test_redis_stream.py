@@ -89,7 +89,7 @@ def test_entries_are_kept_unless_the_user_wants_them_deleted(
 
 
 @pytest.mark.parametrize("step", [step for step in Step if step not in STEPS_OF_REPORTS])
-def test_each_entry_is_delivered_once_and_then_deleted_through_a_crash(
+def test_each_entry_is_delivered_once_and_then_deleted_despite_a_crash(
     step: Step, source: SourceUnderTest, server: redis.Redis, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source.with_options(deleteEntries="true", maxRowsPerTrigger="2"))
@@ -118,7 +118,7 @@ def test_entries_of_a_quarantined_split_stay(
     assert server.xlen("events") == 2
 
 
-def test_entries_that_are_not_read_for_good_stay(
+def test_entries_of_an_uncommitted_batch_are_kept(
     source: SourceUnderTest, server: redis.Redis, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source.with_options(deleteEntries="true", maxRowsPerTrigger="2"))
@@ -127,7 +127,7 @@ def test_entries_that_are_not_read_for_good_stay(
     assert server.xrange("events") == MORNING[2:]
 
 
-def test_entries_that_others_delete_before_they_are_read_stop_the_query(
+def test_entries_deleted_by_others_before_they_are_read_stop_the_query(
     source: SourceUnderTest, server: redis.Redis, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source)

@@ -66,14 +66,14 @@ def test_a_folder_that_gets_more_files_keeps_the_laws(source: SourceUnderTest, t
     check_source(source, rows=[*ATTIC, *CELLAR], grow=lambda: write(tmp_path, next(names), LATER))
 
 
-def test_a_user_who_needs_fewer_columns_gets_those(source: SourceUnderTest) -> None:
+def test_a_user_can_select_fewer_columns(source: SourceUnderTest) -> None:
     schema = pa.schema({"celsius": pa.float64(), "device": pa.string()})
     table = pa.Table.from_batches(run(source, schema=schema))
     assert table.column("celsius").to_pylist() == [20.5, 21.0, 19.5, 11.0, None]
     assert table.schema == schema
 
 
-def test_a_batch_that_is_repeated_leaves_what_was_added_since_to_the_next_one(
+def test_a_repeated_batch_leaves_rows_added_since_to_the_next_batch(
     source: SourceUnderTest, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source)
@@ -101,7 +101,7 @@ def test_a_file_that_was_recreated_stops_the_query(
         engine.process_all_available()
 
 
-def test_a_file_that_is_gone_before_it_was_read_stops_the_query(
+def test_a_file_deleted_before_it_was_read_stops_the_query(
     source: SourceUnderTest, tmp_path: Path, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(source)

@@ -39,7 +39,7 @@ def numbers(items: Iterator[Any] | list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 40])
-def test_what_is_held_is_given_in_its_order_and_then_held_no_longer(
+def test_held_rows_are_returned_in_order_and_then_released(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(held_rows, "BATCHES_BYTES", 5 * MIB)
@@ -67,7 +67,7 @@ def test_batches_beyond_the_limit_are_not_in_memory(monkeypatch: pytest.MonkeyPa
     assert most < 20 * MIB
 
 
-def test_the_texts_of_tuples_count() -> None:
+def test_the_bytes_of_texts_in_tuples_are_counted() -> None:
     assert bytes_of(("x" * 10_000, 1)) > 10_000
     assert bytes_of(([{"k": b"x" * 10_000}],)) > 10_000
 
@@ -147,7 +147,7 @@ class TuplesWithoutProgress(YieldsProgress, SplitReader[Item]):
         yield Progress(None)
 
 
-def test_a_page_of_more_tuples_than_can_be_held_is_an_error_and_not_the_fault_of_the_split(
+def test_a_page_of_more_tuples_than_can_be_held_fails_without_quarantining_its_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(held_rows, "TUPLES_BYTES", 50_000)
@@ -165,7 +165,7 @@ def test_a_page_of_more_tuples_than_can_be_held_is_an_error_and_not_the_fault_of
     assert batches.quarantined() == []
 
 
-def test_no_room_for_a_temporary_file_is_an_error_with_its_place_and_not_the_fault_of_the_split(
+def test_a_missing_temporary_directory_is_named_and_does_not_quarantine_the_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
@@ -221,7 +221,7 @@ def test_a_full_disk_is_an_error_that_names_the_directory(tmp_path: Path) -> Non
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_process_that_is_killed_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_a_killed_process_leaves_no_temporary_file(tmp_path: Path) -> None:
     environment = os.environ | {"TMPDIR": str(tmp_path)}
     with subprocess.Popen(
         [sys.executable, "-c", KILLED], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -84,7 +84,7 @@ def test_a_file_that_vanished_is_left_out_counted_and_listed(
     assert report["ignoredSplits"] == 1
 
 
-def test_what_was_left_out_is_in_the_views_of_splits_and_files(tmp_path: Path) -> None:
+def test_files_that_were_left_out_are_in_the_views_of_splits_and_files(tmp_path: Path) -> None:
     land(tmp_path, a="1", b="2")
     batches = files_at(tmp_path, ignoreMissingFiles="true")
     batches.trigger()
@@ -103,7 +103,7 @@ def test_what_was_left_out_is_in_the_views_of_splits_and_files(tmp_path: Path) -
     assert [row["ignored"] for row in rows_of_view("checkpoints", batches)] == [0, 1]
 
 
-def test_a_file_that_was_left_out_stays_so_though_it_is_there_again_R5(tmp_path: Path) -> None:
+def test_a_file_that_was_left_out_stays_left_out_although_it_exists_again_R5(tmp_path: Path) -> None:
     land(tmp_path, a="1", b="2")
     batches = files_at(tmp_path, ignoreMissingFiles="true")
     batches.trigger()
@@ -118,7 +118,7 @@ def test_a_file_that_was_left_out_stays_so_though_it_is_there_again_R5(tmp_path:
 @pytest.mark.parametrize(
     "options", [{"ignoreMissingFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}]
 )
-def test_a_file_that_was_read_once_is_demanded_when_the_batch_is_repeated_R5(
+def test_a_file_that_was_read_once_is_required_when_the_batch_is_repeated_R5(
     tmp_path: Path, options: dict[str, str]
 ) -> None:
     land(tmp_path, a="1", b="2")
@@ -134,7 +134,7 @@ def test_a_file_that_was_read_once_is_demanded_when_the_batch_is_repeated_R5(
     assert lines(batches) == ["1", "2"]
 
 
-def test_a_file_that_was_read_once_is_demanded_though_it_is_damaged_now_R5(tmp_path: Path) -> None:
+def test_a_file_that_was_read_once_is_required_although_it_is_damaged_now_R5(tmp_path: Path) -> None:
     (tmp_path / "b.gz").write_bytes(whole := gzip.compress(b"1\n2\n"))
     batches = files_at(tmp_path, onSplitError="quarantine")
     batches.trigger()
@@ -145,7 +145,7 @@ def test_a_file_that_was_read_once_is_demanded_though_it_is_damaged_now_R5(tmp_p
         lines(batches)
 
 
-def test_a_damaged_file_is_left_out_with_all_of_its_rows_and_its_position(tmp_path: Path) -> None:
+def test_a_damaged_file_is_left_out_completely_and_the_error_names_the_position(tmp_path: Path) -> None:
     land(tmp_path, a="1", c="3")
     size = cut_off(tmp_path / "b.gz").stat().st_size
     batches = files_at(tmp_path, ignoreCorruptFiles="true")
@@ -190,7 +190,7 @@ def test_an_option_for_another_error_does_not_help(tmp_path: Path) -> None:
         lines(batches)
 
 
-def test_a_large_damaged_file_fails_its_task_once_and_is_left_out_then(
+def test_a_large_damaged_file_fails_its_task_once_and_is_then_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is too large to be held back: some of its rows are delivered before the damage is found."""
@@ -204,7 +204,7 @@ def test_a_large_damaged_file_fails_its_task_once_and_is_left_out_then(
     assert lines(batches, attempt=1) == ["2"]
 
 
-def test_the_last_of_very_many_are_kept_by_name_and_all_are_counted(tmp_path: Path) -> None:
+def test_only_the_latest_left_out_splits_are_kept_by_name_but_all_are_counted(tmp_path: Path) -> None:
     many = {f"{number:03}": str(number) for number in range(IGNORED_KEPT + 5)}
     land(tmp_path, **many)
     batches = files_at(tmp_path, onSplitError="ignore", maxSplitAttempts="1")

@@ -69,7 +69,7 @@ def test_the_other_rows_of_the_split_are_delivered_and_the_part_is_in_the_next_d
     assert batches.snapshot().ledger.finished == 3, "the split that the part belongs to is finished"
 
 
-def test_a_repeated_task_sets_the_same_parts_aside_though_it_could_read_them_R5() -> None:
+def test_a_repeated_task_sets_the_same_parts_aside_although_it_could_read_them_R5() -> None:
     batches = picky("a", bad=("a#1",))
     batches.trigger()
     (task,) = batches.tasks()
@@ -81,7 +81,7 @@ def test_a_repeated_task_sets_the_same_parts_aside_though_it_could_read_them_R5(
     assert batches.attempt(task) == ["a#0", "a#2"]
 
 
-def test_a_task_that_cannot_read_what_was_delivered_fails_R5() -> None:
+def test_a_task_that_cannot_read_a_part_already_delivered_fails_R5() -> None:
     batches = picky("a")
     batches.trigger()
     (task,) = batches.tasks()
@@ -103,7 +103,7 @@ def test_a_slower_task_that_set_other_parts_aside_fails_R5() -> None:
         list(slow)
 
 
-def test_a_split_that_fails_as_a_whole_takes_its_parts_along() -> None:
+def test_a_split_that_fails_completely_is_quarantined_instead_of_its_parts() -> None:
     batches = picky("a", "b", bad=("a#1", "b#1"), onSplitError="quarantine", maxSplitAttempts="2")
     Picky.broken.add("b")
     assert batches.batch() == ["a#0", "a#2"]
@@ -131,7 +131,7 @@ def test_a_part_that_cannot_be_stored_is_refused(monkeypatch: pytest.MonkeyPatch
         batches.attempt(batches.tasks()[0])
 
 
-def test_a_batch_that_was_planned_without_reports_is_repeated_with_them(
+def test_a_batch_planned_without_reports_is_repeated_with_reports(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     batches = picky("a", bad=("a#1",))

@@ -105,7 +105,7 @@ def planned(
 
 @pytest.mark.parametrize("reader", [TableReader, PagedTableReader])
 @pytest.mark.parametrize("rows", [["1"], ["1", "2", "3"], []])
-def test_a_repeat_with_another_number_of_rows_fails_and_says_what_a_source_can_do_R16(
+def test_a_repeat_with_another_number_of_rows_fails_and_names_the_remedy_R16(
     reader: type[SplitReader[Any]], rows: list[str]
 ) -> None:
     batches = planned(Shelf, reader, "a")
@@ -123,7 +123,7 @@ def test_a_repeat_with_another_number_of_rows_fails_and_says_what_a_source_can_d
 @pytest.mark.parametrize(
     ("enumerator", "reader"), [(Shelf, ChangingTableReader), (ChangingShelf, TableReader)]
 )
-def test_a_source_whose_rows_change_may_give_fresher_ones(
+def test_a_source_whose_rows_may_change_can_deliver_newer_rows(
     enumerator: type[Shelf], reader: type[SplitReader[Any]]
 ) -> None:
     batches = planned(enumerator, reader, "a")
@@ -210,7 +210,7 @@ def test_each_task_records_its_own_further_losses() -> None:
     assert losses_of(batches) == [(name, "the first 1 rows are gone") for name in "cd"]
 
 
-def test_a_split_that_was_gone_after_it_was_reported_is_a_further_loss() -> None:
+def test_a_split_that_disappeared_after_its_report_is_a_further_loss() -> None:
     batches = read_before_the_driver_died(FileReader, "a", **REPORTED)
     del TABLE["a"]
     assert batches.attempt(batches.tasks()[0]) == []
@@ -227,7 +227,7 @@ def test_a_part_that_expired_after_it_was_set_aside_is_kept() -> None:
 
 
 @pytest.mark.parametrize("rows", [[None, "1", "2", "3"], ["1"], [None, "1", "2"]])
-def test_a_loss_does_not_explain_more_rows_than_the_report_has_nor_fewer_without_it(
+def test_a_loss_explains_only_fewer_rows_and_fewer_rows_need_a_loss(
     rows: list[str | None],
 ) -> None:
     batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
@@ -241,7 +241,7 @@ def test_a_loss_does_not_explain_more_rows_than_the_report_has_nor_fewer_without
 
 @pytest.mark.parametrize("options", [REPORTS, {**REPORTS, "onSplitError": "quarantine"}])
 @pytest.mark.parametrize("rows", [[None, "2"], None])
-def test_a_loss_after_the_report_that_is_fatal_says_what_is_gone(
+def test_the_error_for_a_fatal_loss_after_the_report_names_the_lost_data(
     options: dict[str, str], rows: list[str | None] | None
 ) -> None:
     batches = read_before_the_driver_died(LogReader, "a", parallelism="1", **options)
@@ -253,7 +253,7 @@ def test_a_loss_after_the_report_that_is_fatal_says_what_is_gone(
         batches.attempt(batches.tasks()[0])
 
 
-def test_a_query_that_stopped_at_such_a_loss_continues_with_report() -> None:
+def test_a_query_stopped_by_a_loss_after_the_report_continues_with_the_option_report() -> None:
     batches = read_before_the_driver_died(LogReader, "a", parallelism="1", **REPORTS)
     TABLE["a"] = [None, "2"]
     batches.source = source_of(Shelf, {**REPORTS, **REPORTED}, LogReader)
@@ -262,7 +262,7 @@ def test_a_query_that_stopped_at_such_a_loss_continues_with_report() -> None:
     assert losses_of(batches) == [("a", "the first 1 rows are gone")]
 
 
-def test_an_attempt_next_to_one_that_still_read_the_rows_fails_and_its_retry_succeeds() -> None:
+def test_an_attempt_with_a_loss_fails_if_another_one_read_the_rows_and_its_retry_succeeds() -> None:
     batches = planned(Shelf, LogReader, "a", options=REPORTED)
     (task,) = batches.tasks()
     TABLE["a"] = [None, "2"]

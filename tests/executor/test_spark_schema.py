@@ -16,12 +16,12 @@ def batch(**columns: pa.Array) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-def test_a_batch_that_fits_is_handed_on_as_it_is() -> None:
+def test_a_batch_that_fits_is_passed_on_unchanged() -> None:
     given = batch(a=pa.array([1]))
     assert conform(given, given.schema) is given
 
 
-def test_columns_are_put_in_order_and_others_left_out() -> None:
+def test_columns_are_reordered_and_extra_columns_are_left_out() -> None:
     given = batch(extra=pa.array([0]), b=pa.array(["x"]), a=pa.array([1]))
     wanted = pa.schema([("a", pa.int64()), ("b", pa.string())])
     assert conform(given, wanted).to_pydict() == {"a": [1], "b": ["x"]}
@@ -61,7 +61,7 @@ def test_not_null_becomes_nullable_and_nullable_without_nulls_becomes_not_null()
     assert conform(conform(given, strict), given.schema).schema.equals(given.schema)
 
 
-def test_a_missing_column_is_an_error_that_names_it_and_what_is_there() -> None:
+def test_a_missing_column_is_an_error_that_names_it_and_the_existing_columns() -> None:
     with pytest.raises(SchemaError, match=r"has no column 'b'; it has \['a'\]"):
         conform(batch(a=pa.array([1])), pa.schema([("b", pa.int64())]))
 
@@ -71,7 +71,7 @@ def test_a_name_in_another_case_is_another_column() -> None:
         conform(batch(a=pa.array([1])), pa.schema([("A", pa.int64())]))
 
 
-def test_nulls_where_none_may_be_are_an_error_that_counts_them() -> None:
+def test_nulls_in_a_not_null_column_are_an_error_that_counts_them() -> None:
     strict = pa.schema([pa.field("a", pa.int64(), nullable=False)])
     with pytest.raises(SchemaError, match="column 'a' is NOT NULL in the schema and has 2 nulls"):
         conform(batch(a=pa.array([1, None, None])), strict)

@@ -104,7 +104,7 @@ def test_the_largest_event_time_is_that_of_all_batches() -> None:
     assert (meter.rows, meter.bytes > 0) == (4, True)
 
 
-def test_an_event_time_column_that_holds_no_times_is_refused() -> None:
+def test_an_event_time_column_without_times_is_refused() -> None:
     with pytest.raises(
         OptionError, match=r"eventTimeColumn is 'when', but the columns with times are \['at'\]"
     ):
@@ -124,7 +124,7 @@ def test_the_largest_event_time_of_rows_that_are_tuples_is_kept_too() -> None:
     assert (meter.rows, meter.max_event_time) == (4, "2026-01-03T12:30:00.000000+00:00")
 
 
-def test_dates_in_tuples_and_columns_that_are_no_times() -> None:
+def test_dates_in_tuples_are_event_times_and_a_column_without_times_is_refused() -> None:
     meter = Meter("day", AT)
     meter.count((1, NOON, dt.date(2026, 1, 3)))
     meter.count((1, NOON, dt.date(2026, 1, 2)))
@@ -133,7 +133,7 @@ def test_dates_in_tuples_and_columns_that_are_no_times() -> None:
         Meter("id", AT).count((1, NOON, None))
 
 
-def test_a_value_that_spark_refuses_is_no_event_time() -> None:
+def test_a_value_that_spark_refuses_does_not_count_as_event_time() -> None:
     meter = Meter("at", AT)
     meter.count((1, "2026-01-03", None))
     meter.count((1,))

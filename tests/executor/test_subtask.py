@@ -86,7 +86,7 @@ def test_an_error_names_the_split_and_the_cause_and_closes_the_reader() -> None:
     assert Recording.calls[-2:] == ["read bad", "close"]
 
 
-def test_an_error_names_the_split_also_when_read_is_no_generator() -> None:
+def test_an_error_names_the_split_even_if_read_is_not_a_generator() -> None:
     class Plain(EchoReader):
         def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
             raise OSError("no such object")
@@ -95,7 +95,7 @@ def test_an_error_names_the_split_also_when_read_is_no_generator() -> None:
         rows(Plain, "a")
 
 
-def test_errors_of_ours_are_not_wrapped_again() -> None:
+def test_library_errors_are_not_wrapped_again() -> None:
     class Own(EchoReader):
         def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
             raise SplitReadError("mine")
@@ -105,7 +105,7 @@ def test_errors_of_ours_are_not_wrapped_again() -> None:
         rows(Own, "a")
 
 
-def test_a_reader_that_is_left_in_the_middle_is_closed() -> None:
+def test_a_reader_whose_rows_are_not_read_to_the_end_is_closed() -> None:
     """A LIMIT, for example, takes only the first rows."""
     source = source_of(Shelf, {}, Recording)
     context = SourceReaderContext(options=source.options, schema=SCHEMA)
@@ -141,7 +141,7 @@ class Together(EchoReader, ReadsTogether[Item]):
             raise OSError("all of them")
 
 
-def test_a_reader_that_can_is_given_all_splits_at_once() -> None:
+def test_a_reader_that_supports_it_is_given_all_splits_at_once() -> None:
     assert rows(Together, "a", "b", "c") == [("a+b+c",)]
 
 
@@ -150,7 +150,7 @@ def test_an_error_in_many_splits_names_the_first_and_counts_the_rest() -> None:
         rows(Together, "bad", "b", "c", "d", "e")
 
 
-def test_a_reader_that_yields_progress_has_to_say_so_in_its_class() -> None:
+def test_a_reader_that_yields_progress_has_to_declare_it_in_its_class() -> None:
     class Paged(EchoReader):
         def read(self, split: Item) -> Iterator[Any]:
             yield (split.split_id,)
@@ -197,5 +197,5 @@ def test_splits_of_newer_author_code_are_refused() -> None:
         rows(EchoReader, "a", version=2)
 
 
-def test_a_planned_subtask_travels_by_pickle() -> None:
+def test_a_planned_subtask_can_be_pickled() -> None:
     assert pickle.loads(pickle.dumps(planned("a", "b"))) == planned("a", "b")

@@ -66,7 +66,7 @@ def calls_of(work: Callable[[DurableFiles], object]) -> int:
     return count
 
 
-def test_a_write_that_a_limit_cuts_short_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_write_cut_short_by_a_limit_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     data = bytes(200_000)
     with largest_file(65_536), pytest.raises(StateLocationError, match="cannot write segments/a"):
@@ -76,7 +76,7 @@ def test_a_write_that_a_limit_cuts_short_is_an_error_and_leaves_nothing(tmp_path
     assert store.read("segments/a") == data
 
 
-def test_a_replacement_that_a_limit_cuts_short_keeps_what_was_there(tmp_path: Path) -> None:
+def test_a_replacement_cut_short_by_a_limit_keeps_the_old_content(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     store.replace("a", b"before")
     with largest_file(65_536), pytest.raises(StateLocationError):
@@ -85,7 +85,7 @@ def test_a_replacement_that_a_limit_cuts_short_keeps_what_was_there(tmp_path: Pa
     assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
-def test_a_file_that_was_cut_short_is_rewritten_under_its_content_name(tmp_path: Path) -> None:
+def test_a_truncated_file_is_rewritten_under_its_content_name(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     (tmp_path / "segments").mkdir()
     (tmp_path / "segments" / "a").write_bytes(NEW[:65])
@@ -93,7 +93,7 @@ def test_a_file_that_was_cut_short_is_rewritten_under_its_content_name(tmp_path:
     assert store.read("segments/a") == NEW
 
 
-def test_bytes_that_a_disk_takes_one_by_one_all_arrive() -> None:
+def test_a_disk_that_accepts_one_byte_at_a_time_gets_all_bytes() -> None:
     disk = SimulatedDisk()
 
     class TakesOne(ProcessDisk):
@@ -105,7 +105,7 @@ def test_bytes_that_a_disk_takes_one_by_one_all_arrive() -> None:
     assert disk.files() == {NAME: b"abc"}
 
 
-def test_a_full_disk_is_an_error_that_leaves_what_was_there_until_there_is_room() -> None:
+def test_a_full_disk_is_an_error_that_keeps_the_old_content() -> None:
     disk = SimulatedDisk()
     files = files_on(disk)
     files.replace(NAME, OLD)
@@ -119,7 +119,7 @@ def test_a_full_disk_is_an_error_that_leaves_what_was_there_until_there_is_room(
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_created_survives_a_power_cut_with_all_folders_above_it(seed: int) -> None:
+def test_a_created_file_and_its_folders_survive_a_power_cut(seed: int) -> None:
     disk = SimulatedDisk(seed)
     assert files_on(disk).create(NAME, NEW)
     disk.cut_power()
@@ -127,7 +127,7 @@ def test_what_was_created_survives_a_power_cut_with_all_folders_above_it(seed: i
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_replaced_or_removed_stays_so_after_a_power_cut(seed: int) -> None:
+def test_replacements_and_removals_survive_a_power_cut(seed: int) -> None:
     disk = SimulatedDisk(seed)
     files = files_on(disk)
     files.create(NAME, OLD)
@@ -139,7 +139,7 @@ def test_what_was_replaced_or_removed_stays_so_after_a_power_cut(seed: int) -> N
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_name_that_another_process_gave_before_it_died_is_durable_once_it_is_found(seed: int) -> None:
+def test_a_name_created_by_a_dead_process_is_durable_once_it_is_found(seed: int) -> None:
     disk = SimulatedDisk(seed)
     steps = calls_of(lambda files: files.create(NAME, NEW))
     with pytest.raises(PowerFails):  # the last call of a create syncs the folder
@@ -150,7 +150,7 @@ def test_a_name_that_another_process_gave_before_it_died_is_durable_once_it_is_f
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_folders_that_a_process_made_before_it_died_are_durable_once_they_are_used(seed: int) -> None:
+def test_folders_created_by_a_dead_process_are_durable_once_they_are_used(seed: int) -> None:
     for step in range(1, calls_of(lambda files: files.create(NAME, NEW))):
         disk = SimulatedDisk(seed)
         with pytest.raises(PowerFails):
@@ -161,7 +161,7 @@ def test_folders_that_a_process_made_before_it_died_are_durable_once_they_are_us
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_folder_above_the_root_that_was_made_and_could_not_be_synced_is_an_error(seed: int) -> None:
+def test_a_new_folder_above_the_root_that_cannot_be_synced_is_an_error(seed: int) -> None:
     disk = SimulatedDisk(seed)
 
     def gate(call: str, path: str) -> None:
@@ -173,7 +173,7 @@ def test_a_folder_above_the_root_that_was_made_and_could_not_be_synced_is_an_err
     assert NAME not in disk.files()
 
 
-def test_a_folder_above_the_root_that_belongs_to_somebody_else_need_not_be_synced() -> None:
+def test_a_folder_above_the_root_that_belongs_to_another_user_need_not_be_synced() -> None:
     disk = SimulatedDisk()
     files_on(disk).create(NAME, OLD)
 
@@ -185,7 +185,7 @@ def test_a_folder_above_the_root_that_belongs_to_somebody_else_need_not_be_synce
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_whenever_the_power_fails_a_file_is_what_it_was_or_what_was_written(seed: int) -> None:
+def test_after_a_power_cut_a_file_has_its_old_or_its_new_content(seed: int) -> None:
     def create_and_replace(files: DurableFiles) -> None:
         files.create(NAME, OLD)
         files.replace(NAME, NEW)
@@ -199,7 +199,7 @@ def test_whenever_the_power_fails_a_file_is_what_it_was_or_what_was_written(seed
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EROFS, errno.EACCES])
-def test_an_error_of_any_call_leaves_all_or_nothing_and_is_raised(number: int) -> None:
+def test_an_error_in_any_call_is_raised_and_leaves_a_complete_file_or_none(number: int) -> None:
     for step in range(1, calls_of(lambda files: files.create(NAME, NEW)) + 1):
         disk = SimulatedDisk()
         broken = files_on(disk, stops_at(step, OSError(number, os.strerror(number))))
@@ -208,7 +208,7 @@ def test_an_error_of_any_call_leaves_all_or_nothing_and_is_raised(number: int) -
         assert disk.files().get(NAME) in {None, NEW}, f"failed at call {step}"
 
 
-def test_what_killed_processes_left_is_removed_when_it_is_old_and_not_before() -> None:
+def test_temporary_files_of_killed_processes_are_removed_only_when_they_are_old() -> None:
     disk = SimulatedDisk()
     for step in range(1, calls_of(lambda files: files.create(NAME, NEW))):
         with suppress(PowerFails):
@@ -222,7 +222,7 @@ def test_what_killed_processes_left_is_removed_when_it_is_old_and_not_before() -
     assert not [path for path in disk.files() if "/.tmp-" in path]
 
 
-def test_a_copy_has_all_bytes_times_and_permissions_or_is_not_there(tmp_path: Path) -> None:
+def test_a_copy_is_complete_with_times_and_permissions_or_absent(tmp_path: Path) -> None:
     source, target = tmp_path / "landing" / "a", tmp_path / "archive" / "day=1" / "a"
     source.parent.mkdir()
     source.write_bytes(NEW)
@@ -238,7 +238,7 @@ def test_a_copy_has_all_bytes_times_and_permissions_or_is_not_there(tmp_path: Pa
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_a_moved_file_has_one_of_its_names_whenever_the_power_fails(seed: int) -> None:
+def test_a_moved_file_keeps_one_of_its_names_after_a_power_cut(seed: int) -> None:
     source, target = "/landing/a", "/archive/landing/a"
 
     def prepared() -> SimulatedDisk:
@@ -267,7 +267,7 @@ def test_a_moved_file_has_one_of_its_names_whenever_the_power_fails(seed: int) -
 
 
 @pytest.mark.parametrize("kind", ["of this machine", "simulated"])
-def test_the_disk_of_this_machine_and_the_simulated_one_answer_alike(kind: str, tmp_path: Path) -> None:
+def test_the_disk_of_this_machine_and_the_simulated_disk_behave_alike(kind: str, tmp_path: Path) -> None:
     root = str(tmp_path) if kind == "of this machine" else "/x"
     disk: Disk = OS_DISK if kind == "of this machine" else SimulatedDisk().seen_by()
     files = DurableFiles(root, disk)

@@ -35,27 +35,27 @@ IDS = st.builds(
         ("/a@v1@#5-9", FileSplitId(path="/a@v1", start=5, end=9)),
     ],
 )
-def test_an_id_says_which_bytes_of_which_file(text: str, split: FileSplitId) -> None:
+def test_an_id_names_the_file_its_version_and_its_bytes(text: str, split: FileSplitId) -> None:
     assert str(split) == text
     assert FileSplitId.parse(text) == split
 
 
 @given(IDS)
-def test_an_id_is_read_back_as_what_it_was_written_from(split: FileSplitId) -> None:
+def test_an_id_is_parsed_back_unchanged(split: FileSplitId) -> None:
     assert FileSplitId.parse(str(split)) == split
 
 
 @given(IDS, IDS)
-def test_two_splits_never_have_one_id(first: FileSplitId, second: FileSplitId) -> None:
+def test_different_splits_have_different_ids(first: FileSplitId, second: FileSplitId) -> None:
     assert (str(first) == str(second)) == (first == second)
 
 
 @given(TEXTS)
 @example("#0-")
-def test_any_text_is_the_id_of_some_file(text: str) -> None:
+def test_any_text_is_a_valid_file_id(text: str) -> None:
     assert FileSplitId.parse(text).path
 
 
-def test_a_version_of_other_characters_is_kept_as_its_digest() -> None:
+def test_a_version_with_unsupported_characters_is_kept_as_its_digest() -> None:
     split_id = str(FileSplitId(path="/a", version='W/"1@2#3"', end=5))
     assert FileSplitId.parse(split_id) == FileSplitId(path="/a", version=content_digest(b'W/"1@2#3"'), end=5)

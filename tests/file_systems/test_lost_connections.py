@@ -10,7 +10,7 @@ from tests.deadline import until
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 
 
-def test_a_file_is_read_although_the_sftp_server_has_ended_the_connection_since(tmp_path: Path) -> None:
+def test_a_file_is_read_after_the_sftp_server_has_closed_the_connection(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"1\n")
     options = {"username": USER, "password": PASSWORD}
     with sftp_server(tmp_path) as server:

@@ -73,7 +73,7 @@ def test_the_state_holds_paths_with_host_or_account_and_no_secret(place: Place) 
 
 
 @pytest.mark.parametrize("place", each(PLACES), indirect=True)
-def test_every_kind_of_read_gets_the_bytes_that_are_there(place: Place) -> None:
+def test_every_kind_of_read_returns_the_stored_bytes(place: Place) -> None:
     """Reads of whole files, of compressed files, of ranges, and from the end of a file, as for Parquet."""
     lines = [f"{number:07d}" for number in range(20_000)]
     text = "".join(f"{line}\n" for line in lines).encode()
@@ -94,7 +94,7 @@ def test_every_kind_of_read_gets_the_bytes_that_are_there(place: Place) -> None:
 
 @pytest.mark.parametrize("place", each(PLACES), indirect=True)
 @pytest.mark.parametrize("known", ["nameCursor", "modifiedCursor"])
-def test_a_cursor_finds_what_is_new_and_nothing_twice(place: Place, known: str) -> None:
+def test_a_cursor_finds_only_new_files_and_none_of_them_twice(place: Place, known: str) -> None:
     state = f"memory://cursor-{id(place)}"
     for name in ("a", "b"):
         place.put(name, f"{name}\n".encode())
@@ -108,7 +108,7 @@ def test_a_cursor_finds_what_is_new_and_nothing_twice(place: Place, known: str) 
     assert rows(engine) == ["a", "b", "c"]
 
 
-def test_a_file_that_is_overwritten_is_read_again_where_that_is_asked_for(place: Place) -> None:
+def test_an_overwritten_file_is_read_again_if_overwrites_are_allowed(place: Place) -> None:
     place.put("a", b"old\n")
     engine = query(place, allowOverwrites="true")
     engine.process_all_available()
@@ -117,7 +117,7 @@ def test_a_file_that_is_overwritten_is_read_again_where_that_is_asked_for(place:
     assert rows(engine) == ["newer", "old"]
 
 
-def test_globs_and_folders_below_are_listed(place: Place) -> None:
+def test_globs_and_subfolders_are_listed(place: Place) -> None:
     for name in ("eu-1/x/a", "eu-2/b", "us-1/c"):
         place.put(name, f"{name}\n".encode())
     engine = query(place, path=f"{place.landing}/eu-*", recursiveFileLookup="true")
@@ -132,7 +132,7 @@ def test_a_path_that_does_not_exist_is_an_error_that_names_it(place: Place) -> N
         query(place, state="memory://", path=f"{place.url}/elsewhere").run_batch()
 
 
-def test_a_folder_that_was_cleaned_empty_is_no_missing_path(place: Place) -> None:
+def test_a_folder_emptied_by_cleaning_is_not_a_missing_path(place: Place) -> None:
     place.put("a", b"a\n")
     engine = query(place, cleanSource="delete")
     engine.process_all_available()
@@ -159,7 +159,7 @@ def test_the_store_keeps_the_laws(place: Place) -> None:
 
 
 @pytest.mark.parametrize("place", each(SHARED), indirect=True)
-def test_tasks_report_where_a_file_can_be_created_exclusively(place: Place) -> None:
+def test_tasks_report_on_file_systems_with_exclusive_creation(place: Place) -> None:
     """In other places the query stops before it reads a row."""
     place.put("a", b"a\n")
     engine = query(place, ignoreCorruptFiles="true")
@@ -186,7 +186,9 @@ def test_an_object_store_that_ignores_conditions_is_refused_where_tasks_report()
         assert all_rows(query(place)) == ["a"]
 
 
-def test_a_savepoint_starts_other_queries_there_and_elsewhere(place: Place, tmp_path: Path) -> None:
+def test_a_savepoint_starts_queries_on_the_same_and_on_another_file_system(
+    place: Place, tmp_path: Path
+) -> None:
     for name in "ab":
         place.put(name, f"{name}\n".encode())
     engine = query(place, maxFilesPerTrigger="1")
@@ -208,7 +210,7 @@ def test_a_savepoint_starts_other_queries_there_and_elsewhere(place: Place, tmp_
 
 
 @pytest.mark.parametrize("place", each(SHARED), indirect=True)
-def test_a_savepoint_is_claimed_once_where_a_file_can_be_created_exclusively(place: Place) -> None:
+def test_a_savepoint_is_claimed_once_on_file_systems_with_exclusive_creation(place: Place) -> None:
     for name in "ab":
         place.put(name, f"{name}\n".encode())
     engine = query(place, maxFilesPerTrigger="1")

@@ -80,7 +80,7 @@ def test_a_text_is_shown_without_the_credentials_of_the_urls_in_it() -> None:
     )
 
 
-def test_no_error_and_nothing_kept_of_one_shows_the_credentials_of_a_url() -> None:
+def test_neither_an_error_nor_its_stored_text_shows_the_credentials_of_a_url() -> None:
     error = OptionError("sftp://tom:pw@host/a is none", remedy="try https://h/a?sig=abc or /data/?sig=abc")
     assert str(error) == "sftp://host/a is none\n  What to do: try https://h/a?sig=*** or /data/?sig=abc"
     assert (error.what, error.remedy) == (
@@ -147,14 +147,14 @@ def test_a_url_of_wasb_names_the_files_of_abfs() -> None:
 
 
 @pytest.mark.parametrize("name", ["a#", "a?", "a?b#c", "a\tb", "a?versionid=1"])
-def test_a_name_that_adlfs_would_read_as_another_is_refused(name: str) -> None:
+def test_a_name_that_adlfs_would_misread_is_refused(name: str) -> None:
     for url in (f"abfs://landing@{ACCOUNT}/{name}", f"az://landing/{name}"):
         with pytest.raises(OSError, match=r"as that of another blob|as the version of another"):
             listed_name(url)
     assert listed_name(f"az://landing/a#b?c {name[:1]}%20+") == f"landing/a#b?c {name[:1]}%20+"
 
 
-def test_what_a_command_prints_keeps_the_container_and_hides_users_and_keys() -> None:
+def test_printed_text_keeps_the_container_and_hides_users_and_keys() -> None:
     connection = "AccountName=account;AccountKey=s3cr3tkey==;SharedAccessSignature=sig-s3cr3t"
     hidden = Hidden({"storage.connection_string": connection})
     assert hidden.in_text(f"abfs://landing@{ACCOUNT}/a") == f"abfs://landing@{ACCOUNT}/a"
@@ -185,7 +185,7 @@ def test_a_url_with_credentials_is_refused_as_a_path_a_state_location_and_a_save
 
 @pytest.mark.parametrize("use", ["path", "state"])
 @pytest.mark.parametrize("url", [f"simplecache::{SIGNED}", "zip://a.csv::https://host/a.zip?token=s3cr3t"])
-def test_a_url_through_several_file_systems_is_refused_without_its_credentials(use: str, url: str) -> None:
+def test_a_url_that_chains_file_systems_is_refused_without_its_credentials(use: str, url: str) -> None:
     with pytest.raises((OptionError, StateLocationError)) as caught:
         USES[use](url)
     assert "s3cr3t" not in str(caught.value)

@@ -46,7 +46,7 @@ def test_random_files_are_read_as_spark_reads_them_however_they_are_cut_and_join
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_a_seed_and_a_number_make_one_case_exactly(name: str) -> None:
+def test_a_seed_and_a_number_determine_a_case(name: str) -> None:
     for number in range(20):
         case, again = case_of(name, 5, number), case_of(name, 5, number)
         assert (case.columns, case.options, case.cuts) == (again.columns, again.options, again.cuts)

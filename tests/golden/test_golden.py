@@ -45,17 +45,17 @@ def restarted(stored: Path) -> Query:
     return query
 
 
-def test_every_story_is_stored_by_the_newest_release() -> None:
+def test_the_newest_release_stores_every_story() -> None:
     assert {path.name for path in RELEASES[-1].iterdir()} == set(STORIES)
 
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)
-def test_a_query_continues_from_what_was_stored_S67(stored: Path) -> None:
+def test_a_query_continues_from_stored_state_S67(stored: Path) -> None:
     assert restarted(stored).batch() == STORIES[stored.name].next_rows
 
 
 @pytest.mark.parametrize("stored", STORED, indirect=True)
-def test_a_stored_savepoint_is_whole_and_a_query_continues_from_it_S67(stored: Path) -> None:
+def test_a_stored_savepoint_is_complete_and_a_query_continues_from_it_S67(stored: Path) -> None:
     assert verify(str(stored / "saved")).is_whole
     fork = Query(STORIES[stored.name], stored / "fork", savepoint=str(stored / "saved"))
     assert fork.batch() == STORIES[stored.name].next_rows
@@ -63,7 +63,7 @@ def test_a_stored_savepoint_is_whole_and_a_query_continues_from_it_S67(stored: P
 
 @pytest.mark.parametrize("place", ["checkpoint", "saved"])
 @pytest.mark.parametrize("stored", STORED, indirect=True)
-def test_every_view_reads_what_was_stored(stored: Path, place: str) -> None:
+def test_every_view_reads_the_stored_state(stored: Path, place: str) -> None:
     rows = {view: view_rows(view, find_lineages(str(stored / place), {})) for view in VIEWS}
     assert [view for view in ("source", "checkpoints", "splits") if not rows[view]] == []
 
@@ -91,7 +91,7 @@ def shapes(folder: Path) -> dict[str, set[tuple[str, str]]]:
 
 
 @pytest.mark.parametrize("name", STORIES)
-def test_what_is_stored_today_has_the_shape_of_the_newest_release(name: str, tmp_path: Path) -> None:
+def test_newly_stored_state_has_the_same_shape_as_the_newest_release(name: str, tmp_path: Path) -> None:
     """If this fails, increase the format or the state version, and create a folder for the new release."""
     make(name, tmp_path / name)
     assert shapes(tmp_path / name) == shapes(RELEASES[-1] / name)

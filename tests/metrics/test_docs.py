@@ -19,5 +19,5 @@ def row(metric: Metric) -> str:
     return f"| `{name}` | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.doc} |"
 
 
-def test_the_page_has_every_metric_as_the_catalog_has_it() -> None:
+def test_the_page_lists_every_metric_as_the_catalog_does() -> None:
     assert table() in PAGE.read_text(encoding="utf-8")

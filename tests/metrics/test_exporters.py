@@ -38,7 +38,7 @@ def observed(reader: InMemoryMetricReader) -> dict[str, Any]:
     return {metric.name: metric for metric in scope.metrics}
 
 
-def test_prometheus_scrapes_the_numbers_of_the_moment(metrics: QueryMetrics) -> None:
+def test_prometheus_scrapes_the_current_values(metrics: QueryMetrics) -> None:
     registry = CollectorRegistry()
     export_to_prometheus(metrics, registry)
     page = scraped(registry)
@@ -61,7 +61,7 @@ def test_a_collector_is_registered_once_and_may_be_unregistered(metrics: QueryMe
     assert scraped(registry) == []
 
 
-def test_opentelemetry_collects_the_numbers_of_the_moment(metrics: QueryMetrics) -> None:
+def test_opentelemetry_collects_the_current_values(metrics: QueryMetrics) -> None:
     reader = InMemoryMetricReader()
     export_to_opentelemetry(metrics, MeterProvider([reader]))
     (point,) = observed(reader)["flip27_lag_seconds"].data.data_points

@@ -34,7 +34,7 @@ def test_a_batch_has_its_query_number_time_and_durations() -> None:
     assert (batch.duration_s, batch.phases) == (0.319, {"addBatch": 0.188, "latestOffset": 0.003})
 
 
-def test_a_source_has_what_its_offset_and_its_report_say() -> None:
+def test_the_progress_of_a_source_comes_from_its_offset_and_its_report() -> None:
     assert only_source(SECOND) == SourceProgress(
         uid="files",
         checkpoint_id=2,
@@ -57,12 +57,12 @@ def test_a_source_has_what_its_offset_and_its_report_say() -> None:
     )
 
 
-def test_without_reports_of_tasks_nothing_is_shown_of_them() -> None:
+def test_without_task_reports_their_fields_are_empty() -> None:
     source = only_source(FIRST)
     assert (source.slowest_subtask_s, source.retried_subtasks, source.max_event_time) == (None, None, None)
 
 
-def test_the_backlog_is_what_waits_in_the_enumerator_and_what_a_limit_holds_back() -> None:
+def test_the_backlog_includes_splits_of_the_enumerator_and_splits_held_back_by_a_limit() -> None:
     source = only_source(with_summary(FIRST, waitingSplits=4))
     assert source.backlog_splits == 3 + 4
 
@@ -77,11 +77,11 @@ def test_only_numbers_are_gauges() -> None:
     assert only_source(with_summary(FIRST, region="eu", ready=True)).gauges == {}
 
 
-def test_a_source_without_state_location_has_its_uid_from_the_document_in_the_offset() -> None:
+def test_a_source_without_a_state_location_takes_its_uid_from_the_document_in_the_offset() -> None:
     assert only_source(with_source(FIRST, endOffset=INLINE_OFFSET, latestOffset=None)).uid == "orders/eu"
 
 
-def test_a_batch_for_another_source_plans_nothing_of_this_one() -> None:
+def test_a_batch_for_another_source_adds_nothing_to_this_source() -> None:
     """Spark repeats the offset, with the summary of a batch that was already counted."""
     source = only_source(with_source(SECOND, startOffset=SECOND_OFFSET, numInputRows=0))
     assert (source.is_new, source.splits, source.files, source.bytes, source.rows) == (False, 0, 0, 0, 0)
@@ -100,7 +100,7 @@ def test_a_batch_for_another_source_plans_nothing_of_this_one() -> None:
     ],
     ids=["rate", "none", "text", "kafka", "newer", "initial"],
 )
-def test_a_source_of_another_format_or_before_its_first_checkpoint_is_passed_over(offset: Any) -> None:
+def test_a_source_of_another_format_or_before_its_first_checkpoint_is_ignored(offset: Any) -> None:
     assert read_progress(with_source(FIRST, endOffset=offset)).sources == ()
 
 
@@ -113,6 +113,6 @@ def test_a_source_of_another_format_or_before_its_first_checkpoint_is_passed_ove
         ("-0044-03-15", None),
     ],
 )
-def test_event_time_is_utc_unless_it_says_otherwise(text: str, time: dt.datetime | None) -> None:
+def test_event_time_is_utc_unless_its_text_has_another_zone(text: str, time: dt.datetime | None) -> None:
     report = SECOND_REPORT | {"lastMaxEventTime": text}
     assert only_source(with_source(SECOND, latestOffset=report)).max_event_time == time

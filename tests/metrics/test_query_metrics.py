@@ -63,7 +63,7 @@ def test_lag_is_the_time_since_the_newest_checkpoint_of_that_source(metrics: Que
     assert values(metrics, "flip27_bytes") == {("lines", "files"): 8}
 
 
-def test_event_time_lag_goes_by_the_largest_time_that_was_ever_reported(metrics: QueryMetrics) -> None:
+def test_event_time_lag_is_based_on_the_largest_time_ever_reported(metrics: QueryMetrics) -> None:
     assert values(metrics, "flip27_event_time_lag_seconds") == {}
     for time in ("01:37:00", "01:36:00"):
         report = SECOND_REPORT | {"lastMaxEventTime": f"2026-11-21T{time}.000000+00:00"}
@@ -72,19 +72,19 @@ def test_event_time_lag_goes_by_the_largest_time_that_was_ever_reported(metrics:
     assert values(metrics, "flip27_event_time_lag_seconds") == {("lines", "files"): 17.843}
 
 
-def test_two_sources_of_one_uid_in_a_query_are_kept_apart(metrics: QueryMetrics) -> None:
+def test_two_sources_with_the_same_uid_in_a_query_are_kept_apart(metrics: QueryMetrics) -> None:
     other = FIRST["sources"][0] | {"numInputRows": 9}
     metrics.progressed(FIRST | {"sources": [*FIRST["sources"], other]})
     assert values(metrics, "flip27_rows") == {("lines", "files"): 4, ("lines", "files#2"): 9}
 
 
-def test_a_query_without_a_name_goes_by_its_id(metrics: QueryMetrics) -> None:
+def test_a_query_without_a_name_is_labelled_with_its_id(metrics: QueryMetrics) -> None:
     metrics.started(QUERY_ID, None)
     metrics.progressed(with_source(FIRST, endOffset=INLINE_OFFSET) | {"name": None})
     assert values(metrics, "flip27_checkpoint_id") == {(QUERY_ID, "orders/eu"): 1}
 
 
-def test_two_running_queries_of_one_name_are_kept_apart(metrics: QueryMetrics) -> None:
+def test_two_running_queries_with_the_same_name_are_kept_apart(metrics: QueryMetrics) -> None:
     metrics.progressed(FIRST)
     metrics.progressed(FIRST | {"id": OTHER_ID})
     assert values(metrics, "flip27_query_active") == {("lines",): 1, (OTHER_ID,): 1}
@@ -115,7 +115,7 @@ def test_a_new_query_takes_over_the_name_of_one_that_has_ended(metrics: QueryMet
     assert values(metrics, "flip27_rows") == {("lines", "files"): 4}
 
 
-def test_of_queries_that_have_ended_only_the_last_ones_are_kept(metrics: QueryMetrics) -> None:
+def test_only_the_last_ended_queries_are_kept(metrics: QueryMetrics) -> None:
     metrics.progressed(FIRST)
     for number in range(MOST_ENDED + 1):
         metrics.progressed(FIRST | {"id": f"id-{number}", "name": f"query-{number}"})

@@ -58,7 +58,7 @@ def test_the_longest_prefix_is_replaced() -> None:
         ("abfs://in/a.json", "Hadoop has no file system for abfs://"),
     ],
 )
-def test_a_file_that_spark_would_leave_out_or_mistake_is_refused(path: str, why: str) -> None:
+def test_a_file_that_spark_would_skip_or_misread_is_refused(path: str, why: str) -> None:
     with pytest.raises(SplitReadError, match=why):
         hadoop_path(path, {})
 
@@ -97,7 +97,7 @@ def rows(**changed: Any) -> pa.Table:
     return pa.table(columns | changed)
 
 
-def test_rows_are_files() -> None:
+def test_planned_files_are_built_from_the_rows() -> None:
     planned = PlannedFiles.of(rows())
     assert planned.checkpoint_name == "files-1/3-d"
     assert planned.files[1] == FileSplit(
@@ -105,7 +105,7 @@ def test_rows_are_files() -> None:
     )
 
 
-def test_ranges_doubled_files_and_other_rows_are_refused() -> None:
+def test_ranges_duplicate_files_and_unrelated_rows_are_refused() -> None:
     with pytest.raises(ContractError, match="a row is bytes 0 to 5 of /in/a, which has 6"):
         PlannedFiles.of(rows(fileLength=[6, 7]))
     with pytest.raises(ContractError, match="a file is in the batch twice"):
@@ -114,7 +114,7 @@ def test_ranges_doubled_files_and_other_rows_are_refused() -> None:
         PlannedFiles.of(rows().drop_columns(["etag"]))
 
 
-def test_options_are_told_apart() -> None:
+def test_options_are_split_into_sparks_and_our_own() -> None:
     found = NativeOptions.parse(
         {
             "mergeSchema": True,
@@ -137,7 +137,7 @@ def test_options_that_choose_files_belong_to_the_stream(name: str) -> None:
         NativeOptions.parse({name: "x"})
 
 
-def test_a_comment_describes_the_source() -> None:
+def test_a_source_is_restored_from_its_comment() -> None:
     source = SourceOfSplits(
         base_depth=2, on_error="quarantine", ignored_by=("a",), state_location="/s", uid="u"
     )

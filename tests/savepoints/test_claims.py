@@ -84,7 +84,7 @@ def test_a_savepoint_that_is_not_claimed_is_never_deleted_S81(tmp_path: Path, sa
 
 
 @pytest.mark.parametrize("claim", ["claim", "noClaim"])
-def test_the_first_checkpoint_needs_nothing_of_the_savepoint_also_after_a_crash_S82(
+def test_the_first_checkpoint_needs_nothing_of_the_savepoint_even_after_a_crash_S82(
     tmp_path: Path, savepoint: str, claim: str
 ) -> None:
     fork = claimant(savepoint, tmp_path / "fork", savepointClaim=claim)
@@ -110,7 +110,7 @@ def test_a_savepoint_in_a_bucket_is_claimed_and_deleted_too_S81(
     assert bucket.file_system.find(f"{bucket.name}/saved") == []
 
 
-def test_what_one_query_has_claimed_another_cannot_claim_and_can_still_read(
+def test_a_savepoint_claimed_by_one_query_can_be_read_but_not_claimed_by_another(
     tmp_path: Path, savepoint: str
 ) -> None:
     first = claimant(savepoint, tmp_path / "first")
@@ -122,7 +122,7 @@ def test_what_one_query_has_claimed_another_cannot_claim_and_can_still_read(
     assert run(claimant(savepoint, tmp_path / "third", savepointClaim="noClaim"), 1) == ["001"]
 
 
-def test_a_query_of_the_same_options_that_runs_already_is_another_query(
+def test_an_already_running_query_with_the_same_options_counts_as_another_query(
     tmp_path: Path, savepoint: str
 ) -> None:
     run(claimant(savepoint, tmp_path / "shared"), 2)
@@ -130,7 +130,7 @@ def test_a_query_of_the_same_options_that_runs_already_is_another_query(
         claimant(savepoint, tmp_path / "shared").batch(ONE)
 
 
-def test_of_two_claims_at_once_one_fails_before_it_has_announced_a_batch(
+def test_one_of_two_simultaneous_claims_fails_before_it_has_announced_a_batch(
     tmp_path: Path, savepoint: str
 ) -> None:
     first, second = claimant(savepoint, tmp_path / "first"), claimant(savepoint, tmp_path / "second")
@@ -141,7 +141,7 @@ def test_of_two_claims_at_once_one_fails_before_it_has_announced_a_batch(
         second.trigger(ONE)
 
 
-def test_a_query_that_was_killed_before_spark_knew_its_first_batch_claims_again(
+def test_a_query_killed_before_spark_logged_its_first_batch_can_claim_again(
     tmp_path: Path, savepoint: str
 ) -> None:
     fork = claimant(savepoint, tmp_path / "fork")
@@ -152,9 +152,7 @@ def test_a_query_that_was_killed_before_spark_knew_its_first_batch_claims_again(
 
 
 @pytest.mark.parametrize("killed_after", [["_metadata"], ["_metadata", "segments"], ["."]])
-def test_a_deletion_that_was_killed_is_resumed(
-    tmp_path: Path, savepoint: str, killed_after: list[str]
-) -> None:
+def test_a_killed_deletion_is_resumed(tmp_path: Path, savepoint: str, killed_after: list[str]) -> None:
     fork = claimant(savepoint, tmp_path / "fork")
     run(fork, 3)
     (record,) = (tmp_path / "fork").glob("*/claim.json")
@@ -166,14 +164,14 @@ def test_a_deletion_that_was_killed_is_resumed(
     assert not record.exists()
 
 
-def test_a_savepoint_that_is_no_longer_claimed_by_this_query_stays(tmp_path: Path, savepoint: str) -> None:
+def test_a_savepoint_whose_claim_was_removed_is_kept(tmp_path: Path, savepoint: str) -> None:
     run(claimant(savepoint, tmp_path / "fork"), 3)
     Path(savepoint, "_claim").unlink()
     assert not clean_up(tmp_path / "fork", 9, retained=3)
     assert Path(savepoint, "_metadata").exists()
 
 
-def test_what_others_have_put_into_a_claimed_savepoint_stays(tmp_path: Path, savepoint: str) -> None:
+def test_files_of_others_in_a_claimed_savepoint_are_kept(tmp_path: Path, savepoint: str) -> None:
     run(claimant(savepoint, tmp_path / "fork"), 3)
     Path(savepoint, "notes.txt").write_text("of people")
     assert clean_up(tmp_path / "fork", 9, retained=3)
@@ -193,7 +191,7 @@ def test_a_claim_needs_a_state_location_and_a_savepoint(tmp_path: Path, savepoin
         inline.batch()
 
 
-def test_a_kill_between_the_claim_and_the_first_offset_leaves_nothing_that_stops_the_next_start(
+def test_a_kill_between_the_claim_and_the_first_offset_does_not_block_the_next_start(
     tmp_path: Path, savepoint: str
 ) -> None:
     steps = 0

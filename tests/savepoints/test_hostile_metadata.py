@@ -92,7 +92,7 @@ HOSTILE: dict[str, Callable[[Path], None]] = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_hostile_metadata_is_an_error_with_words_and_no_traceback(
+def test_hostile_metadata_causes_a_clear_error_and_no_traceback(
     saved: Path, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     HOSTILE[kind](saved / "_metadata")
@@ -120,7 +120,7 @@ def test_a_nested_document_in_the_state_location_is_called_damaged(query: Batche
 
 
 @pytest.mark.parametrize("command", [["state", "show"], ["state", "history"]])
-def test_state_with_times_that_mean_nothing_is_an_error_with_words(
+def test_state_with_invalid_times_causes_a_clear_error(
     query: Batches, command: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     state = Path(query.options["stateLocation"])
@@ -165,7 +165,7 @@ def test_a_segment_is_not_unpacked_to_more_than_its_document_says(
     assert [size for size in unpacked if size > 10_000] == []
 
 
-def test_a_segment_that_holds_more_than_its_header_says_is_refused() -> None:
+def test_a_segment_larger_than_its_header_says_is_refused() -> None:
     lying = (100).to_bytes(8, "big") + bomb(1 << 20)[8:]
     with pytest.raises(CorruptStateError, match="cannot be unpacked"):
         unpack_segment("x", lying)
@@ -173,7 +173,7 @@ def test_a_segment_that_holds_more_than_its_header_says_is_refused() -> None:
         unpack_segment("x", lying, 100)
 
 
-def test_a_segment_that_is_what_its_document_says_is_unpacked() -> None:
+def test_a_segment_of_the_size_in_its_document_is_unpacked() -> None:
     data = bytes(5_000_000)
     assert unpack_segment("x", pack_segment(data), len(data)) == data
     with pytest.raises(CorruptStateError, match="its document 4999999 bytes"):
@@ -211,7 +211,7 @@ def test_a_segment_file_that_is_longer_than_any_packed_form_is_not_read(
         query.enumerator().marks.popitem()[1].data  # noqa: B018 - looking loads it
 
 
-def test_a_document_that_could_not_be_read_again_is_not_written(query: Batches) -> None:
+def test_a_document_too_large_to_be_read_again_is_not_written(query: Batches) -> None:
     assert MOST_DOCUMENT_BYTES == 512 * 1024 * 1024
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("flip27_source.snapshots.checkpoint_files.MOST_DOCUMENT_BYTES", 100)

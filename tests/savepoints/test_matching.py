@@ -133,14 +133,14 @@ def test_every_difference_is_reported_at_once_S89(tmp_path: Path, savepoint: str
     assert not (tmp_path / "fork").exists()
 
 
-def test_stateless_parts_may_change_unasked_S89(tmp_path: Path, savepoint: str) -> None:
+def test_options_without_influence_on_the_state_may_change_S89(tmp_path: Path, savepoint: str) -> None:
     fork = counting(
         tmp_path / "fork", savepoint=savepoint, parallelism="7", maxFilesPerTrigger="2", taskReports="always"
     )
     assert fork.batch(Limits(files=3)) == ["a2", "a3"]
 
 
-def test_another_reader_continues_with_the_state_where_it_is_allowed_S89(
+def test_another_reader_continues_with_the_state_if_allowed_S89(
     tmp_path: Path, savepoint: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     fork = counting(tmp_path / "fork", reader=OtherReader, savepoint=savepoint, allowNonRestoredState="true")
@@ -162,7 +162,7 @@ def test_start_options_that_differ_have_no_effect_on_a_restored_state_S89(
 
 
 @pytest.mark.parametrize("claim", ["claim", "noClaim"])
-def test_what_cannot_be_matched_starts_from_the_beginning_and_the_savepoint_stays_S89(
+def test_a_source_that_does_not_match_starts_from_the_beginning_and_the_savepoint_is_kept_S89(
     tmp_path: Path, savepoint: str, caplog: pytest.LogCaptureFixture, claim: str
 ) -> None:
     fork = counting(
@@ -185,7 +185,7 @@ def test_state_and_splits_of_an_older_version_are_upgraded_from_a_savepoint_S67(
     assert fork.batch(ONE) == ["a3"]
 
 
-def test_a_version_without_a_way_to_it_is_refused_with_both_versions(tmp_path: Path, savepoint: str) -> None:
+def test_a_version_without_an_upgrade_is_refused_with_both_versions(tmp_path: Path, savepoint: str) -> None:
     older = counting(tmp_path / "fork", LaterWithoutWay, savepoint=savepoint)
     assert "state version: was 1, is 2" in refusal(older)
     afresh = counting(tmp_path / "afresh", LaterWithoutWay, savepoint=savepoint, allowNonRestoredState="true")
@@ -202,7 +202,7 @@ def test_a_version_of_newer_code_is_refused_with_both_versions(tmp_path: Path) -
     assert "split version: was 2, is 1" in told
 
 
-def test_the_option_does_not_excuse_a_query_whose_own_checkpoint_belongs_to_another_source(
+def test_the_option_does_not_apply_to_a_query_whose_own_checkpoint_belongs_to_another_source(
     tmp_path: Path,
 ) -> None:
     batches = counting(tmp_path / "state", allowNonRestoredState="true")

@@ -110,7 +110,7 @@ def test_after_the_folder_moved_every_file_is_read_once(tmp_path: Path, options:
     assert fork.run() == []
 
 
-def test_the_way_of_knowing_files_can_be_changed_with_the_move(tmp_path: Path) -> None:
+def test_the_option_seen_files_can_change_together_with_the_move(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     saved = read_some(tmp_path, old)
     shutil.move(old, new)
@@ -121,7 +121,7 @@ def test_the_way_of_knowing_files_can_be_changed_with_the_move(tmp_path: Path) -
     assert fork.run() == ["e"]
 
 
-def test_without_the_option_nothing_is_lost_and_all_is_found_again(tmp_path: Path) -> None:
+def test_without_the_option_waiting_files_at_the_old_path_stop_the_query(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     saved = read_some(tmp_path, old)
     shutil.move(old, new)
@@ -130,7 +130,7 @@ def test_without_the_option_nothing_is_lost_and_all_is_found_again(tmp_path: Pat
         fork.run()
 
 
-def test_ranges_that_wait_are_read_with_another_parallelism_and_size_of_ranges_S89(tmp_path: Path) -> None:
+def test_waiting_ranges_are_read_with_another_parallelism_and_range_size_S89(tmp_path: Path) -> None:
     class Ranges(EchoReader, ReadsRanges):
         @classmethod
         def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -173,7 +173,7 @@ def test_a_second_move_builds_on_the_first(tmp_path: Path) -> None:
     assert last.run() == ["e", "f"]
 
 
-def test_a_new_file_where_one_was_moved_away_from_is_another_file(tmp_path: Path) -> None:
+def test_a_new_file_at_the_old_path_of_a_moved_file_is_a_different_file(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     saved = read_some(tmp_path, old)
     shutil.move(old, new)
@@ -183,7 +183,7 @@ def test_a_new_file_where_one_was_moved_away_from_is_another_file(tmp_path: Path
     assert landing.run() == ["a", "c", "d"]
 
 
-def test_waiting_files_partition_columns_and_metadata_are_those_of_the_new_place(tmp_path: Path) -> None:
+def test_waiting_files_partition_columns_and_metadata_refer_to_the_new_place(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
     saved = read_some(tmp_path, old / "day=1")
     shutil.move(old, new)
@@ -215,7 +215,9 @@ def test_quarantined_files_are_listed_by_their_new_paths(tmp_path: Path) -> None
     assert [item.split.path for item in fork.batches.quarantined()] == [f"{new}/bad"]
 
 
-def test_from_local_disk_to_a_bucket_and_the_savepoint_with_it(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+def test_files_and_savepoint_can_move_from_local_disk_to_a_bucket(
+    tmp_path: Path, s3_bucket: S3Bucket
+) -> None:
     old, bucket = tmp_path / "old", s3_bucket
     saved = Path(read_some(tmp_path, old, reader=EchoReader))
     bucket.file_system.put(f"{old}/", f"{bucket.name}/in/", recursive=True)
@@ -233,7 +235,7 @@ def test_from_local_disk_to_a_bucket_and_the_savepoint_with_it(tmp_path: Path, s
     assert fork.run() == []
 
 
-def test_names_that_only_grow_need_the_path_to_be_moved_as_a_whole(tmp_path: Path) -> None:
+def test_a_name_cursor_requires_the_whole_path_to_be_moved(tmp_path: Path) -> None:
     (tmp_path / "in" / "x").mkdir(parents=True)
     saved = read_some(tmp_path, tmp_path / "in" / "day=1", seenFiles="nameCursor")
     options = {"savepoint": saved, "seenFiles": "nameCursor"}
@@ -244,7 +246,7 @@ def test_names_that_only_grow_need_the_path_to_be_moved_as_a_whole(tmp_path: Pat
         fork.run()
 
 
-def test_times_in_object_stores_do_not_survive_a_copy(tmp_path: Path) -> None:
+def test_a_modification_time_cursor_cannot_move_to_an_object_store(tmp_path: Path) -> None:
     saved = read_some(tmp_path, tmp_path / "old", seenFiles="modifiedCursor")
     fork = Landing(
         tmp_path / "fork",
@@ -257,7 +259,7 @@ def test_times_in_object_stores_do_not_survive_a_copy(tmp_path: Path) -> None:
         fork.run()
 
 
-def test_an_enumerator_without_paths_says_so(tmp_path: Path) -> None:
+def test_rewriting_paths_of_an_enumerator_without_paths_is_refused(tmp_path: Path) -> None:
     FEEDS["few"] = items("a", "b")
     batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="few")
     batches.batch(Limits(files=1))
@@ -300,7 +302,7 @@ def test_endpoints_of_an_api_that_moved_keep_their_positions() -> None:
         ("memory://old=memory://new", "memory:///old/a", "memory:///new/a"),
     ],
 )
-def test_the_longest_prefix_of_whole_names_says_where_a_file_went(rules: str, path: str, now: str) -> None:
+def test_the_rule_with_the_longest_prefix_of_whole_names_applies(rules: str, path: str, now: str) -> None:
     rewrite = path_rewrite(rules)
     assert rewrite.now(path) == now
     assert rewrite.before(now) == path
@@ -309,12 +311,12 @@ def test_the_longest_prefix_of_whole_names_says_where_a_file_went(rules: str, pa
 @pytest.mark.parametrize(
     "rules", ["", "/old", "/a=/b=/c", "=/new", "/a=/x,/b=/x", "/a=/x,/a=/y", "{", "{}", '{"/a": 1}']
 )
-def test_rules_that_are_not_clear_are_refused(rules: str) -> None:
+def test_unclear_rules_are_refused(rules: str) -> None:
     with pytest.raises(ValueError, match=r"expected|may be given once"):
         path_rewrite(rules)
 
 
-def test_no_two_files_are_ever_taken_for_one() -> None:
+def test_no_two_files_are_ever_confused() -> None:
     moves = [path_rewrite("/in=/mid,/in/x=/other"), path_rewrite("/mid=/in")]
     paths = [f"/{top}{below}" for top in ("in", "mid", "other", "in/x", "mid/x") for below in ("/a", "/x/a")]
     former = {before_moves(path, moves) for path in dict.fromkeys(paths)}

@@ -141,7 +141,7 @@ def test_a_restart_does_not_rewrite_an_existing_savepoint(tmp_path: Path) -> Non
     assert metadata.stat() == before
 
 
-def test_a_request_that_cannot_be_deleted_is_answered_once(tmp_path: Path) -> None:
+def test_a_request_that_cannot_be_deleted_is_fulfilled_once(tmp_path: Path) -> None:
     class KeepsAll(LocalStore):
         def delete(self, name: str) -> None:
             raise StateLocationError(f"{name} cannot be deleted")

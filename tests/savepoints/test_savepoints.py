@@ -62,7 +62,7 @@ def test_a_new_query_continues_from_the_position_of_the_savepoint_S79(tmp_path: 
     assert [batches.batch(), batches.batch()] == [list("cd"), list("ef")]
 
 
-def test_two_forks_of_one_savepoint_and_their_restarts_are_all_right(tmp_path: Path) -> None:
+def test_two_forks_of_one_savepoint_and_their_restarts_read_the_correct_rows(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     batches.batch()
@@ -160,7 +160,7 @@ def test_a_savepoint_outlives_the_checkpoints_that_were_made_after_it_S35(tmp_pa
     assert fork.batch() == ["2", "3"]
 
 
-def test_the_query_that_has_a_checkpoint_of_its_own_does_not_look_at_the_savepoint(tmp_path: Path) -> None:
+def test_a_query_with_its_own_checkpoint_does_not_read_the_savepoint(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     batches.batch()
@@ -186,7 +186,9 @@ def test_a_savepoint_of_another_source_is_refused_with_what_differs(tmp_path: Pa
 
 
 @pytest.mark.parametrize("location", ["nowhere", "nowhere/_metadata", "empty"])
-def test_a_wrong_pointer_is_an_error_that_says_what_a_savepoint_is_S83(tmp_path: Path, location: str) -> None:
+def test_an_invalid_savepoint_path_is_an_error_that_says_what_a_savepoint_is_S83(
+    tmp_path: Path, location: str
+) -> None:
     (tmp_path / "empty").mkdir()
     SERVER["orders"] = ["a"]
     fork = paged(tmp_path / "fork", savepoint=str(tmp_path / location))
@@ -258,12 +260,12 @@ def test_the_command_prints_the_directory(tmp_path: Path, capsys: pytest.Capture
     assert "the state after batch 0" in said.err
 
 
-def test_the_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_prints_the_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["savepoint", "create", "--state", str(tmp_path), "--to", str(tmp_path / "saved")]) == 1
     assert "give the stateLocation of the query" in capsys.readouterr().err
 
 
-def test_a_stop_that_fails_names_the_savepoint_which_is_whole_S87(tmp_path: Path) -> None:
+def test_a_failed_stop_names_the_savepoint_which_is_complete_S87(tmp_path: Path) -> None:
     class Stuck:
         def stop(self) -> None:
             raise TimeoutError("it did not stop within 30 s")
@@ -304,7 +306,7 @@ def test_a_savepoint_is_written_to_its_folder_and_nowhere_else_S84_S85(tmp_path:
         savepoints.create(state=str(tmp_path / "state"))  # type: ignore[call-arg]
 
 
-def test_what_a_stop_leaves_unread_is_read_by_the_fork_and_no_split_is_finished_S86(tmp_path: Path) -> None:
+def test_rows_left_unread_by_a_stop_are_read_by_the_fork_and_no_split_is_finished_S86(tmp_path: Path) -> None:
     class Stopped:
         def stop(self) -> None:
             pass

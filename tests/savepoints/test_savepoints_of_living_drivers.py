@@ -106,7 +106,7 @@ def test_a_living_driver_makes_the_savepoint_at_its_next_batch_boundary(query: Q
     assert waiting(query.state) == []
 
 
-def test_an_idle_query_makes_it_at_once_with_an_empty_batch(query: Query) -> None:
+def test_an_idle_query_makes_the_savepoint_at_once_with_an_empty_batch(query: Query) -> None:
     def idle() -> None:
         query.poll()
         assert [query.batch(), query.batch()] == [[], None]
@@ -114,7 +114,7 @@ def test_an_idle_query_makes_it_at_once_with_an_empty_batch(query: Query) -> Non
     assert query.create(idle).batch_id == 1
 
 
-def test_a_driver_that_is_replaced_while_it_makes_one_leaves_it_to_the_next(query: Query) -> None:
+def test_a_driver_replaced_while_it_makes_a_savepoint_leaves_it_to_the_next_driver(query: Query) -> None:
     def killed() -> None:
         query.poll()
         query.batches.trigger()
@@ -127,25 +127,25 @@ def test_a_driver_that_is_replaced_while_it_makes_one_leaves_it_to_the_next(quer
     assert waiting(query.state) == []
 
 
-def test_of_a_query_whose_driver_has_ended_the_newest_complete_checkpoint_is_copied(query: Query) -> None:
+def test_after_the_driver_has_ended_the_newest_complete_checkpoint_is_copied(query: Query) -> None:
     query.end_the_driver()
     made = query.create()
     assert (made.requested, made.checkpoint_id, made.batch_id) == (False, 1, 0)
     assert waiting(query.state) == []
 
 
-def test_a_query_that_was_stopped_is_not_waited_for(query: Query) -> None:
+def test_a_stopped_query_is_not_waited_for(query: Query) -> None:
     query.batches.holder.close()
     assert query.create().requested is False
     assert query.said == []
 
 
-def test_a_query_that_looks_for_no_requests_is_not_asked(tmp_path: Path) -> None:
+def test_no_request_is_sent_to_a_query_that_does_not_poll_for_requests(tmp_path: Path) -> None:
     assert Query(tmp_path, requestInterval="0s").create().requested is False
 
 
 @pytest.mark.parametrize("way", ["copy", "query"])
-def test_a_copy_can_be_had_of_a_living_query_without_asking_it(query: Query, way: str) -> None:
+def test_a_living_query_can_be_copied_without_a_request(query: Query, way: str) -> None:
     assert query.create(**{way: True}).requested is False
 
 
@@ -168,7 +168,7 @@ def test_a_request_that_somebody_else_withdraws_is_answered_with_a_copy(query: Q
     assert query.create(withdraw).requested is False
 
 
-def test_a_reason_that_keeps_the_driver_from_making_it_is_reported_and_a_copy_made(query: Query) -> None:
+def test_if_the_driver_cannot_make_the_savepoint_the_reason_is_reported_and_a_copy_made(query: Query) -> None:
     def the_driver_cannot_write_there() -> None:
         query.saved.write_text("no directory")
         query.poll()
@@ -181,7 +181,7 @@ def test_a_reason_that_keeps_the_driver_from_making_it_is_reported_and_a_copy_ma
     assert waiting(query.state) == []
 
 
-def test_a_savepoint_that_lacks_what_a_reader_could_not_add_is_replaced_by_a_copy(
+def test_a_savepoint_is_replaced_by_a_copy_if_a_reader_could_not_add_its_files(
     query: Query,
 ) -> None:
     def the_tasks_cannot_write_there() -> None:
@@ -232,7 +232,7 @@ def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query
     assert waiting(query.state) == []
 
 
-def test_a_savepoint_whose_batch_spark_has_committed_does_not_wait_for_the_next_trigger(query: Query) -> None:
+def test_a_savepoint_whose_batch_is_committed_does_not_wait_for_the_next_trigger(query: Query) -> None:
     def last_batch_of_the_day() -> None:
         FEEDS["living"] += items("a")
         query.poll()
@@ -247,7 +247,7 @@ def test_a_savepoint_whose_batch_spark_has_committed_does_not_wait_for_the_next_
     assert {file: file.read_bytes() for file in query.saved.rglob("*") if file.is_file()} == before
 
 
-def test_whoever_interrupts_the_waiting_leaves_no_request(query: Query) -> None:
+def test_interrupting_the_wait_leaves_no_request(query: Query) -> None:
     def interrupt() -> None:
         raise KeyboardInterrupt
 
@@ -256,7 +256,7 @@ def test_whoever_interrupts_the_waiting_leaves_no_request(query: Query) -> None:
     assert waiting(query.state) == []
 
 
-def test_a_living_driver_is_asked_through_a_bucket_too(s3_bucket: S3Bucket) -> None:
+def test_a_request_reaches_a_living_driver_through_a_bucket(s3_bucket: S3Bucket) -> None:
     FEEDS["living"] = items("first")
     state, saved = f"s3://{s3_bucket.name}/state", f"s3://{s3_bucket.name}/saved"
     options = {"feed": "living", "stateLocation": state, **s3_bucket.options}
@@ -320,7 +320,7 @@ def watched(store: MemoryStore, clocks: Clocks) -> DriverWatch:
     return DriverWatch(store, LINEAGE, wall_s=clocks, steady_s=clocks)
 
 
-def test_a_driver_lives_as_long_as_it_renews_its_record(clocks: Clocks) -> None:
+def test_a_driver_counts_as_living_while_it_renews_its_record(clocks: Clocks) -> None:
     store = MemoryStore()
     assert watched(store, clocks).living() is None
     epoch = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
@@ -335,7 +335,7 @@ def test_a_driver_lives_as_long_as_it_renews_its_record(clocks: Clocks) -> None:
     assert watched(store, clocks).living() is None
 
 
-def test_a_driver_with_a_clock_of_its_own_lives_as_long_as_its_record_changes(clocks: Clocks) -> None:
+def test_a_driver_with_a_different_clock_counts_as_living_while_its_record_changes(clocks: Clocks) -> None:
     store = MemoryStore()
     epoch = DriverEpoch(store, LINEAGE, AHEAD_MS, is_renewed=True)
     watch = watched(store, clocks)
@@ -347,7 +347,7 @@ def test_a_driver_with_a_clock_of_its_own_lives_as_long_as_its_record_changes(cl
     assert watch.living() is None
 
 
-def test_a_driver_of_another_host_lives_by_its_record_alone(clocks: Clocks) -> None:
+def test_a_driver_on_another_host_is_judged_by_its_record_alone(clocks: Clocks) -> None:
     store = MemoryStore()
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     (file,) = (name for name in store.files if name.endswith(".json"))
@@ -358,7 +358,7 @@ def test_a_driver_of_another_host_lives_by_its_record_alone(clocks: Clocks) -> N
     assert watched(store, clocks).living() is None
 
 
-def test_a_driver_that_was_replaced_or_whose_lineage_is_gone_renews_no_record(clocks: Clocks) -> None:
+def test_a_driver_that_was_replaced_or_lost_its_lineage_renews_no_record(clocks: Clocks) -> None:
     store = MemoryStore()
     older = DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
     DriverEpoch(store, LINEAGE, 1_000_000, is_renewed=True)
@@ -472,7 +472,7 @@ def test_a_query_that_goes_back_to_its_very_beginning_no_longer_drives_its_old_l
     assert alive(store) == []
 
 
-def test_there_is_no_moment_at_which_a_driver_that_renews_its_record_seems_dead(clocks: Clocks) -> None:
+def test_a_driver_that_renews_its_record_never_appears_dead(clocks: Clocks) -> None:
     seen: list[bool] = []
 
     class Watched(MemoryStore):

@@ -90,7 +90,7 @@ def names_below(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_belongs_to_later_batches_is_left_out(query: Query) -> None:
+def test_files_of_later_batches_are_left_out(query: Query) -> None:
     assert sorted(files_of_batch(str(query.checkpoint), {}, 1)) == sorted(OF_BATCH_1)
 
 
@@ -107,7 +107,7 @@ def test_a_fork_continues_after_the_batch_wherever_the_original_is(query: Query)
     assert [fork.batch(), fork.batch()] == [list("ef"), list("gh")]
 
 
-def test_a_fork_is_another_query_to_spark(query: Query) -> None:
+def test_spark_sees_a_fork_as_another_query(query: Query) -> None:
     made = query.savepoint()
     ids = []
     for name in ("one", "two"):
@@ -116,7 +116,7 @@ def test_a_fork_is_another_query_to_spark(query: Query) -> None:
     assert len({"of the original", *ids}) == 3
 
 
-def test_a_query_can_start_from_the_source_alone_too(query: Query) -> None:
+def test_a_query_can_also_start_from_the_source_alone(query: Query) -> None:
     fork = paged(query.root / "fork", savepoint=query.savepoint().directory)
     assert fork.batch() == list("ef")
 
@@ -143,7 +143,7 @@ def test_every_source_of_the_query_is_taken(query: Query) -> None:
     assert rows == [list("ef"), list("ef")]
 
 
-def test_a_claimed_savepoint_of_a_whole_query_goes_as_a_whole(query: Query) -> None:
+def test_a_claimed_savepoint_of_a_whole_query_is_deleted_as_a_whole(query: Query) -> None:
     made = with_two_sources(query)
     state = query.root / "fork"
     paged(state, savepoint=made, savepointClaim="claim").batch()
@@ -153,7 +153,9 @@ def test_a_claimed_savepoint_of_a_whole_query_goes_as_a_whole(query: Query) -> N
     assert not Path(made).exists()
 
 
-def test_the_commands_do_the_same(query: Query, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_commands_create_and_restore_a_savepoint(
+    query: Query, capsys: pytest.CaptureFixture[str]
+) -> None:
     to, fork = str(query.root / "saved"), str(query.root / "fork")
     assert main(["savepoint", "create", "--query", "--state", str(query.state), "--to", to]) == 0
     made = capsys.readouterr().out.strip()
@@ -162,7 +164,7 @@ def test_the_commands_do_the_same(query: Query, capsys: pytest.CaptureFixture[st
     assert (query.root / "fork" / "offsets" / "1").exists()
 
 
-def test_a_file_that_is_deleted_while_it_is_copied_is_looked_for_again(
+def test_files_are_listed_again_if_one_is_deleted_during_the_copy(
     query: Query, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = []
@@ -192,7 +194,7 @@ def test_a_batch_that_spark_deletes_meanwhile_makes_no_savepoint(
     assert not list((query.root / "saved").glob("*/_metadata"))
 
 
-def test_a_restore_never_writes_over_a_query(query: Query) -> None:
+def test_a_restore_never_overwrites_a_query(query: Query) -> None:
     made = query.savepoint()
     with pytest.raises(StateLocationError, match="is already the checkpoint location of a query"):
         savepoints.restore_query(made.directory, str(query.checkpoint))
@@ -217,7 +219,7 @@ def test_a_restore_that_was_killed_cannot_be_started_and_can_be_resumed(query: Q
     assert query.fork(restored).batch() == list("ef")
 
 
-def test_a_savepoint_of_a_source_is_no_query(query: Query) -> None:
+def test_a_savepoint_of_a_source_cannot_be_restored_as_a_query(query: Query) -> None:
     made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
     with pytest.raises(StateLocationError, match="contains a source and not a whole query"):
         savepoints.restore_query(made.directory, str(query.root / "fork"))
@@ -227,7 +229,7 @@ def test_a_savepoint_of_a_source_is_no_query(query: Query) -> None:
     assert savepoints.restore_query(made.directory, str(query.root / "fork")).batch_id == 1
 
 
-def test_the_checkpoint_of_the_query_has_to_be_known(query: Query) -> None:
+def test_the_checkpoint_location_of_the_query_has_to_be_known(query: Query) -> None:
     moved = shutil.move(query.state, query.root / "elsewhere")
     with pytest.raises(StateLocationError, match="is not known"):
         savepoints.create(state=str(moved), to=str(query.root / "saved"), query=True)

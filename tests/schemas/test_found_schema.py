@@ -97,7 +97,7 @@ def engine_of(folder: Path, **more: str) -> MicroBatchEngine:
     return MicroBatchEngine(options_of(folder, **more), enumerator=Orders, reader=OrdersReader)
 
 
-def test_the_table_is_asked_once_and_every_later_start_has_the_same_columns(
+def test_the_table_is_queried_once_and_every_later_start_has_the_same_columns(
     tmp_path: Path, shop: sqlite3.Connection
 ) -> None:
     OrdersReader.asked = 0
@@ -108,9 +108,7 @@ def test_the_table_is_asked_once_and_every_later_start_has_the_same_columns(
     assert OrdersReader.asked == 1
 
 
-def test_it_is_the_schema_that_spark_gets_where_the_user_gives_none(
-    tmp_path: Path, shop: sqlite3.Connection
-) -> None:
+def test_spark_gets_the_found_schema_if_the_user_gives_none(tmp_path: Path, shop: sqlite3.Connection) -> None:
     class ShopSource(Flip27DataSource):
         enumerator = Orders
         reader_type = OrdersReader
@@ -120,7 +118,7 @@ def test_it_is_the_schema_that_spark_gets_where_the_user_gives_none(
     assert [field.nullable for field in found] == [False, True]
 
 
-def test_a_new_column_stops_the_query_once_and_the_restart_has_it_and_loses_nothing(
+def test_a_new_column_stops_the_query_once_and_the_restart_reads_it_without_loss(
     tmp_path: Path, shop: sqlite3.Connection
 ) -> None:
     engine = engine_of(tmp_path, schemaEvolutionMode="addNewColumns")
@@ -140,7 +138,7 @@ def test_a_new_column_stops_the_query_once_and_the_restart_has_it_and_loses_noth
 
 
 @pytest.mark.parametrize(("mode", "is_told"), [("none", False), ("failOnNewColumns", True)])
-def test_other_modes_pass_over_new_columns_or_stop_for_good(
+def test_other_modes_ignore_new_columns_or_fail_permanently(
     tmp_path: Path, shop: sqlite3.Connection, mode: str, is_told: bool
 ) -> None:
     engine = engine_of(tmp_path, schemaEvolutionMode=mode)
@@ -159,7 +157,7 @@ def test_a_mode_that_only_readers_of_files_have_is_refused(tmp_path: Path) -> No
         source_of(tmp_path, schemaEvolutionMode="rescue")
 
 
-def test_without_a_state_location_the_table_is_asked_at_each_start(
+def test_without_a_state_location_the_table_is_queried_at_each_start(
     tmp_path: Path, shop: sqlite3.Connection
 ) -> None:
     options = {"database": str(tmp_path / "shop.db")}
@@ -198,7 +196,7 @@ def test_an_enumerator_may_know_the_schema_instead_of_the_reader(tmp_path: Path)
     ],
     ids=["none", "dict", "uint64", "empty", "twice"],
 )
-def test_what_is_no_schema_is_refused_and_not_recorded(tmp_path: Path, found: Any, said: str) -> None:
+def test_an_invalid_schema_is_refused_and_not_recorded(tmp_path: Path, found: Any, said: str) -> None:
     class Wrong(OrdersReader):
         @classmethod
         def find_schema(cls, options: Options) -> Any:

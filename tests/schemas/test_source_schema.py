@@ -45,7 +45,7 @@ def land(folder: Path, name: str, line: str) -> None:
     (folder / "in" / name).write_text(line + "\n")
 
 
-def test_a_restart_has_the_schema_of_the_first_start_whatever_files_have_come(tmp_path: Path) -> None:
+def test_a_restart_keeps_the_schema_of_the_first_start_whatever_files_have_arrived(tmp_path: Path) -> None:
     land(tmp_path, "a", '{"id": 1}')
     assert found_out(tmp_path) == "id bigint"
     land(tmp_path, "b", '{"id": "x", "name": "y"}')
@@ -53,7 +53,7 @@ def test_a_restart_has_the_schema_of_the_first_start_whatever_files_have_come(tm
     assert found_out(tmp_path, uid="another") == "id string, name string"
 
 
-def test_without_a_state_location_it_is_found_out_at_each_start(tmp_path: Path) -> None:
+def test_without_a_state_location_the_schema_is_inferred_at_each_start(tmp_path: Path) -> None:
     land(tmp_path, "a", '{"id": 1}')
     options = {"path": str(tmp_path / "in"), "reader": "json"}
     assert columns_text(schema_of(Source.resolve(options, enumerator=FilesEnumerator))) == "id bigint"
@@ -62,7 +62,7 @@ def test_without_a_state_location_it_is_found_out_at_each_start(tmp_path: Path) 
     assert columns_text(found) == "id bigint, name string"
 
 
-def test_hints_are_looked_at_again_at_each_start_and_not_recorded(tmp_path: Path) -> None:
+def test_hints_are_applied_again_at_each_start_and_not_recorded(tmp_path: Path) -> None:
     land(tmp_path, "a", '{"id": 1, "at": "2026-01-01"}')
     assert found_out(tmp_path, schemaHints="at date") == "at date, id bigint"
     assert found_out(tmp_path, schemaHints="more int") == "at string, id bigint, more int"
@@ -82,7 +82,7 @@ def test_an_empty_folder_records_nothing(tmp_path: Path) -> None:
     [{"ignoreCorruptFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}],
     ids=str,
 )
-def test_a_file_that_cannot_be_read_is_not_looked_into_where_it_need_not_be_read(
+def test_an_unreadable_file_is_not_inspected_if_the_options_allow_leaving_it_out(
     tmp_path: Path, options: dict[str, str]
 ) -> None:
     land(tmp_path, "a", '{"id": 1}')
@@ -93,7 +93,7 @@ def test_a_file_that_cannot_be_read_is_not_looked_into_where_it_need_not_be_read
     assert found_out(tmp_path, **options) == "id bigint, name string"
 
 
-def test_two_that_start_at_once_agree_on_the_schema_that_was_recorded_first() -> None:
+def test_two_queries_that_start_at_once_agree_on_the_schema_that_was_recorded_first() -> None:
     store = MemoryStore()
     one, other = SchemaStorage(store, "files"), SchemaStorage(store, "files")
     assert one.newest() is None
@@ -103,7 +103,7 @@ def test_two_that_start_at_once_agree_on_the_schema_that_was_recorded_first() ->
     assert first.schema == parse_columns("a int")
 
 
-def test_a_wider_schema_is_the_next_version_and_counts_from_then_on() -> None:
+def test_a_wider_schema_becomes_the_next_version() -> None:
     storage = SchemaStorage(MemoryStore(), "files")
     first = storage.record(parse_columns("a int"))
     second = storage.record(parse_columns("a int, b string"), after=first)
@@ -133,13 +133,13 @@ def test_a_damaged_record_is_refused_R11(tmp_path: Path, how: str) -> None:
         found_out(tmp_path, uid=uid)
 
 
-def test_a_reader_that_cannot_find_it_out_asks_for_the_schema() -> None:
+def test_a_reader_that_cannot_infer_a_schema_asks_for_one() -> None:
     source = Source.resolve({}, enumerator=SequenceEnumerator, reader=EchoReader)
     with pytest.raises(SchemaError, match="needs a schema, and no schema is set"):
         schema_of(source)
 
 
-def test_a_reader_of_its_own_schema_keeps_it(tmp_path: Path) -> None:
+def test_a_reader_with_its_own_schema_keeps_it(tmp_path: Path) -> None:
     source = Source.resolve({"path": str(tmp_path), "reader": "text"}, enumerator=FilesEnumerator)
     assert columns_text(schema_of(source)) == "value string"
     assert JsonLinesReader.default_schema(source.options) is None
@@ -155,7 +155,7 @@ def query(folder: Path, **options: str) -> MicroBatchEngine:
 
 
 @pytest.mark.parametrize("reports", [{}, {"onSplitError": "quarantine"}], ids=str)
-def test_a_new_column_fails_the_query_once_and_the_restart_has_it_and_loses_nothing(
+def test_a_new_column_fails_the_query_once_and_the_restart_reads_it_without_loss(
     tmp_path: Path, reports: dict[str, str]
 ) -> None:
     land(tmp_path, "a", '{"id": 1}')
@@ -247,6 +247,6 @@ def test_columns_are_written_as_in_spark(ddl: str, canonical: str) -> None:
         (", a int", "the name of a column is expected at character 0"),
     ],
 )
-def test_what_are_no_columns_is_refused_with_the_place(ddl: str, said: str) -> None:
+def test_an_invalid_column_list_is_refused_with_the_place(ddl: str, said: str) -> None:
     with pytest.raises(ValueError, match=re.escape(said)):
         parse_columns(ddl)

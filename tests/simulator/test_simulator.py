@@ -36,7 +36,7 @@ def played(seed: int) -> Outcome:
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, TOGETHER))
-def test_no_seed_loses_or_doubles_a_row_or_leaves_a_query_that_cannot_continue(first: int) -> None:
+def test_no_seed_loses_or_duplicates_a_row_or_leaves_a_query_that_cannot_continue(first: int) -> None:
     for seed in range(first, first + TOGETHER):
         outcome = played(seed)
         assert outcome.defect is None, f"make simulate ARGS='--seed {seed}' shows it:\n{outcome.defect}"
@@ -58,7 +58,7 @@ def test_a_seed_gives_the_same_run_in_every_process(monkeypatch: pytest.MonkeyPa
     assert found[0] == found[1]
 
 
-def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None:
+def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None:
     outcomes = [played(seed) for seed in range(SEEDS)]
     kinds = {kind for outcome in outcomes for kind in outcome.faults}
     assert kinds >= {
@@ -70,7 +70,7 @@ def test_the_seeds_of_these_tests_bring_every_kind_of_fault_and_source() -> None
 
 @pytest.mark.slow  # a test of the simulator
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.name)
-def test_a_defect_that_is_put_back_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reintroduced_defect_is_found(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation.patch(monkeypatch)
     found = next((seed for seed in range(MOST_SEEDS) if simulate(seed).defect is not None), None)
     assert found is not None, f"none of {MOST_SEEDS} seeds shows it"

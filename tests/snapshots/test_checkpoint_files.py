@@ -121,7 +121,7 @@ def both() -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", both())
-def test_the_plan_of_a_batch_is_the_recorded_one_however_often_it_is_asked_for_R3_S95(
+def test_the_plan_of_a_batch_is_always_the_recorded_plan_R3_S95(
     kind: Callable[[], Store] | None,
 ) -> None:
     store = kind() if kind else None
@@ -141,7 +141,7 @@ def test_the_plans_of_several_checkpoints_are_found_through_their_parents() -> N
     assert plans(storage, offsets[2], offsets[2]) == []
 
 
-def test_inline_a_start_that_is_not_the_parent_is_an_error_and_never_skips_a_batch_R12() -> None:
+def test_with_inline_state_a_start_that_is_not_the_parent_is_an_error_and_never_skips_a_batch_R12() -> None:
     """Inline documents cannot be found through their parents, so the plans in between are unknown."""
     storage = storage_of(None)
     offsets = written(storage, "a", "b", "c")
@@ -150,7 +150,7 @@ def test_inline_a_start_that_is_not_the_parent_is_an_error_and_never_skips_a_bat
             plans(storage, offsets[start], offsets[end])
 
 
-def test_a_start_of_another_line_is_an_error() -> None:
+def test_a_start_offset_of_another_lineage_is_an_error() -> None:
     store = MemoryStore()
     one, other = storage_of(store), storage_of(store, random="e" * 16)
     first, second = written(one, "a", "b", "c"), written(other, "x", "y", "z")
@@ -201,7 +201,7 @@ def bulk_checkpoint(count: int = 3) -> PendingCheckpoint[Any]:
     return frozen(coordinator)
 
 
-def test_segments_are_durable_before_their_document_and_that_before_anything_refers_to_it_R2() -> None:
+def test_segments_are_durable_before_their_document_and_the_document_before_its_offset_R2() -> None:
     store = CountingStore()
     offset = storage_of(store, kind=BulkFeed).write(bulk_checkpoint(), parent=INITIAL_OFFSET)
     folders = [name.split("/")[1] for name, _ in store.created]
@@ -209,7 +209,7 @@ def test_segments_are_durable_before_their_document_and_that_before_anything_ref
     assert store.created[-1][0] == offset.to_json()["state"]["file"]
 
 
-def test_a_crash_before_any_write_leaves_a_location_that_the_next_run_can_use() -> None:
+def test_a_crash_at_any_write_leaves_a_location_that_the_next_run_can_use() -> None:
     """Whichever write the driver is killed at, the next run writes the same checkpoint."""
     for crash_at in range(5):
         files: dict[str, bytes] = {}
@@ -288,7 +288,7 @@ def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch
     assert sum(size for _, size in store.created) < 64 * KIB
 
 
-def test_a_restored_state_is_the_one_that_was_frozen_S57() -> None:
+def test_the_restored_state_equals_the_frozen_state_S57() -> None:
     store = MemoryStore()
     coordinator = coordinator_of()
     assert isinstance(coordinator.enumerator, Shelf)
@@ -311,7 +311,7 @@ def test_a_missing_document_is_an_error_with_the_remedy() -> None:
     assert "copy, move and restore both together" in str(caught.value)
 
 
-def test_a_document_that_was_cut_off_or_altered_is_refused() -> None:
+def test_a_truncated_or_altered_document_is_refused() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     name = offsets[1].to_json()["state"]["file"]
@@ -371,7 +371,7 @@ def test_the_state_of_another_source_is_refused_with_what_differs(changes: dict[
         assert "restore the old settings, or start again" in str(caught.value)
 
 
-def test_another_reader_or_library_may_continue_with_the_state() -> None:
+def test_the_state_can_be_used_by_another_reader_or_library_version() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     assert storage_of(store, reader="csv", library="9.9").restore(offsets[1]) is not None
@@ -395,7 +395,7 @@ def test_a_lineage_can_be_copied_to_another_place_and_continued_there() -> None:
     assert len(copied.files) == len(store.files) + 1
 
 
-def test_two_queries_in_one_state_location_have_a_lineage_each() -> None:
+def test_two_queries_in_one_state_location_have_separate_lineages() -> None:
     store = MemoryStore()
     one = written(storage_of(store), "a")
     before = dict(store.files)
@@ -411,7 +411,7 @@ def test_a_lineage_is_never_shared_by_accident() -> None:
         written(storage_of(store), "b")
 
 
-def test_the_lineage_says_what_it_belongs_to() -> None:
+def test_a_lineage_records_its_source() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     source = json.loads(store.read(f"{offsets[1].lineage}/source.json"))
@@ -420,7 +420,7 @@ def test_the_lineage_says_what_it_belongs_to() -> None:
 
 
 @pytest.mark.parametrize("uid", ["orders..v2", "a/../../b", "my source", "päckchen"])
-def test_a_source_of_any_uid_can_be_restarted(uid: str) -> None:
+def test_a_source_with_any_uid_can_be_restarted(uid: str) -> None:
     store = MemoryStore()
     offsets = written(storage_of(store, uid=uid), "a")
     assert plans(storage_of(store, uid=uid), INITIAL_OFFSET, offsets[1]) == ["a"]

@@ -56,7 +56,7 @@ def test_documents_younger_than_the_committed_one_are_kept() -> None:
     assert plan.segments == ("s01", "s02", "s03")
 
 
-def test_an_orphan_goes_when_it_is_older_than_all_that_is_retained() -> None:
+def test_an_orphan_is_deleted_when_it_is_older_than_all_retained_documents() -> None:
     documents = line(6) | {name(3, "b"): KnownDocument(parent=name(2), segments=frozenset({"orphan"}))}
     there = segments_of(documents)
     keeps = plan_cleanup(committed=name(6), documents=documents, segments=there, retained=4)
@@ -66,7 +66,7 @@ def test_an_orphan_goes_when_it_is_older_than_all_that_is_retained() -> None:
     assert "orphan" in goes.segments
 
 
-def test_a_segment_that_no_document_names_goes_at_the_second_clean_up_only() -> None:
+def test_an_unreferenced_segment_is_deleted_only_at_the_second_clean_up() -> None:
     """The document that names it may be about to be written."""
     documents = line(3)
     there = segments_of(documents) | {"unnamed"}
@@ -78,7 +78,7 @@ def test_a_segment_that_no_document_names_goes_at_the_second_clean_up_only() -> 
     assert (second.segments, second.suspects) == (("unnamed",), frozenset())
 
 
-def test_a_suspect_that_a_document_came_to_name_is_kept() -> None:
+def test_a_suspect_that_a_later_document_refers_to_is_kept() -> None:
     documents = line(3) | {name(4): KnownDocument(parent=name(3), segments=frozenset({"late"}))}
     plan = plan_cleanup(
         committed=name(3),
@@ -90,7 +90,7 @@ def test_a_suspect_that_a_document_came_to_name_is_kept() -> None:
     assert plan == CleanupPlan()
 
 
-def test_nothing_goes_when_the_committed_document_is_not_there() -> None:
+def test_nothing_is_deleted_if_the_committed_document_is_missing() -> None:
     documents = line(5)
     plan = plan_cleanup(committed=name(9), documents=documents, segments=segments_of(documents), retained=1)
     assert (plan.documents, plan.segments) == ((), ())
@@ -150,7 +150,7 @@ def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict
 
 @settings(max_examples=150, derandomize=True)
 @given(CASES)
-def test_what_a_crash_left_over_is_gone_after_two_more_clean_ups(case: dict[str, Any]) -> None:
+def test_leftovers_of_a_crash_are_deleted_after_two_more_clean_ups(case: dict[str, Any]) -> None:
     documents = line(14)
     there = segments_of(documents) | {f"u{number}" for number in case["unnamed"]}
     first = plan_cleanup(committed=name(14), documents=documents, segments=there, retained=case["retained"])
@@ -241,7 +241,7 @@ class Run:
         return found
 
 
-def test_after_a_restart_what_older_runs_left_is_cleaned_and_the_retained_can_be_restored() -> None:
+def test_after_a_restart_leftovers_are_deleted_and_retained_checkpoints_can_be_restored() -> None:
     store = MemoryStore()
     run = Run(store, "cleaned")
     run.checkpoints(30)
@@ -255,7 +255,7 @@ def test_after_a_restart_what_older_runs_left_is_cleaned_and_the_retained_can_be
     assert run.restorable() == [26, 27, 28, 29, 30, 31]
 
 
-def test_a_long_run_cleans_up_after_itself_and_not_only_after_older_runs() -> None:
+def test_a_long_run_also_cleans_up_its_own_files() -> None:
     """Only segments that the current coordinator can still refer to are in use, not all it ever wrote."""
     store = MemoryStore()
     run = Run(store, "long")
@@ -268,7 +268,7 @@ def test_a_long_run_cleans_up_after_itself_and_not_only_after_older_runs() -> No
     assert len(store.list(f"{run.offsets[-1].lineage}/segments")) <= 30
 
 
-def test_what_a_clean_up_says_it_deleted_is_gone() -> None:
+def test_segments_reported_as_deleted_are_gone() -> None:
     store = MemoryStore()
     run = Run(store, "said")
     run.checkpoints(30)
@@ -316,7 +316,7 @@ class StopsDeleting(MemoryStore):
         super().delete(name)
 
 
-def test_a_crash_at_any_delete_leaves_the_retained_whole_and_the_rest_to_the_next_clean_up() -> None:
+def test_a_crash_at_any_delete_keeps_retained_checkpoints_and_leaves_the_rest_to_the_next_clean_up() -> None:
     for crash_at in range(0, 24, 2):
         store = StopsDeleting()
         run = Run(store, "stops")
@@ -378,7 +378,7 @@ def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
     assert set(store.files) == before
 
 
-def test_segments_in_use_are_those_of_the_newest_checkpoints_only() -> None:
+def test_only_the_segments_of_the_newest_checkpoints_are_in_use() -> None:
     in_use = InUse()
     in_use.add(frozenset({"a", "b"}))
     in_use.keep_only(frozenset({"b", "c"}))

@@ -96,7 +96,7 @@ def test_a_document_is_canonical_json_and_named_by_its_bytes_R11() -> None:
     assert (value["format"], value["kind"], value["source"]["uid"]) == (1, "checkpoint", "orders")
 
 
-def test_what_was_restored_is_frozen_to_the_same_bytes_S100() -> None:
+def test_freezing_a_restored_snapshot_again_gives_the_same_bytes_S100() -> None:
     coordinator = coordinator_of(parallelism=3)
     shelf = coordinator.enumerator
     assert isinstance(shelf, Shelf)
@@ -141,7 +141,7 @@ class Holder(Shelf):
     state_type: ClassVar[Any] = Holdings
 
 
-def test_large_segments_live_beside_the_document_and_small_ones_in_it() -> None:
+def test_large_segments_are_stored_next_to_the_document_and_small_ones_in_it() -> None:
     big = Segment.of("seen", b"x" * (INLINE_SEGMENT_BYTES + 1))
     small = Segment.of("seen", b"\x00\xff" * 8)
     text = Segment.of_values("splits", items("a"))
@@ -281,7 +281,7 @@ def test_a_document_of_another_format_is_refused_before_the_rest_is_looked_at(
     ],
     ids=lambda data: data[:24].decode(),
 )
-def test_what_is_no_document_is_refused(data: bytes) -> None:
+def test_data_that_is_not_a_document_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptStateError, match="cannot be read"):
         decode_document(data)
 
@@ -289,7 +289,7 @@ def test_what_is_no_document_is_refused(data: bytes) -> None:
 @pytest.mark.parametrize(
     "name", ["../../etc/passwd", "0123456789abcdef0123456789abcdef.x/../../y.bin", "/absolute"]
 )
-def test_a_document_never_leads_out_of_its_segments_folder(name: str) -> None:
+def test_a_document_cannot_refer_to_files_outside_its_segments_folder(name: str) -> None:
     with pytest.raises(CorruptStateError, match="is not the name of a segment"):
         decode_document(with_changes(segments={name: {"bytes": 5}}))
     found = decode_document(with_changes(plan=[{"subtask": 0, "splits": name}]))
@@ -354,7 +354,7 @@ def test_older_splits_go_through_the_upgrade_hook_S67() -> None:
     assert SnapshotCodec(Upgrading).decode_splits(1, plan) == items("a-from-1", "b-from-1")
 
 
-def test_an_upgrade_that_gives_something_else_is_refused() -> None:
+def test_an_upgrade_that_returns_the_wrong_type_is_refused() -> None:
     class Wrong(Upgrading):
         @classmethod
         def upgrade_state(cls, version: int, raw: Any) -> Any:
@@ -394,13 +394,13 @@ def test_a_changed_type_without_a_new_version_is_an_error_that_says_what_to_do()
     assert "raise state_version and define upgrade_state" in str(caught.value)
 
 
-def test_a_state_that_json_cannot_carry_is_refused_with_what_to_use() -> None:
+def test_a_state_that_cannot_be_stored_as_json_is_refused_with_a_remedy() -> None:
     with pytest.raises(ContractError, match="cannot be stored as JSON") as caught:
         encoded(snapshot_of(object()))
     assert "a Segment for bulk data" in str(caught.value)
 
 
-def test_a_split_that_json_cannot_carry_is_refused_with_what_to_use() -> None:
+def test_a_split_that_cannot_be_stored_as_json_is_refused_with_a_remedy() -> None:
     @dataclass(frozen=True)
     class Odd:
         split_id: str
@@ -416,14 +416,16 @@ def test_a_split_that_json_cannot_carry_is_refused_with_what_to_use() -> None:
         encoded(snapshot)
 
 
-def test_a_text_that_is_no_unicode_is_refused_with_the_text() -> None:
+def test_a_text_that_is_not_valid_unicode_is_refused_and_shown() -> None:
     """Python represents a file name that is not valid UTF-8 with such characters."""
     with pytest.raises(Flip27Error, match=r"bad\\udcff"):
         encoded(snapshot_of(items("bad\udcff")))
 
 
 @pytest.mark.parametrize("ratio", [float("nan"), float("inf")])
-def test_a_number_that_json_cannot_carry_is_refused_when_frozen_and_not_at_the_restart(ratio: float) -> None:
+def test_a_number_that_cannot_be_stored_as_json_is_refused_when_frozen_and_not_at_the_restart(
+    ratio: float,
+) -> None:
     class Ratio(Shelf):
         state_type: ClassVar[Any] = list[float]
 
@@ -431,13 +433,13 @@ def test_a_number_that_json_cannot_carry_is_refused_when_frozen_and_not_at_the_r
         encoded(snapshot_of([ratio]), Ratio)
 
 
-def test_a_state_of_another_type_than_promised_is_refused_when_frozen_and_not_at_the_restart() -> None:
+def test_a_state_of_the_wrong_type_is_refused_when_frozen_and_not_at_the_restart() -> None:
     """Otherwise the query could run for months and then could not be restarted."""
     with pytest.raises(ContractError):
         encoded(snapshot_of({"not": "a list of items"}), Shelf)
 
 
-def test_a_savepoint_says_so() -> None:
+def test_a_savepoint_is_marked_as_such() -> None:
     metadata = CheckpointMetadata(checkpoint_id=7, timestamp_ms=0, is_savepoint=True)
     snapshot: Snapshot[Any] = Snapshot(
         metadata=metadata, enumerator_state=[], ledger=LedgerState(), plan=Plan()

@@ -32,7 +32,7 @@ def with_state(**state: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("offset", [IN_FILE, INLINE], ids=["file", "inline"])
-def test_an_offset_comes_back_from_sparks_json_as_it_was(offset: Offset) -> None:
+def test_an_offset_survives_sparks_json_unchanged(offset: Offset) -> None:
     text = json.dumps(offset.to_json())
     again = Offset.from_json(json.loads(text))
     assert again == offset
@@ -59,7 +59,7 @@ def test_the_initial_offset_is_a_constant() -> None:
     assert not IN_FILE.is_initial
 
 
-def test_an_offset_with_state_in_files_names_file_and_digest_and_no_more() -> None:
+def test_an_offset_with_state_in_files_contains_only_the_file_and_its_digest() -> None:
     assert IN_FILE.to_json()["state"] == {
         "digest": DIGEST,
         "file": f"{LINEAGE}/checkpoints/7-{DIGEST}.json",
@@ -107,7 +107,7 @@ def test_a_damaged_offset_is_refused(value: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     "lineage", ["..", "../x", ".", "", "/etc", "no-random", "a/b-0123456789abcdef", "C:\\x"]
 )
-def test_an_offset_never_leads_out_of_the_state_location(lineage: str) -> None:
+def test_an_offset_cannot_refer_to_a_file_outside_the_state_location(lineage: str) -> None:
     value = with_state(file=f"{lineage}/checkpoints/7-{DIGEST}.json", digest=DIGEST)
     with pytest.raises(CorruptStateError):
         Offset.from_json(value)
@@ -126,7 +126,7 @@ def test_an_offset_never_leads_out_of_the_state_location(lineage: str) -> None:
         "",
     ],
 )
-def test_a_segment_name_never_leads_out_of_its_folder(name: str) -> None:
+def test_a_segment_name_cannot_leave_its_folder(name: str) -> None:
     with pytest.raises(CorruptStateError, match="is not the name of a segment"):
         checked_segment_name(name)
 
@@ -156,7 +156,7 @@ def test_the_lineage_of_any_uid_can_be_found_again(uid: str) -> None:
     assert len(name) < 200
 
 
-def test_all_paths_of_a_lineage_lie_in_its_directory() -> None:
+def test_all_paths_of_a_lineage_are_in_its_directory() -> None:
     assert checkpoint_file(LINEAGE, CheckpointName(7, DIGEST)) == f"{LINEAGE}/checkpoints/7-{DIGEST}.json"
     assert segment_file(LINEAGE, "x") == f"{LINEAGE}/segments/x"
     assert source_file(LINEAGE) == f"{LINEAGE}/source.json"
@@ -170,7 +170,7 @@ def test_a_checkpoint_name_is_read_with_and_without_its_ending(text: str) -> Non
 @pytest.mark.parametrize(
     "text", ["", "7", f"-{DIGEST}", f"x-{DIGEST}", f"7-{DIGEST}.tmp", ".tmp-7", f"7-{DIGEST}0"]
 )
-def test_other_files_are_no_checkpoints(text: str) -> None:
+def test_other_files_are_not_taken_for_checkpoints(text: str) -> None:
     assert CheckpointName.parse(text) is None
 
 

@@ -31,13 +31,13 @@ def contents(segments: dict[str, Segment], stored: Any) -> list[str]:
     return [msgspec.json.decode(item.split)[0] for item in found]
 
 
-def test_few_small_splits_are_inside_the_document() -> None:
+def test_a_few_small_splits_are_stored_in_the_document() -> None:
     segments: dict[str, Segment] = {}
     stored = blocks().stored([split("a", 100), split("b", 100)], segments)
     assert (len(stored.inside), stored.blocks, segments) == (2, [], {})
 
 
-def test_large_splits_are_in_segments_in_their_order() -> None:
+def test_large_splits_are_stored_in_segments_in_their_order() -> None:
     segments: dict[str, Segment] = {}
     items = [split(name, BLOCK_BYTES // 2) for name in "abcde"]
     stored = blocks().stored(items, segments)
@@ -45,7 +45,7 @@ def test_large_splits_are_in_segments_in_their_order() -> None:
     assert contents(segments, stored) == list("abcde")
 
 
-def test_a_full_segment_is_kept_when_a_split_is_added_and_its_bytes_are_not_encoded_again() -> None:
+def test_adding_a_split_keeps_full_segments_without_encoding_them_again() -> None:
     made = blocks()
     items = [split(name, BLOCK_BYTES) for name in "ab"]
     first = made.stored([*items, split("c", KIB)], {})
@@ -58,7 +58,7 @@ def test_a_full_segment_is_kept_when_a_split_is_added_and_its_bytes_are_not_enco
     assert contents(segments, second) == list("abcd")
 
 
-def test_splits_that_are_taken_out_leave_the_others() -> None:
+def test_removing_splits_keeps_the_others() -> None:
     made = blocks()
     items = [split(name, BLOCK_BYTES) for name in "abc"]
     made.stored(items, {})

@@ -32,7 +32,7 @@ def test_the_offset_says_how_far_each_live_split_is() -> None:
     assert positions(batches) == {"orders-0": "start=10000", "orders-1": "start=392"}
 
 
-def test_of_very_many_splits_the_first_twenty_are_named_and_the_offset_stays_small() -> None:
+def test_only_the_first_twenty_of_many_splits_are_named_and_the_offset_stays_small() -> None:
     LATEST.clear()
     LATEST.update({f"{'topic' * 5}-{number:04}": 1_000_000 for number in range(1000)})
     batches = Batches(Topic, EchoReader)
@@ -97,7 +97,7 @@ def test_a_source_without_live_splits_has_no_positions() -> None:
     assert "positions" not in batches.logged["summary"]
 
 
-def test_the_table_of_splits_shows_positions_short_and_json_answers_keep_them_whole() -> None:
+def test_the_table_of_splits_shortens_positions_and_json_answers_keep_them_complete() -> None:
     row = {"split_id": "orders-0", "position": '{"split_id":"orders-0","start":50}'}
     other = {"split_id": "a", "position": None}
     assert [item["position"] for item in positions_shortened([row, other])] == ["start=50", None]
@@ -112,7 +112,7 @@ def test_progress_events_name_the_source() -> None:
     assert (batches.holder.report() or {})["source"] == "flip27[Shelf orders s3://bucket/orders]"
 
 
-def test_a_source_is_named_once_where_its_uid_is_its_enumerator() -> None:
+def test_a_source_whose_uid_is_its_enumerator_is_named_once() -> None:
     batches = Batches(Shelf, EchoReader)
     batches.enumerator().shelf.append(Item(split_id="a"))
     batches.batch()

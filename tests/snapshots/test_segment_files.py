@@ -27,7 +27,7 @@ def test_a_segment_is_named_by_its_content_and_kind() -> None:
     assert checked_segment_name(one.name) == one.name
 
 
-def test_values_come_back_as_what_they_were() -> None:
+def test_values_are_read_back_unchanged() -> None:
     values = [Item(split_id="ä\n", bytes=2**53), Item(split_id="b", rows=None)]
     segment = Segment.of_values("splits", values)
     assert segment.holds_json
@@ -41,7 +41,7 @@ def test_values_that_do_not_fit_their_type_are_an_error_that_names_the_segment()
         segment.values(Item)
 
 
-def test_the_bytes_are_fetched_once_when_they_are_asked_for() -> None:
+def test_the_bytes_are_fetched_once_on_first_use() -> None:
     asked: list[str] = []
 
     def load(name: str) -> bytes:
@@ -57,7 +57,7 @@ def test_the_bytes_are_fetched_once_when_they_are_asked_for() -> None:
     assert len(asked) == 2
 
 
-def test_bytes_that_cannot_be_fetched_again_are_not_forgotten() -> None:
+def test_bytes_that_cannot_be_fetched_again_are_kept() -> None:
     segment = Segment.of("seen", b"data")
     segment.forget()
     assert segment.data == b"data"
@@ -66,13 +66,13 @@ def test_bytes_that_cannot_be_fetched_again_are_not_forgotten() -> None:
     assert segment.data == b"data"
 
 
-def test_other_bytes_than_the_name_promises_are_refused() -> None:
+def test_bytes_that_do_not_match_the_name_are_refused() -> None:
     segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"tada")
     with pytest.raises(CorruptStateError, match="does not match the digest in its name"):
         _ = segment.data
 
 
-def test_a_segment_without_bytes_and_place_says_so() -> None:
+def test_a_segment_without_bytes_and_place_is_an_error() -> None:
     with pytest.raises(CorruptStateError, match="neither data nor a place"):
         _ = Segment("x").data
 
@@ -86,7 +86,7 @@ def test_a_kind_that_could_not_be_restored_is_refused_when_the_segment_is_made(k
         Segment.of_values(kind, items("a"))
 
 
-def test_bytes_are_whole_while_another_thread_forgets_them() -> None:
+def test_bytes_stay_complete_while_another_thread_forgets_them() -> None:
     """Discovery reads and then forgets a restored segment while the coordinator may be storing it."""
     segment = Segment(Segment.of("seen", b"data").name, load=lambda _: b"data")
     wrong: list[object] = []
@@ -114,7 +114,7 @@ def test_bytes_are_whole_while_another_thread_forgets_them() -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"a", b"abc" * 100_000], ids=["empty", "one", "long"])
-def test_what_was_packed_is_unpacked(data: bytes) -> None:
+def test_packed_bytes_are_unpacked_unchanged(data: bytes) -> None:
     stored = pack_segment(data)
     assert unpack_segment("x", stored) == data
     assert len(stored) < len(data) // 100 or len(data) < 100
@@ -146,13 +146,13 @@ def _segment_in(name: str, stored: bytes) -> Segment:
     return Segment(name, load=lambda wanted: unpack_segment(wanted, stored))
 
 
-def test_a_header_that_promises_the_world_is_refused_before_memory_is_taken() -> None:
+def test_a_header_with_an_impossible_size_is_refused_before_memory_is_allocated() -> None:
     stored = (1 << 62).to_bytes(8, "big") + pack_segment(b"abc")[8:]
     with pytest.raises(CorruptStateError, match="its header is damaged"):
         unpack_segment("x", stored)
 
 
-def test_a_segment_is_immutable_and_travels_with_its_bytes() -> None:
+def test_a_segment_is_immutable_and_copied_and_pickled_with_its_bytes() -> None:
     segment = Segment.of("seen", b"data")
     with pytest.raises(AttributeError, match="a segment is immutable"):
         segment.size = 5

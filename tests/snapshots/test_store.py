@@ -65,7 +65,7 @@ def store(request: Request) -> Iterator[Store]:
     yield from STORES[request.param](request)
 
 
-def test_what_was_created_is_read_back(store: Store) -> None:
+def test_a_created_file_is_read_back(store: Store) -> None:
     assert store.create("lineage/checkpoints/1.json", b"one")
     assert store.read("lineage/checkpoints/1.json") == b"one"
 
@@ -77,7 +77,7 @@ def test_bytes_pass_through_unchanged_S2(store: Store, data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"x" * 1000], ids=["empty", "one byte", "as much as allowed"])
-def test_a_bounded_read_gives_all_of_a_file_that_is_not_longer(store: Store, data: bytes) -> None:
+def test_a_bounded_read_returns_a_complete_file_within_the_limit(store: Store, data: bytes) -> None:
     store.create("a/b", data)
     assert store.read("a/b", 1000) == data
 
@@ -123,7 +123,7 @@ NO_FILES: dict[str, Callable[[Path], None]] = {
 
 @pytest.mark.parametrize("limit", [None, 1000])
 @pytest.mark.parametrize("kind", NO_FILES)
-def test_what_is_no_file_is_refused_without_waiting_for_it(
+def test_a_path_that_is_not_a_file_is_refused_without_blocking(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, limit: int | None
 ) -> None:
     monkeypatch.chdir(tmp_path)  # the path of a socket must be short
@@ -141,7 +141,7 @@ def test_what_is_no_file_is_refused_without_waiting_for_it(
     assert f"is {kind}, not a file" in str(error)
 
 
-def test_what_is_no_file_on_another_file_system_is_refused_too(tmp_path: Path) -> None:
+def test_a_path_that_is_not_a_file_is_refused_on_another_file_system_too(tmp_path: Path) -> None:
     pytest.importorskip("sshfs")
     (tmp_path / "state").mkdir()
     os.mkfifo(tmp_path / "state" / "odd")
@@ -168,7 +168,7 @@ def test_creating_the_very_same_bytes_again_says_that_they_exist(store: Store) -
     assert not store.create("a/b", data)
 
 
-def test_of_many_creators_at_once_exactly_one_wins(store: Store) -> None:
+def test_exactly_one_of_many_simultaneous_creators_wins(store: Store) -> None:
     if store.location.startswith("memory://"):
         pytest.skip("fsspec's memory checks first and writes afterwards; it is for tests only")
     start = threading.Barrier(6)
@@ -201,13 +201,13 @@ def test_a_name_that_is_missing_is_an_error_that_says_where_it_was_looked_for(st
     assert "What to do: restore it from a backup" in str(caught.value)
 
 
-def test_a_list_names_what_is_directly_in_a_folder_in_order(store: Store) -> None:
+def test_a_list_has_the_direct_children_of_a_folder_in_order(store: Store) -> None:
     for name in ("f/b", "f/a", "f/c/deep", "g/other", "fx/other"):
         assert store.create(name, b"")
     assert store.list("f") == ["a", "b", "c"]
 
 
-def test_a_list_of_a_folder_that_is_absent_is_empty(store: Store) -> None:
+def test_a_list_of_a_missing_folder_is_empty(store: Store) -> None:
     assert store.list("nothing/here") == []
 
 
@@ -228,14 +228,14 @@ def test_a_deleted_name_is_missing_and_can_be_created_again(store: Store) -> Non
     assert store.read("f/a") == b"new"
 
 
-def test_deleting_what_is_not_there_is_no_error(store: Store) -> None:
+def test_deleting_a_missing_file_is_no_error(store: Store) -> None:
     store.delete("nothing/here")
     store.create("f/a", b"")
     store.delete("f/a")
     store.delete("f/a")
 
 
-def test_two_stores_on_one_location_see_the_same(store: Store, tmp_path: Path) -> None:
+def test_two_stores_on_one_location_see_the_same_files(store: Store, tmp_path: Path) -> None:
     if not isinstance(store, LocalStore):
         pytest.skip("only for a location that can be opened by its path")
     store.create("f/a", b"1")
@@ -266,7 +266,7 @@ def test_a_list_sees_what_another_process_created(s3_bucket: S3Bucket) -> None:
     assert mine.list("f") == ["a", "b"]
 
 
-def test_a_bucket_that_is_missing_is_an_error_and_is_not_made(s3_bucket: S3Bucket) -> None:
+def test_a_missing_bucket_is_an_error_and_is_not_created(s3_bucket: S3Bucket) -> None:
     """Users create buckets deliberately: a misspelt name must not create a new one."""
     store = open_store("s3://no-such-bucket-here/state", s3_bucket.storage_options)
     with pytest.raises(StateLocationError, match="no-such-bucket-here"):
@@ -274,7 +274,7 @@ def test_a_bucket_that_is_missing_is_an_error_and_is_not_made(s3_bucket: S3Bucke
     assert not s3_bucket.file_system.exists("no-such-bucket-here")
 
 
-def test_a_local_create_leaves_nothing_but_the_name_itself(tmp_path: Path) -> None:
+def test_a_local_create_leaves_no_other_files(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path))
     store.create("f/a", b"1")
     store.create("f/a", b"2")
@@ -290,7 +290,7 @@ def test_a_temporary_file_of_a_killed_driver_is_not_listed(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "file:"])
-def test_a_local_directory_is_found_by_every_way_spark_writes_it(
+def test_a_local_directory_is_found_in_every_spelling_that_spark_uses(
     prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -299,7 +299,7 @@ def test_a_local_directory_is_found_by_every_way_spark_writes_it(
     assert (tmp_path / "state" / "f" / "a").read_bytes() == b"1"
 
 
-def test_a_relative_path_does_not_move_with_the_process(
+def test_a_relative_path_does_not_follow_a_change_of_the_working_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -98,7 +98,7 @@ class LettersReader(SplitReader[Letter]):
 """
 
 
-def test_a_module_that_is_on_the_driver_alone_can_be_sent_along(
+def test_a_module_that_only_the_driver_has_can_be_sent_along(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "beside_the_script.py").write_text(BESIDE_THE_SCRIPT)
@@ -115,7 +115,7 @@ def test_a_module_that_is_on_the_driver_alone_can_be_sent_along(
     assert lake_lines(spark, folders) == ["a", "b", "c"]
 
 
-def test_a_batch_that_failed_is_read_whole_after_the_cause_is_gone(
+def test_a_failed_batch_is_read_completely_after_the_cause_is_gone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)

@@ -25,7 +25,7 @@ def test_executors_are_compared_with_the_driver(spark: SparkSession) -> None:
     assert found["package not-there"].status is Status.FAILED
 
 
-def test_spark_parses_schemas_as_the_check_does_alone(spark: SparkSession) -> None:
+def test_spark_parses_schemas_as_the_check_does_without_spark(spark: SparkSession) -> None:
     plain = "c timestamp, d string, e timestamp_ntz, f date, g binary, h decimal, i boolean"
     ddl = f"a long not null, b decimal(10, 2), {plain}"
     assert spark_schema(spark, ddl) == arrow_schema(ddl)

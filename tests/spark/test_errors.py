@@ -29,7 +29,9 @@ def test_an_unknown_option_is_refused_with_a_suggestion(spark: SparkSession, fol
     assert "option maxfilepertrigger is unknown; did you mean maxFilesPerTrigger" in message
 
 
-def test_a_malformed_option_says_what_is_expected(spark: SparkSession, folders: Folders) -> None:
+def test_the_error_for_a_malformed_option_says_what_is_expected(
+    spark: SparkSession, folders: Folders
+) -> None:
     message = failure(spark, folders, maxFilesPerTrigger="many")
     assert "option maxFilesPerTrigger has the value 'many': a whole number is expected" in message
 
@@ -40,13 +42,15 @@ def test_unknown_names_are_refused_with_the_known_ones(spark: SparkSession, fold
     assert "module json has no Nothing" in failure(spark, folders, reader="json:Nothing")
 
 
-def test_a_missing_package_says_where_to_install_it(spark: SparkSession, folders: Folders) -> None:
+def test_the_error_for_a_missing_package_says_where_to_install_it(
+    spark: SparkSession, folders: Folders
+) -> None:
     message = failure(spark, folders, reader="not_installed_anywhere:Reader")
     assert "No module named 'not_installed_anywhere'" in message
     assert "with pip on the driver and on every executor node" in message
 
 
-def test_a_missing_schema_says_how_to_give_one(spark: SparkSession, folders: Folders) -> None:
+def test_the_error_for_a_missing_schema_says_how_to_give_one(spark: SparkSession, folders: Folders) -> None:
     message = failure(spark, folders, reader="json")
     assert 'add .schema("id long, name string, ...")' in message
 

@@ -17,7 +17,7 @@ def land_orders(folders: Folders) -> None:
     folders.land("b.json", ['{"id":2,"customer":null,"at":"2026-03-29T04:30:00+01:00"}', '{"id":"x"}'])
 
 
-def test_a_stream_of_json_gives_what_sparks_own_reader_gives_in_the_session_time_zone(
+def test_a_stream_of_json_has_the_rows_of_sparks_own_reader_in_the_session_time_zone(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)
@@ -39,7 +39,7 @@ def test_a_stream_of_json_gives_what_sparks_own_reader_gives_in_the_session_time
     assert_df_equality(written, expected, ignore_row_order=True)
 
 
-def test_every_reader_gives_what_sparks_own_reader_gives(spark: SparkSession, tmp_path: Path) -> None:
+def test_every_reader_returns_the_rows_of_sparks_own_reader(spark: SparkSession, tmp_path: Path) -> None:
     schema = "id long, name string, price double"
     rows = spark.createDataFrame([(1, "ä", 0.5), (2, None, None), (3, "x,y", -1e9)], schema)
     for name, extra in (("json", {}), ("csv", {"header": "true"}), ("parquet", {})):

@@ -19,7 +19,7 @@ def names(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("clean", ["archive", pytest.param("delete", marks=pytest.mark.long)])
-def test_files_are_cleaned_once_their_batch_is_committed_and_a_batch_that_is_repeated_finds_them(
+def test_files_are_cleaned_only_after_their_batch_is_committed_so_a_repeated_batch_finds_them(
     spark: SparkSession, tmp_path: Path, clean: str
 ) -> None:
     """The second batch fails after all of it has been written and before it is committed."""

@@ -53,7 +53,7 @@ def lake_ids(spark: SparkSession, folders: Folders) -> list[int]:
 @pytest.mark.parametrize(
     "kind", ["page", *(pytest.param(kind, marks=pytest.mark.long) for kind in ("cursor", "since"))]
 )
-def test_two_endpoints_arrive_once_each_over_runs_and_a_server_that_misbehaves(
+def test_two_endpoints_are_read_exactly_once_over_several_runs_with_a_misbehaving_server(
     spark: SparkSession, folders: Folders, api: HttpApi, kind: str
 ) -> None:
     api.misbehaves(None, Fails(503, retry_after="0"), None, HangsUp(), Cuts(), None, ChangesPageSize(5))
@@ -64,7 +64,7 @@ def test_two_endpoints_arrive_once_each_over_runs_and_a_server_that_misbehaves(
     assert lake_ids(spark, folders) == sorted([*range(37)] * 2)
 
 
-def test_a_batch_that_is_run_again_after_a_crash_has_the_same_rows_though_the_api_has_grown(
+def test_a_batch_repeated_after_a_crash_has_the_same_rows_although_the_api_has_grown(
     spark: SparkSession, folders: Folders, api: HttpApi
 ) -> None:
     batches: list[tuple[int, list[int]]] = []
@@ -90,7 +90,7 @@ def test_a_batch_that_is_run_again_after_a_crash_has_the_same_rows_though_the_ap
     assert sorted(rest) == [30, 30, 31, 31]
 
 
-def test_a_running_query_polls_for_what_is_added_and_stores_no_credential(
+def test_a_running_query_polls_for_new_records_and_stores_no_credential(
     spark: SparkSession, folders: Folders, api: HttpApi
 ) -> None:
     api.token = f"Bearer {SECRET}"
@@ -107,7 +107,7 @@ def test_a_running_query_polls_for_what_is_added_and_stores_no_credential(
     assert not any(SECRET.encode() in data for data in stored)
 
 
-def test_a_batch_read_gives_all_there_is(spark: SparkSession, folders: Folders, api: HttpApi) -> None:
+def test_a_batch_read_returns_all_records(spark: SparkSession, folders: Folders, api: HttpApi) -> None:
     options = {**KINDS["page"], "enumerator": "http"}
     frame = spark.read.format("flip27").options(**options).schema("id long").load(f"{api.url}/page/orders")
     assert sorted(row.id for row in frame.collect()) == list(range(30))

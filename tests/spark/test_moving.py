@@ -35,7 +35,7 @@ def read_by_spark(spark: SparkSession, landing: Path, checkpoint: str | Path, **
     return sorted(lines)
 
 
-def test_neither_a_query_from_spark_nor_one_to_spark_reads_a_file_again(
+def test_no_file_is_read_again_when_a_query_moves_from_spark_or_to_spark(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flip27 = CommandLine(capsys)

@@ -202,7 +202,7 @@ def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read
         run(spark, folders, native_batches(change, format="parquet", schema="id long"))
 
 
-def test_an_error_of_the_function_is_not_taken_for_that_of_a_file(
+def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)

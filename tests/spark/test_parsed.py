@@ -81,7 +81,7 @@ def written(folder: Path, **contents: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
-def test_csv_is_what_sparks_own_reader_gives(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_csv_is_parsed_as_by_sparks_own_reader(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     folder = written(tmp_path / "in", a=CSV, b=CSV.replace("\n", "\r\n"), c="", d="\ufeffid\n11;k;2026-01-01")
     ours, theirs = both(spark, folder, "csv", ORDERS, **CSV_OPTIONS, mode=mode)
     assert len(theirs.collect()) == {"PERMISSIVE": 15, "DROPMALFORMED": 5}[mode]
@@ -89,14 +89,16 @@ def test_csv_is_what_sparks_own_reader_gives(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
-def test_json_is_what_sparks_own_reader_gives(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+def test_json_is_parsed_as_by_sparks_own_reader(spark: SparkSession, tmp_path: Path, mode: str) -> None:
     folder = written(tmp_path / "in", a=JSON, b=JSON.replace("\n", "\r"), c="", d='\ufeff{"id": 11}')
     ours, theirs = both(spark, folder, "json", ORDERS, mode=mode)
     assert len(theirs.collect()) == {"PERMISSIVE": 27, "DROPMALFORMED": 11}[mode]
     assert_df_equality(ours, theirs, ignore_row_order=True)
 
 
-def test_a_schema_without_a_column_for_malformed_lines_has_nulls(spark: SparkSession, tmp_path: Path) -> None:
+def test_malformed_lines_give_nulls_if_the_schema_has_no_column_for_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     schema = "id int NOT NULL, name string"
     csv = written(tmp_path / "csv", a="1,a\nx,b\n3\n")
     assert_df_equality(*both(spark, csv, "csv", schema))
@@ -106,7 +108,7 @@ def test_a_schema_without_a_column_for_malformed_lines_has_nulls(spark: SparkSes
     assert_df_equality(*both(spark, json, "json", schema, mode="DROPMALFORMED"))
 
 
-def test_the_column_of_malformed_lines_is_called_as_the_option_or_the_session_says(
+def test_the_column_of_malformed_lines_has_the_name_from_the_option_or_the_session(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = written(tmp_path / "in", a="1\nx\n")
@@ -129,7 +131,7 @@ def test_the_column_of_malformed_lines_is_called_as_the_option_or_the_session_sa
         ("json", b'{"id": 1, "name": "\xff"}', "a line is malformed json, and mode is FAILFAST"),
     ],
 )
-def test_a_malformed_line_fails_the_query_where_the_mode_says_so(
+def test_a_malformed_line_fails_the_query_if_the_mode_says_so(
     spark: SparkSession, tmp_path: Path, format_name: str, line: bytes, said: str
 ) -> None:
     folder = written(tmp_path / "in", a=line)
@@ -176,7 +178,7 @@ def test_lines_end_as_the_stream_says(spark: SparkSession, tmp_path: Path) -> No
     assert_df_equality(ours, theirs)
 
 
-def test_whole_files_are_documents_of_json(spark: SparkSession, tmp_path: Path) -> None:
+def test_whole_files_are_parsed_as_json_documents(spark: SparkSession, tmp_path: Path) -> None:
     folder = written(tmp_path / "in", a='[\n {"id": 1},\n {"id": 2}\n]\n', b='{\n"id":\n3}', c="\n{\n")
     schema = "id int, _corrupt_record string"
     theirs = spark.read.schema(schema).json(str(folder), multiLine=True)
@@ -195,7 +197,9 @@ def test_comments_in_json_are_no_rows(spark: SparkSession, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_a_line_goes_to_one_variant_column(spark: SparkSession, tmp_path: Path, format_name: str) -> None:
+def test_a_line_is_parsed_into_one_variant_column(
+    spark: SparkSession, tmp_path: Path, format_name: str
+) -> None:
     content = {"csv": "1,a\n2\n", "json": '{"a": 1.5}\n[1, 2]\n{\n'}[format_name]
     folder = written(tmp_path / "in", a=content)
     ours, theirs = both(spark, folder, format_name, "v variant", singleVariantColumn="v")
@@ -217,7 +221,7 @@ def test_other_columns_of_the_stream_follow_the_parsed_ones(spark: SparkSession,
     assert rows.select("id", "_metadata.file_name").collect() == [(1, "a"), (2, "a"), (3, "a")]
 
 
-def test_columns_that_would_be_there_twice_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_duplicate_columns_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     stream = lines(spark, written(tmp_path / "in", a="1\n")).withColumn("Day", fn.lit(1))
     with pytest.raises(SchemaError, match="two columns day"):
         parsed(stream, "csv", "id int, day date")
@@ -276,7 +280,7 @@ def test_a_header_has_to_be_left_out_by_the_stream(spark: SparkSession, tmp_path
         parsed(stream.selectExpr("trim(value) as value"), "csv", "id int", header=True, comment="#")
 
 
-def test_partition_columns_go_with_headers(spark: SparkSession, tmp_path: Path) -> None:
+def test_partition_columns_work_together_with_headers(spark: SparkSession, tmp_path: Path) -> None:
     for day in ("01", "02"):
         written(tmp_path / f"day=2026-01-{day}", a=f"id\n{day}\n")
     schema = "value string COMMENT 'header=true', day date"

@@ -58,7 +58,7 @@ def changes(spark: SparkSession, folders: Folders) -> list[tuple[Any, ...]]:
     return [tuple(value.asDict() if hasattr(value, "asDict") else value for value in row) for row in rows]
 
 
-def test_a_replica_in_files_equals_the_table_over_runs(
+def test_a_replica_in_files_equals_the_table_over_several_runs(
     spark: SparkSession, shop: Shop, folders: Folders
 ) -> None:
     writers = Writers(shop.sessions, "public.orders", seed=1)
@@ -91,7 +91,7 @@ def test_changes_arrive_while_the_query_runs_and_the_slot_advances(
     query.stop()
 
 
-def test_a_batch_read_has_the_table(spark: SparkSession, shop: Shop) -> None:
+def test_a_batch_read_returns_the_table(spark: SparkSession, shop: Shop) -> None:
     frame = spark.read.format("flip27").options(**shop.options).load()
     assert frame.schema.simpleString().startswith(
         "struct<id:int,name:string,note:string,_op:string,_before:struct<id:int>"

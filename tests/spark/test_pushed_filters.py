@@ -64,7 +64,7 @@ CONSTANTS = {("day",): DAY, ("n",): 3, ("name",): "ä", ("none",): None, ("price
     ],
     ids=repr,
 )
-def test_a_split_is_left_out_only_if_no_row_of_it_can_pass(wanted: Filter, may_have: bool) -> None:
+def test_a_split_is_left_out_only_if_none_of_its_rows_can_match(wanted: Filter, may_have: bool) -> None:
     assert may_have_rows([wanted], CONSTANTS) is may_have
 
 

@@ -99,7 +99,7 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
     assert seen[0] == 8 * 2000
 
 
-def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_flow(
+def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)
@@ -118,14 +118,14 @@ def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_flow(
     assert '"quarantinedSplits": 1' in (query.lastProgress.sources[0].endOffset or "")
 
 
-def test_a_talkative_source_without_a_state_location_is_refused_with_what_to_set(
+def test_a_source_with_events_is_refused_without_a_state_location(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     with pytest.raises(StreamingQueryException, match="option stateLocation is not set"):
         run_to_end(to_lake(talkative(spark, None), Folders(tmp_path)))
 
 
-def test_a_talkative_source_can_be_read_as_a_batch(spark: SparkSession) -> None:
+def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> None:
     frame = (
         spark.read.format("flip27")
         .option("enumerator", "tests.soak.source:SoakEnumerator")

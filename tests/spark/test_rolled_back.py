@@ -22,7 +22,7 @@ def run(spark: SparkSession, folders: Folders, **options: str) -> None:
     run_to_end(to_lake(file_stream(spark, folders, stateLocation=state, **options), folders))
 
 
-def test_an_older_copy_of_the_checkpoint_stops_the_query_before_a_sink_that_knows_batches_loses_rows(
+def test_an_older_copy_of_the_checkpoint_stops_the_query_before_an_idempotent_sink_loses_rows(
     spark: SparkSession, folders: Folders, tmp_path: Path
 ) -> None:
     """Spark's file sink skips a batch number that it already has, whatever the batch contains now."""
@@ -43,7 +43,7 @@ def test_an_older_copy_of_the_checkpoint_stops_the_query_before_a_sink_that_know
     assert lake_lines(spark, folders) == ["a", "b", "c", "d"]
 
 
-def test_a_query_and_its_sink_that_go_back_to_one_moment_read_again_what_was_read_since(
+def test_a_query_and_its_sink_restored_to_one_moment_read_the_later_rows_again(
     spark: SparkSession, folders: Folders, tmp_path: Path
 ) -> None:
     for name in "abc":

@@ -115,7 +115,7 @@ def test_a_windowed_count_that_is_forked_while_it_runs_continues_like_the_origin
     assert original == {"2026-01-01 10:00:00": 4, "2026-01-01 11:00:00": 4, "2026-01-01 12:00:00": 8}
 
 
-def test_a_query_is_stopped_with_a_savepoint_that_knows_where_its_state_is(
+def test_a_query_is_stopped_with_a_savepoint_without_naming_its_state_location(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     original, fork = Folders(tmp_path / "home"), Folders(tmp_path / "fork")

@@ -25,7 +25,7 @@ def run(frame: DataFrame, folders: Folders) -> None:
     run_to_end(writer.option("path", str(folders.lake)).trigger(availableNow=True).start())
 
 
-def test_a_schema_is_found_out_and_grows_by_a_column_that_fails_the_query_once(
+def test_an_inferred_schema_grows_by_a_new_column_that_fails_the_query_once(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)
@@ -47,7 +47,7 @@ def test_a_schema_is_found_out_and_grows_by_a_column_that_fails_the_query_once(
     ]
 
 
-def test_a_schema_that_is_given_does_not_grow(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_given_schema_does_not_grow(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     folders.land("a.json", ['{"id": 1}'])
     options = {"enumerator": "files", "reader": "json", "schemaEvolutionMode": "addNewColumns"}

@@ -27,7 +27,7 @@ def lake(spark: SparkSession, folders: Folders) -> list[tuple[int, float]]:
     return sorted((row.id, row.amount) for row in spark.read.parquet(str(folders.lake)).collect())
 
 
-def test_rows_of_a_table_arrive_once_over_runs_with_the_columns_of_the_table(
+def test_rows_of_a_table_arrive_once_over_several_runs_with_the_columns_of_the_table(
     spark: SparkSession, folders: Folders, postgres: PostgresServer
 ) -> None:
     with postgres_shop(postgres) as shop:
@@ -44,7 +44,7 @@ def test_rows_of_a_table_arrive_once_over_runs_with_the_columns_of_the_table(
     assert lake(spark, folders) == [*(row[:2] for row in ORDERS), (100, 1.5)]
 
 
-def test_a_batch_read_of_a_query_has_its_rows(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_read_of_a_query_returns_its_rows(spark: SparkSession, tmp_path: Path) -> None:
     with sqlite_shop(tmp_path) as shop:
         shop.insert(ORDERS)
         options = shop.with_options(query="SELECT id, amount FROM orders", cursorColumns="id")

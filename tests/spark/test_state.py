@@ -38,9 +38,7 @@ def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: s
     run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger="1", **options), folders))
 
 
-def test_every_view_has_the_columns_that_it_says_and_can_be_queried(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_every_view_has_its_declared_columns_and_can_be_queried(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     run_batches(spark, folders, "a.txt", "b.txt", taskReports="always")
     counts = {}
@@ -111,7 +109,7 @@ def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, tmp
     assert state(spark, folders.checkpoint).count() < 13
 
 
-def test_what_is_quarantined_says_why(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_quarantine_view_shows_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     folders.land("good.txt", ["x"])
     (folders.landing / "bad.txt.gz").write_bytes(b"\x1f\x8b no gzip")
@@ -124,7 +122,7 @@ def test_what_is_quarantined_says_why(spark: SparkSession, tmp_path: Path) -> No
     assert sorted(item.status for item in statuses) == ["finished", "quarantined"]
 
 
-def test_mistakes_are_reported_with_what_was_probably_meant(spark: SparkSession, tmp_path: Path) -> None:
+def test_mistakes_are_reported_with_a_suggestion(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="did you mean splits"):
         state(spark, tmp_path, view="split")
     with pytest.raises(AnalysisException, match="option veiw is unknown; did you mean view"):
@@ -151,7 +149,7 @@ def test_a_schema_may_name_some_of_the_columns(spark: SparkSession, tmp_path: Pa
     assert [tuple(row) for row in frame.collect()] == [("finished", str(folders.landing / "a.txt"))]
 
 
-def test_the_queries_of_the_page_run(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_queries_of_the_documentation_page_run(spark: SparkSession, tmp_path: Path) -> None:
     folders = Folders(tmp_path)
     run_batches(spark, folders, "a.txt", taskReports="always")
     for view in VIEWS:
@@ -162,6 +160,6 @@ def test_the_queries_of_the_page_run(spark: SparkSession, tmp_path: Path) -> Non
         spark.sql(query).collect()
 
 
-def test_the_page_names_every_option() -> None:
+def test_the_documentation_page_names_every_option() -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert [option.name for option in STATE_OPTIONS if f"`{option.name}`" not in text] == []

@@ -153,7 +153,9 @@ def test_two_queries_of_one_frame_share_a_state_location_and_nothing_else(
     assert len(list(one.state.iterdir())) == 2
 
 
-def test_available_now_ends_with_what_existed_at_its_start(spark: SparkSession, folders: Folders) -> None:
+def test_available_now_reads_what_existed_at_its_start_and_ends(
+    spark: SparkSession, folders: Folders
+) -> None:
     for i in range(3):
         folders.land(f"{i}.txt", [str(i)])
 
@@ -179,7 +181,7 @@ def test_available_now_ends_with_what_existed_at_its_start(spark: SparkSession, 
     ]
 
 
-def test_a_query_continues_elsewhere_with_a_copy_of_checkpoint_and_state(
+def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     one, two = Folders(tmp_path / "one"), Folders(tmp_path / "two")
@@ -256,7 +258,7 @@ def test_an_endless_sequence_continues_where_it_stopped(spark: SparkSession, fol
     assert read == list(range(len(read)))
 
 
-def test_a_batch_read_gives_all_rows_without_a_state(spark: SparkSession, folders: Folders) -> None:
+def test_a_batch_read_returns_all_rows_without_a_state(spark: SparkSession, folders: Folders) -> None:
     folders.land("a.txt", ["1", "2"])
     frame = spark.read.format("flip27").options(enumerator="files", reader="text")
     loaded = frame.load(str(folders.landing))

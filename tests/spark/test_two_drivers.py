@@ -17,7 +17,7 @@ from .audited_soak import assert_exact, audited_soak
 pytestmark = pytest.mark.slow
 
 
-def test_of_two_drivers_on_one_checkpoint_one_stops_and_nothing_is_lost_or_repeated_S98(
+def test_one_of_two_drivers_on_one_checkpoint_stops_and_nothing_is_lost_or_repeated_S98(
     tmp_path: Path,
 ) -> None:
     """They start at the same time; the one that loses stops with an error about it."""

@@ -38,12 +38,12 @@ def test_a_stored_file_has_the_id_that_its_class_gives_it(split: FileSplit) -> N
     assert StoredSplit.of(msgspec.Raw(msgspec.json.encode(split))).split_id == split.split_id
 
 
-def test_a_split_whose_id_cannot_be_known_is_named_by_its_json() -> None:
+def test_a_split_without_a_known_id_is_named_by_its_json() -> None:
     assert StoredSplit.of(msgspec.Raw(b'{"shard": 3, "day": 1}')).split_id == '{"day":1,"shard":3}'
     assert StoredSplit.of(msgspec.Raw(b"[1, 2]")).split_id == "[1,2]"
 
 
-def test_conditions_that_spare_no_reading_change_nothing() -> None:
+def test_conditions_that_cannot_reduce_the_reading_change_nothing() -> None:
     assert EVERYTHING.narrowed("status", "=", ["live"]) == EVERYTHING
     assert EVERYTHING.narrowed("split_id", ">=", ["a"]) == EVERYTHING
     assert EVERYTHING.narrowed("checkpoint_id", "=", [None]) == EVERYTHING
@@ -59,7 +59,7 @@ def test_conditions_are_combined_with_and() -> None:
     assert [name for name in "abc" if named.split(name)] == ["b"]
 
 
-def test_a_file_says_which_batch_had_it_and_when(tmp_path: Path) -> None:
+def test_the_files_view_shows_which_batch_read_a_file_and_when(tmp_path: Path) -> None:
     query = FileQuery(tmp_path)
     query.land("a.txt", "b.txt")
     query.batch(now_ms=1_000)
@@ -101,7 +101,7 @@ class Pushes(SplitEnumerator[FileSplit]):
         return self.done
 
 
-def test_a_file_that_a_limit_put_off_waits_and_is_left_out_where_a_checkpoint_is_asked_for() -> None:
+def test_a_file_held_back_by_a_limit_waits_and_is_left_out_if_a_checkpoint_is_selected() -> None:
     made = Batches(Pushes, EchoReader)
     made.batch(Limits(files=1))
     found = [(row["path"], row["checkpoint_id"], row["status"]) for row in rows("files", made)]
@@ -110,7 +110,7 @@ def test_a_file_that_a_limit_put_off_waits_and_is_left_out_where_a_checkpoint_is
     assert [row["path"] for row in rows("files", made, asked)] == ["/a.txt"]
 
 
-def test_a_checkpoint_counts_a_file_once_however_it_is_cut(tmp_path: Path) -> None:
+def test_a_checkpoint_counts_a_file_once_however_many_ranges_it_has(tmp_path: Path) -> None:
     query = FileQuery(tmp_path, maxPartitionBytes="1m")
     query.landing.mkdir()
     (query.landing / "large.txt").write_bytes(b"x" * 99 + b"\n" * (9 * 1024 * 1024))

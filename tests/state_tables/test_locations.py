@@ -35,7 +35,7 @@ def query_of(root: Path, *names: str, state: str | None = "flip27") -> FileQuery
     return query
 
 
-def test_a_spark_checkpoint_leads_to_its_state_and_says_which_batches_are_complete(tmp_path: Path) -> None:
+def test_a_spark_checkpoint_leads_to_its_state_and_shows_which_batches_are_complete(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt", "b.txt")
     assert paths(found(query.checkpoint)) == {"a.txt": "finished", "b.txt": "finished"}
     (query.checkpoint / "commits" / "1").unlink()
@@ -43,7 +43,7 @@ def test_a_spark_checkpoint_leads_to_its_state_and_says_which_batches_are_comple
     assert [row["batch_id"] for row in view_rows("checkpoints", found(query.checkpoint))] == [0, 1]
 
 
-def test_a_state_location_holds_lineages_and_one_of_them_can_be_named(tmp_path: Path) -> None:
+def test_a_state_location_lists_its_lineages_and_one_of_them_can_be_selected(tmp_path: Path) -> None:
     first = query_of(tmp_path, "a.txt")
     second = FileQuery(tmp_path)
     second.land("b.txt")
@@ -59,7 +59,7 @@ def test_a_state_location_holds_lineages_and_one_of_them_can_be_named(tmp_path: 
         found(state, only=wrong)
 
 
-def test_a_lineage_can_be_given_itself_with_a_slash_or_not_and_relatively(
+def test_a_lineage_can_be_given_directly_with_or_without_a_slash_and_as_a_relative_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = query_of(tmp_path, "a.txt")
@@ -70,7 +70,7 @@ def test_a_lineage_can_be_given_itself_with_a_slash_or_not_and_relatively(
         assert paths(found(location)) == {"a.txt": "planned"}
 
 
-def test_a_savepoint_is_read_as_a_complete_checkpoint_of_its_own(
+def test_a_savepoint_is_read_as_a_single_complete_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = query_of(tmp_path, "a.txt", "b.txt")
@@ -93,7 +93,7 @@ def test_a_savepoint_is_read_as_a_complete_checkpoint_of_its_own(
         assert view_rows("source", [item])[0]["enumerator"] == "files"
 
 
-def test_state_inside_of_sparks_offset_log_is_read_from_there(tmp_path: Path) -> None:
+def test_inline_state_is_read_from_sparks_offset_log(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt", "b.txt", state=None)
     (lineage,) = found(query.checkpoint)
     assert lineage.name == "inline-0"
@@ -103,7 +103,7 @@ def test_state_inside_of_sparks_offset_log_is_read_from_there(tmp_path: Path) ->
     assert view_rows("reports", [lineage]) == []
 
 
-def test_other_sources_of_the_query_and_batches_without_new_data_are_passed_over(tmp_path: Path) -> None:
+def test_other_sources_of_the_query_and_batches_without_new_data_are_ignored(tmp_path: Path) -> None:
     query = FileQuery(tmp_path)
     query.land("a.txt")
     offset = query.batch()
@@ -128,7 +128,7 @@ def test_a_document_that_sparks_log_does_not_name_yet_is_pending(tmp_path: Path)
     assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
 
 
-def test_state_that_is_not_below_the_spark_checkpoint_has_to_be_named(tmp_path: Path) -> None:
+def test_state_outside_the_spark_checkpoint_has_to_be_named(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt", state="../elsewhere")
     with pytest.raises(StateLocationError, match=r'option\("stateLocation", ...\)'):
         found(query.checkpoint)
@@ -139,7 +139,7 @@ def test_state_that_is_not_below_the_spark_checkpoint_has_to_be_named(tmp_path: 
 
 
 @pytest.mark.parametrize("state", [".", "flip27", "state/of/orders", "deep/orders"])
-def test_state_is_looked_for_in_the_spark_checkpoint_and_two_folders_down(tmp_path: Path, state: str) -> None:
+def test_state_is_searched_in_the_spark_checkpoint_and_two_levels_below(tmp_path: Path, state: str) -> None:
     query = query_of(tmp_path, "a.txt", state=state)
     if state == "state/of/orders":
         with pytest.raises(StateLocationError, match="names lineage files-"):

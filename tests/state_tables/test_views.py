@@ -183,7 +183,7 @@ def shelf(*batches: str, reader: Any = EchoReader, kind: Any = Shelf, **options:
     return made
 
 
-def test_a_checkpoint_is_complete_when_another_follows_and_pending_when_none_does() -> None:
+def test_a_checkpoint_is_complete_if_another_follows_and_pending_otherwise() -> None:
     made = shelf("a b", "c", "d")
     assert [(row["checkpoint_id"], row["status"], row["splits"]) for row in rows("checkpoints", made)] == [
         (1, "complete", 2),
@@ -201,7 +201,7 @@ def test_the_newest_checkpoint_is_complete_when_sparks_commit_log_holds_its_batc
     assert statuses(history(made, committed=7)) == {"a": "finished", "b": "finished"}
 
 
-def test_a_checkpoint_says_what_it_holds() -> None:
+def test_the_checkpoints_view_shows_the_contents_of_a_checkpoint() -> None:
     made = shelf("a b", "c")
     made.enumerator().shelf.append(Item(split_id="left"))
     row = rows("checkpoints", made)[1]
@@ -213,7 +213,7 @@ def test_a_checkpoint_says_what_it_holds() -> None:
     assert row["document_bytes"] == len(made.files()[f"{row['lineage']}/checkpoints/2-{row['digest']}.json"])
 
 
-def test_a_checkpoint_that_the_query_went_back_from_is_an_orphan_and_its_batch_does_not_count() -> None:
+def test_an_abandoned_checkpoint_is_an_orphan_and_its_batch_does_not_count() -> None:
     made = shelf("a")
     made.now_ms = 2000
     made.shelve("lost")
@@ -235,14 +235,14 @@ def test_a_checkpoint_that_the_query_went_back_from_is_an_orphan_and_its_batch_d
     assert statuses(made) == {"a": "finished", "b": "finished", "c": "planned"}
 
 
-def test_a_split_says_which_checkpoints_had_it() -> None:
+def test_the_splits_view_shows_the_checkpoints_of_a_split() -> None:
     (a, b) = rows("splits", shelf("a", "b"))
     assert (a["first_checkpoint"], a["last_checkpoint"], a["subtask"]) == (1, 1, 0)
     assert json.loads(b["split"]) == {"split_id": "b", "files": 1, "rows": None, "bytes": None}
     assert (a["attempts"], a["error"], a["rows"], a["bytes"], a["position"]) == (0, None, None, None, None)
 
 
-def test_a_split_that_a_limit_put_off_waits() -> None:
+def test_a_split_held_back_by_a_limit_is_waiting() -> None:
     made = shelf(kind=AllAtOnce)
     made.shelve("a", "b")
     made.batch(Limits(files=1))
@@ -253,7 +253,7 @@ def test_a_split_that_a_limit_put_off_waits() -> None:
     assert statuses(made) == {"a": "finished", "b": "planned"}
 
 
-def test_a_split_that_is_read_in_parts_says_how_far_it_is() -> None:
+def test_a_split_that_is_read_in_parts_shows_its_position() -> None:
     SERVER["orders"] = list("abcdefg")
     made = Batches(Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "3"})
     made.batch()
@@ -283,7 +283,7 @@ def test_a_split_in_parts_is_finished_once_its_last_batch_is_complete() -> None:
     assert (row["status"], row["position"], row["rows"]) == ("finished", None, 1)
 
 
-def test_a_split_that_was_given_back_is_returned_until_it_is_assigned_again() -> None:
+def test_a_returned_split_is_shown_as_returned_until_it_is_assigned_again() -> None:
     Fragile.busy.add("b")
     options = {"onSplitError": "quarantine"}
     made = shelf("a b", reader=Fragile, **options)
@@ -309,7 +309,7 @@ def test_a_split_that_cannot_be_read_is_quarantined_before_and_after_the_next_ch
         made.batch()
 
 
-def test_a_failure_that_a_retry_made_good_is_reported_with_the_split() -> None:
+def test_a_failure_fixed_by_a_retry_is_shown_with_the_split() -> None:
     Fragile.broken.add("a")
     made = shelf(reader=Fragile, onSplitError="quarantine", maxSplitAttempts="2")
     made.shelve("a")
@@ -335,12 +335,12 @@ def test_a_split_whose_report_is_missing_is_not_shown_as_finished() -> None:
     assert statuses(history(made, committed=2)) == {"a": "finished", "b": "finished"}
 
 
-def test_rows_of_a_split_are_known_where_its_task_read_nothing_else() -> None:
+def test_the_rows_of_a_split_are_known_only_if_its_task_read_nothing_else() -> None:
     made = shelf("a", "b c", taskReports="always", parallelism="1")
     assert {row["split_id"]: row["rows"] for row in rows("splits", made)} == {"a": 1, "b": None, "c": None}
 
 
-def test_a_report_says_what_its_task_did() -> None:
+def test_the_reports_view_shows_what_a_task_did() -> None:
     made = shelf("a b", "c", kind=Listens, parallelism="1")
     (first, second) = rows("reports", made)
     assert (first["checkpoint_id"], first["subtask"], first["rows"], first["splits"]) == (1, 0, 2, 2)
@@ -359,7 +359,7 @@ def test_results_of_a_report_are_json() -> None:
     ]
 
 
-def test_actions_that_are_still_to_be_done_are_those_of_the_newest_checkpoint() -> None:
+def test_pending_actions_are_those_of_the_newest_checkpoint() -> None:
     made = shelf("a", "b", kind=Archives)
     (row,) = rows("actions", made)
     assert (row["checkpoint_id"], row["due_checkpoint"]) == (2, 1)
@@ -367,7 +367,7 @@ def test_actions_that_are_still_to_be_done_are_those_of_the_newest_checkpoint() 
     assert (row["attempts"], row["error"]) == (0, None)
 
 
-def test_actions_that_wait_are_listed_with_the_time_at_which_they_are_due() -> None:
+def test_waiting_actions_are_listed_with_the_time_at_which_they_are_due() -> None:
     made = shelf("a b", "c", "d", kind=Removes, stay="1h")
     first, second, third = rows("actions", made)
     assert [json.loads(row["action"]) for row in (first, second, third)] == ["a", "b", "c"]
@@ -378,7 +378,7 @@ def test_actions_that_wait_are_listed_with_the_time_at_which_they_are_due() -> N
     assert (newest["actions"], newest["delayed_actions"]) == (0, 3)
 
 
-def test_the_source_says_what_the_lineage_belongs_to_and_who_drives_it() -> None:
+def test_the_source_view_shows_the_source_and_its_driver() -> None:
     made = shelf("a", "b", uid="orders")
     made.restart()
     made.batch()
@@ -422,7 +422,7 @@ def test_reports_of_tasks_that_did_not_have_the_split_are_not_opened() -> None:
     assert len([name for name in store.opened if "/reports/" in name]) == 1
 
 
-def test_a_document_that_clean_up_removes_while_it_is_read_is_passed_over() -> None:
+def test_a_document_that_clean_up_removes_while_it_is_read_is_ignored() -> None:
     made = shelf("a", "b", "c")
     store = made.store
     assert isinstance(store, ReadingStore)
@@ -432,7 +432,7 @@ def test_a_document_that_clean_up_removes_while_it_is_read_is_passed_over() -> N
         assert len(rows(view, made)) == left
 
 
-def test_a_segment_that_clean_up_removes_with_its_document_is_passed_over_and_otherwise_an_error() -> None:
+def test_a_segment_that_clean_up_removes_with_its_document_is_ignored_and_any_other_is_an_error() -> None:
     many = " ".join(f"{number:0100d}" for number in range(40))
     made = shelf(many, "b", parallelism="1")
     store = made.store
@@ -467,7 +467,7 @@ def test_a_damaged_report_is_an_error_that_names_it() -> None:
         rows("reports", made)
 
 
-def test_the_newest_document_that_is_listed_and_not_there_is_an_error() -> None:
+def test_the_newest_document_is_an_error_if_it_is_listed_but_missing() -> None:
     made = shelf("a", "b")
     store = made.store
     assert isinstance(store, ReadingStore)
@@ -476,7 +476,7 @@ def test_the_newest_document_that_is_listed_and_not_there_is_an_error() -> None:
         rows("splits", made)
 
 
-def test_a_lineage_without_a_checkpoint_has_no_rows_and_says_what_it_belongs_to() -> None:
+def test_a_lineage_without_a_checkpoint_has_a_row_in_the_source_view_only() -> None:
     made = shelf("a")
     name = lineage_of(made)
     only_source = MemoryStore()

@@ -50,14 +50,14 @@ def test_rows_come_batch_by_batch() -> None:
     assert engine.rows == ALL
 
 
-def test_the_steps_of_a_batch_come_in_sparks_order() -> None:
+def test_the_steps_of_a_batch_come_in_the_same_order_as_in_spark() -> None:
     engine = MicroBatchEngine(linked_source({"a": [1]}))
     engine.process_all_available()
     expected = [step for step in Step if step is not Step.COMMIT_PASSED]
     assert in_order(steps(engine, 0)) == expected
 
 
-def test_the_batch_before_is_committed_once_the_next_one_is_logged() -> None:
+def test_a_batch_is_committed_once_the_next_one_is_logged() -> None:
     engine = MicroBatchEngine(literal_source(ABC, maxFilesPerTrigger="1"))
     engine.process_all_available()
     told = in_order(steps(engine, 1))
@@ -73,7 +73,7 @@ def test_the_first_batch_runs_even_without_data() -> None:
     assert (batch.rows, batch.start) == ((), batch.end)
 
 
-def test_data_that_is_added_comes_with_the_next_batch() -> None:
+def test_added_data_is_in_the_next_batch() -> None:
     source = literal_source({"a": [1]})
     engine = MicroBatchEngine(source)
     engine.process_all_available()
@@ -109,7 +109,7 @@ def test_a_crash_at_any_step_loses_nothing(step: Step) -> None:
     assert engine.rows == [(1,), (2,)]
 
 
-def test_a_crash_can_wait_for_its_batch_and_its_time() -> None:
+def test_a_crash_can_be_set_for_a_batch_and_an_occurrence() -> None:
     engine = MicroBatchEngine(literal_source(ABC, maxFilesPerTrigger="2"))
     engine.crash_at(Step.ROWS_READ, batch_id=0, nth=3)
     engine.crash_at(Step.PLANNED, batch_id=1)
@@ -124,7 +124,7 @@ def test_a_crash_can_wait_for_its_batch_and_its_time() -> None:
     assert engine.rows == ALL
 
 
-def test_after_a_restart_the_batch_that_is_not_committed_is_planned_before_anything_else() -> None:
+def test_after_a_restart_the_uncommitted_batch_is_planned_first() -> None:
     engine = MicroBatchEngine(literal_source(ABC, maxFilesPerTrigger="1"))
     engine.run_batch()
     with pytest.raises(Crashed):
@@ -137,7 +137,7 @@ def test_after_a_restart_the_batch_that_is_not_committed_is_planned_before_anyth
     assert engine.passed[before].step is Step.PLANNED
 
 
-def test_a_batch_that_is_repeated_is_in_the_sink_once() -> None:
+def test_a_repeated_batch_is_in_the_sink_once() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1, 2]}))
     with pytest.raises(Crashed):
         engine.run_batch(crash_at=Step.SINK_WRITTEN)
@@ -148,7 +148,7 @@ def test_a_batch_that_is_repeated_is_in_the_sink_once() -> None:
     assert before.rows == after.rows
 
 
-def test_what_a_dead_process_still_does_has_no_effect() -> None:
+def test_calls_of_a_dead_process_have_no_effect() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1]}))
     holder = engine.holder
     with pytest.raises(Crashed):
@@ -159,7 +159,7 @@ def test_what_a_dead_process_still_does_has_no_effect() -> None:
         holder.latest_offset(json.loads(engine.logs.start_of(0)), None)
 
 
-def test_a_task_is_tried_again_and_its_first_rows_are_thrown_away() -> None:
+def test_a_failed_task_is_retried_and_its_first_rows_are_discarded() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1, 2, CRASH, 3], "b": [4, Fail("oh no"), 5]}))
     (batch,) = engine.process_all_available()
     assert batch.rows == ((1,), (2,), (3,), (4,), (5,))
@@ -187,7 +187,7 @@ def test_an_executor_that_is_killed_too_often_fails_the_query() -> None:
         engine.run_batch()
 
 
-def test_an_executor_can_be_killed_alone() -> None:
+def test_an_executor_can_be_killed_without_the_driver() -> None:
     engine = MicroBatchEngine(linked_source({"a": [1, 2]}))
     engine.crash_at(Step.REPORT_WRITTEN, victim=Victim.EXECUTOR)
     (batch,) = engine.process_all_available()
@@ -197,7 +197,7 @@ def test_an_executor_can_be_killed_alone() -> None:
         engine.crash_at(Step.PLANNED, victim=Victim.EXECUTOR)
 
 
-def test_in_one_process_a_task_takes_the_driver_with_it() -> None:
+def test_in_one_process_a_crashing_task_also_crashes_the_driver() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1, CRASH, 2]}), one_process=True)
     with pytest.raises(Crashed, match="the data says crash"):
         engine.run_batch()
@@ -214,7 +214,7 @@ def test_in_one_process_a_task_takes_the_driver_with_it() -> None:
         (Speculation.RESULT_LOST, 0, 1),
     ],
 )
-def test_of_two_copies_of_a_task_one_counts(
+def test_only_one_of_two_copies_of_a_task_counts(
     speculation: Speculation, counts: int, first_to_report: int
 ) -> None:
     engine = MicroBatchEngine(linked_source({"a": [1, 2, 3]}))
@@ -227,7 +227,7 @@ def test_of_two_copies_of_a_task_one_counts(
     assert json.loads(report)["report"]["metrics"]["attempt_number"] == first_to_report
 
 
-def test_of_two_copies_that_read_different_pages_the_first_to_report_counts() -> None:
+def test_if_two_copies_read_different_pages_the_first_to_report_counts() -> None:
     source = paged_source({"a": [[1]]})
     engine = MicroBatchEngine(source)
     engine.trigger()
@@ -244,7 +244,7 @@ def test_of_two_copies_that_read_different_pages_the_first_to_report_counts() ->
     assert engine.rows == [(1,), (2,)]
 
 
-def test_a_copy_whose_twin_fails_counts() -> None:
+def test_a_copy_counts_if_the_other_copy_fails() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1, FAIL, 2]}))
     batch = engine.run_batch(speculation=Speculation.ORIGINAL_WINS)
     assert batch is not None
@@ -299,7 +299,7 @@ def test_available_now_ends_and_can_be_started_again() -> None:
     assert engine.rows == [(1,), (2,), (3,)]
 
 
-def test_a_source_without_end_is_noticed() -> None:
+def test_a_source_without_end_is_detected() -> None:
     engine = MicroBatchEngine({"enumerator": "sequence", "rowsPerSplit": "1"})
     with pytest.raises(RuntimeError, match="use a source that ends"):
         engine.process_all_available(max_batches=5)
@@ -321,7 +321,7 @@ def test_the_same_calls_give_the_same_run() -> None:
     assert run() == run()
 
 
-def test_a_batch_can_be_made_a_table() -> None:
+def test_a_batch_can_be_converted_to_a_table() -> None:
     schema = pa.schema({"id": pa.int64(), "name": pa.string()})
     engine = MicroBatchEngine(literal_source({"a": [(1, "x"), (2, None)]}, schema=schema))
     (batch,) = engine.process_all_available()

@@ -26,7 +26,7 @@ def test_an_enumerator_that_breaks_a_law_fails_with_the_name_of_the_law(law: str
     assert caught.value.law == law
 
 
-def test_every_law_of_enumerators_is_seen_to_fail() -> None:
+def test_every_law_of_enumerators_has_an_example_that_breaks_it() -> None:
     assert set(BROKEN) == set(laws()["enumerator"])
 
 
@@ -46,6 +46,6 @@ def test_growth_that_adds_nothing_is_trivial_input() -> None:
         check_enumerator(enumerator=Sound, reader=PieceReader, grow=lambda: None)
 
 
-def test_what_is_wrong_with_the_options_is_said_before_any_law() -> None:
+def test_invalid_options_are_reported_before_any_law_is_checked() -> None:
     with pytest.raises(OptionError, match="nosuch is unknown"):
         check_enumerator({"nosuch": "1"}, enumerator=Sound, reader=PieceReader)

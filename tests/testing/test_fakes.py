@@ -38,7 +38,7 @@ def test_values_are_rows_of_one_column_of_their_type() -> None:
     assert source.rows == read(source) == [("x",), ("y",), (None,)]
 
 
-def test_rows_of_several_columns_come_with_a_schema() -> None:
+def test_rows_of_several_columns_need_a_schema() -> None:
     schema = pa.schema({"id": pa.int64(), "name": pa.string()})
     source = literal_source({"a": [(1, "x")], "b": [(2, "y")]}, schema=schema)
     assert source.rows == read(source) == [(1, "x"), (2, "y")]
@@ -46,12 +46,12 @@ def test_rows_of_several_columns_come_with_a_schema() -> None:
         literal_source({"a": [(1, "x")]})
 
 
-def test_two_fakes_do_not_know_each_other() -> None:
+def test_two_fakes_are_independent_of_each_other() -> None:
     one, other = literal_source({"a": [1]}), literal_source({"b": [2]})
     assert (read(one), read(other)) == ([(1,)], [(2,)])
 
 
-def test_a_marker_takes_effect_as_often_as_it_says_whatever_is_restarted() -> None:
+def test_a_marker_takes_effect_a_fixed_number_of_times_despite_restarts() -> None:
     source = literal_source({"a": [1, CRASH, FAIL, Fail("twice", times=2), 2]})
     assert read(source, one_process=True) == [(1,), (2,)]
     assert source.markers.effects == 4
@@ -62,7 +62,7 @@ def test_a_marker_takes_effect_as_often_as_it_says_whatever_is_restarted() -> No
     assert source.markers.effects == 4
 
 
-def test_markers_raise_what_they_are() -> None:
+def test_each_marker_raises_its_own_error() -> None:
     markers = Markers()
     with pytest.raises(Killed):
         markers.come_by(CRASH, "here")
@@ -93,7 +93,7 @@ def test_a_paged_split_that_ends_is_not_read_again() -> None:
     assert engine.rows == [(1,)]
 
 
-def test_linked_splits_are_found_by_reading_and_handed_out_once() -> None:
+def test_linked_splits_are_found_by_reading_and_assigned_once() -> None:
     source = linked_source(
         {"a": [1, Link("c"), Link("b")], "b": [2, Link("a")], "c": [CRASH, 3, Link("b")], "lost": [4]}
     )

@@ -28,7 +28,7 @@ TESTS = """
 """
 
 
-def test_the_fixtures_are_there_without_being_asked_for(pytester: pytest.Pytester) -> None:
+def test_the_fixtures_are_available_without_an_import(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(TESTS)
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
 

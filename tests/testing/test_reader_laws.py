@@ -62,7 +62,7 @@ def test_a_paged_reader_that_breaks_a_law_fails_with_the_name_of_the_law(law: st
     assert caught.value.law == law
 
 
-def test_every_law_of_readers_is_seen_to_fail() -> None:
+def test_every_law_of_readers_has_an_example_that_breaks_it() -> None:
     assert {*BROKEN, *BROKEN_PAGES} == set(laws()["reader"])
 
 
@@ -95,7 +95,7 @@ def test_pages_that_cannot_be_cut_are_trivial_input() -> None:
         check_reader(reader=PageReader, splits=[Pages(split_id="c"), Pages(split_id="b", page=1)])
 
 
-def test_what_is_missing_is_said_before_any_law() -> None:
+def test_missing_arguments_are_reported_before_any_law_is_checked() -> None:
     with pytest.raises(OptionError, match="no reader is given"):
         check_reader(splits=PIECES)
     with pytest.raises(SchemaError, match="needs a schema"):

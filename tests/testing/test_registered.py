@@ -61,7 +61,7 @@ def test_a_registered_source_that_breaks_a_law_fails(install: Callable[..., None
         check_registered_sources({"orders": EXAMPLE})
 
 
-def test_a_source_without_an_example_is_not_passed_over(install: Callable[..., None]) -> None:
+def test_a_source_without_an_example_is_refused(install: Callable[..., None]) -> None:
     install("my-orders", orders="my_orders_code:Counting", returns="my_orders_code:Counting")
     with pytest.raises(RegistryError, match="registered sources without an example: returns"):
         check_registered_sources({"orders": EXAMPLE})
@@ -69,12 +69,12 @@ def test_a_source_without_an_example_is_not_passed_over(install: Callable[..., N
         check_registered_sources({"order": EXAMPLE, "orders": EXAMPLE, "returns": EXAMPLE})
 
 
-def test_where_nothing_is_registered_there_is_nothing_to_pass() -> None:
+def test_a_package_without_registered_sources_is_refused() -> None:
     with pytest.raises(RegistryError, match="package 'my-orders' registers no source"):
         check_registered_sources({}, distribution="my-orders")
 
 
-def test_a_registered_class_that_is_not_there_is_named(install: Callable[..., None]) -> None:
+def test_a_missing_registered_class_is_named(install: Callable[..., None]) -> None:
     install("my-orders", orders="my_orders_code:Missing")
     with pytest.raises(RegistryError, match="has no Missing"):
         check_registered_sources({"orders": EXAMPLE})

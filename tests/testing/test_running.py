@@ -27,7 +27,7 @@ def files_of(landing: Path, **options: str) -> dict[str, str]:
     return {"enumerator": "files", "reader": "json", "path": str(landing), **options}
 
 
-def test_run_gives_the_rows_that_there_are_as_arrow_batches(landing: Path) -> None:
+def test_run_returns_the_existing_rows_as_arrow_batches(landing: Path) -> None:
     batches = list(run(files_of(landing), schema=SCHEMA))
     assert all(isinstance(batch, pa.RecordBatch) and batch.schema == SCHEMA for batch in batches)
     assert sorted(row["id"] for batch in batches for row in batch.to_pylist()) == [1, 2, 3]
@@ -44,7 +44,7 @@ def test_run_and_peek_keep_the_files_that_a_query_would_delete(landing: Path) ->
     assert sorted(file.name for file in landing.iterdir()) == ["1.json", "2.json"]
 
 
-def test_rows_that_a_reader_gives_one_by_one_come_as_batches_too() -> None:
+def test_rows_yielded_one_by_one_are_returned_as_batches() -> None:
     source = literal_source({"a": [1, 2], "b": [3]})
     assert sorted(row for batch in run(source) for row in batch.column(0).to_pylist()) == [1, 2, 3]
 
@@ -59,7 +59,7 @@ def test_run_until_a_number_of_rows_ends_a_source_that_never_ends() -> None:
     assert sum(batch.num_rows for batch in run(endless, until=10)) in range(10, 14)
 
 
-def test_run_until_something_was_seen_ends_after_it() -> None:
+def test_run_until_a_row_was_seen_ends_after_its_batch() -> None:
     endless = {"enumerator": "sequence", "rowsPerSplit": "4"}
     rows = [
         number
@@ -76,12 +76,12 @@ def test_run_leaves_nothing_at_the_state_location(landing: Path, tmp_path: Path)
     assert not state.exists()
 
 
-def test_run_ends_with_the_error_that_a_query_would_end_with() -> None:
+def test_run_raises_the_error_that_a_query_would_raise() -> None:
     with pytest.raises(SplitReadError, match="reading split 'a' failed"):
         list(run(literal_source({"a": [1, FAIL, 2]})))
 
 
-def test_a_schema_as_spark_takes_it_is_refused_with_how_to_write_it(landing: Path) -> None:
+def test_a_schema_in_sparks_notation_is_refused_with_a_remedy(landing: Path) -> None:
     with pytest.raises(SchemaError, match="the schema is 'id long', a str") as caught:
         peek(files_of(landing), schema="id long")  # type: ignore[arg-type]
     assert "schema=pa.schema(" in str(caught.value.remedy)
@@ -97,7 +97,7 @@ def test_a_schema_that_is_not_given_is_inferred_and_recorded_nowhere(landing: Pa
         run(files_of(empty))
 
 
-def test_plan_says_who_would_read_what_and_reads_nothing(landing: Path) -> None:
+def test_plan_shows_which_subtask_would_read_which_split_and_reads_nothing(landing: Path) -> None:
     (landing / "2.json").write_text("not JSON, and 26 bytes long")
     planned = plan(files_of(landing, mode="FAILFAST"), schema=SCHEMA)
     assert planned.to_pylist() == [  # small files go to one subtask
@@ -106,16 +106,16 @@ def test_plan_says_who_would_read_what_and_reads_nothing(landing: Path) -> None:
     ]
 
 
-def test_plan_keeps_to_the_limits_of_a_batch(landing: Path) -> None:
+def test_plan_respects_the_limits_of_a_batch(landing: Path) -> None:
     assert plan(files_of(landing, maxFilesPerTrigger="1"), schema=SCHEMA).num_rows == 1
 
 
-def test_plan_of_nothing_is_empty(tmp_path: Path) -> None:
+def test_the_plan_of_an_empty_source_is_empty(tmp_path: Path) -> None:
     assert plan(files_of(tmp_path), schema=SCHEMA).num_rows == 0
     assert list(run(files_of(tmp_path), schema=SCHEMA)) == []
 
 
-def test_peek_gives_the_first_rows_and_no_more() -> None:
+def test_peek_returns_the_first_rows_and_no_more() -> None:
     assert peek({"enumerator": "sequence"}, 3).to_pydict() == {"id": [0, 1, 2]}
     assert peek(NUMBERS, 100).num_rows == 10
     assert peek(NUMBERS, 0).num_rows == 0

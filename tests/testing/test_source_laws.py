@@ -92,11 +92,11 @@ def test_a_fast_check_opens_a_fifth_of_what_a_thorough_one_opens() -> None:
     assert opened[True] < 150
 
 
-def test_a_source_whose_rows_change_keeps_the_laws_when_it_says_so() -> None:
+def test_a_source_that_declares_changing_rows_keeps_the_laws() -> None:
     check_source(enumerator=Sound, reader=ChangingReader, update=lambda: VERSIONS.append(1), key=key_of)
 
 
-def test_a_source_that_says_its_rows_repeat_cannot_be_checked_with_updates() -> None:
+def test_a_source_that_declares_repeatable_rows_cannot_be_checked_with_updates() -> None:
     with pytest.raises(TrivialInput, match="repeatable = False"):
         check_source(enumerator=Sound, reader=PieceReader, update=lambda: VERSIONS.append(1))
 
@@ -106,7 +106,7 @@ def test_an_update_that_changes_nothing_is_refused() -> None:
         check_source(enumerator=Sound, reader=ChangingReader, update=lambda: None, key=key_of)
 
 
-def test_every_law_of_sources_is_seen_to_fail() -> None:
+def test_every_law_of_sources_has_an_example_that_breaks_it() -> None:
     assert set(BROKEN) == set(laws()["source"])
 
 
@@ -116,7 +116,7 @@ def test_a_sound_source_keeps_the_laws() -> None:
     )
 
 
-def test_what_is_missing_and_what_is_too_many_is_shown() -> None:
+def test_missing_and_excess_rows_are_shown() -> None:
     with pytest.raises(LawBroken, match=r"6 instead of 7; missing: \(8,\), \(9,\); too many: \(6,\)"):
         check_source(enumerator=Sound, reader=PieceReader, rows=[*EVERYTHING[:-1], (8,), (9,)])
 
@@ -193,7 +193,7 @@ class ReadsToTheEndOfTheFirstAttempt(ReadsToTheNewest):
         return end.after if end else None
 
 
-def test_a_reader_that_passes_the_end_of_the_first_attempt_because_its_split_has_grown_fails() -> None:
+def test_a_reader_that_passes_the_end_of_the_first_attempt_in_a_grown_split_fails() -> None:
     def check(reader: type[ReadsToTheNewest]) -> None:
         ReadsToTheNewest.rows = {"a": [1, 2, 3], "b": [4]}
         check_source(enumerator=Endpoints, reader=reader, grow=lambda: reader.rows["a"].append(5))
@@ -222,7 +222,7 @@ class ReturnsNewSplits(PieceReader):
         yield from super().read(split)
 
 
-def test_splits_that_are_given_back_are_read_once_whatever_happens() -> None:
+def test_returned_splits_are_read_once_whatever_happens() -> None:
     check_source(
         {"taskReports": "always"}, enumerator=GivesBackOnce, reader=ReturnsNewSplits, rows=EVERYTHING
     )

@@ -134,11 +134,11 @@ def test_a_store_that_breaks_a_law_fails_with_the_name_of_the_law(law: str) -> N
     assert law in str(caught.value)
 
 
-def test_every_law_of_stores_is_seen_to_fail() -> None:
+def test_every_law_of_stores_has_an_example_that_breaks_it() -> None:
     assert set(BROKEN) == set(laws()["store"])
 
 
-def test_a_cached_list_is_noticed() -> None:
+def test_a_cached_list_is_detected() -> None:
     with pytest.raises(LawBroken, match="was created and list"):
         check_store(RemembersLists, reopen=with_its_own_lists)
 

@@ -146,7 +146,7 @@ def through_json(values: StoredValues, value: Any) -> Any:
         (Inner | None, Inner(3)),
     ],
 )
-def test_what_comes_back_equal_is_accepted(declared: Any, value: Any) -> None:
+def test_a_value_that_is_restored_equal_is_accepted(declared: Any, value: Any) -> None:
     values = StoredValues(declared, "a value")
     values.check(value)
     back = msgspec.json.decode(values.encode(value, {}), type=declared)
@@ -208,7 +208,7 @@ def test_what_comes_back_equal_is_accepted(declared: Any, value: Any) -> None:
         (Any, Segment.of("bulk", b"x"), "Segment"),
     ],
 )
-def test_what_would_come_back_as_something_else_is_refused_by_name(
+def test_a_value_that_would_change_when_restored_is_refused_by_name(
     declared: Any, value: Any, named: str
 ) -> None:
     with pytest.raises(ContractError, match=named) as caught:
@@ -216,7 +216,7 @@ def test_what_would_come_back_as_something_else_is_refused_by_name(
     assert "a value cannot be stored as JSON" in str(caught.value)
 
 
-def test_a_segment_is_stored_by_its_name_where_the_values_may_hold_one() -> None:
+def test_a_segment_is_stored_by_its_name_if_the_values_may_contain_segments() -> None:
     @dataclass(frozen=True)
     class State:
         bulk: Segment
@@ -227,7 +227,7 @@ def test_a_segment_is_stored_by_its_name_where_the_values_may_hold_one() -> None
     assert list(found.values()) == [segment]
 
 
-def test_a_segment_of_values_refuses_numbers_that_have_no_form() -> None:
+def test_a_segment_of_values_refuses_numbers_that_json_cannot_represent() -> None:
     Segment.of_values("known", [None, 1.5])
     with pytest.raises(ContractError, match=r"\$\[1\] is nan"):
         Segment.of_values("known", [None, NAN])
@@ -242,14 +242,14 @@ def test_a_value_that_is_nested_too_deep_for_a_restart_is_refused(depth: int) ->
         StoredValues(Any, "a value").check(value)
 
 
-def test_a_value_that_holds_itself_is_refused() -> None:
+def test_a_value_that_contains_itself_is_refused() -> None:
     value: list[Any] = []
     value.append(value)
     with pytest.raises(ContractError, match="nested deeper than 100"):
         StoredValues(Any, "a value").check(value)
 
 
-def test_a_value_whose_repr_fails_is_refused_all_the_same() -> None:
+def test_a_value_whose_repr_fails_is_still_refused() -> None:
     @dataclass(frozen=True)
     class Shy:
         x: float | None
@@ -261,7 +261,7 @@ def test_a_value_whose_repr_fails_is_refused_all_the_same() -> None:
         StoredValues(Shy, "a value").check(Shy(NAN))
 
 
-def test_a_type_that_can_have_no_values_in_json_is_refused_at_once() -> None:
+def test_a_type_that_json_cannot_represent_is_refused_at_once() -> None:
     with pytest.raises(ContractError, match="a value has a type that cannot be stored"):
         StoredValues(str | bytes, "a value")
 
@@ -289,7 +289,7 @@ every = st.builds(
 
 
 @given(every)
-def test_every_value_of_the_declared_types_comes_back(value: Every) -> None:
+def test_every_value_of_the_declared_types_is_restored(value: Every) -> None:
     assert through_json(StoredValues(Every, "a value"), value) == value
 
 
@@ -343,7 +343,7 @@ DECLARED: list[Any] = [
 
 @pytest.mark.parametrize("declared", DECLARED)
 @given(value=anything)
-def test_whatever_is_accepted_comes_back_equal_and_all_else_is_a_contract_error(
+def test_an_accepted_value_is_restored_equal_and_any_other_value_is_a_contract_error(
     declared: Any, value: Any
 ) -> None:
     values = StoredValues(declared, "a value")
@@ -371,7 +371,7 @@ class Flat:
         tag=st.none() | st.text() | st.integers() | st.sampled_from([Word.A, True, 1.5]),
     )
 )
-def test_the_short_way_for_flat_classes_accepts_nothing_that_the_long_way_refuses(value: Flat) -> None:
+def test_the_fast_path_for_flat_classes_accepts_nothing_that_the_slow_path_refuses(value: Flat) -> None:
     values = StoredValues(Flat, "a value")
     assert values._flat is not None
     if values._flat.has(value):
