@@ -50,27 +50,27 @@ def read(source: Source, batches: int, limits: Limits | None = None, **changes: 
     return found
 
 
-def test_bounded_numbers_come_once_each_and_then_end() -> None:
+def test_each_number_of_a_bounded_sequence_is_read_once() -> None:
     assert read(sequence(end=7), 5) == [list(range(7))]
 
 
 @pytest.mark.parametrize("splits", [1, 2, 3, 10])
 @pytest.mark.parametrize("rows", [1, 4, 100])
-def test_however_they_are_dealt_out_and_cut_each_number_comes_once(splits: int, rows: int) -> None:
+def test_each_number_is_read_once_for_any_number_of_splits_and_rows(splits: int, rows: int) -> None:
     found = read(sequence(start=5, end=25, numSplits=splits, rowsPerSplit=rows), 50)
     assert sorted(number for batch in found for number in batch) == list(range(5, 25))
     assert all(len(batch) <= rows * splits for batch in found)
 
 
-def test_numbers_without_end_continue_where_the_last_batch_ended() -> None:
+def test_an_endless_sequence_continues_where_the_last_batch_ended() -> None:
     assert read(sequence(rowsPerSplit=3), 3) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
 
 
-def test_negative_starts_are_fine() -> None:
+def test_a_sequence_may_start_at_a_negative_number() -> None:
     assert read(sequence(start=-3, end=1), 2) == [[-3, -2, -1, 0]]
 
 
-def test_a_start_at_or_after_the_end_has_nothing_to_read() -> None:
+def test_a_sequence_that_starts_at_or_after_its_end_is_empty() -> None:
     assert read(sequence(start=5, end=5), 1) == []
     assert read(sequence(start=9, end=5), 1) == []
 
@@ -81,20 +81,20 @@ def test_a_row_limit_bounds_a_batch_over_all_splits() -> None:
     assert sorted(number for batch in found for number in batch) == list(range(20))
 
 
-def test_no_split_of_endless_numbers_is_starved_by_the_others() -> None:
+def test_no_split_of_an_endless_sequence_is_starved_by_the_others() -> None:
     found = read(sequence(numSplits=3), 6, Limits(rows=10))
     read_of = [sum(number % 3 == split for batch in found for number in batch) for split in range(3)]
     assert read_of == [20, 20, 20]
 
 
-def test_reading_numbers_without_end_to_their_end_is_refused() -> None:
+def test_a_batch_read_of_an_endless_sequence_is_refused() -> None:
     with pytest.raises(OptionError, match="the numbers never end") as caught:
         read(sequence(), 1, boundedness=Boundedness.BOUNDED)
     assert 'add .option("end", ...)' in str(caught.value)
     assert read(sequence(end=3), 1, boundedness=Boundedness.BOUNDED) == [[0, 1, 2]]
 
 
-def test_options_of_the_first_start_cannot_be_changed_later_and_others_can() -> None:
+def test_only_options_that_are_not_fixed_at_the_first_start_can_be_changed_later() -> None:
     store = MemoryStore()
     start = holder_of(sequence(end=10, rowsPerSplit=2), store).latest_offset(INITIAL, None)
     with pytest.raises(IncompatibleStateError, match="option end: was '10', is '20'"):

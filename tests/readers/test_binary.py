@@ -19,7 +19,7 @@ from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches
 SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 
-def test_rows_are_those_of_spark_down_to_path_and_time(spark: SparkSession, tmp_path: Path) -> None:
+def test_rows_equal_those_of_spark_including_path_and_time(spark: SparkSession, tmp_path: Path) -> None:
     contents = {
         "a b.bin": b"\x00\xff",
         "b%20c.gz": gzip.compress(b"x"),
@@ -63,7 +63,7 @@ def test_a_range_of_a_file_is_refused(tmp_path: Path) -> None:
         read_batches(BinaryReader(), [split_of(tmp_path / "a", 1)], arrow_schema(SCHEMA))
 
 
-def test_a_file_that_no_value_can_hold_is_refused_before_it_is_read(tmp_path: Path) -> None:
+def test_a_file_larger_than_any_value_is_refused_before_it_is_read(tmp_path: Path) -> None:
     huge = FileSplit(path=str(tmp_path / "none"), length=1 << 31, modified_us=0)
     with pytest.raises(SplitReadError, match="has 2147483648 bytes, but one value can contain at most"):
         read_batches(BinaryReader(), [huge], arrow_schema(SCHEMA))

@@ -17,7 +17,7 @@ def flip27(spark: SparkSession, reader: str) -> DataFrameReader:
 
 
 @pytest.mark.parametrize("reader", ["avro", "orc", "arrow", "feather"])
-def test_other_formats_are_read_by_their_names(spark: SparkSession, tmp_path: Path, reader: str) -> None:
+def test_other_formats_are_read_by_name(spark: SparkSession, tmp_path: Path, reader: str) -> None:
     path = tmp_path / "a"
     if reader == "avro":
         schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
@@ -38,7 +38,7 @@ def test_metadata_is_part_of_a_default_schema(spark: SparkSession, tmp_path: Pat
     assert row == ("a.txt", 2)
 
 
-def test_metadata_is_a_column_of_a_schema_that_is_given(spark: SparkSession, tmp_path: Path) -> None:
+def test_metadata_is_a_column_of_a_given_schema(spark: SparkSession, tmp_path: Path) -> None:
     for name in "ab":
         (tmp_path / name).write_text('{"id": 1}\n')
     schema = "id long, _metadata struct<file_name: string>"

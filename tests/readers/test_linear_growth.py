@@ -44,7 +44,7 @@ def mark_of(case: Case) -> list[pytest.MarkDecorator]:
     "case",
     [pytest.param(case, id=case.name, marks=mark_of(case)) for case in cases() if not case.is_rare],
 )
-def test_work_grows_with_the_rows_and_no_faster(case: Case, tmp_path: Path) -> None:
+def test_work_grows_no_faster_than_the_rows(case: Case, tmp_path: Path) -> None:
     works = [case.work(tmp_path / str(times), times * case.least_rows) for times in (1, 2, 4)]
     works[0]()  # fills caches and runs imports, which must not be counted
     counts = [calls(work) for work in works]
@@ -71,9 +71,7 @@ DIALECTS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("content", CSV_DOCUMENTS)
 @pytest.mark.parametrize("name", DIALECTS)
-def test_a_csv_document_is_looked_through_a_number_of_times_that_does_not_grow(
-    tmp_path: Path, name: str, content: str
-) -> None:
+def test_a_csv_document_is_scanned_a_bounded_number_of_times(tmp_path: Path, name: str, content: str) -> None:
     looked = []
     for rows in ROWS:
         CSV_DOCUMENTS[content](tmp_path, rows)
@@ -86,9 +84,7 @@ def test_a_csv_document_is_looked_through_a_number_of_times_that_does_not_grow(
 
 
 @pytest.mark.parametrize("content", JSON_DOCUMENTS)
-def test_a_json_document_is_looked_through_a_number_of_times_that_does_not_grow(
-    tmp_path: Path, content: str
-) -> None:
+def test_a_json_document_is_scanned_a_bounded_number_of_times(tmp_path: Path, content: str) -> None:
     dialect = JsonDialect(
         comments=True,
         unquoted_names=True,
@@ -110,9 +106,7 @@ def test_a_json_document_is_looked_through_a_number_of_times_that_does_not_grow(
 
 
 @pytest.mark.parametrize("kind", ["misfits in every fortieth line", "words in every fortieth line"])
-def test_the_json_lines_beside_a_few_odd_ones_stay_fast_however_many_there_are(
-    tmp_path: Path, kind: str
-) -> None:
+def test_json_lines_next_to_a_few_odd_lines_stay_fast_in_any_number(tmp_path: Path, kind: str) -> None:
     [case] = [case for case in cases() if case.name == f"json, mode=PERMISSIVE: {kind}"]
     works = [case.work(tmp_path / str(rows), rows) for rows in (1_000, 2_000, 4_000)]
     works[0]()
@@ -162,7 +156,7 @@ def test_every_option_of_the_http_reader_is_measured() -> None:
 @pytest.mark.parametrize(
     ("option", "page_size"), [*((option, 4) for option in HTTP_USES), ("pagination", 10_000)]
 )
-def test_work_on_pages_grows_with_the_records_and_no_faster(option: str, page_size: int) -> None:
+def test_work_on_pages_grows_no_faster_than_the_records(option: str, page_size: int) -> None:
     for kind, options in HTTP_USES[option]:
         if "pageSize" in KINDS[kind]:
             options = {"pageSize": str(page_size)} | options

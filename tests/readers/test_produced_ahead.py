@@ -14,7 +14,7 @@ def never() -> None:
     raise AssertionError("an iteration that ends by itself is not interrupted")
 
 
-def test_items_arrive_in_their_order_and_all_of_them() -> None:
+def test_all_items_arrive_in_order() -> None:
     assert list(produced_ahead((number for number in range(1000)), interrupt=never)) == list(range(1000))
 
 
@@ -34,7 +34,7 @@ def test_items_before_an_error_arrive_and_then_the_error() -> None:
         next(ahead)
 
 
-def test_no_more_items_are_made_ahead_than_asked() -> None:
+def test_no_more_items_are_produced_ahead_than_requested() -> None:
     made = []
     third = threading.Event()
 
@@ -52,7 +52,7 @@ def test_no_more_items_are_made_ahead_than_asked() -> None:
     assert made == [0, 1, 2]
 
 
-def test_an_iteration_that_is_left_interrupts_what_waits_and_closes_the_generator() -> None:
+def test_an_abandoned_iteration_interrupts_the_wait_and_closes_the_generator() -> None:
     waits, interrupted, closed = threading.Event(), threading.Event(), threading.Event()
 
     def items() -> Generator[int, None, None]:

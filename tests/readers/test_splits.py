@@ -48,7 +48,7 @@ def test_a_row_holds_the_file_its_range_and_its_partition_values(tmp_path: Path)
     }
 
 
-def test_a_row_is_enough_to_know_the_split_by_its_id(tmp_path: Path) -> None:
+def test_a_row_is_enough_to_compute_the_id_of_its_split(tmp_path: Path) -> None:
     for name in ("a", "b@2", "c#0-1"):
         (tmp_path / name).write_bytes(b"abc")
     plain = [split_of(tmp_path / name) for name in ("a", "b@2", "c#0-1")]

@@ -29,7 +29,7 @@ CONTENTS = {
 
 
 @pytest.mark.parametrize("name", CONTENTS)
-def test_lines_are_the_lines_that_spark_sees(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_lines_equal_those_of_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.txt"
     path.write_bytes(CONTENTS[name])
     ours = as_dataframe(spark, read_table(TextReader(), [path], "value string"), "value string")
@@ -58,7 +58,7 @@ def test_the_schema_is_value_string_when_none_is_given() -> None:
     assert TextReader.default_schema(Options.parse({}, ())) == arrow_schema("value string")
 
 
-def test_rows_of_many_short_lines_come_in_batches_that_suit_spark(tmp_path: Path) -> None:
+def test_many_short_lines_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"x\n" * 600_000)
     batches = read_batches(TextReader(), [split_of(path)], arrow_schema("line string"))
@@ -66,7 +66,7 @@ def test_rows_of_many_short_lines_come_in_batches_that_suit_spark(tmp_path: Path
 
 
 @pytest.mark.parametrize("schema", ["value int", "a string, b string"])
-def test_another_schema_than_one_string_is_refused(schema: str) -> None:
+def test_a_schema_other_than_one_string_is_refused(schema: str) -> None:
     with pytest.raises(SchemaError, match="the text reader returns one column of type string"):
         read_batches(TextReader(), [], arrow_schema(schema))
 
@@ -88,7 +88,7 @@ SEPARATED = {
 
 @pytest.mark.parametrize("name", SEPARATED)
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_lines_end_where_line_sep_says_as_in_spark(
+def test_lines_end_at_line_sep_as_in_spark(
     spark: SparkSession, tmp_path: Path, name: str, suffix: str
 ) -> None:
     content, separator = SEPARATED[name]
@@ -105,7 +105,7 @@ def test_lines_end_where_line_sep_says_as_in_spark(
     )
 
 
-def test_lines_that_end_in_another_chunk_than_they_begin_are_whole(tmp_path: Path) -> None:
+def test_lines_that_span_chunks_are_read_completely(tmp_path: Path) -> None:
     lines = [f"{number}" * 1000 for number in range(10_000)]
     (tmp_path / "a").write_text("<>".join(lines))
     table = read_table(TextReader(), [tmp_path / "a"], "value string", {"lineSep": "<>"})
@@ -128,7 +128,7 @@ def test_lines_are_the_same_wherever_the_chunks_of_a_file_end(
             assert table["value"].to_pylist() == (expected if expected[-1] else expected[:-1]), content
 
 
-def test_a_line_that_is_too_long_by_its_line_sep_is_an_error_with_its_position(tmp_path: Path) -> None:
+def test_a_line_that_is_too_long_with_line_sep_is_an_error_with_its_position(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"abc|defgh|" + b"x" * 30)
     for longest, position in (("4", 4), ("5", 10), ("29", 10)):
         with pytest.raises(
@@ -158,7 +158,9 @@ def test_a_file_is_one_row_with_wholetext_as_in_spark(
 
 
 @pytest.mark.parametrize("option", [{"wholetext": "true"}, {"lineSep": "|"}])
-def test_files_with_other_lines_are_not_cut_into_ranges(tmp_path: Path, option: dict[str, str]) -> None:
+def test_files_with_another_line_separator_are_not_cut_into_ranges(
+    tmp_path: Path, option: dict[str, str]
+) -> None:
     options = Options.parse(option, TextReader.options)
     assert not TextReader.can_read_ranges("a.txt", options)
     assert TextReader.can_read_ranges("a.txt", Options.parse({}, TextReader.options))

@@ -23,7 +23,7 @@ def lines(paths: list[Path], **options: str) -> list[str]:
     return read_table(TextReader(), paths, "value string", options)["value"].to_pylist()
 
 
-def test_the_first_line_of_each_file_that_is_not_blank_is_left_out(tmp_path: Path) -> None:
+def test_the_first_non_blank_line_of_each_file_is_left_out(tmp_path: Path) -> None:
     contents = {
         "a": b"id,name\n1,x\n\n2,y\n",
         "b": b"\xef\xbb\xbf \r\n\x01\r\nid,name\r\n3,z\r\n",
@@ -40,7 +40,7 @@ def test_the_first_line_of_each_file_that_is_not_blank_is_left_out(tmp_path: Pat
     assert lines(paths, **HEADER) == ["1,x", "", "2,y", "3,z", "4,w"]
 
 
-def test_comments_are_no_header(tmp_path: Path) -> None:
+def test_comments_are_not_taken_for_the_header(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"# one\n\n# two\nid\n# three\n1\n")
     assert lines([path], **HEADER, comment="#") == ["# three", "1"]
@@ -72,7 +72,7 @@ def test_the_header_is_left_out_once_wherever_the_file_is_cut(tmp_path: Path) ->
             assert sorted(pa.Table.from_batches(read, schema)["value"].to_pylist()) == ["1", "2"], cut
 
 
-def test_a_file_that_is_one_row_has_no_header(tmp_path: Path) -> None:
+def test_header_and_wholetext_together_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"id\n1\n")
     with pytest.raises(OptionError, match="header and wholetext are both true"):
@@ -112,7 +112,7 @@ def test_the_comment_of_the_column_says_that_headers_are_left_out(
         ("header=true, comment=#", {"header": "true"}, "require 'header=true'"),
     ],
 )
-def test_a_comment_that_the_options_do_not_agree_with_is_refused(
+def test_a_column_comment_that_contradicts_the_options_is_refused(
     tmp_path: Path, comment: str, options: dict[str, str], said: str
 ) -> None:
     path = tmp_path / "a"
@@ -125,7 +125,7 @@ def with_comment(comment: str) -> StructType:
     return StructType([StructField("value", StringType(), metadata={"comment": comment})])
 
 
-def test_other_comments_mean_nothing(tmp_path: Path) -> None:
+def test_other_column_comments_have_no_effect(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"id\n1\n")
     for comment in ("the lines", "header=true"):

@@ -74,7 +74,7 @@ def one_by_one(run: Run, count: int) -> list[str]:
     ],
     ids=str,
 )
-def test_files_are_read_in_the_order_that_was_chosen(
+def test_files_are_read_in_the_chosen_order(
     tmp_path: Path, options: dict[str, str], expected: list[str]
 ) -> None:
     write(tmp_path, "a", data=b"xx", modified_s=3000)
@@ -84,7 +84,7 @@ def test_files_are_read_in_the_order_that_was_chosen(
 
 
 @pytest.mark.parametrize("order", ["modified", "size"])
-def test_files_that_are_equal_are_read_in_the_order_of_their_paths(tmp_path: Path, order: str) -> None:
+def test_files_that_tie_are_read_in_path_order(tmp_path: Path, order: str) -> None:
     write(tmp_path, "b", "a", "d", "c", modified_s=1000)
     assert one_by_one(Run(files_source(tmp_path, fileOrder=order)), 4) == ["a", "b", "c", "d"]
 
@@ -92,7 +92,7 @@ def test_files_that_are_equal_are_read_in_the_order_of_their_paths(tmp_path: Pat
 ONE = Limits(files=1)
 
 
-def test_latest_first_reads_what_came_later_before_what_waits(tmp_path: Path) -> None:
+def test_latest_first_reads_newer_files_before_waiting_ones(tmp_path: Path) -> None:
     rounds = Rounds(files_source(tmp_path, latestFirst=True))
     for number in range(6):
         write(tmp_path, f"old-{number}", modified_s=1000 + number)
@@ -166,7 +166,7 @@ def test_only_existing_files_are_remembered_as_too_old(
     assert sum("older than maxFileAge" in message for message in caplog.messages) == 20
 
 
-def test_a_file_that_was_too_old_is_read_when_a_restart_allows_it(tmp_path: Path) -> None:
+def test_a_file_that_was_too_old_is_read_after_a_restart_with_a_greater_max_file_age(tmp_path: Path) -> None:
     rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["new"]
@@ -185,7 +185,7 @@ def test_max_file_age_is_ignored_with_latest_first_and_a_limit_as_in_spark(tmp_p
     assert rounds.names() == ["old"]
 
 
-def test_with_file_name_only_a_name_is_read_once_in_all_folders(tmp_path: Path) -> None:
+def test_with_file_name_only_files_of_the_same_name_are_read_once_across_folders(tmp_path: Path) -> None:
     run = Run(files_source(tmp_path, fileNameOnly=True, recursiveFileLookup=True))
     write(tmp_path, "x/a", "y/a", "y/b")
     assert run.names() == ["a", "b"]
@@ -245,7 +245,7 @@ def several(tmp_path: Path, **options: str) -> Source:
     return source_of(FilesEnumerator, options, WholeFiles)
 
 
-def test_several_paths_are_read_and_a_file_in_two_of_them_once(tmp_path: Path) -> None:
+def test_several_paths_are_read_and_a_file_in_two_of_them_is_read_once(tmp_path: Path) -> None:
     write(tmp_path, "a/1", "b/2", "c,d/3", "b/deep/4")
     options = {"path": f"{tmp_path}/a", "paths": f"{tmp_path}/b, {tmp_path}/b/deep, {tmp_path}/b"}
     assert Run(several(tmp_path, **options, recursiveFileLookup="true")).names() == ["1", "2", "4"]
@@ -254,7 +254,7 @@ def test_several_paths_are_read_and_a_file_in_two_of_them_once(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "[1]", "a,,b"])
-def test_paths_that_are_no_paths_are_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_lists_of_paths_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(OptionError):
         Run(several(tmp_path, paths=text)).names()
 
@@ -296,7 +296,7 @@ def test_a_path_may_be_a_glob(
     assert run.names() == expected
 
 
-def test_directories_that_come_to_match_a_glob_are_read(tmp_path: Path) -> None:
+def test_directories_that_match_a_glob_later_are_read(tmp_path: Path) -> None:
     write(tmp_path, "2026-01/1")
     run = Run(files_source(tmp_path / "2026-*"))
     assert run.names() == ["1"]
@@ -304,7 +304,7 @@ def test_directories_that_come_to_match_a_glob_are_read(tmp_path: Path) -> None:
     assert run.names() == ["2"]
 
 
-def test_a_directory_whose_name_looks_like_a_glob_is_read_as_it_is_written(tmp_path: Path) -> None:
+def test_a_directory_whose_name_looks_like_a_glob_is_read_literally(tmp_path: Path) -> None:
     write(tmp_path, "a[1]/x", "a1/y")
     assert Run(files_source(tmp_path / "a[1]")).names() == ["x"]
 
@@ -314,7 +314,7 @@ def test_the_folder_before_a_glob_must_exist(tmp_path: Path) -> None:
         Run(files_source(tmp_path / "nothing" / "*")).names()
 
 
-def test_a_missing_path_has_no_files_where_missing_files_are_ignored(tmp_path: Path) -> None:
+def test_a_missing_path_has_no_files_if_missing_files_are_ignored(tmp_path: Path) -> None:
     run = Run(files_source(tmp_path / "later", ignoreMissingFiles=True))
     assert run.names() == []
     write(tmp_path, "later/a")
@@ -324,7 +324,7 @@ def test_a_missing_path_has_no_files_where_missing_files_are_ignored(tmp_path: P
     assert run.names() == []
 
 
-def test_a_directory_below_that_vanishes_while_it_is_listed_is_no_failure(tmp_path: Path) -> None:
+def test_a_subdirectory_that_vanishes_while_it_is_listed_is_not_an_error(tmp_path: Path) -> None:
     """Its files count as removed, like a file that vanishes between its listing and its ``stat``."""
     write(tmp_path, "a/1", "b/2")
     rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True, discoveryRetries=0))

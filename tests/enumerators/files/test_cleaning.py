@@ -172,7 +172,7 @@ def landing(request: pytest.FixtureRequest) -> Iterator[Landing]:
     yield from PLACES[request.param](request)
 
 
-def test_files_are_deleted_when_their_batch_is_complete_and_not_before(landing: Landing) -> None:
+def test_files_are_deleted_only_when_their_batch_is_complete(landing: Landing) -> None:
     landing.put("a")
     query = landing.query("delete")
     assert query.batch() == [f"{landing.path}/a"]
@@ -181,7 +181,7 @@ def test_files_are_deleted_when_their_batch_is_complete_and_not_before(landing: 
     landing.wait_for_files()
 
 
-def test_files_are_archived_below_the_archive_by_their_whole_path(landing: Landing) -> None:
+def test_files_are_archived_with_their_full_path_below_the_archive(landing: Landing) -> None:
     landing.put("a", b"first")
     query = landing.query("archive")
     query.batch()
@@ -239,7 +239,7 @@ def test_a_file_in_ranges_is_cleaned_only_after_the_batch_of_its_last_range(land
 
 
 @pytest.mark.parametrize("earlier", [b"older file", b"old"], ids=["another size", "the same size"])
-def test_an_older_file_in_the_archive_is_not_written_over(landing: Landing, earlier: bytes) -> None:
+def test_an_older_file_in_the_archive_is_not_overwritten(landing: Landing, earlier: bytes) -> None:
     landing.put_in_archive("a", earlier)
     landing.put("a", b"new")
     query = landing.query("archive")
@@ -276,7 +276,7 @@ def test_each_version_of_a_file_on_an_sftp_server_is_kept_in_the_archive(tmp_pat
         }
 
 
-def test_a_move_on_an_sftp_server_that_crashes_before_it_deletes_is_done_again(tmp_path: Path) -> None:
+def test_a_move_on_an_sftp_server_that_crashes_before_its_deletion_is_repeated(tmp_path: Path) -> None:
     with sftp_landing(tmp_path) as landing:
         given = {"cleanSource": "archive", "sourceArchiveDir": landing.archive, **SFTP_OPTIONS}
         cleaning = Cleaning(Options.parse(given, FilesEnumerator.options), [landing.path])
@@ -328,7 +328,7 @@ def test_a_local_file_that_was_rewritten_with_the_same_size_stays(tmp_path: Path
         ("*", "anything/below", False),
     ],
 )
-def test_an_archive_in_what_the_source_reads_is_refused(
+def test_an_archive_in_a_directory_that_the_source_reads_is_refused(
     tmp_path: Path, path: str, archive: str, recursive: bool
 ) -> None:
     (tmp_path / "landing").mkdir()
@@ -346,7 +346,9 @@ def test_an_archive_in_what_the_source_reads_is_refused(
     ("path", "archive"),
     [("landing", "archive"), ("landing", "landing/_archive"), ("landing/2026-*", "landing/done")],
 )
-def test_an_archive_elsewhere_or_hidden_is_fine(tmp_path: Path, path: str, archive: str) -> None:
+def test_an_archive_elsewhere_or_in_a_hidden_directory_is_accepted(
+    tmp_path: Path, path: str, archive: str
+) -> None:
     (tmp_path / "landing" / "2026-11").mkdir(parents=True)
     options = {
         "path": str(tmp_path / path),
@@ -369,7 +371,7 @@ def test_an_archive_elsewhere_or_hidden_is_fine(tmp_path: Path, path: str, archi
     ],
     ids=str,
 )
-def test_options_that_do_not_fit_say_what_is_expected(
+def test_the_error_for_an_invalid_option_says_what_is_expected(
     tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(OptionError) as caught:
@@ -386,7 +388,7 @@ def test_options_that_do_not_fit_say_what_is_expected(
         "abfs://archive@account/a?sv=2024&sig=hunter2",
     ],
 )
-def test_an_archive_with_credentials_in_it_is_refused_without_them(archive: str) -> None:
+def test_an_archive_url_with_credentials_is_refused_without_showing_them(archive: str) -> None:
     """The state contains the archive's path until the file has been moved there."""
     options = {"path": "sftp://host/landing", "cleanSource": "archive", "sourceArchiveDir": archive}
     with pytest.raises(
@@ -418,7 +420,7 @@ def test_ranges_of_another_version_of_a_file_do_not_count() -> None:
     assert finished.completes(a_range(10, None))
 
 
-def test_a_whole_file_is_complete_at_once_also_an_empty_one() -> None:
+def test_a_file_that_is_not_in_ranges_is_complete_at_once_even_if_empty() -> None:
     assert FinishedRanges().completes(a_range(0, None))
     assert FinishedRanges().completes(FileSplit(path="/e", length=0, modified_us=1))
 
@@ -431,7 +433,7 @@ def on_another_device(than: Path) -> str:
     pytest.skip("this machine has no second device")
 
 
-def test_a_file_is_archived_on_another_device_with_its_time_and_nothing_half_copied(tmp_path: Path) -> None:
+def test_a_file_is_archived_on_another_device_with_its_time_and_never_half_copied(tmp_path: Path) -> None:
     landed = tmp_path / "landing" / "a.json"
     landed.parent.mkdir()
     landed.write_bytes(b"0123456789")
@@ -448,7 +450,7 @@ def test_a_file_is_archived_on_another_device_with_its_time_and_nothing_half_cop
     assert not landed.exists()
 
 
-def test_an_archive_that_has_another_file_of_a_name_as_long_as_names_can_be_gets_both(tmp_path: Path) -> None:
+def test_two_files_with_the_same_name_of_the_greatest_length_are_both_archived(tmp_path: Path) -> None:
     landed = tmp_path / "landing" / ("ä" * 127)
     landed.parent.mkdir()
     given = {"cleanSource": "archive", "sourceArchiveDir": str(tmp_path / "archive")}
@@ -462,7 +464,7 @@ def test_an_archive_that_has_another_file_of_a_name_as_long_as_names_can_be_gets
     assert found == [b"first", b"second"]
 
 
-def test_a_path_that_is_a_file_is_cleaned_and_no_file_beside_it(tmp_path: Path) -> None:
+def test_if_the_path_is_a_file_only_that_file_is_cleaned(tmp_path: Path) -> None:
     for name in ("a", "b"):
         (tmp_path / name).write_text(name)
     engine = MicroBatchEngine(

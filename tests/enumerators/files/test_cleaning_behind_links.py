@@ -71,7 +71,7 @@ def test_a_file_behind_a_link_that_leads_out_of_the_path_is_read_and_stays_with_
 
 
 @EACH_WAY
-def test_a_link_from_one_place_below_the_path_to_another_is_no_hindrance(tmp_path: Path, clean: str) -> None:
+def test_files_behind_a_link_within_the_path_are_cleaned(tmp_path: Path, clean: str) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"
     write(root / "x" / "a")
     (root / "link").symlink_to("x")
@@ -81,7 +81,7 @@ def test_a_link_from_one_place_below_the_path_to_another_is_no_hindrance(tmp_pat
 
 
 @EACH_WAY
-def test_a_path_that_is_a_link_itself_is_cleaned(tmp_path: Path, clean: str) -> None:
+def test_a_path_that_is_itself_a_link_is_cleaned(tmp_path: Path, clean: str) -> None:
     archive = tmp_path / "archive"
     write(tmp_path / "disk" / "x" / "a")
     (tmp_path / "landing").symlink_to("disk")
@@ -101,7 +101,9 @@ def test_cleaning_a_link_to_a_file_removes_the_link_and_keeps_the_file(tmp_path:
 
 
 @EACH_WAY
-def test_what_a_glob_matches_is_below_the_folder_in_front_of_it(tmp_path: Path, clean: str) -> None:
+def test_files_that_a_glob_matches_through_a_link_out_of_its_base_folder_are_not_cleaned(
+    tmp_path: Path, clean: str
+) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"
     write(root / "x" / "orders" / "a")
     write(tmp_path / "elsewhere" / "orders" / "b")
@@ -114,7 +116,7 @@ def test_what_a_glob_matches_is_below_the_folder_in_front_of_it(tmp_path: Path, 
 
 
 @EACH_WAY
-def test_a_file_of_a_path_that_the_source_had_before_is_cleaned_unless_a_link_leads_to_it(
+def test_a_file_of_a_former_path_of_the_source_is_cleaned_unless_it_is_behind_a_link(
     tmp_path: Path, clean: str
 ) -> None:
     archive = tmp_path / "archive"
@@ -128,7 +130,7 @@ def test_a_file_of_a_path_that_the_source_had_before_is_cleaned_unless_a_link_le
 
 
 @pytest.mark.parametrize("target", ["loop", "nowhere", "file/below"])
-def test_a_folder_that_has_become_a_link_to_nowhere_counts_as_removed(tmp_path: Path, target: str) -> None:
+def test_a_folder_that_has_become_a_dangling_link_counts_as_removed(tmp_path: Path, target: str) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"
     write(root / "x" / "a")
     write(root / "file")
@@ -140,7 +142,7 @@ def test_a_folder_that_has_become_a_link_to_nowhere_counts_as_removed(tmp_path: 
 
 
 @EACH_WAY
-def test_a_folder_that_is_exchanged_for_a_link_at_the_last_moment_saves_what_the_link_leads_to(
+def test_files_behind_a_link_that_replaces_a_folder_at_the_last_moment_are_not_cleaned(
     tmp_path: Path, clean: str
 ) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"

@@ -103,7 +103,7 @@ def write(folder: Path, *names: str, data: bytes = b"data", modified_s: float | 
             os.utime(path, (modified_s, modified_s))
 
 
-def test_new_files_are_read_once_and_known_ones_not_again(tmp_path: Path) -> None:
+def test_new_files_are_read_once_and_known_files_are_not_read_again(tmp_path: Path) -> None:
     run = Run(files_source(tmp_path))
     assert run.names() == []
     write(tmp_path, "a", "b")
@@ -136,7 +136,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, 
     yield from PLACES[request.param](request)
 
 
-def test_files_are_found_once_wherever_they_lie(place: tuple[Any, str, dict[str, str]]) -> None:
+def test_each_file_is_found_once_in_any_directory(place: tuple[Any, str, dict[str, str]]) -> None:
     """The state is in memory; the files are on local disk, in fsspec's memory or on an S3 server."""
     file_system, url, options = place
     file_system.makedirs(url, exist_ok=True)
@@ -154,7 +154,7 @@ def test_files_are_found_once_wherever_they_lie(place: tuple[Any, str, dict[str,
     assert run.names() == []
 
 
-def test_files_are_handed_out_oldest_first_and_by_name_within_a_moment(tmp_path: Path) -> None:
+def test_files_are_assigned_by_time_and_files_of_equal_time_by_name(tmp_path: Path) -> None:
     write(tmp_path, "new", modified_s=3000)
     write(tmp_path, "old", modified_s=1000)
     write(tmp_path, "b", "a", modified_s=2000)
@@ -162,7 +162,7 @@ def test_files_are_handed_out_oldest_first_and_by_name_within_a_moment(tmp_path:
     assert [run.names(Limits(files=1)) for _ in range(5)] == [["old"], ["a"], ["b"], ["new"], []]
 
 
-def test_waiting_files_of_a_run_are_read_by_the_next_though_they_are_gone(tmp_path: Path) -> None:
+def test_waiting_files_are_planned_in_the_next_batch_even_if_they_are_gone(tmp_path: Path) -> None:
     """They were found and frozen: it is the reader that reports whether they still exist (R12)."""
     write(tmp_path, "a", "b", "c")
     run = Run(files_source(tmp_path))
@@ -188,14 +188,12 @@ def test_waiting_files_of_a_run_are_read_by_the_next_though_they_are_gone(tmp_pa
         ("*", ["a.json", "b.json", "c.csv", "päckchen.txt"]),
     ],
 )
-def test_path_glob_filter_chooses_by_name_as_sparks_does(
-    tmp_path: Path, glob: str, expected: list[str]
-) -> None:
+def test_path_glob_filter_selects_by_name_as_in_spark(tmp_path: Path, glob: str, expected: list[str]) -> None:
     write(tmp_path, "a.json", "b.json", "c.csv", "päckchen.txt")
     assert Run(files_source(tmp_path, pathGlobFilter=glob)).names() == expected
 
 
-def test_directories_below_are_read_on_request_only(tmp_path: Path) -> None:
+def test_subdirectories_are_read_only_on_request(tmp_path: Path) -> None:
     write(tmp_path, "a", "x/b", "date=1/c")
     assert Run(files_source(tmp_path, recursiveFileLookup=True)).names() == ["a", "b", "c"]
 
@@ -224,7 +222,7 @@ def test_files_are_chosen_by_their_modification_time(
     assert Run(files_source(tmp_path, WholeFiles, **options)).names() == expected
 
 
-def test_a_file_that_comes_to_lie_in_the_time_range_is_read_then(tmp_path: Path) -> None:
+def test_a_file_is_read_once_its_time_is_in_the_range(tmp_path: Path) -> None:
     run = Run(files_source(tmp_path, modifiedAfter="2026-01-02T00:00:00Z"))
     write(tmp_path, "a", modified_s=1000)
     assert run.names() == []
@@ -242,13 +240,15 @@ def test_a_file_that_comes_to_lie_in_the_time_range_is_read_then(tmp_path: Path)
     ],
     ids=str,
 )
-def test_a_malformed_option_says_what_is_expected(tmp_path: Path, options: dict[str, str], told: str) -> None:
+def test_the_error_for_a_malformed_option_says_what_is_expected(
+    tmp_path: Path, options: dict[str, str], told: str
+) -> None:
     with pytest.raises(OptionError) as caught:
         Run(files_source(tmp_path, WholeFiles, **options)).names()
     assert told in str(caught.value)
 
 
-def test_a_path_is_needed_and_has_to_be_a_directory_or_file_that_is_there(tmp_path: Path) -> None:
+def test_a_path_is_required_and_must_be_an_existing_directory_or_file(tmp_path: Path) -> None:
     write(tmp_path, "file")
     with pytest.raises(OptionError, match="option path is not set"):
         Run(source_of(FilesEnumerator, {}, WholeFiles)).names()
@@ -260,7 +260,7 @@ def test_a_path_is_needed_and_has_to_be_a_directory_or_file_that_is_there(tmp_pa
     assert Run(files_source(tmp_path / "file")).names() == ["file"]
 
 
-def test_a_directory_that_vanished_while_the_query_ran_is_an_error_and_not_silence(tmp_path: Path) -> None:
+def test_a_directory_that_vanishes_while_the_query_runs_is_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     write(folder, "a")
     others = set(threading.enumerate())
@@ -276,7 +276,7 @@ def test_a_directory_that_vanished_while_the_query_ran_is_an_error_and_not_silen
         holder.latest_offset(end, None)
 
 
-def test_a_file_that_vanished_between_listing_and_looking_is_left_out_and_found_when_it_comes_back(
+def test_a_file_that_vanishes_while_it_is_listed_is_left_out_and_found_when_it_reappears(
     tmp_path: Path,
 ) -> None:
     enumerator = discovering(files_source(tmp_path))
@@ -322,7 +322,7 @@ def test_large_files_are_cut_into_ranges_that_cover_them_and_all_are_read_S92(tm
     assert run.names() == []
 
 
-def test_ranges_of_one_file_may_go_to_several_batches_and_come_once_each_S92(tmp_path: Path) -> None:
+def test_ranges_of_a_file_may_be_in_several_batches_and_each_is_read_once_S92(tmp_path: Path) -> None:
     """Each batch has one file and is preceded by a restart: postponed ranges are not lost."""
     for name in ("a", "b"):
         write(tmp_path, name, data=b"x" * (5 * MIB), modified_s=1000)
@@ -340,7 +340,7 @@ def test_files_that_cannot_be_cut_stay_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [0, 1, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 7 * MIB + 5])
-def test_ranges_are_balanced_and_never_larger_than_asked_for(tmp_path: Path, length: int) -> None:
+def test_ranges_are_balanced_and_never_larger_than_the_limit(tmp_path: Path, length: int) -> None:
     file = FileSplit(path="/a", length=length, modified_us=0)
     ranges = list(discovering(files_source(tmp_path, Ranges, maxPartitionBytes="2m"))._ranges(file))
     sizes = [split.size.bytes or 0 for split in ranges]
@@ -411,14 +411,14 @@ def test_state_written_for_a_batch_is_proportional_to_its_new_files_S99(tmp_path
     assert len(json.dumps(stream.offset.to_json())) < 4 * KIB
 
 
-def test_small_batches_do_not_write_the_state_of_those_before_again(tmp_path: Path) -> None:
+def test_small_batches_do_not_rewrite_the_state_of_earlier_batches(tmp_path: Path) -> None:
     """60 batches of 200 new files write under 100 bytes for each file on average, merges included."""
     stream = Stream(tmp_path)
     written = [stream.batch(200) for _ in range(60)]
     assert sum(written) < 60 * 200 * 100
 
 
-def test_a_discovery_that_failed_half_way_is_repeated_in_full(tmp_path: Path) -> None:
+def test_a_discovery_that_failed_halfway_is_repeated_in_full(tmp_path: Path) -> None:
     """can_read_ranges fails after all files were listed and noted: the next round finds every one of them."""
     failures = [OSError("footer unreadable")]
 
@@ -466,7 +466,7 @@ def test_a_failed_fetch_of_older_state_loses_no_file_R12(tmp_path: Path) -> None
     assert [split.path for split in restarted.discover(restored).splits] == [f"{tmp_path}/15"]
 
 
-def test_what_is_no_file_is_not_handed_to_a_reader(tmp_path: Path) -> None:
+def test_fifos_and_dangling_links_are_not_read(tmp_path: Path) -> None:
     """A reader that opens a FIFO would wait forever; a dangling link may still get a target."""
     os.mkfifo(tmp_path / "fifo")
     os.symlink("/nowhere", tmp_path / "dangling")

@@ -71,7 +71,7 @@ class Watched:
 ALL = [".", "x", "x/y", "z"]
 
 
-def test_directories_in_which_nothing_changed_are_not_scanned_again(tmp_path: Path) -> None:
+def test_unchanged_directories_are_not_scanned_again(tmp_path: Path) -> None:
     write(tmp_path, "a", "x/b", "x/y/c", "z/d")
     watched = Watched(tmp_path)
     assert watched.round() == (["a", "b", "c", "d"], ALL)
@@ -106,7 +106,7 @@ def test_a_file_that_is_moved_in_with_an_old_time_is_found(tmp_path: Path) -> No
     assert watched.round()[0] == ["b"]
 
 
-def test_a_directory_with_a_file_that_is_not_taken_yet_is_scanned_again(tmp_path: Path) -> None:
+def test_a_directory_with_a_file_that_is_not_accepted_yet_is_scanned_again(tmp_path: Path) -> None:
     """Neither a touched file nor a link that gets a target changes the directory's time."""
     write(tmp_path, "x/a", "z/b", modified_s=1000)
     os.symlink(tmp_path / "target", tmp_path / "x" / "link")
@@ -118,7 +118,7 @@ def test_a_directory_with_a_file_that_is_not_taken_yet_is_scanned_again(tmp_path
     assert watched.round()[0] == ["b"]
 
 
-def test_a_round_that_failed_leaves_nothing_to_be_skipped(tmp_path: Path) -> None:
+def test_directories_are_not_skipped_after_a_failed_round(tmp_path: Path) -> None:
     watched = Watched(tmp_path)
     write(tmp_path, "a")
     watched.round()
@@ -145,7 +145,7 @@ def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     assert watched.round() == ([], [])
 
 
-def test_directories_that_are_gone_are_forgotten_where_files_may_be_overwritten_too(tmp_path: Path) -> None:
+def test_directories_that_are_gone_are_also_forgotten_if_files_may_be_overwritten(tmp_path: Path) -> None:
     watched = Watched(tmp_path, allowOverwrites=True)
     lister = watched.rounds.coordinator.enumerator.lister
     for day in range(5):
@@ -171,7 +171,7 @@ def test_a_limited_number_of_directories_is_remembered_and_the_others_are_scanne
         watched.settled()
 
 
-def test_where_files_may_be_overwritten_every_directory_is_scanned(tmp_path: Path) -> None:
+def test_if_files_may_be_overwritten_every_directory_is_scanned(tmp_path: Path) -> None:
     """Overwriting a file does not change the time of its directory."""
     write(tmp_path, "x/a")
     watched = Watched(tmp_path, allowOverwrites=True).settled()
@@ -181,13 +181,13 @@ def test_where_files_may_be_overwritten_every_directory_is_scanned(tmp_path: Pat
     assert watched.round() == (["a"], [".", "x"])
 
 
-def test_late_files_are_looked_for_in_every_directory(tmp_path: Path) -> None:
+def test_the_search_for_late_files_scans_every_directory(tmp_path: Path) -> None:
     write(tmp_path, "x/a", "z/b")
     watched = Watched(tmp_path, seenFiles="nameCursor", backfillInterval="0 ms").settled()
     assert watched.round() == ([], [".", "x", "z"])
 
 
-def test_a_file_system_that_is_not_known_to_keep_times_is_not_trusted(tmp_path: Path) -> None:
+def test_directories_are_skipped_only_on_file_systems_known_to_update_their_times(tmp_path: Path) -> None:
     assert device_to_trust("/proc") == -1
     assert device_to_trust(str(tmp_path / "nothing")) == -1
     assert device_to_trust(str(tmp_path)) == os.stat(tmp_path).st_dev
@@ -237,7 +237,7 @@ def bucket(s3_bucket: S3Bucket, caplog: pytest.LogCaptureFixture) -> Bucket:
 
 
 @pytest.mark.parametrize("recursive", ["true", "false"])
-def test_a_name_cursor_asks_s3_once_when_nothing_is_new_however_many_files_there_are(
+def test_without_new_files_a_name_cursor_makes_one_request_to_s3_however_many_files_exist(
     bucket: Bucket, recursive: str
 ) -> None:
     bucket.put(*(f"{number:04}" for number in range(60)))
@@ -254,7 +254,7 @@ def test_a_name_cursor_asks_s3_once_when_nothing_is_new_however_many_files_there
     assert len(bucket.requests()) == 1
 
 
-def test_exact_asks_for_a_page_of_keys_at_a_time(bucket: Bucket) -> None:
+def test_exact_lists_all_keys_page_by_page(bucket: Bucket) -> None:
     bucket.put(*(f"{number:04}" for number in range(60)))
     rounds = bucket.rounds()
     assert len(rounds.names()) == 60
@@ -287,7 +287,7 @@ def test_many_prefixes_are_listed_by_pages_of_all_keys(bucket: Bucket) -> None:
     assert len(bucket.requests()) == 3
 
 
-def test_keys_of_any_characters_are_found_behind_a_cursor_in_the_order_of_s3(bucket: Bucket) -> None:
+def test_keys_of_any_characters_are_found_after_a_cursor_in_the_order_of_s3(bucket: Bucket) -> None:
     names = ["a b", "a+b", "a%20b", "ä", "zz", "\uff5e", "\U0001f600"]
     bucket.put("A")
     rounds = bucket.rounds(seenFiles="nameCursor")

@@ -146,7 +146,7 @@ def wait_for_names(place: Place, names: set[str]) -> None:
         assert monotonic() < deadline, found ^ names
 
 
-def test_each_file_is_read_once_and_by_its_own_rows_whatever_it_is_called(place: Place) -> None:
+def test_each_file_is_read_once_with_its_own_rows_whatever_its_name(place: Place) -> None:
     names = storable(place)
     for number, name in enumerate(names):
         place.put(name, b"%05d\n" % number)  # of equal length, so a wrong file would not be noticed by it
@@ -156,7 +156,7 @@ def test_each_file_is_read_once_and_by_its_own_rows_whatever_it_is_called(place:
     assert found == [f"{number:05d}" for number in range(len(names))]
 
 
-def test_each_file_is_deleted_and_no_other_whatever_it_is_called(place: Place) -> None:
+def test_exactly_the_files_that_were_read_are_deleted_whatever_their_names(place: Place) -> None:
     for number, name in enumerate(cleanable(place)):
         place.put(name, b"%05d\n" % number)
     place.put("_left", b"hidden\n")
@@ -181,9 +181,7 @@ READ_AS_OTHERS = [("s3", "b?versionId=1"), ("azure", "a#"), ("azure", "a?version
 
 
 @pytest.mark.parametrize(("place", "name"), READ_AS_OTHERS, indirect=["place"])
-def test_an_object_that_a_library_takes_for_another_is_neither_read_nor_deleted(
-    place: Place, name: str
-) -> None:
+def test_an_object_whose_name_a_library_misreads_is_neither_read_nor_deleted(place: Place, name: str) -> None:
     place.put("a", b"of a\n")
     place.put_itself(name, b"other\n")
     engine = query(place, onSplitError="quarantine", cleanSource="delete", discoveryInterval="1ms")
@@ -196,7 +194,7 @@ def test_an_object_that_a_library_takes_for_another_is_neither_read_nor_deleted(
 
 
 @pytest.mark.parametrize("place", ["azure"], indirect=True)
-def test_a_folder_that_a_library_takes_for_another_stops_the_query(place: Place) -> None:
+def test_a_folder_whose_name_a_library_misreads_stops_the_query(place: Place) -> None:
     place.put("x=1/a", b"1\n")
     place.put_itself("x=1#/b", b"2\n")
     with pytest.raises(DiscoveryError, match="adlfs reads this name as that of another blob"):
@@ -205,7 +203,7 @@ def test_a_folder_that_a_library_takes_for_another_stops_the_query(place: Place)
         query(place, path=f"{place.landing}/x=1#").process_all_available()
 
 
-def test_a_file_that_is_archived_keeps_its_name_below_the_archive(place: Place) -> None:
+def test_an_archived_file_keeps_its_name_below_the_archive(place: Place) -> None:
     names = cleanable(place)
     for number, name in enumerate(names):
         place.put(name, b"%05d\n" % number)
@@ -268,7 +266,7 @@ def test_a_new_file_in_a_folder_that_is_not_utf8_is_found_in_the_next_round(tmp_
     assert sorted(row[0] for row in engine.rows) == ["0", "1", "2"]
 
 
-def test_a_path_as_long_as_paths_can_be_is_read(tmp_path: Path) -> None:
+def test_a_path_of_the_greatest_possible_length_is_read(tmp_path: Path) -> None:
     name, folder = "x" * 200, str(tmp_path)
     while len(folder) + len(name) < 4000:
         folder = f"{folder}/{name}"
@@ -325,12 +323,12 @@ def test_state_in_a_folder_whose_name_looks_like_a_glob_touches_no_other_folder(
         ("HTTP://x", None),
     ],
 )
-def test_what_begins_with_a_protocol_is_a_url_and_nothing_else_is(text: str, expected: str | None) -> None:
+def test_only_a_text_that_begins_with_a_protocol_is_a_url(text: str, expected: str | None) -> None:
     assert local_path(text) == expected
 
 
 @pytest.mark.parametrize("name", NOT_UTF8)
-def test_a_name_that_is_not_utf8_comes_back_from_its_text(name: bytes) -> None:
+def test_a_name_that_is_not_utf8_is_restored_from_its_text(name: bytes) -> None:
     path = os.fsdecode(b"/landing/" + name)
     assert path_text(path).encode().decode() == path_text(path)
     assert disk_path(path_text(path)) == path
@@ -345,7 +343,7 @@ def test_a_name_that_is_not_utf8_comes_back_from_its_text(name: bytes) -> None:
         "blockcache::simplecache::http://host/x",
     ],
 )
-def test_a_url_through_several_file_systems_is_refused_where_it_is_given(url: str) -> None:
+def test_a_chained_url_is_refused_in_every_option(url: str) -> None:
     with pytest.raises(ValueError, match="names several file systems"):
         location(url)
     with pytest.raises(StateLocationError, match="names several file systems"):
@@ -357,7 +355,7 @@ def test_a_url_through_several_file_systems_is_refused_where_it_is_given(url: st
         MicroBatchEngine(given, schema=LINE)
 
 
-def test_a_path_of_databricks_that_only_spark_knows_is_refused_with_the_path_to_use() -> None:
+def test_a_databricks_path_that_only_spark_knows_is_refused_with_the_path_to_use() -> None:
     """As a relative path it would be a folder on the driver's disk, which disappears with the cluster."""
     with pytest.raises(StateLocationError, match="give /dbfs/mnt/ckpt where it is mounted"):
         open_store("dbfs:/mnt/ckpt", {})
@@ -367,7 +365,7 @@ def test_a_path_of_databricks_that_only_spark_knows_is_refused_with_the_path_to_
     assert location("dbfs:/Volumes/main/shop/in") == "dbfs:/Volumes/main/shop/in"
 
 
-def test_a_location_with_a_nul_is_refused_where_it_is_given() -> None:
+def test_a_location_with_a_nul_is_refused() -> None:
     with pytest.raises(StateLocationError, match="NUL character"):
         open_store("/tmp/a\0b", {})
 
@@ -379,5 +377,5 @@ def test_a_location_with_a_nul_is_refused_where_it_is_given() -> None:
         ("simplecache::ftp://me:pw@host/x", "simplecache::ftp://host/x"),
     ],
 )
-def test_only_urls_have_passwords_in_them(url: str, shown: str) -> None:
+def test_passwords_are_masked_in_urls_only(url: str, shown: str) -> None:
     assert redacted(url) == shown

@@ -78,7 +78,7 @@ def another_server() -> Iterator[RawServer]:
 
 @pytest.mark.parametrize("options", CREDENTIALS, ids=str)
 @pytest.mark.parametrize("name", ["a.txt", "", "below"])
-def test_a_redirect_to_another_server_is_refused_by_name_and_gets_no_request(
+def test_a_redirect_to_another_server_is_refused_without_a_request_to_it(
     name: str, options: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "below").mkdir()
@@ -96,7 +96,7 @@ def test_a_redirect_to_another_server_is_refused_by_name_and_gets_no_request(
 
 
 @pytest.mark.parametrize("options", CREDENTIALS, ids=str)
-def test_a_planned_file_that_is_redirected_elsewhere_is_not_read_from_there(
+def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
     options: dict[str, str], tmp_path: Path
 ) -> None:
     parsed = Options.parse(options, TextReader.options)
@@ -123,7 +123,7 @@ def test_a_planned_file_that_is_redirected_elsewhere_is_not_read_from_there(
         "",
     ],
 )
-def test_whatever_a_redirect_leads_to_only_the_server_of_the_path_is_contacted(
+def test_only_the_server_of_the_path_is_contacted_whatever_a_redirect_says(
     location: str, tmp_path: Path
 ) -> None:
     (tmp_path / "a.txt").write_text("ours\n")
@@ -154,7 +154,7 @@ def test_a_redirect_within_the_server_is_followed(tmp_path: Path) -> None:
     assert engine.rows == [("ours",), ("ours",)]
 
 
-def test_redirects_without_end_are_an_error(tmp_path: Path) -> None:
+def test_endless_redirects_are_an_error(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("never\n")
     with (
         http_files(tmp_path, redirecting("a.txt", "/a.txt")) as url,
@@ -181,7 +181,7 @@ def page(html: str) -> bytes:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate, gzip", "br", "identity"])
-def test_a_page_that_is_compressed_is_read_or_refused_and_never_taken_for_empty(coding: str) -> None:
+def test_a_compressed_page_is_read_or_refused_and_never_taken_for_empty(coding: str) -> None:
     html = b'<a href="a.txt">a</a>'
     body = gzip.compress(html) if coding == "gzip" else html
     sent = answer(body, f"Content-Encoding: {coding}", "Content-Type: text/html", "Connection: close")
@@ -195,7 +195,7 @@ def test_a_page_that_is_compressed_is_read_or_refused_and_never_taken_for_empty(
     assert b"Accept-Encoding: identity\r\n" in server.requests[0]
 
 
-def test_a_page_that_unpacks_without_bound_is_refused() -> None:
+def test_a_page_that_decompresses_without_bound_is_refused() -> None:
     bomb = gzip.compress(b" " * 400_000_000, 1)
     sent = answer(bomb, "Content-Encoding: gzip", "Content-Type: text/html", "Connection: close")
     with raw_server(says(sent)) as server:
@@ -218,7 +218,7 @@ def test_a_page_that_unpacks_without_bound_is_refused() -> None:
     ],
     ids=["part", "length", "chunk"],
 )
-def test_no_more_is_read_than_the_length_of_the_file(head: bytes) -> None:
+def test_no_more_bytes_are_read_than_the_length_of_the_file(head: bytes) -> None:
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(head + (b"\r\n" if b"chunked" in head else b"\r\n\r\n"))
         while not server.closed.is_set():
@@ -231,7 +231,7 @@ def test_no_more_is_read_than_the_length_of_the_file(head: bytes) -> None:
         assert server.left.wait(10)
 
 
-def test_a_download_that_drips_is_given_up() -> None:
+def test_a_slowly_dripping_download_is_aborted() -> None:
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 3000\r\n\r\n"
     with raw_server(drips(head, b"x" * 3000)) as server:
         fs, name = open_listed(f"{server.url}/a.txt", {})
@@ -248,7 +248,7 @@ def test_a_download_that_drips_is_given_up() -> None:
         (10, "Content-Encoding: gzip\r\nContent-Length: 99999999999", "compresses the file"),
     ],
 )
-def test_a_download_takes_no_more_than_the_file_has(size: int, head: str, why: str) -> None:
+def test_a_download_reads_no_more_bytes_than_the_file_has(size: int, head: str, why: str) -> None:
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(f"HTTP/1.1 200 OK\r\n{head}".encode())
         connection.sendall(b"\r\n" if "chunked" in head else b"\r\n\r\n")
@@ -262,7 +262,7 @@ def test_a_download_takes_no_more_than_the_file_has(size: int, head: str, why: s
         assert server.left.wait(10)
 
 
-def test_another_part_of_a_file_than_the_one_that_was_asked_for_is_refused() -> None:
+def test_a_response_with_another_range_than_requested_is_refused() -> None:
     part = answer(b"0123456789", "Content-Range: bytes 10-19/100", status="206 Partial Content")
     with raw_server(says(part)) as server:
         split = FileSplit(path=f"{server.url}/a.txt", length=10, modified_us=0)
@@ -271,7 +271,7 @@ def test_another_part_of_a_file_than_the_one_that_was_asked_for_is_refused() -> 
 
 
 @pytest.mark.parametrize("piece", ["<a ", " ", "x ", "<a href=", " href=", "http://", "<a\n'", '"'])
-def test_the_links_of_a_page_are_found_in_one_pass(piece: str) -> None:
+def test_the_links_of_a_page_are_found_in_linear_time(piece: str) -> None:
     """With fsspec's regular expression, a page of 3,000 blanks takes minutes, and one of 10,000 hours."""
     with soon():
         links = list(links_of("<a " + piece * 1_000_000 + '><a href="a.txt">'))
@@ -290,7 +290,7 @@ def test_the_links_of_a_page_are_found_in_one_pass(piece: str) -> None:
         ('<a name="x"><img src="y"> href="no.txt"<a href="a.txt">', ["a.txt"]),
     ],
 )
-def test_links_are_found_as_pages_write_them(html: str, names: list[str]) -> None:
+def test_links_are_found_in_the_spellings_of_real_pages(html: str, names: list[str]) -> None:
     with raw_server(says(page(html))) as server:
         found = [path for path, _ in open_lister(server.url, {}).files(recursive=False)]
     assert found == [f"{server.url}/{name}" for name in names]

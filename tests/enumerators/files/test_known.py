@@ -63,7 +63,9 @@ def test_an_overwritten_file_is_read_again_counted_and_named(
     assert restarted.gauges["filesOverwritten"] == 1
 
 
-def test_an_object_that_was_overwritten_within_a_second_is_known_by_its_etag(s3_bucket: S3Bucket) -> None:
+def test_an_object_that_was_overwritten_within_a_second_is_recognized_by_its_etag(
+    s3_bucket: S3Bucket,
+) -> None:
     options = {"path": f"s3://{s3_bucket.name}/in", "allowOverwrites": "true", **s3_bucket.options}
     run = Run(source_of(FilesEnumerator, options, WholeFiles))
     found = []
@@ -73,7 +75,7 @@ def test_an_object_that_was_overwritten_within_a_second_is_known_by_its_etag(s3_
     assert found == [1, 1, 0]
 
 
-def test_two_versions_of_a_file_may_wait_at_once(tmp_path: Path) -> None:
+def test_two_versions_of_a_file_may_be_waiting_at_the_same_time(tmp_path: Path) -> None:
     """They are two splits with different ids: the ledger refuses two splits with the same id."""
     rounds = rounds_on(tmp_path, allowOverwrites=True)
     write(tmp_path, "a", data=b"1")
@@ -82,7 +84,7 @@ def test_two_versions_of_a_file_may_wait_at_once(tmp_path: Path) -> None:
     assert rounds.names() == ["a", "a"]
 
 
-def test_overwrites_are_looked_for_from_the_restart_that_allows_them(tmp_path: Path) -> None:
+def test_overwrites_are_detected_from_the_restart_that_allows_them(tmp_path: Path) -> None:
     """Files that were read before that restart are not read again because of the option."""
     rounds = rounds_on(tmp_path)
     write(tmp_path, "a", "b")
@@ -102,7 +104,7 @@ def test_overwrites_are_looked_for_from_the_restart_that_allows_them(tmp_path: P
     assert rounds.names() == ["d"]
 
 
-def test_a_name_cursor_reads_what_comes_after_the_last_name(tmp_path: Path) -> None:
+def test_a_name_cursor_reads_files_whose_names_sort_after_the_last_one(tmp_path: Path) -> None:
     rounds = rounds_on(tmp_path, seenFiles="nameCursor")
     assert rounds.names() == []
     write(tmp_path, "2026-01", "2026-02")
@@ -174,7 +176,7 @@ def test_a_late_file_is_reported_once_by_count_name_and_log(
 
 
 @LATE
-def test_a_late_file_is_read_once_where_that_is_asked_for(tmp_path: Path, late: Any) -> None:
+def test_a_late_file_is_read_once_if_the_option_says_so(tmp_path: Path, late: Any) -> None:
     rounds = late(tmp_path, onLateFile="read")
     assert [rounds.names() for _ in range(3)] == [["b"], [], []]
     assert rounds.gauges["filesLate"] == 1
@@ -212,7 +214,9 @@ class Objects(Lister):
             yield path, lambda info=info: info  # type: ignore[misc]
 
 
-def test_a_modified_cursor_reads_each_file_once_and_keeps_those_of_the_window_only(tmp_path: Path) -> None:
+def test_a_modified_cursor_reads_each_file_once_and_remembers_only_files_in_the_window(
+    tmp_path: Path,
+) -> None:
     """For 200 hours, a file arrives every half hour, with restarts in between; the window is two hours."""
     objects = Objects()
     rounds = rounds_on(tmp_path, seenFiles="modifiedCursor", allowedLateness="2 hours")
@@ -252,7 +256,7 @@ STRATEGIES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("new", STRATEGIES)
 @pytest.mark.parametrize("old", STRATEGIES)
-def test_a_restart_with_another_strategy_reads_what_is_new_and_nothing_again(
+def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
     tmp_path: Path, old: str, new: str
 ) -> None:
     rounds = rounds_on(tmp_path, **STRATEGIES[old])
@@ -271,7 +275,7 @@ def test_a_restart_with_another_strategy_reads_what_is_new_and_nothing_again(
     assert rounds.names() == []
 
 
-def test_a_file_that_came_late_for_the_old_strategy_is_not_lost_by_switching(tmp_path: Path) -> None:
+def test_a_file_that_was_late_for_the_old_strategy_is_not_lost_by_switching(tmp_path: Path) -> None:
     rounds = late_by_time(tmp_path)
     with pytest.raises(DiscoveryError, match="/b came late"):
         switched(rounds, seenFiles="exact").names()
@@ -290,9 +294,7 @@ def test_a_file_that_came_late_for_the_old_strategy_is_not_lost_by_switching(tmp
     ],
     ids=str,
 )
-def test_options_that_do_not_go_together_are_refused(
-    tmp_path: Path, options: dict[str, str], told: str
-) -> None:
+def test_incompatible_options_are_refused(tmp_path: Path, options: dict[str, str], told: str) -> None:
     with pytest.raises(OptionError) as caught:
         rounds_on(tmp_path, **options)
     assert told in str(caught.value)
@@ -313,7 +315,7 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_to_the_state_of_known_files_is_reported_at_once_and_with_one_remedy(
+def test_damaged_state_of_known_files_is_reported_at_once_with_one_remedy(
     tmp_path: Path, damage: str
 ) -> None:
     (tmp_path / "in").mkdir()

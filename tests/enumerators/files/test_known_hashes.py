@@ -21,7 +21,7 @@ def stored(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
     return tuple(Segment(run.name, load=files.__getitem__, size=run.size) for run in runs)
 
 
-def test_what_was_added_is_known_and_nothing_else() -> None:
+def test_only_added_files_are_known() -> None:
     seen = SeenFiles()
     seen.add(hashes(1, 2))
     assert all(item in seen for item in hashes(1, 2))
@@ -66,7 +66,7 @@ def test_runs_stay_few_and_are_rewritten_few_times_S99() -> None:
     assert written <= 6 * 10_000 * HASH_BYTES
 
 
-def test_a_large_addition_is_one_run_of_16_bytes_a_file() -> None:
+def test_a_large_addition_is_one_run_with_16_bytes_per_file() -> None:
     seen = SeenFiles()
     seen.add(hashes(*range(5000)))
     seen.add(hashes(*range(5000, 6000)))
@@ -96,7 +96,7 @@ def test_restored_bytes_are_not_kept_in_memory_twice() -> None:
     assert len(asked) == 2
 
 
-def test_a_failed_addition_leaves_the_files_new_R12() -> None:
+def test_after_a_failed_addition_the_files_are_still_new_R12() -> None:
     """A merge fetches older runs, which can fail; the next round must find the same files as new again."""
     failures = [OSError("connection reset")]
     files = {Segment.of("seen", item).name: item for item in hashes(*range(MERGE_WIDTH - 1))}

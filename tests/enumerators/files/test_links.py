@@ -35,16 +35,16 @@ LOOPS = {
     "to the root from below": {"x/loop": ".."},
     "above the root": {"x/loop": "../.."},
     "to the root of the file system": {"x/loop": "/"},
-    "to a directory between": {"x/y/loop": ".."},
-    "two that lead to each other": {"one": "two", "two": "one"},
+    "to an intermediate directory": {"x/y/loop": ".."},
+    "two links to each other": {"one": "two", "two": "one"},
     "two directories that link to each other": {"x/to_z": "../z", "z/to_x": "../x"},
-    "of a partition": {"day=1/day=2": "."},
-    "that is hidden": {"x/.loop": ".."},
+    "a partition directory": {"day=1/day=2": "."},
+    "a hidden link": {"x/.loop": ".."},
 }
 
 
 @pytest.mark.parametrize("links", LOOPS.values(), ids=LOOPS)
-def test_a_loop_of_links_is_passed_over_and_all_other_files_are_read_once(
+def test_a_loop_of_links_is_skipped_and_all_other_files_are_read(
     tmp_path: Path, links: dict[str, str]
 ) -> None:
     root = tmp_path / "in"
@@ -67,7 +67,7 @@ def test_files_behind_a_link_to_another_directory_are_read(tmp_path: Path) -> No
     assert names_below(tmp_path / "in") == ["a", "link/b", "link/deep/c"]
 
 
-def test_a_loop_behind_a_link_to_another_directory_is_passed_over(tmp_path: Path) -> None:
+def test_a_loop_behind_a_link_to_another_directory_is_skipped(tmp_path: Path) -> None:
     write(tmp_path / "in", "a")
     write(tmp_path / "elsewhere", "b")
     link(tmp_path / "in" / "link", tmp_path / "elsewhere")
@@ -83,7 +83,7 @@ def test_a_glob_does_not_match_a_loop(tmp_path: Path) -> None:
     assert [os.path.relpath(path, tmp_path) for path, _ in listed] == ["x/orders/a"]
 
 
-def test_a_loop_is_reported_once_and_again_when_it_has_come_back(
+def test_a_loop_is_reported_once_and_again_when_it_reappears(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, "a")
@@ -108,7 +108,7 @@ def test_a_loop_does_not_keep_its_directory_from_being_left_out_of_listings(tmp_
     assert watched.round() == (["b"], ["x"])
 
 
-def test_a_loop_below_directories_that_are_not_scanned_again_is_still_one(tmp_path: Path) -> None:
+def test_a_loop_below_directories_that_are_not_scanned_again_is_still_found(tmp_path: Path) -> None:
     """The path of links to a directory stays known while the directory is left out of listings."""
     write(tmp_path / "in", "a")
     write(tmp_path / "elsewhere", "b/c")
@@ -131,13 +131,15 @@ def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_file(tmp_path: Pat
     assert rounds.names() == ["loop"]
 
 
-def test_a_path_that_is_a_loop_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_path_that_is_a_loop_is_an_error_that_names_the_path(tmp_path: Path) -> None:
     link(tmp_path / "loop", "loop")
     with pytest.raises(OptionError, match="loop cannot be listed: Too many levels of symbolic links"):
         open_lister(str(tmp_path / "loop"), {}).check_root()
 
 
-def test_a_directory_that_becomes_a_file_while_its_parent_is_listed_stops_nothing(tmp_path: Path) -> None:
+def test_a_directory_that_becomes_a_file_while_its_parent_is_listed_does_not_stop_the_query(
+    tmp_path: Path,
+) -> None:
     write(tmp_path, "a", "b", "x/c", "y/d")
     listed = open_lister(str(tmp_path), {}).files(recursive=True)
     found = [os.path.relpath(next(listed)[0], tmp_path) for _ in range(2)]
@@ -149,7 +151,7 @@ def test_a_directory_that_becomes_a_file_while_its_parent_is_listed_stops_nothin
     assert names_below(tmp_path) == ["a", "b", "x"]
 
 
-def test_links_on_an_sftp_server_are_read_where_they_lead_to_a_file(
+def test_links_on_an_sftp_server_are_read_if_they_lead_to_a_file(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     write(tmp_path, "in/a", "in/x/b", "elsewhere/c", data=b"12345")

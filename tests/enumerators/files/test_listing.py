@@ -66,7 +66,7 @@ def test_files_directly_in_the_directory_are_listed(place: Place) -> None:
     assert place.names() == ["a.json", "b.json"]
 
 
-def test_files_of_all_directories_below_are_listed_on_request(place: Place) -> None:
+def test_files_of_all_subdirectories_are_listed_on_request(place: Place) -> None:
     place.put("a.json", "x/b.json", "x/y/c.json", "date=2026-01-01/d.json")
     assert place.names(recursive=True) == ["a.json", "date=2026-01-01/d.json", "x/b.json", "x/y/c.json"]
 
@@ -103,7 +103,7 @@ def test_size_and_time_of_a_file_are_known(place: Place) -> None:
     assert abs(age) < dt.timedelta(hours=1)
 
 
-def test_a_second_listing_sees_what_came_and_what_went(place: Place) -> None:
+def test_a_second_listing_sees_added_and_removed_files(place: Place) -> None:
     place.put("a.json", "b.json")
     lister = place.lister
     assert len(list(lister.files(recursive=False))) == 2
@@ -113,7 +113,7 @@ def test_a_second_listing_sees_what_came_and_what_went(place: Place) -> None:
 
 
 @pytest.mark.parametrize("recursive", [True, False])
-def test_a_second_listing_sees_what_another_process_wrote(s3_bucket: S3Bucket, recursive: bool) -> None:
+def test_a_second_listing_sees_files_written_by_another_process(s3_bucket: S3Bucket, recursive: bool) -> None:
     """s3fs caches its listings, and files are always written by other processes."""
     options = {**s3_bucket.storage_options, "skip_instance_cache": True}
     writer = Place(f"s3://{s3_bucket.name}/landing", options)
@@ -124,7 +124,7 @@ def test_a_second_listing_sees_what_another_process_wrote(s3_bucket: S3Bucket, r
     assert len(list(lister.files(recursive=recursive))) == 2
 
 
-def test_listed_paths_can_be_opened_where_they_were_listed(place: Place) -> None:
+def test_listed_paths_can_be_opened_in_their_file_system(place: Place) -> None:
     place.put("a b#1%20.json", data=b"odd")
     ((path, _),) = place.lister.files(recursive=False)
     with fsspec.open(path, **place.storage_options) as file:
@@ -136,7 +136,7 @@ def test_an_existing_directory_passes_the_check(place: Place) -> None:
     place.lister.check_root()
 
 
-def test_a_missing_path_is_an_error_that_names_it(place: Place) -> None:
+def test_a_missing_path_is_an_error_that_names_the_path(place: Place) -> None:
     place.put("a.json")
     missing = open_lister(f"{place.url}/nothing", place.storage_options)
     with pytest.raises(OptionError, match="/landing/nothing does not exist"):
@@ -158,13 +158,13 @@ def test_a_path_that_is_a_file_lists_this_file_until_it_is_gone(place: Place) ->
     assert list(lister.files(recursive=False)) == []
 
 
-def test_a_path_below_a_file_is_an_error_that_names_it(place: Place) -> None:
+def test_a_path_below_a_file_is_an_error_that_names_the_path(place: Place) -> None:
     place.put("a.json")
     with pytest.raises(OptionError, match=r"/landing/a\.json/below"):
         open_lister(f"{place.url}/a.json/below", place.storage_options).check_root()
 
 
-def test_a_prefix_of_an_object_store_that_was_emptied_holds_no_files(s3_bucket: S3Bucket) -> None:
+def test_an_emptied_prefix_of_an_object_store_has_no_files(s3_bucket: S3Bucket) -> None:
     """After all its objects were archived, a prefix no longer exists: that is no failure of discovery."""
     place = Place(f"s3://{s3_bucket.name}/landing", s3_bucket.storage_options)
     place.put("a.json")
@@ -174,7 +174,7 @@ def test_a_prefix_of_an_object_store_that_was_emptied_holds_no_files(s3_bucket: 
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "file:"])
-def test_a_local_directory_is_found_by_every_way_spark_writes_it(prefix: str, tmp_path: Path) -> None:
+def test_a_local_directory_is_found_in_every_spelling_that_spark_accepts(prefix: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("")
     assert [path for path, _ in open_lister(f"{prefix}{tmp_path}", {}).files(recursive=False)] == [
         f"{tmp_path}/a.json"
@@ -188,7 +188,7 @@ def test_a_file_that_vanished_since_it_was_listed_has_no_information(tmp_path: P
     assert info() is None
 
 
-def test_a_directory_that_may_not_be_read_is_an_error_that_says_what_to_grant(tmp_path: Path) -> None:
+def test_an_unreadable_directory_is_an_error_that_names_the_missing_permission(tmp_path: Path) -> None:
     """Check it as another user, because root may read anything."""
     program = (
         "import os, sys\n"
@@ -209,7 +209,7 @@ def test_a_directory_that_may_not_be_read_is_an_error_that_says_what_to_grant(tm
     assert "give the driver's user read and execute permission" in done.stdout
 
 
-def test_an_unknown_protocol_is_an_error_that_says_what_to_install() -> None:
+def test_an_unknown_protocol_is_an_error_that_names_the_package_to_install() -> None:
     with pytest.raises(OptionError, match="path nosuch://bucket/x cannot be opened") as caught:
         open_lister("nosuch://bucket/x", {})
     assert "pip install" in str(caught.value)

@@ -23,7 +23,7 @@ def bucket(proxy: SlowDown) -> S3Bucket:
 
 
 @pytest.mark.slow
-def test_every_version_that_was_there_to_be_read_is_read_once_through_crashes_and_throttling(
+def test_every_version_that_could_be_read_is_read_once_despite_crashes_and_throttling(
     bucket: S3Bucket, proxy: SlowDown
 ) -> None:
     """Exactly the versions that were deleted or overwritten before they were read are listed as ignored."""
@@ -33,7 +33,7 @@ def test_every_version_that_was_there_to_be_read_is_read_once_through_crashes_an
     assert {"list", "get", "put"} <= outcome.refused.keys()
 
 
-def test_each_object_is_archived_once_and_a_changed_one_stays_through_crashes_and_throttling(
+def test_each_object_is_archived_once_and_a_changed_object_stays_despite_crashes_and_throttling(
     bucket: S3Bucket, proxy: SlowDown
 ) -> None:
     outcome = archived(bucket, proxy, objects=60, seed=27)

@@ -33,7 +33,7 @@ def read(engine: MicroBatchEngine) -> list[str]:
     return sorted(row[0] for row in engine.rows)
 
 
-def test_files_of_a_web_server_that_lists_them(tmp_path: Path) -> None:
+def test_files_of_a_web_server_that_lists_directories_are_read(tmp_path: Path) -> None:
     landing, state = tmp_path / "landing", tmp_path / "state"
     (landing / "day=1").mkdir(parents=True)
     (landing / "a b.txt").write_text("a\n")
@@ -51,7 +51,7 @@ def test_files_of_a_web_server_that_lists_them(tmp_path: Path) -> None:
             query(f"{url}/elsewhere").trigger()
 
 
-def test_an_overwritten_file_of_a_web_server_is_known_by_its_time_or_length(tmp_path: Path) -> None:
+def test_an_overwritten_file_of_a_web_server_is_recognized_by_its_time_or_length(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old\n")
     with http_files(tmp_path) as url:
         engine = query(url, allowOverwrites="true")
@@ -100,7 +100,7 @@ class MovesToNewNamesOnlyAndSaysNothing(LocalFileSystem):
 
 
 @pytest.mark.parametrize("kind", [MovesToNewNamesOnly, MovesToNewNamesOnlyAndSaysNothing])
-def test_a_store_keeps_the_laws_where_nothing_is_moved_over_what_is_there(
+def test_a_store_keeps_the_laws_on_file_systems_that_never_move_a_file_over_another(
     tmp_path: Path, kind: type[LocalFileSystem]
 ) -> None:
     numbers = iter(range(1000))
@@ -109,7 +109,7 @@ def test_a_store_keeps_the_laws_where_nothing_is_moved_over_what_is_there(
     assert not list(tmp_path.rglob(".tmp-*"))
 
 
-def test_a_crash_in_the_middle_of_a_write_leaves_nothing_under_its_name(tmp_path: Path) -> None:
+def test_a_crash_in_the_middle_of_a_write_leaves_no_file_under_its_name(tmp_path: Path) -> None:
     with sftp_server(tmp_path) as server:
         store = open_store(f"{server.url}/state", SFTP_OPTIONS)
         store.create("segments/a", b"whole")
@@ -132,7 +132,7 @@ class WithAClosedRoom(LocalFileSystem):
 
 
 @pytest.mark.parametrize("known", ["exact", "nameCursor"])
-def test_a_directory_below_that_cannot_be_listed_stops_the_query_and_loses_nothing(
+def test_a_subdirectory_that_cannot_be_listed_stops_the_query_and_loses_nothing(
     tmp_path: Path, known: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fsspec.register_implementation("with-a-closed-room", WithAClosedRoom, clobber=True)

@@ -13,5 +13,5 @@ from tests.soak.random_files import play
 
 @settings(max_examples=60, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
 @given(histories())
-def test_rows_out_equal_rows_in_whatever_happens_to_files_and_query(history: History) -> None:
+def test_each_row_is_read_once_whatever_happens_to_the_files_and_the_query(history: History) -> None:
     play(history)

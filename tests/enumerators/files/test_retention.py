@@ -54,7 +54,7 @@ class Landing(InlineBatches):
         return sorted(path.name for path in self.archive.rglob("*") if path.is_file())
 
 
-def test_a_file_stays_for_the_time_after_it_was_read_and_is_deleted_then(tmp_path: Path) -> None:
+def test_a_file_is_deleted_after_the_retention_time(tmp_path: Path) -> None:
     landing = Landing(tmp_path)
     landing.read("a")
     landing.now_ms += 4 * DAY_MS
@@ -67,7 +67,7 @@ def test_a_file_stays_for_the_time_after_it_was_read_and_is_deleted_then(tmp_pat
     assert landing.left == []
 
 
-def test_a_file_is_archived_after_that_time(tmp_path: Path) -> None:
+def test_a_file_is_archived_after_the_retention_time(tmp_path: Path) -> None:
     landing = Landing(tmp_path, "archive")
     landing.read("a")
     assert (landing.left, landing.archived) == (["a"], [])
@@ -81,7 +81,7 @@ def test_without_the_option_a_file_is_cleaned_at_once(tmp_path: Path) -> None:
     assert landing.left == []
 
 
-def test_a_file_that_waits_is_not_read_again_after_a_restart_and_is_deleted_in_time(tmp_path: Path) -> None:
+def test_a_waiting_file_is_not_read_again_after_a_restart_and_is_deleted_when_due(tmp_path: Path) -> None:
     landing = Landing(tmp_path)
     landing.read("a")
     landing.read("b")
@@ -91,7 +91,7 @@ def test_a_file_that_waits_is_not_read_again_after_a_restart_and_is_deleted_in_t
     assert landing.left == ["b"]
 
 
-def test_a_file_that_was_rewritten_while_it_waited_stays(tmp_path: Path) -> None:
+def test_a_file_that_is_rewritten_while_it_waits_is_not_deleted(tmp_path: Path) -> None:
     """It contains rows that were not read."""
     landing = Landing(tmp_path)
     landing.read("a", "b")
@@ -100,7 +100,7 @@ def test_a_file_that_was_rewritten_while_it_waited_stays(tmp_path: Path) -> None
     assert landing.left == ["a"]
 
 
-def test_a_new_version_waits_for_the_whole_time_after_it_was_read(tmp_path: Path) -> None:
+def test_a_new_version_waits_for_the_full_retention_time_after_it_was_read(tmp_path: Path) -> None:
     landing = Landing(tmp_path, allowOverwrites="true")
     landing.read("a")
     landing.now_ms += 9 * DAY_MS
@@ -113,7 +113,7 @@ def test_a_new_version_waits_for_the_whole_time_after_it_was_read(tmp_path: Path
     assert landing.left == []
 
 
-def test_the_options_at_the_end_of_the_time_decide_whether_a_file_is_deleted_or_archived(
+def test_the_options_at_the_end_of_the_retention_time_decide_whether_a_file_is_deleted_or_archived(
     tmp_path: Path,
 ) -> None:
     landing = Landing(tmp_path)
@@ -124,7 +124,7 @@ def test_the_options_at_the_end_of_the_time_decide_whether_a_file_is_deleted_or_
     assert (landing.left, landing.archived) == (["b"], ["a"])
 
 
-def test_files_that_wait_stay_while_cleaning_is_off_and_are_cleaned_once_it_is_on_again(
+def test_waiting_files_stay_while_cleaning_is_off_and_are_cleaned_once_it_is_on_again(
     tmp_path: Path,
 ) -> None:
     landing = Landing(tmp_path)
@@ -139,7 +139,7 @@ def test_files_that_wait_stay_while_cleaning_is_off_and_are_cleaned_once_it_is_o
     assert landing.left == ["b", "c", "d"]
 
 
-def test_a_time_that_is_shortened_or_removed_counts_for_files_that_wait(tmp_path: Path) -> None:
+def test_a_shorter_or_removed_retention_time_applies_to_waiting_files(tmp_path: Path) -> None:
     landing = Landing(tmp_path)
     landing.read("a")
     landing.now_ms += DAY_MS
@@ -168,7 +168,7 @@ def later(source: Edited, days: int) -> None:
     assert source.batches() == []
 
 
-def test_a_file_that_is_replayed_while_it_waits_waits_for_the_whole_time_again(tmp_path: Path) -> None:
+def test_a_file_that_is_replayed_while_it_waits_waits_for_the_full_time_again(tmp_path: Path) -> None:
     source = waiting(tmp_path, "abcd")
     source.batches()
     source.engine.now_ms += 9 * DAY_MS
@@ -192,7 +192,7 @@ def test_a_file_that_is_forgotten_while_it_waits_is_found_again(tmp_path: Path) 
     assert left(tmp_path) == ["a"]
 
 
-def test_a_rewind_keeps_the_time_of_files_that_are_not_read_again(tmp_path: Path) -> None:
+def test_after_a_rewind_files_that_are_not_read_again_keep_their_due_time(tmp_path: Path) -> None:
     source = waiting(tmp_path, "abcdef")
     source.batches()
     source.engine.now_ms += 9 * DAY_MS
@@ -215,6 +215,6 @@ def test_a_fork_cleans_only_files_that_it_has_read_itself(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("text", ["ten days", "-1 day", ""])
-def test_a_text_that_is_no_time_is_refused(tmp_path: Path, text: str) -> None:
+def test_an_invalid_retention_time_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(OptionError, match=r"cleanSource\.retentionDuration"):
         Landing(tmp_path, stay=text)

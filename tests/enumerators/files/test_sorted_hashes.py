@@ -17,14 +17,14 @@ def hashes(first: int, last: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5_000])
-def test_it_holds_what_it_was_given_and_nothing_else(count: int) -> None:
+def test_sorted_hashes_contain_the_given_hashes_and_no_others(count: int) -> None:
     held = SortedHashes(b"".join(hashes(0, count)))
     assert len(held) == count
     assert all(hashed in held for hashed in hashes(0, count))
     assert not any(hashed in held for hashed in hashes(count, count + 5_000))
 
 
-def test_what_lies_across_two_neighbours_is_not_in_it() -> None:
+def test_bytes_across_two_adjacent_hashes_are_not_found() -> None:
     """Look up every slice of the bytes of hashes with equal prefixes: only the real hashes are found."""
     alike = [bytes([7, 7, 7]) + bytes([number]) * 13 for number in range(3, 250)] + [bytes([7] * HASH_BYTES)]
     data = b"".join(sorted(set(alike)))
@@ -33,7 +33,7 @@ def test_what_lies_across_two_neighbours_is_not_in_it() -> None:
     assert [hashed in held for hashed in cut] == [hashed in set(alike) for hashed in cut]
 
 
-def test_hashes_of_few_values_are_found_wherever_they_lie() -> None:
+def test_overlapping_hashes_of_few_byte_values_are_found_at_every_position() -> None:
     """The bytes are 0, 1 and 255: hashes have the first and the last prefix, and many overlap."""
     drawn = random.Random(27)
     values = [bytes(drawn.choice((0, 1, 255)) for _ in range(HASH_BYTES)) for _ in range(4_000)]
@@ -43,7 +43,7 @@ def test_hashes_of_few_values_are_found_wherever_they_lie() -> None:
     assert [hashed in held for hashed in others] == [hashed in given for hashed in others]
 
 
-def test_new_ones_are_in_it_at_once_and_after_they_were_sorted_in(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_hashes_are_found_before_and_after_they_are_merged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sorted_hashes, "_MOST_RECENT", 10)
     held = SortedHashes(b"".join(hashes(0, 100)))
     for first in range(100, 200, 4):
@@ -53,7 +53,7 @@ def test_new_ones_are_in_it_at_once_and_after_they_were_sorted_in(monkeypatch: p
     assert not any(hashed in held for hashed in hashes(200, 300))
 
 
-def test_seen_files_are_the_same_however_many_are_kept_in_a_set() -> None:
+def test_seen_files_are_the_same_whether_held_in_a_set_or_as_sorted_hashes() -> None:
     few, many = SeenFiles(few=1_000_000), SeenFiles(few=50)
     for first in range(0, 400, 40):
         for seen in (few, many):

@@ -57,7 +57,7 @@ class WithoutLengths(WebFiles):
             super().send_header(keyword, value)
 
 
-def test_a_file_whose_length_the_server_does_not_send_stops_the_query_and_is_named(tmp_path: Path) -> None:
+def test_a_file_without_a_length_from_the_server_stops_the_query_and_is_named(tmp_path: Path) -> None:
     put_files(tmp_path, "a.txt")
     with (
         http_files(tmp_path, WithoutLengths) as url,
@@ -100,7 +100,7 @@ def failing(status: int | None, times: int) -> type[WebFiles]:
     [("exact", True), ("exact", False), ("nameCursor", False), ("modifiedCursor", False)],
 )
 @pytest.mark.parametrize("status", [503, 403, None], ids=["unavailable", "forbidden", "hung-up"])
-def test_a_request_that_fails_is_tried_again_and_no_file_is_left_out(
+def test_a_failed_request_is_retried_and_no_file_is_left_out(
     status: int | None, seen: str, available_now: bool, tmp_path: Path
 ) -> None:
     put_files(tmp_path, "a.txt", "b.txt", "c.txt")
@@ -113,7 +113,7 @@ def test_a_request_that_fails_is_tried_again_and_no_file_is_left_out(
         ]
 
 
-def test_a_file_that_the_server_keeps_failing_for_stops_the_query_with_the_status(tmp_path: Path) -> None:
+def test_a_file_whose_requests_keep_failing_stops_the_query_with_the_status(tmp_path: Path) -> None:
     put_files(tmp_path, "a.txt", "b.txt")
     with (
         http_files(tmp_path, failing(503, times=1000)) as url,
@@ -130,7 +130,7 @@ def test_a_file_that_the_server_says_is_gone_is_left_out(status: int, tmp_path: 
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_a_file_is_missing_for_its_reader_only_where_the_server_says_it_is_gone(
+def test_a_reader_takes_a_file_for_missing_only_if_the_server_says_that_it_is_gone(
     status: int, tmp_path: Path
 ) -> None:
     put_files(tmp_path, "b.txt")
@@ -148,7 +148,7 @@ def test_a_file_is_missing_for_its_reader_only_where_the_server_says_it_is_gone(
     assert not isinstance(caught.value, FileMissingError)
 
 
-def test_a_compressed_file_that_a_server_is_too_slow_for_is_not_taken_for_damaged() -> None:
+def test_a_compressed_file_that_a_server_sends_too_slowly_is_not_taken_for_damaged() -> None:
     with (
         pytest.raises(SplitReadError, match="TimeoutError") as caught,
         reading("http://host/a.gz", NO_OPTIONS),
@@ -157,7 +157,7 @@ def test_a_compressed_file_that_a_server_is_too_slow_for_is_not_taken_for_damage
     assert not isinstance(caught.value, CorruptFileError)
 
 
-def test_a_directory_below_that_fails_stops_the_round_and_one_that_is_gone_does_not(tmp_path: Path) -> None:
+def test_a_failing_subdirectory_stops_the_round_but_a_missing_one_does_not(tmp_path: Path) -> None:
     put_files(tmp_path, "a.txt", "below/b.txt")
 
     def handler(status: int) -> type[WebFiles]:
@@ -277,7 +277,7 @@ def page(html: str) -> type[WebFiles]:
         ["below/../a.txt"],
     ],
 )
-def test_links_of_a_page_are_files_once_each_and_only_those_below_it(
+def test_each_link_of_a_page_to_a_path_below_the_page_is_listed_once(
     links: list[str], tmp_path: Path
 ) -> None:
     html = "".join(f'<a href="{link}">link</a>\n' for link in links)
@@ -285,7 +285,7 @@ def test_links_of_a_page_are_files_once_each_and_only_those_below_it(
         assert [path for path, _ in open_lister(url, {}).files(recursive=True)] == [f"{url}/a.txt"]
 
 
-def test_a_link_is_read_as_html_has_it(tmp_path: Path) -> None:
+def test_links_are_parsed_as_in_html(tmp_path: Path) -> None:
     put_files(tmp_path, "a&b=1:2.txt")
     with http_files(tmp_path, page('<a href="/a&amp;b=1:2.txt">a</a>')) as url:
         assert lines_of(query(url)) == ["a&b=1:2.txt"]
@@ -300,7 +300,7 @@ def test_directories_that_a_page_links_with_a_dot_are_listed(tmp_path: Path) -> 
         assert found == [f"{url}/day=1/a.txt", f"{url}/x/y/b.txt"]
 
 
-def test_a_page_without_links_is_an_empty_directory_that_may_get_files(tmp_path: Path) -> None:
+def test_a_page_without_links_is_an_empty_directory_and_files_added_later_are_found(tmp_path: Path) -> None:
     with http_files(tmp_path) as url:
         engine = query(url)
         assert lines_of(engine) == []
@@ -308,7 +308,7 @@ def test_a_page_without_links_is_an_empty_directory_that_may_get_files(tmp_path:
         assert lines_of(engine) == ["a.txt"]
 
 
-def test_a_path_that_is_missing_is_distinguished_from_one_that_cannot_be_reached(
+def test_a_missing_path_is_distinguished_from_an_unreachable_server(
     tmp_path: Path,
 ) -> None:
     put_files(tmp_path, "a.txt", "b.txt")
@@ -328,7 +328,7 @@ def test_a_path_that_is_missing_is_distinguished_from_one_that_cannot_be_reached
 
 
 @pytest.mark.parametrize("ranges", [1, 3])
-def test_a_large_text_file_of_a_server_that_gives_no_parts_is_read(ranges: int, tmp_path: Path) -> None:
+def test_a_large_text_file_is_read_from_a_server_without_range_requests(ranges: int, tmp_path: Path) -> None:
     (tmp_path / "large.txt").write_text("".join(f"{number:0999d}\n" for number in range(20_000)))
     bounds = [20_000_000 * number // ranges for number in range(ranges)]
     with http_files(tmp_path) as url:
@@ -342,7 +342,7 @@ def test_a_large_text_file_of_a_server_that_gives_no_parts_is_read(ranges: int, 
 
 
 @pytest.mark.parametrize("reader", [ParquetReader, BinaryReader])
-def test_a_large_file_of_a_server_that_gives_no_parts_is_read_by_readers_that_seek(
+def test_readers_that_seek_read_a_large_file_from_a_server_without_range_requests(
     reader: type[SplitReader[FileSplit]], tmp_path: Path
 ) -> None:
     path = tmp_path / "large.parquet"
@@ -355,7 +355,7 @@ def test_a_large_file_of_a_server_that_gives_no_parts_is_read_by_readers_that_se
     assert found == (values if reader is ParquetReader else [path.read_bytes()])
 
 
-def test_the_schema_of_a_parquet_file_is_found_out_where_the_server_gives_no_parts(tmp_path: Path) -> None:
+def test_the_schema_of_a_parquet_file_is_inferred_on_a_server_without_range_requests(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": range(100_000)}), tmp_path / "a", compression=None, use_dictionary=False)
     with http_files(tmp_path) as url:
         engine = query(url, reader="parquet")
@@ -381,7 +381,7 @@ class GivesParts(WebFiles):
         self.wfile.write(part)
 
 
-def test_where_the_server_gives_parts_only_what_is_read_is_asked_for(tmp_path: Path) -> None:
+def test_with_range_requests_only_the_needed_parts_are_fetched(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"0123456789" * 2_000_000)
     GivesParts.asked.clear()
     with http_files(tmp_path, GivesParts) as url, open_raw(f"{url}/large", NO_OPTIONS) as stream:
@@ -391,7 +391,7 @@ def test_where_the_server_gives_parts_only_what_is_read_is_asked_for(tmp_path: P
     assert all(GivesParts.asked)
 
 
-def test_a_download_that_fails_is_an_error_of_the_file(tmp_path: Path) -> None:
+def test_a_failed_download_is_an_error_of_the_file(tmp_path: Path) -> None:
     class Cut(WebFiles):
         def copyfile(self, source: object, outputfile: object) -> None:
             self.wfile.write(b"x" * 1000)

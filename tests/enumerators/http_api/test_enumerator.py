@@ -49,15 +49,15 @@ def handed_out(source: Source, restored: Any = None) -> tuple[set[str], Any]:
     return {split.split_id for item in snapshot.plan.assignments for split in item.splits}, snapshot
 
 
-def test_the_reader_is_the_one_for_http() -> None:
+def test_the_default_reader_is_http() -> None:
     assert http().reader_name == "http"
 
 
-def test_without_endpoints_the_path_is_the_one_to_read() -> None:
+def test_without_endpoints_the_path_itself_is_read() -> None:
     assert handed_out(http(BASE + "/orders"))[0] == {BASE + "/orders"}
 
 
-def test_endpoints_are_put_behind_the_path_with_its_parameters() -> None:
+def test_endpoints_are_appended_to_the_path_and_keep_its_parameters() -> None:
     urls = endpoint_urls(BASE + "/?region=eu", ("orders", "/customers?active=true", "https://b.example/x"))
     assert urls == (
         BASE + "/orders?region=eu",
@@ -66,7 +66,7 @@ def test_endpoints_are_put_behind_the_path_with_its_parameters() -> None:
     )
 
 
-def test_an_endpoint_that_is_named_twice_is_read_once() -> None:
+def test_an_endpoint_that_is_listed_twice_is_read_once() -> None:
     assert endpoint_urls(BASE, ("orders", "/orders")) == (BASE + "/orders",)
 
 
@@ -78,14 +78,14 @@ def test_endpoints_are_separated_by_commas_or_a_json_list(value: str, found: tup
     assert texts(value) == found
 
 
-def test_each_endpoint_is_handed_out_once() -> None:
+def test_each_endpoint_is_assigned_once() -> None:
     source = http(endpoints="orders, customers")
     urls = {BASE + "/orders", BASE + "/customers"}
     found, snapshot = handed_out(source)
     assert (found, set(snapshot.enumerator_state.handed_out)) == (urls, urls)
 
 
-def test_an_endpoint_that_is_added_later_is_handed_out_then() -> None:
+def test_an_endpoint_that_is_added_later_is_assigned_after_the_restart() -> None:
     enumerator = coordinator(http(endpoints="orders, customers")).enumerator
     enumerator = type(enumerator)(
         enumerator.context, enumerator.options_given, HttpState(handed_out=(BASE + "/orders",))
@@ -102,7 +102,7 @@ def restarted(state: HttpState, **options: str) -> Any:
     return enumerator
 
 
-def test_a_split_that_comes_back_is_handed_out_again_from_where_it_was() -> None:
+def test_a_returned_split_is_assigned_again_with_its_position() -> None:
     source = http(BASE + "/orders")
     running = coordinator(source)
     frozen(running)
@@ -116,7 +116,7 @@ def test_a_split_that_comes_back_is_handed_out_again_from_where_it_was() -> None
     assert again._next() is None
 
 
-def test_an_endpoint_that_was_removed_stops_the_query() -> None:
+def test_a_removed_endpoint_stops_the_query() -> None:
     with pytest.raises(
         OptionError, match=r"this query has read https://api\.example\.com/v1/orders"
     ) as caught:
@@ -125,7 +125,7 @@ def test_an_endpoint_that_was_removed_stops_the_query() -> None:
     assert '.option("onRemovedEndpoint", "finish")' in str(caught.value)
 
 
-def test_an_endpoint_that_was_removed_can_be_given_up_but_does_not_come_back_unnoticed() -> None:
+def test_a_removed_endpoint_can_be_given_up_but_adding_it_again_is_refused() -> None:
     before = HttpState(
         handed_out=(BASE + "/orders",), returned=(HttpSplit(split_id=BASE + "/old", at=3, count=9),)
     )
@@ -153,7 +153,7 @@ def test_a_bounded_run_ends() -> None:
         "https://a/\0",
     ],
 )
-def test_what_is_no_url_of_an_api_is_refused(path: str) -> None:
+def test_a_path_that_is_not_a_url_of_an_api_is_refused(path: str) -> None:
     with pytest.raises(OptionError, match="which is not a URL of an HTTP API"):
         coordinator(http(path))
 
@@ -182,7 +182,7 @@ PIECES = [
 
 @settings(max_examples=2000)
 @given(st.lists(st.sampled_from(PIECES), max_size=9).map("".join))
-def test_any_link_is_refused_or_means_one_server_to_every_parser(link: str) -> None:
+def test_any_link_is_refused_or_has_the_same_server_for_every_parser(link: str) -> None:
     base = "https://api.example/v1/orders?page=1"
     try:
         joined = joined_link(base, link)
@@ -199,14 +199,14 @@ def test_any_link_is_refused_or_means_one_server_to_every_parser(link: str) -> N
     assert urlsplit(joined).hostname == parse_url(joined).host == asked[1]
 
 
-def test_urls_are_shown_without_what_looks_like_a_credential() -> None:
+def test_urls_are_shown_without_apparent_credentials() -> None:
     url = "https://me:pw@x.example/a?token=1&page_token=2&My-Key=3&X-Api-Key=4&since=2026-01-01T00:00:00Z"
     assert shown_url(url, ["my_key"]) == (
         "https://x.example/a?token=***&page_token=2&My-Key=***&X-Api-Key=***&since=2026-01-01T00:00:00Z"
     )
 
 
-def test_parameters_replace_those_of_the_same_name_and_leave_others_as_they_are() -> None:
+def test_parameters_replace_those_of_the_same_name_and_keep_the_others() -> None:
     assert with_params("https://x/a?q=a%20b&page=1", {"page": 2}) == "https://x/a?q=a%20b&page=2"
     assert with_params("https://x/a?q=a+b&sig=%2f", {"page": None}) == "https://x/a?q=a+b&sig=%2f"
 
@@ -225,7 +225,7 @@ def batch(source: Source, holder: CoordinatorHolder, start: Any, end: Any, store
     ]
 
 
-def test_over_restarts_of_the_driver_every_record_is_in_one_batch_and_no_credential_in_the_state() -> None:
+def test_across_driver_restarts_each_record_is_in_one_batch_and_no_credential_is_in_the_state() -> None:
     """Each batch is read by two drivers, and the API gets more records in between."""
     with http_api() as api:
         api.records = records(*range(10))

@@ -52,12 +52,12 @@ def test_a_partition_starts_at_the_offset_that_the_first_poll_resolved() -> None
     assert assigner.next_split() is None
 
 
-def test_a_second_first_poll_changes_no_start() -> None:
+def test_a_repeated_first_poll_does_not_change_the_start_offsets() -> None:
     again = poll({"orders": ORDERS}, ends=(11, 21), resolved=(11, 21))
     assert [split.next for split in assigner_at(FIRST, again).held] == [10, 5]
 
 
-def test_the_state_leads_to_the_same_assigner() -> None:
+def test_the_state_restores_the_same_assigner() -> None:
     assigner = assigner_at(FIRST)
     assigner.next_split()
     restored = Assigner(assigner.state(), lambda _: True)
@@ -68,7 +68,7 @@ def test_the_state_leads_to_the_same_assigner() -> None:
 @pytest.mark.parametrize(
     "seconds", [(1.0, 1.1, 1.2, 1.3, 1.4), (1.0, 5.0, 10.9), (1.0, 1000.0)], ids=["many", "brief", "two"]
 )
-def test_a_topic_that_is_missing_for_a_moment_or_in_two_polls_stays_where_it_is(
+def test_the_position_is_kept_while_a_topic_is_missing_briefly_or_in_two_polls(
     seconds: tuple[float, ...],
 ) -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
@@ -78,7 +78,7 @@ def test_a_topic_that_is_missing_for_a_moment_or_in_two_polls_stays_where_it_is(
     assert assigner.found(split) == split
 
 
-def test_a_topic_that_stays_missing_is_gone_unless_the_options_no_longer_choose_it() -> None:
+def test_a_topic_that_stays_missing_is_a_loss_unless_the_options_no_longer_select_it() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     results = [FIRST, *[poll({"customers": ORDERS}, at_s=at_s) for at_s in TEN_SECONDS]]
     lost = assigner_at(*results).found(split)
@@ -87,7 +87,7 @@ def test_a_topic_that_stays_missing_is_gone_unless_the_options_no_longer_choose_
     assert assigner_at(*results, chosen=False).found(split) is None
 
 
-def test_a_partition_that_a_topic_no_longer_has_is_gone() -> None:
+def test_a_missing_partition_of_an_existing_topic_is_a_loss() -> None:
     topics = {"orders": Topic(topic_id="a", partitions=(0,))}
     assigner = assigner_at(FIRST, *[poll(topics, ends=(10,), at_s=at_s) for at_s in TEN_SECONDS])
     lost = assigner.found(KafkaSplit(split_id="orders/1", next=5, topic_id="a"))
@@ -95,7 +95,7 @@ def test_a_partition_that_a_topic_no_longer_has_is_gone() -> None:
     assert assigner.found(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None
 
 
-def test_another_id_waits_for_the_beginning_of_the_new_topic() -> None:
+def test_a_topic_with_a_new_id_waits_until_its_beginning_is_known() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
     assigner = assigner_at(FIRST, poll(anew, ends=(7, 7)))
@@ -113,12 +113,12 @@ def test_a_partition_without_a_leader_keeps_its_last_known_end() -> None:
     assert assigner.ends["orders/1"] == 20
 
 
-def test_ranges_are_the_numbers_that_they_are_made_of() -> None:
+def test_numbers_survive_the_conversion_to_ranges_and_back() -> None:
     assert as_ranges([3, 0, 1, 7]) == ((0, 2), (3, 4), (7, 8))
     assert of_ranges(as_ranges(range(5000))) == frozenset(range(5000))
 
 
-def test_parts_are_the_offsets_of_their_range() -> None:
+def test_the_parts_of_a_range_cover_its_offsets() -> None:
     ranges = [
         KafkaSplit(split_id="orders/0", next=5, end=105),
         KafkaSplit(split_id="orders/1", next=0, end=1),

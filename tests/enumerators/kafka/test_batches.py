@@ -66,7 +66,7 @@ def test_partitions_share_the_offsets_of_a_batch(kafka: KafkaBroker) -> None:
     }  # fmt: skip
 
 
-def test_a_partition_has_a_limit_of_its_own(kafka: KafkaBroker) -> None:
+def test_each_partition_has_its_own_limit(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 7, 2)
     engine = stream(kafka, topic, maxOffsetsPerPartition=3)
@@ -74,7 +74,7 @@ def test_a_partition_has_a_limit_of_its_own(kafka: KafkaBroker) -> None:
     assert [Counter(row[3] for row in batch.rows) for batch in batches] == [{0: 3, 1: 2}, {0: 3}, {0: 1}]
 
 
-def test_a_batch_waits_for_the_least_number_of_offsets(kafka: KafkaBroker) -> None:
+def test_a_batch_waits_for_the_minimum_number_of_offsets(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     fill(kafka, topic, 1)
     engine = stream(kafka, topic, minOffsetsPerTrigger=3)
@@ -97,7 +97,7 @@ def test_a_batch_does_not_wait_longer_than_the_delay(kafka: KafkaBroker) -> None
     assert len(engine.rows) == 2
 
 
-def test_available_now_ends_at_what_is_there_at_its_start(kafka: KafkaBroker) -> None:
+def test_available_now_ends_at_the_offsets_at_its_start(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     fill(kafka, topic, 4)
     engine = stream(kafka, topic, available_now=True, maxOffsetsPerTrigger=3, minOffsetsPerTrigger=2)
@@ -136,7 +136,7 @@ def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker) -> No
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(31))
 
 
-def test_max_records_per_partition_bounds_what_a_task_reads_of_a_partition(kafka: KafkaBroker) -> None:
+def test_max_records_per_partition_limits_the_records_of_a_partition_in_one_task(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     fill(kafka, topic, 25)
     engine = stream(kafka, topic, maxRecordsPerPartition=10)
@@ -146,7 +146,7 @@ def test_max_records_per_partition_bounds_what_a_task_reads_of_a_partition(kafka
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(25))
 
 
-def test_tasks_follow_cores_and_not_partitions(kafka: KafkaBroker) -> None:
+def test_the_number_of_tasks_follows_the_cores_and_not_the_partitions(kafka: KafkaBroker) -> None:
     topic = kafka.topic(12)
     fill(kafka, topic, *(2 for _ in range(12)))
     engine = stream(kafka, topic, parallelism=2)
@@ -154,7 +154,7 @@ def test_tasks_follow_cores_and_not_partitions(kafka: KafkaBroker) -> None:
     assert len(engine.partitions()) == 2
 
 
-def test_a_batch_read_has_everything_by_default(kafka: KafkaBroker) -> None:
+def test_a_batch_read_reads_all_records_by_default(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 3, 1)
     assert batch_read(kafka, topic, startingOffsets=None) == {f"{topic}/0": [0, 1, 2], f"{topic}/1": [0]}
@@ -196,7 +196,7 @@ def test_a_batch_read_that_ends_before_its_start_is_empty(kafka: KafkaBroker) ->
     assert found == {f"{topic}/1": [1]}
 
 
-def test_a_batch_read_in_parts_has_every_record_once(kafka: KafkaBroker) -> None:
+def test_a_batch_read_whose_partitions_are_cut_reads_every_record_once(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 20, 3)
     found = batch_read(kafka, topic, minPartitions=5, maxOffsetsPerPartition=6)
@@ -218,14 +218,12 @@ def test_a_batch_read_in_parts_has_every_record_once(kafka: KafkaBroker) -> None
         ({"kafkaConsumer.polTimeoutMs": "1"}, "did you mean kafkaConsumer.pollTimeoutMs"),
     ],
 )
-def test_options_that_make_no_sense_are_refused(
-    kafka: KafkaBroker, options: dict[str, object], message: str
-) -> None:
+def test_invalid_options_are_refused(kafka: KafkaBroker, options: dict[str, object], message: str) -> None:
     with pytest.raises(OptionError, match=message):
         stream(kafka, "orders", **options).run_batch()
 
 
-def test_a_batch_read_does_not_start_at_the_end(kafka: KafkaBroker) -> None:
+def test_a_batch_read_that_starts_at_latest_is_refused(kafka: KafkaBroker) -> None:
     with pytest.raises(OptionError, match="a batch read ends there"):
         batch_read(kafka, "orders", startingOffsets="latest")
 

@@ -16,7 +16,7 @@ def check(broker: KafkaBroker, topic: str, **more: object) -> dict[str, Finding]
     return {finding.check: finding for finding in KafkaEnumerator.check_source(options)}
 
 
-def test_a_cluster_that_is_ready_passes(tansu: KafkaBroker) -> None:
+def test_a_ready_cluster_passes(tansu: KafkaBroker) -> None:
     topic = tansu.topic(2)
     tansu.produce(topic, [b"a", b"b", b"c"])
     found = check(tansu, topic)
@@ -26,20 +26,20 @@ def test_a_cluster_that_is_ready_passes(tansu: KafkaBroker) -> None:
     assert found["offsets"].found == "3 offsets can be read"
 
 
-def test_brokers_without_ids_of_topics_are_a_warning(kafka: KafkaBroker) -> None:
+def test_brokers_without_topic_ids_get_a_warning(kafka: KafkaBroker) -> None:
     found = check(kafka, kafka.topic())
     assert found["topic ids"].status is Status.WARNING
     assert found["reading"].status is Status.SKIPPED
 
 
-def test_a_topic_that_does_not_exist_fails(kafka: KafkaBroker) -> None:
+def test_a_missing_topic_fails(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     found = check(kafka, f"{topic},nowhere")
     assert found["topics"].status is Status.FAILED
     assert "names nowhere" in found["topics"].found
 
 
-def test_brokers_that_cannot_be_reached_fail(kafka: KafkaBroker) -> None:
+def test_unreachable_brokers_fail(kafka: KafkaBroker) -> None:
     more = {"kafka.bootstrap.servers": "127.0.0.1:1", "kafka.request.timeout.ms": "1000"}
     found = check(kafka, "orders", **more)
     assert found["brokers"].status is Status.FAILED

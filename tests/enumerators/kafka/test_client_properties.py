@@ -27,7 +27,7 @@ def properties(environment: dict[str, str] | None = None, **given: str) -> Clien
     return client_properties(Source.resolve(options).options, environment=environment or {})
 
 
-def test_only_committed_records_are_read_unless_the_user_wants_others() -> None:
+def test_only_committed_records_are_read_unless_the_user_sets_otherwise() -> None:
     assert properties().values["isolation.level"] == "read_committed"
     found = properties(isolation__level="read_uncommitted")
     assert found.values["isolation.level"] == "read_uncommitted"
@@ -37,7 +37,7 @@ def test_names_are_matched_without_regard_to_case_as_spark_passes_them() -> None
     assert properties(Security__Protocol="SSL").values["security.protocol"] == "SSL"
 
 
-def test_properties_of_the_java_client_get_the_names_of_librdkafka() -> None:
+def test_java_property_names_become_librdkafka_names() -> None:
     found = properties(fetch__max__wait__ms="50", request__timeout__ms="9000", max__poll__records="10").values
     assert (found["fetch.wait.max.ms"], found["socket.timeout.ms"]) == ("50", "9000")
     assert "max.poll.records" not in found
@@ -51,7 +51,7 @@ def test_the_login_of_the_java_client_is_understood(mechanism: str) -> None:
     assert "sasl.jaas.config" not in found
 
 
-def test_a_login_that_is_not_understood_is_refused_without_showing_it() -> None:
+def test_an_unparsable_login_is_refused_without_showing_it() -> None:
     with pytest.raises(OptionError, match=r"kafka\.sasl\.jaas\.config \(not shown\)") as raised:
         properties(sasl__jaas__config=f'com.example.Login required password="{SECRET}";')
     assert SECRET not in str(raised.value)
@@ -68,7 +68,7 @@ def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None
     assert found.values["sasl.password"] == SECRET
 
 
-def test_a_variable_or_file_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_missing_variable_or_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="environment variable KAFKA_PASSWORD, which option"):
         properties(sasl__passwordEnv="KAFKA_PASSWORD")
     with pytest.raises(OptionError, match=r"the file .*nowhere, which option .* cannot be read"):
@@ -83,19 +83,19 @@ def test_a_secret_that_is_given_twice_is_refused() -> None:
 @pytest.mark.parametrize(
     "name", ["auto__offset__reset", "enable__auto__commit", "key__deserializer", "interceptor__classes"]
 )
-def test_what_the_source_decides_itself_is_refused(name: str) -> None:
+def test_properties_that_the_source_sets_itself_are_refused(name: str) -> None:
     with pytest.raises(OptionError, match="cannot be set"):
         properties(**{name: "x"})
 
 
-def test_a_keystore_of_java_is_refused_with_what_to_do() -> None:
+def test_a_java_keystore_is_refused_with_a_remedy() -> None:
     with pytest.raises(OptionError, match=r"kafka\.ssl\.ca\.location"):
         properties(ssl__truststore__location="/etc/trust.jks")
     pem = properties(ssl__truststore__location="/etc/ca.pem", ssl__truststore__type="PEM").values
     assert pem["ssl.ca.location"] == "/etc/ca.pem"
 
 
-def test_brokers_have_to_be_named() -> None:
+def test_bootstrap_servers_are_required() -> None:
     options = Source.resolve({"enumerator": "kafka", "subscribe": "orders"}).options
     with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers is not set"):
         client_properties(options)

@@ -80,7 +80,7 @@ def test_a_partition_continues_at_its_beginning(kafka: KafkaBroker, tmp_path: Pa
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
 
 
-def test_latest_is_an_offset_from_the_first_batch_after_the_edit_on(
+def test_latest_becomes_a_fixed_offset_in_the_first_batch_after_the_edit(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -116,7 +116,7 @@ def test_a_partition_that_is_skipped_is_not_read_again(kafka: KafkaBroker, tmp_p
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
 
 
-def test_a_word_that_is_no_position_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_an_invalid_position_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     engine = read_query(kafka, topic, tmp_path)
     with pytest.raises(EditError, match="'newest' is not a position in a partition"):

@@ -53,7 +53,7 @@ def run_through_crashes(engine: MicroBatchEngine, sent: set[Place]) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
-def test_every_record_is_in_the_sink_once_whatever_is_killed(seed: int) -> None:
+def test_every_record_is_in_the_sink_once_whichever_process_is_killed(seed: int) -> None:
     choice = random.Random(seed)
     with kafka_broker() as broker:
         partitions = 3

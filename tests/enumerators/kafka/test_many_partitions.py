@@ -45,7 +45,7 @@ def fill(broker: KafkaBroker, topic: str, partitions: int) -> None:
     assert producer.flush(60) == 0
 
 
-def test_five_thousand_partitions_are_four_tasks_and_a_small_offset(
+def test_five_thousand_partitions_need_four_tasks_and_a_small_offset(
     kafka: KafkaBroker, counted: type[CountingEnumerator]
 ) -> None:
     topic = kafka.topic(PARTITIONS)
@@ -77,7 +77,9 @@ def counting(monkeypatch: pytest.MonkeyPatch, name: str, calls: Counter[str]) ->
     monkeypatch.setattr(Cluster, name, counted)
 
 
-def test_an_idle_poll_is_one_request_for_offsets(kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_poll_makes_one_request_for_offsets(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     topic = kafka.topic(50)
     fill(kafka, topic, 50)
     engine = stream(kafka, topic, discoveryInterval="1 hour")

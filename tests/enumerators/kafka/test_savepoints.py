@@ -28,7 +28,7 @@ def query(broker: KafkaBroker, topic: str, state: Path, group: str, **more: str)
     return stream(broker, topic, stateLocation=state, **committing, **more)
 
 
-def test_a_fork_reads_on_with_its_own_offsets_and_leaves_the_group_of_the_first_query_alone(
+def test_a_fork_continues_with_its_own_offsets_and_does_not_touch_the_group_of_the_first_query(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(2)

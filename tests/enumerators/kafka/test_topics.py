@@ -41,7 +41,7 @@ def test_a_restart_continues_where_the_last_batch_ended(kafka: KafkaBroker) -> N
     assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/1": [0]}
 
 
-def test_latest_is_an_offset_before_the_first_batch_is_read(kafka: KafkaBroker) -> None:
+def test_latest_becomes_a_fixed_offset_before_the_first_batch_is_read(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"before"])
     engine = stream(kafka, topic, startingOffsets="latest")
@@ -63,7 +63,7 @@ def test_a_stream_starts_at_the_latest_offset_if_none_is_given(kafka: KafkaBroke
     assert values_of(engine.rows) == [b"after"]
 
 
-def test_each_partition_starts_at_its_offset(kafka: KafkaBroker) -> None:
+def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.produce(topic, [b"a", b"b", b"c"], partition=partition)
@@ -127,7 +127,7 @@ def test_assign_reads_some_partitions(kafka: KafkaBroker) -> None:
     assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/2": [0]}
 
 
-def test_a_pattern_finds_topics_that_are_made_later_and_reads_them_from_their_beginning(
+def test_a_pattern_finds_topics_that_are_created_later_and_reads_them_from_the_beginning(
     kafka: KafkaBroker,
 ) -> None:
     name = f"events_{uuid.uuid4().hex[:8]}"
@@ -178,7 +178,9 @@ def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBr
     assert f"set-position --state STATE_LOCATION --split {topic}/0 --to earliest" in str(raised.value)
 
 
-def test_with_fail_on_data_loss_false_the_query_continues_after_what_expired(kafka: KafkaBroker) -> None:
+def test_with_fail_on_data_loss_false_the_query_continues_after_the_expired_records(
+    kafka: KafkaBroker,
+) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"%d" % number for number in range(5)])
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2, failOnDataLoss="false", inline_state=True)
@@ -202,9 +204,7 @@ def test_a_topic_that_is_recreated_with_fewer_records_is_a_loss(kafka: KafkaBrok
         engine.process_all_available()
 
 
-def test_a_topic_that_shrinks_has_lost_the_partitions_that_it_no_longer_has(
-    clock: HandClock, kafka: KafkaBroker
-) -> None:
+def test_partitions_missing_from_a_recreated_topic_are_a_loss(clock: HandClock, kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a"], partition=1)
     engine = stream(kafka, topic, onDataLoss="report")
@@ -230,7 +230,7 @@ def test_with_report_a_topic_that_is_recreated_is_read_from_its_beginning(kafka:
     assert values_of(engine.rows) == [b"a", b"b", b"c", b"d"]
 
 
-def test_the_id_of_a_topic_tells_that_it_was_recreated(tansu: KafkaBroker) -> None:
+def test_a_recreated_topic_is_recognized_by_its_id(tansu: KafkaBroker) -> None:
     topic = tansu.topic()
     tansu.produce(topic, [b"a"])
     engine = stream(tansu, topic, onDataLoss="report")
@@ -266,7 +266,7 @@ def test_a_run_with_one_poll_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
         engine.process_all_available()
 
 
-def test_a_topic_that_is_missing_for_less_than_ten_seconds_is_not_lost(
+def test_a_topic_that_is_missing_for_less_than_ten_seconds_does_not_count_as_deleted(
     clock: HandClock, kafka: KafkaBroker
 ) -> None:
     topic, other = kafka.topic(), kafka.topic()
@@ -283,7 +283,7 @@ def test_a_topic_that_is_missing_for_less_than_ten_seconds_is_not_lost(
     assert values_of(engine.rows) == [b"a", b"b"]
 
 
-def test_a_broker_that_does_not_answer_for_a_while_delays_the_batch(kafka: KafkaBroker) -> None:
+def test_an_unresponsive_broker_delays_the_batch(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, topic)
@@ -297,7 +297,7 @@ def test_a_broker_that_does_not_answer_for_a_while_delays_the_batch(kafka: Kafka
     assert values_of(engine.rows) == [b"a"]
 
 
-def test_with_report_a_deleted_topic_that_comes_back_is_new(clock: HandClock, kafka: KafkaBroker) -> None:
+def test_with_report_a_deleted_topic_that_reappears_is_new(clock: HandClock, kafka: KafkaBroker) -> None:
     topic, other = kafka.topic(), kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, f"{topic},{other}", onDataLoss="report")
@@ -321,7 +321,7 @@ def test_when_all_topics_are_gone_nothing_is_skipped(kafka: KafkaBroker) -> None
         engine.process_all_available()
 
 
-def test_a_broker_that_restarts_loses_nothing_of_the_query(kafka: KafkaBroker) -> None:
+def test_a_query_loses_nothing_when_a_broker_restarts(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, topic)
@@ -332,7 +332,7 @@ def test_a_broker_that_restarts_loses_nothing_of_the_query(kafka: KafkaBroker) -
     assert values_of(engine.rows) == [b"a", b"b"]
 
 
-def test_one_of_the_ways_to_choose_topics_is_set(kafka: KafkaBroker) -> None:
+def test_exactly_one_option_that_chooses_topics_must_be_set(kafka: KafkaBroker) -> None:
     with pytest.raises(OptionError, match="no topic is chosen"):
         stream(kafka).run_batch()
     with pytest.raises(OptionError, match="options subscribe and subscribePattern are both set"):

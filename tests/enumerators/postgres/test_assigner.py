@@ -81,7 +81,7 @@ def window(found: Assigner, first: int = 100, most_bytes: int | None = None) -> 
 # Rule 1: a chunk is assigned only with a settled horizon.
 
 
-def test_no_chunk_is_assigned_before_there_is_a_horizon() -> None:
+def test_no_chunk_is_assigned_before_a_horizon_exists() -> None:
     found = assigner()
     cut(found)
     assert found.wants_horizon
@@ -91,7 +91,7 @@ def test_no_chunk_is_assigned_before_there_is_a_horizon() -> None:
 
 
 @pytest.mark.parametrize(("xmin", "is_settled"), [(6, False), (7, False), (8, True)])
-def test_a_horizon_settles_once_its_own_transaction_has_ended_and_all_before(
+def test_a_horizon_settles_once_its_own_and_all_earlier_transactions_have_ended(
     xmin: int, is_settled: bool
 ) -> None:
     found = assigner()
@@ -175,7 +175,7 @@ def test_a_table_without_a_key_is_one_chunk() -> None:
     assert ids(chunks(found)) == ["public.items/16500/0"]
 
 
-def test_only_so_many_chunks_are_assigned_at_a_time() -> None:
+def test_a_limited_number_of_chunks_is_assigned_at_a_time() -> None:
     found = settled(10, 20, most_chunks=2)
     assert ids(chunks(found)) == [FIRST, SECOND]
     read(found, FIRST, "8:8:")
@@ -192,7 +192,7 @@ def test_a_chunk_is_not_assigned_again_once_it_is_read() -> None:
     assert not found.reads_chunks
 
 
-def test_a_chunk_is_read_once_whatever_comes_later() -> None:
+def test_a_chunk_is_read_once_whatever_happens_later() -> None:
     found = settled(10)
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -200,7 +200,7 @@ def test_a_chunk_is_read_once_whatever_comes_later() -> None:
     assert found.tables[0].snapshots == ("8:8:", None)
 
 
-def test_a_far_log_is_read_up_to_the_horizon_before_more_chunks() -> None:
+def test_if_the_log_is_far_behind_it_is_read_up_to_the_horizon_before_more_chunks() -> None:
     found = settled(10, lsn=160, end=160)
     assert found.next_chunk() is None
     assert window(found).end == 160
@@ -228,7 +228,7 @@ def test_a_split_with_another_id_is_refused() -> None:
 # Rule 2: no window goes beyond the horizon of a chunk that has not been read.
 
 
-def test_a_near_log_is_not_read_while_chunks_are_read() -> None:
+def test_if_the_log_is_not_far_behind_it_is_not_read_while_chunks_are_read() -> None:
     found = settled(10)
     found.observe(seen(150, xmin=8))
     assert found.window(100, None) is None
@@ -236,7 +236,7 @@ def test_a_near_log_is_not_read_while_chunks_are_read() -> None:
     assert window(found).end == 151
 
 
-def test_a_window_ends_at_the_newest_horizon_while_chunks_are_missing() -> None:
+def test_a_window_ends_at_the_newest_horizon_while_chunks_are_unread() -> None:
     found = settled(10, lsn=130, end=200)
     assert window(found).end == 130
 
@@ -250,7 +250,7 @@ def test_a_window_ends_at_the_horizon_of_a_chunk_that_is_assigned_and_not_read()
     assert window(found).end == 250
 
 
-def test_no_window_begins_at_the_horizon_of_a_chunk_that_is_not_read() -> None:
+def test_no_window_begins_at_the_horizon_of_an_unread_chunk() -> None:
     found = settled(10, lsn=110)
     chunks(found)
     found.observe(seen(300, xmin=20, horizon=Horizon(lsn=250, xid=19)))
@@ -273,7 +273,7 @@ def test_the_log_is_read_to_its_end_once_all_chunks_are_read() -> None:
     assert found.window(140, None) is None
 
 
-def test_a_window_has_so_many_bytes_and_at_least_one() -> None:
+def test_a_window_has_at_most_the_given_bytes_and_at_least_one() -> None:
     found = settled()
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -282,7 +282,7 @@ def test_a_window_has_so_many_bytes_and_at_least_one() -> None:
     assert window(found, most_bytes=0).end == 101
 
 
-def test_a_run_that_ends_reads_no_further() -> None:
+def test_a_run_that_ends_reads_no_further_than_its_end_position() -> None:
     found = settled()
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -301,7 +301,7 @@ def test_the_end_of_the_log_never_moves_back() -> None:
 # Rule 3: the rules of a window.
 
 
-def test_a_window_has_the_rule_of_each_chunk() -> None:
+def test_a_window_carries_the_rule_of_each_chunk() -> None:
     found = settled(10, 20, most_chunks=1)
     for split_id, snapshot in ((FIRST, "8:8:"), (SECOND, "9:9:")):
         assert ids(chunks(found)) == [split_id]
@@ -315,7 +315,7 @@ def test_a_window_has_the_rule_of_each_chunk() -> None:
     assert rules.key == ID
 
 
-def test_neighbours_with_one_snapshot_are_one_range() -> None:
+def test_adjacent_chunks_with_the_same_snapshot_become_one_range() -> None:
     found = settled(10, 20)
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -327,7 +327,9 @@ def test_neighbours_with_one_snapshot_are_one_range() -> None:
     assert rules.rules == (RowRule(snapshot="8:8:"), RowRule(snapshot="9:9:"))
 
 
-def test_rules_are_dropped_after_the_position_by_which_all_that_a_snapshot_sees_has_ended() -> None:
+def test_rules_are_dropped_past_the_position_by_which_all_transactions_seen_by_a_snapshot_have_ended() -> (
+    None
+):
     found = settled()
     chunks(found)
     read(found, FIRST, "8:20:9")
@@ -343,7 +345,7 @@ def test_rules_are_dropped_after_the_position_by_which_all_that_a_snapshot_sees_
     assert not found.tables
 
 
-def test_rules_stay_while_a_chunk_is_not_read() -> None:
+def test_rules_stay_while_a_chunk_is_unread() -> None:
     found = settled(10)
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -352,7 +354,7 @@ def test_rules_stay_while_a_chunk_is_not_read() -> None:
     assert found.tables
 
 
-def test_a_table_that_is_not_there_yet_is_not_among_the_known() -> None:
+def test_a_table_that_does_not_exist_yet_is_not_a_known_table() -> None:
     found = settled()
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -442,7 +444,7 @@ def test_a_chunk_that_was_not_read_before_the_truncate_is_read_once() -> None:
     assert not found.reads_chunks
 
 
-def test_a_second_truncate_has_the_chunks_read_again() -> None:
+def test_after_a_second_truncate_the_chunks_are_read_again() -> None:
     found = settled(10)
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -460,7 +462,7 @@ def test_a_second_truncate_has_the_chunks_read_again() -> None:
     assert not found.reads_chunks
 
 
-def test_the_rules_of_a_truncated_table_are_not_past_in_the_window_that_truncates_it() -> None:
+def test_the_rules_of_a_truncated_table_do_not_expire_in_the_window_that_truncates_it() -> None:
     found = settled(10)
     chunks(found)
     read(found, FIRST, "8:8:")
@@ -480,7 +482,7 @@ def test_a_truncate_of_a_table_without_rules_changes_nothing() -> None:
 # Tables that are added later.
 
 
-def test_chunks_of_a_table_that_is_published_later_need_a_horizon_of_then() -> None:
+def test_chunks_of_a_table_that_is_published_later_need_a_new_horizon() -> None:
     found = settled(10)
     assert found.add_table(ITEMS, ())
     assert not found.add_table(ITEMS, ())

@@ -29,7 +29,7 @@ def options_of(server: PostgresServer, database: str) -> dict[str, str]:
     }  # fmt: skip
 
 
-def test_the_rows_are_those_of_one_moment_however_late_a_chunk_is_read(postgres: PostgresServer) -> None:
+def test_all_chunks_are_read_as_of_one_moment_however_late_they_are_read(postgres: PostgresServer) -> None:
     with postgres.database() as database, postgres.connect(database) as shop:
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 10) i")
@@ -44,7 +44,7 @@ def test_the_rows_are_those_of_one_moment_however_late_a_chunk_is_read(postgres:
         ]
 
 
-def test_a_snapshot_that_has_ended_is_an_error_that_says_so(postgres: PostgresServer) -> None:
+def test_an_ended_snapshot_is_an_error_that_says_so(postgres: PostgresServer) -> None:
     with postgres.database() as database, postgres.connect(database) as shop:
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         given = SourceUnderTest(options=options_of(postgres, database))
@@ -105,7 +105,7 @@ def test_a_batch_read_leaves_no_slot_and_no_publication(postgres: PostgresServer
         assert shop.execute(slots, [database]).fetchone() == (0,)
 
 
-def test_rows_of_tables_that_inherit_are_not_rows_of_their_parent(postgres: PostgresServer) -> None:
+def test_rows_of_inheriting_tables_are_not_rows_of_their_parent(postgres: PostgresServer) -> None:
     with postgres.database() as database, postgres.connect(database) as shop:
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         shop.execute("CREATE TABLE old_orders () INHERITS (orders)")
@@ -124,7 +124,7 @@ def test_rows_of_partitions_are_rows_of_the_partitioned_table(postgres: Postgres
 
 
 @pytest.mark.parametrize("partitions", ["", "PARTITION BY RANGE (id)"])
-def test_a_table_without_a_key_is_read_in_chunks_by_the_places_of_its_rows(
+def test_a_table_without_a_key_is_cut_into_chunks_by_the_physical_positions_of_its_rows(
     postgres: PostgresServer, partitions: str
 ) -> None:
     with postgres.database() as database, postgres.connect(database) as shop:

@@ -93,7 +93,7 @@ def test_a_server_that_is_ready_passes_and_its_values_are_shown(shop: TestedData
     assert re.fullmatch(r"\d+ of 50 are free", said["replication slots"])
 
 
-def test_a_check_makes_nothing_on_the_server(shop: TestedDatabase) -> None:
+def test_a_check_creates_nothing_on_the_server(shop: TestedDatabase) -> None:
     check_shop(shop)
     assert shop.column("SELECT slot_name FROM pg_replication_slots WHERE slot_name = %s", OWN_SLOT) == []
     assert shop.column("SELECT pubname FROM pg_publication") == ["p"]
@@ -130,7 +130,7 @@ def test_the_remedies_for_a_role_without_rights_make_it_ready(server: PostgresSe
         assert wrong(check(server, name, role, tables="sales.orders")) == {}
 
 
-def test_single_columns_that_may_not_be_selected_are_named(server: PostgresServer) -> None:
+def test_columns_without_the_select_privilege_are_named(server: PostgresServer) -> None:
     with server.role("REPLICATION") as role, server.database() as name, server.connect(name) as owner:
         owner.execute("CREATE TABLE orders (id int PRIMARY KEY, card text, note text)")
         owner.execute(f"GRANT SELECT (id, note) ON orders TO {role.name}")
@@ -141,7 +141,7 @@ def test_single_columns_that_may_not_be_selected_are_named(server: PostgresServe
         )
 
 
-def test_rows_that_row_level_security_hides_are_a_fault(server: PostgresServer) -> None:
+def test_a_table_whose_rows_are_hidden_by_row_level_security_fails_the_check(server: PostgresServer) -> None:
     with server.role("REPLICATION") as role, server.database() as name, server.connect(name) as owner:
         owner.execute("CREATE TABLE orders (id int PRIMARY KEY)")
         owner.execute(f"GRANT SELECT ON orders TO {role.name}")
@@ -187,7 +187,7 @@ def test_tables_whose_rows_have_no_key_are_named(shop: TestedDatabase) -> None:
     )
 
 
-def test_a_table_that_is_not_there_is_named(shop: TestedDatabase) -> None:
+def test_a_missing_table_is_named(shop: TestedDatabase) -> None:
     finding = the(check_shop(shop, tables="public.invoices"), "tables")
     assert finding.status is Status.FAILED
     assert finding.found == "option tables has public.invoices, and the database has no such table"
@@ -227,7 +227,7 @@ def test_slots_of_another_kind_or_database_are_refused(shop: TestedDatabase) -> 
         shop.execute(f"SELECT pg_drop_replication_slot('{shop.name}_physical')")
 
 
-def test_a_slot_that_is_temporary_and_in_use_and_two_phase_gets_a_finding_for_each(
+def test_each_problem_of_a_temporary_two_phase_slot_in_use_gets_a_finding(
     shop: TestedDatabase,
 ) -> None:
     session = shop.session()
@@ -255,12 +255,14 @@ def test_a_prepared_transaction_that_blocks_the_creation_of_the_slot_is_reported
     assert of(check_shop(shop), "prepared transactions") == []
 
 
-def test_a_publication_is_made_by_the_query_where_the_role_may(shop: TestedDatabase) -> None:
+def test_check_says_that_the_first_start_creates_a_missing_publication(shop: TestedDatabase) -> None:
     finding = the(check_shop(shop), "publication")
     assert finding.found == f"{OWN_SLOT} does not exist: the first start of the query creates it"
 
 
-def test_what_a_publication_lacks_is_reported_with_the_statement_to_run(server: PostgresServer) -> None:
+def test_a_publication_that_lacks_tables_or_changes_is_reported_with_the_statement_to_run(
+    server: PostgresServer,
+) -> None:
     with server.role("REPLICATION") as role, server.database() as name, server.connect(name) as owner:
         owner.execute("CREATE TABLE orders (id int PRIMARY KEY, note text)")
         owner.execute("CREATE TABLE audit (id int PRIMARY KEY)")
@@ -300,7 +302,7 @@ def test_filters_of_a_publication_and_partitions_without_their_root_are_reported
     assert the(findings, "publication").found == "part has the tables"
 
 
-def test_each_setting_that_the_log_needs_and_the_server_lacks_is_reported(bare: PostgresServer) -> None:
+def test_each_setting_that_logical_decoding_needs_is_reported_if_it_is_missing(bare: PostgresServer) -> None:
     with bare.connect() as owner:
         owner.execute("CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY)")
     bare.restart(wal_level="replica", max_replication_slots="0")
@@ -330,7 +332,7 @@ def test_a_standby_is_refused(bare: PostgresServer) -> None:
             owner.execute("SELECT pg_promote()")
 
 
-def test_a_slot_whose_log_is_gone_is_lost(bare: PostgresServer) -> None:
+def test_a_slot_whose_log_was_removed_is_reported_as_lost(bare: PostgresServer) -> None:
     with bare.connect() as owner:
         owner.execute("CREATE TABLE IF NOT EXISTS orders (id int PRIMARY KEY)")
         assert the(check(bare), "max_slot_wal_keep_size").status is Status.OK
@@ -425,14 +427,14 @@ def test_old_servers_are_refused() -> None:
         (17, True, "a, b", Status.OK, "once the standby of a, b has them"),
     ],
 )
-def test_what_a_failover_slot_lacks_is_reported(
+def test_missing_settings_of_a_failover_slot_are_reported(
     version: int, is_failover: bool, standbys: str, status: Status, said: str
 ) -> None:
     finding = failover_finding(version, standbys=standbys, name="orders", is_failover=is_failover)
     assert (finding.status, said in finding.found) == (status, True)
 
 
-def test_a_slot_that_was_made_without_failover_is_reported_with_the_command_that_alters_it(
+def test_a_slot_created_without_failover_is_reported_with_the_command_that_alters_it(
     shop: TestedDatabase,
 ) -> None:
     if shop.server.version < 17:

@@ -30,13 +30,13 @@ def bounds(
     return found
 
 
-def test_numbers_are_ordered_as_numbers_whatever_their_digits(postgres: PostgresServer) -> None:
+def test_numbers_are_ordered_by_value_whatever_their_number_of_digits(postgres: PostgresServer) -> None:
     key = (KeyColumn(name="id", type="integer"),)
     made = "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(-5, 109)"
     assert bounds(postgres, key, *made, rows=30) == [("25",), ("55",), ("85",)]
 
 
-def test_a_table_with_as_many_rows_as_a_chunk_is_one_chunk(postgres: PostgresServer) -> None:
+def test_a_table_with_exactly_the_rows_of_a_chunk_is_one_chunk(postgres: PostgresServer) -> None:
     key = (KeyColumn(name="id", type="integer"),)
     made = "CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 30)"
     assert bounds(postgres, key, *made, rows=30) == []
@@ -52,7 +52,7 @@ def test_a_table_with_as_many_rows_as_a_chunk_is_one_chunk(postgres: PostgresSer
         ),
     ],
 )
-def test_a_key_of_two_columns_is_cut_within_equal_first_columns(
+def test_a_key_of_two_columns_is_also_cut_between_rows_with_equal_first_columns(
     postgres: PostgresServer, columns: str, key: tuple[KeyColumn, ...], expected: list[tuple[str, ...]]
 ) -> None:
     made = (

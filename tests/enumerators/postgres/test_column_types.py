@@ -64,7 +64,7 @@ def test_each_type_has_its_arrow_type_and_so_has_an_array_of_it(name: str, wante
         (1000, 1000, pa.string()),
     ],
 )
-def test_numeric_is_a_decimal_if_arrow_has_one_with_its_digits(
+def test_numeric_is_a_decimal_if_an_arrow_decimal_has_enough_digits(
     precision: int, scale: int, wanted: pa.DataType
 ) -> None:
     assert numeric_digits(numeric(precision, scale)) == (precision, scale)
@@ -153,7 +153,7 @@ def server(request: pytest.FixtureRequest, postgres: PostgresServer):
         yield older
 
 
-def test_the_catalog_gives_the_type_behind_domains_and_arrays(server: PostgresServer) -> None:
+def test_the_catalog_query_resolves_domains_and_arrays(server: PostgresServer) -> None:
     with server.database() as database, server.connect(database) as connection:
         connection.execute("CREATE TABLE t_shape (x int)")
         connection.execute(DEFINITIONS)
@@ -163,7 +163,7 @@ def test_the_catalog_gives_the_type_behind_domains_and_arrays(server: PostgresSe
     assert {name: pg_type_of(*fields) for name, *fields in rows} == WANTED
 
 
-def test_types_are_found_by_their_numbers_too(postgres: PostgresServer) -> None:
+def test_types_are_also_found_by_their_oids(postgres: PostgresServer) -> None:
     query = f"""
         SELECT {COLUMN_TYPE_FIELDS}
         FROM unnest(%s::oid[], %s::int4[]) AS a (atttypid, atttypmod) {COLUMN_TYPE_JOIN}

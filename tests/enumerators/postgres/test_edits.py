@@ -52,7 +52,7 @@ def first_chunk_read(shop: FaultyShop, **options: str) -> MicroBatchEngine:
     return engine
 
 
-def test_chunks_that_are_not_assigned_are_in_the_view_and_can_be_skipped(shop: FaultyShop) -> None:
+def test_unassigned_chunks_are_shown_and_can_be_skipped(shop: FaultyShop) -> None:
     engine = first_chunk_read(shop, snapshotChunkRows="1")
     found = splits(shop)
     assert found.keys() == {"log", *map(str, range(10))}
@@ -65,7 +65,7 @@ def test_chunks_that_are_not_assigned_are_in_the_view_and_can_be_skipped(shop: F
     assert sorted(row[0] for row in engine.rows) == list(range(1, 10))
 
 
-def test_a_chunk_that_is_skipped_is_never_read_and_its_changes_are(shop: FaultyShop) -> None:
+def test_a_skipped_chunk_is_never_read_but_changes_of_its_rows_are(shop: FaultyShop) -> None:
     engine = first_chunk_read(shop)
     for number in (1, 2):
         ask(shop, "skip", chunk(shop, number))
@@ -78,7 +78,7 @@ def test_a_chunk_that_is_skipped_is_never_read_and_its_changes_are(shop: FaultyS
     assert splits(shop).keys() == {"log", "0"}
 
 
-def test_a_chunk_that_is_replayed_is_read_again_as_it_is_now(shop: FaultyShop) -> None:
+def test_a_replayed_chunk_is_read_again_with_its_current_rows(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     assert len(engine.rows) == 10
     ask(shop, "replay", chunk(shop, 0))

@@ -154,7 +154,7 @@ def in_log(pair: Pair) -> MicroBatchEngine:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("phase", [in_snapshot, in_log])
-def test_a_query_continues_at_a_standby_that_is_promoted_and_has_every_change_once(
+def test_a_query_continues_on_a_promoted_standby_and_delivers_every_change_once(
     phase: Callable[[Pair], MicroBatchEngine],
 ) -> None:
     with pair(slotFailover="true") as servers:
@@ -188,7 +188,7 @@ def test_a_standby_without_the_slot_stops_the_query() -> None:
 
 
 @pytest.mark.slow
-def test_a_standby_that_lacked_the_end_of_the_log_is_refused_though_its_log_has_grown_since() -> None:
+def test_a_standby_that_lacked_the_end_of_the_log_is_refused_even_if_its_log_has_grown_since() -> None:
     with pair(slotFailover="true") as servers:
         engine = in_log(servers)
         servers.standby.kill()
@@ -205,7 +205,7 @@ def test_a_standby_that_lacked_the_end_of_the_log_is_refused_though_its_log_has_
             caught_up(engine)
 
 
-def test_timelines_are_compared_only_with_those_of_the_same_system() -> None:
+def test_timelines_are_compared_only_within_the_same_system() -> None:
     upgraded = Timeline(system="new", number=1)
     check_timeline(
         Source.resolve({"enumerator": "postgres"}).options,
@@ -222,14 +222,14 @@ def test_timelines_are_compared_only_with_those_of_the_same_system() -> None:
         )
 
 
-def test_where_a_timeline_was_left_is_in_the_history_of_its_descendants() -> None:
+def test_the_history_of_a_timeline_has_the_positions_at_which_earlier_ones_ended() -> None:
     history = "1\t0/3000148\tno recovery target specified\n\n2\t1/10\tbefore 2026-01-01\n"
     assert left_timeline_at(history, 1) == 0x3000148
     assert left_timeline_at(history, 2) == (1 << 32) + 16
     assert left_timeline_at(history, 3) is None
 
 
-def test_the_slot_that_a_query_makes_is_a_failover_slot_where_the_option_says_so(
+def test_a_query_creates_a_failover_slot_if_the_option_is_set(
     server: PostgresServer,
 ) -> None:
     with faulty_shop(server, slotFailover="true") as shop:
@@ -242,7 +242,7 @@ def test_the_slot_that_a_query_makes_is_a_failover_slot_where_the_option_says_so
         assert failover_slots(shop) == {shop.slot: True}
 
 
-def test_a_copy_of_a_slot_is_a_failover_slot_where_the_option_says_so(
+def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(
     server: PostgresServer,
 ) -> None:
     if server.version < 17:
@@ -257,7 +257,7 @@ def test_a_copy_of_a_slot_is_a_failover_slot_where_the_option_says_so(
         assert failover_slots(shop) == {shop.slot: False, "renamed": True}
 
 
-def test_a_slot_is_no_failover_slot_without_the_option(server: PostgresServer) -> None:
+def test_without_the_option_a_slot_is_not_a_failover_slot(server: PostgresServer) -> None:
     with faulty_shop(server) as shop:
         caught_up(shop.engine()).stop()
         assert set(failover_slots(shop).values()) == {False}

@@ -59,7 +59,7 @@ PHASES = [slot_made, chunks_planned, log_planned, log_read]
 
 @pytest.mark.parametrize("end", [PostgresServer.stop, PostgresServer.crash, PostgresServer.kill])
 @pytest.mark.parametrize("phase", PHASES)
-def test_a_server_that_restarts_loses_and_invents_nothing(
+def test_a_restart_of_the_server_neither_loses_nor_repeats_changes(
     shop: FaultyShop, phase: Callable[[FaultyShop], MicroBatchEngine], end: Callable[[PostgresServer], None]
 ) -> None:
     engine = phase(shop)
@@ -80,7 +80,7 @@ def test_a_server_that_restarts_loses_and_invents_nothing(
     engine.stop()
 
 
-def test_an_id_that_a_killed_server_assigns_again_is_that_of_a_new_transaction() -> None:
+def test_a_transaction_id_that_a_killed_server_assigns_again_belongs_to_a_new_transaction() -> None:
     # With these settings, the log of a transaction that is rolled back is lost when the server is killed.
     settings = {"wal_writer_delay": "10s", "autovacuum": "off", "bgwriter_delay": "10s"}
     with postgres_server(**settings) as server, faulty_shop(server) as shop:
@@ -104,7 +104,7 @@ def test_an_id_that_a_killed_server_assigns_again_is_that_of_a_new_transaction()
         engine.stop()
 
 
-def test_a_server_that_is_away_is_an_error_with_its_address(shop: FaultyShop) -> None:
+def test_an_unreachable_server_is_an_error_with_its_address(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     engine.restart(available_now=False)
     engine.run_batch()
@@ -117,7 +117,7 @@ def test_a_server_that_is_away_is_an_error_with_its_address(shop: FaultyShop) ->
         shop.reconnect()
 
 
-def test_a_connection_that_is_cut_in_the_middle_of_a_chunk_gives_the_chunk_again(
+def test_a_chunk_is_read_again_after_its_connection_is_cut_in_the_middle(
     server: PostgresServer,
 ) -> None:
     with faulty_shop(server, rows=400_000, snapshotChunkRows="1000000") as shop:
@@ -146,7 +146,7 @@ def task_is_cut(engine: MicroBatchEngine, task: object, shop: FaultyShop) -> boo
     return True
 
 
-def test_a_connection_that_is_cut_in_the_middle_of_a_window_gives_the_window_again(
+def test_a_window_is_read_again_after_its_connection_is_cut_in_the_middle(
     server: PostgresServer,
 ) -> None:
     with faulty_shop(server) as shop:
@@ -173,7 +173,7 @@ def test_a_statement_that_takes_too_long_says_which_option_limits_it(shop: Fault
     assert len(engine.rows) == 10
 
 
-def test_a_slot_that_lost_its_log_is_data_loss(shop: FaultyShop) -> None:
+def test_a_slot_whose_log_was_removed_is_data_loss(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
     shop.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
@@ -188,7 +188,7 @@ def test_a_slot_that_lost_its_log_is_data_loss(shop: FaultyShop) -> None:
         caught_up(engine)
 
 
-def test_the_connection_of_the_enumerator_is_made_again_when_it_is_cut(shop: FaultyShop) -> None:
+def test_the_enumerator_reconnects_when_its_connection_is_cut(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     engine.restart(available_now=False)
     engine.run_batch()
@@ -204,7 +204,7 @@ def test_the_connection_of_the_enumerator_is_made_again_when_it_is_cut(shop: Fau
     assert len(engine.rows) == 12
 
 
-def test_a_server_that_was_set_back_to_a_backup_is_data_loss(shop: FaultyShop) -> None:
+def test_a_server_that_was_restored_from_a_backup_is_data_loss(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     data = Path(shop.one("SHOW data_directory"))
     shop.server.stop()
@@ -246,7 +246,7 @@ def test_a_standby_is_refused(server: PostgresServer) -> None:
             shop.reconnect()
 
 
-def test_a_start_that_the_log_has_not_reached_is_refused(shop: FaultyShop) -> None:
+def test_a_start_position_that_the_log_has_not_reached_is_refused(shop: FaultyShop) -> None:
     with pytest.raises(DiscoveryError, match="startingLsn is FF/0, and the log ends at"):
         caught_up(shop.engine(snapshot="never", startingLsn="FF/0"))
 
@@ -254,7 +254,9 @@ def test_a_start_that_the_log_has_not_reached_is_refused(shop: FaultyShop) -> No
 # What a server refuses.
 
 
-def test_a_wrong_password_is_named_and_not_shown(shop: FaultyShop, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_for_a_wrong_password_does_not_show_the_password(
+    shop: FaultyShop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SHOP_PASSWORD", "wrong-and-secret")
     with shop.server.role("REPLICATION") as role:
         with pytest.raises(Flip27Error, match="password authentication failed") as refused:
@@ -262,12 +264,12 @@ def test_a_wrong_password_is_named_and_not_shown(shop: FaultyShop, monkeypatch: 
         assert "secret" not in str(refused.value)
 
 
-def test_a_database_that_is_missing_is_named(shop: FaultyShop) -> None:
+def test_a_missing_database_is_named(shop: FaultyShop) -> None:
     with pytest.raises(Flip27Error, match='database "missing" does not exist'):
         caught_up(shop.engine(database="missing"))
 
 
-def test_a_table_that_is_missing_is_named(shop: FaultyShop) -> None:
+def test_a_missing_table_is_named(shop: FaultyShop) -> None:
     with pytest.raises(
         Flip27Error, match=r"option tables has public\.missing, and the database has no such table"
     ):
@@ -294,7 +296,7 @@ def test_a_role_that_may_not_read_the_table_is_refused_with_the_statement_to_run
             caught_up(engine)
 
 
-def test_a_role_that_may_not_make_the_publication_gets_the_statement_for_its_owner(
+def test_a_role_that_may_not_create_the_publication_gets_the_statement_for_the_owner(
     server: PostgresServer,
 ) -> None:
     with server.role("REPLICATION") as role, faulty_shop(server) as shop:
@@ -303,7 +305,7 @@ def test_a_role_that_may_not_make_the_publication_gets_the_statement_for_its_own
             caught_up(engine)
 
 
-def test_a_role_that_may_not_add_a_table_to_the_publication_gets_the_statement_for_its_owner(
+def test_a_role_that_may_not_add_a_table_to_the_publication_gets_the_statement_for_the_owner(
     server: PostgresServer,
 ) -> None:
     with server.role("REPLICATION") as role, faulty_shop(server) as shop:

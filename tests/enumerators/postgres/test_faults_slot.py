@@ -33,7 +33,7 @@ def changes(shop: FaultyShop, engine: MicroBatchEngine) -> list[tuple[str, int |
 # The slot.
 
 
-def test_a_slot_that_was_dropped_is_data_loss_at_the_next_poll(shop: FaultyShop) -> None:
+def test_a_dropped_slot_is_data_loss_at_the_next_poll(shop: FaultyShop) -> None:
     engine = read(shop)
     engine.restart(available_now=False)
     engine.run_batch()
@@ -43,7 +43,7 @@ def test_a_slot_that_was_dropped_is_data_loss_at_the_next_poll(shop: FaultyShop)
         caught_up(engine)
 
 
-def test_a_slot_that_was_dropped_stops_the_query_also_where_losses_are_reported(shop: FaultyShop) -> None:
+def test_a_dropped_slot_stops_the_query_even_if_losses_are_reported(shop: FaultyShop) -> None:
     engine = read(shop, onDataLoss="report")
     engine.restart(available_now=False)
     engine.run_batch()
@@ -62,7 +62,7 @@ def test_a_slot_that_another_tool_has_advanced_is_data_loss(shop: FaultyShop) ->
     assert changes(shop, engine) == []
 
 
-def test_a_query_whose_slot_was_advanced_continues_with_what_is_left_where_losses_are_reported(
+def test_a_query_whose_slot_was_advanced_continues_with_the_remaining_log_if_losses_are_reported(
     shop: FaultyShop,
 ) -> None:
     engine = read(shop, onDataLoss="report")
@@ -79,7 +79,7 @@ def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
         caught_up(shop.engine(slotName="foreign_one"))
 
 
-def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_when_the_time_is_over(
+def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout(
     shop: FaultyShop,
 ) -> None:
     engine = read(shop)
@@ -119,7 +119,7 @@ def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
 # Two queries.
 
 
-def test_a_second_query_on_a_slot_is_refused_with_the_process_that_has_it(shop: FaultyShop) -> None:
+def test_the_error_for_a_second_query_on_a_slot_names_the_process_that_uses_it(shop: FaultyShop) -> None:
     first = shop.engine(slotName="shared", uid="one")
     first.run_batch()
     second = shop.engine(slotName="shared", uid="two")
@@ -133,7 +133,7 @@ def test_a_second_query_on_a_slot_is_refused_with_the_process_that_has_it(shop: 
     third.stop()
 
 
-def test_a_driver_that_hangs_does_not_keep_its_successor_from_the_slot(shop: FaultyShop) -> None:
+def test_a_hanging_driver_does_not_keep_its_successor_from_the_slot(shop: FaultyShop) -> None:
     engine = shop.engine()
     engine.run_batch()
     hanging = engine.holder  # keeps its connection open
@@ -143,7 +143,7 @@ def test_a_driver_that_hangs_does_not_keep_its_successor_from_the_slot(shop: Fau
     assert len(caught_up(engine).rows) == 10
 
 
-def test_a_query_without_a_state_location_has_its_slot_for_itself(shop: FaultyShop) -> None:
+def test_a_query_without_a_state_location_does_not_share_its_slot_either(shop: FaultyShop) -> None:
     del shop.options["stateLocation"]
     first = shop.engine(slotName="shared")
     first.run_batch()
@@ -166,7 +166,7 @@ def test_changes_that_a_missing_publication_left_out_are_data_loss(shop: FaultyS
         caught_up(engine)
 
 
-def test_a_query_that_runs_notices_that_its_publication_is_missing(shop: FaultyShop) -> None:
+def test_a_running_query_notices_that_its_publication_is_missing(shop: FaultyShop) -> None:
     engine = read(shop)
     engine.restart(available_now=False)
     shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
@@ -175,7 +175,7 @@ def test_a_query_that_runs_notices_that_its_publication_is_missing(shop: FaultyS
         engine.process_all_available()
 
 
-def test_a_missing_publication_costs_the_changes_made_meanwhile_where_losses_are_reported(
+def test_if_losses_are_reported_a_missing_publication_loses_only_the_changes_made_meanwhile(
     shop: FaultyShop,
 ) -> None:
     engine = read(shop, onDataLoss="report")
@@ -186,7 +186,7 @@ def test_a_missing_publication_costs_the_changes_made_meanwhile_where_losses_are
     assert changes(shop, engine) == [("c", 12, "y")]
 
 
-def test_a_publication_that_is_dropped_while_nothing_changes_is_made_again(shop: FaultyShop) -> None:
+def test_a_publication_that_is_dropped_while_nothing_changes_is_created_again(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute(f"DROP PUBLICATION {shop.slot}")
     caught_up(engine)
@@ -195,7 +195,7 @@ def test_a_publication_that_is_dropped_while_nothing_changes_is_made_again(shop:
     assert changes(shop, engine) == [("c", 11, "x")]
 
 
-def test_a_table_that_was_taken_out_of_the_publication_is_data_loss(shop: FaultyShop) -> None:
+def test_a_table_that_was_removed_from_the_publication_is_data_loss(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders")
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
@@ -203,7 +203,7 @@ def test_a_table_that_was_taken_out_of_the_publication_is_data_loss(shop: Faulty
         caught_up(engine)
 
 
-def test_a_table_that_was_taken_out_and_put_back_is_data_loss(shop: FaultyShop) -> None:
+def test_a_table_that_was_removed_from_the_publication_and_added_again_is_data_loss(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute(
         f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')",
@@ -217,7 +217,7 @@ def test_a_table_that_was_taken_out_and_put_back_is_data_loss(shop: FaultyShop) 
         caught_up(engine)
 
 
-def test_a_table_that_was_put_back_continues_where_losses_are_reported(shop: FaultyShop) -> None:
+def test_a_table_that_was_removed_and_added_again_continues_if_losses_are_reported(shop: FaultyShop) -> None:
     engine = read(shop, onDataLoss="report")
     shop.execute(
         f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", f"ALTER PUBLICATION {shop.slot} ADD TABLE orders",
@@ -229,7 +229,9 @@ def test_a_table_that_was_put_back_continues_where_losses_are_reported(shop: Fau
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_a_table_that_was_taken_out_comes_back_where_losses_are_reported(shop: FaultyShop) -> None:
+def test_a_table_that_was_removed_is_added_to_the_publication_again_if_losses_are_reported(
+    shop: FaultyShop,
+) -> None:
     engine = read(shop, onDataLoss="report")
     shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')")
     caught_up(engine)
@@ -249,7 +251,7 @@ def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(s
         caught_up(shop.engine(tables="public.parts", publication="leaves"))
 
 
-def test_what_a_publication_of_the_user_leaves_out_is_logged_at_each_start(
+def test_each_start_logs_the_changes_that_a_publication_of_the_user_leaves_out(
     shop: FaultyShop, caplog: pytest.LogCaptureFixture
 ) -> None:
     shop.execute(
@@ -263,7 +265,7 @@ def test_what_a_publication_of_the_user_leaves_out_is_logged_at_each_start(
 # The table.
 
 
-def test_changes_before_a_table_is_dropped_are_read_and_then_the_query_says_that_it_is_missing(
+def test_changes_before_a_table_is_dropped_are_read_before_the_query_fails(
     shop: FaultyShop,
 ) -> None:
     engine = read(shop)
@@ -323,7 +325,7 @@ def test_a_table_that_is_recreated_is_data_loss(shop: FaultyShop) -> None:
         caught_up(engine)
 
 
-def test_a_table_that_is_recreated_is_read_from_its_start_where_losses_are_reported(shop: FaultyShop) -> None:
+def test_a_table_that_is_recreated_is_read_from_its_start_if_losses_are_reported(shop: FaultyShop) -> None:
     engine = read(shop, onDataLoss="report")
     shop.execute("INSERT INTO orders VALUES (11, 'old')", "DROP TABLE orders")
     shop.execute(
@@ -337,7 +339,7 @@ def test_a_table_that_is_recreated_is_read_from_its_start_where_losses_are_repor
     assert sorted(found[10:]) == [("c", 2, "newer"), ("c", 11, "old"), ("r", 1, "new")]
 
 
-def test_a_table_that_is_renamed_continues_under_its_new_name(shop: FaultyShop) -> None:
+def test_a_renamed_table_continues_under_its_new_name(shop: FaultyShop) -> None:
     engine = read(shop, tables="public.*")
     shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
     shop.execute("INSERT INTO sales VALUES (12, 'y')")
@@ -349,7 +351,7 @@ def test_a_table_that_is_renamed_continues_under_its_new_name(shop: FaultyShop) 
     assert [row[at] for row in engine.rows[-2:]] == ["public.orders", "public.sales"]
 
 
-def test_a_table_whose_new_name_the_option_does_not_match_continues_too(shop: FaultyShop) -> None:
+def test_a_renamed_table_continues_even_if_its_new_name_does_not_match_the_option(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
     engine = read(shop, tables="public.ord*")
     shop.execute("ALTER TABLE orders RENAME TO sales", "INSERT INTO sales VALUES (11, 'x')")
@@ -375,7 +377,7 @@ def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -
     )
 
 
-def test_a_table_that_is_renamed_before_its_rows_are_read_is_read(shop: FaultyShop) -> None:
+def test_a_table_that_is_renamed_before_its_rows_are_read_is_still_read(shop: FaultyShop) -> None:
     engine = shop.engine(tables="public.*")
     engine.restart(available_now=True)
     assert engine.trigger()

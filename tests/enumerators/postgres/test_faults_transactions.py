@@ -41,7 +41,7 @@ def run(engine: MicroBatchEngine, batches: int) -> None:
         engine.run_batch()
 
 
-def test_a_transaction_of_many_rows_comes_whole_in_one_batch(shop: FaultyShop) -> None:
+def test_a_transaction_of_many_rows_is_delivered_in_one_batch(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine(maxBytesPerTrigger="1m"))
     shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(11, 200010) n")
     before = len(engine.batches)
@@ -69,7 +69,7 @@ def test_chunks_wait_for_a_transaction_that_was_open_before_them_and_nothing_is_
     assert final_rows(shop, engine) == table(shop)
 
 
-def test_a_table_that_is_new_is_read_in_a_run_that_ends(shop: FaultyShop) -> None:
+def test_a_new_table_is_read_by_a_run_that_ends(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine(tables="public.*"))
     shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
     shop.execute(
@@ -80,7 +80,7 @@ def test_a_table_that_is_new_is_read_in_a_run_that_ends(shop: FaultyShop) -> Non
     assert sorted(shop.ops(engine)[10:]) == [("c", 11, "x"), *(("r", n, "o") for n in range(101, 110))]
 
 
-def test_a_transaction_that_is_open_during_the_whole_snapshot_is_in_the_log_once(shop: FaultyShop) -> None:
+def test_a_transaction_that_is_open_during_the_whole_snapshot_is_delivered_once(shop: FaultyShop) -> None:
     engine = shop.engine(maxRowsPerTrigger="4")
     while not engine.rows:
         engine.run_batch()  # the horizon has settled: transactions from now on do not hold chunks back
@@ -97,7 +97,7 @@ def test_a_transaction_that_is_open_during_the_whole_snapshot_is_in_the_log_once
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
-def test_a_transaction_that_is_prepared_during_the_snapshot_counts_when_it_is_committed(
+def test_a_transaction_prepared_during_the_snapshot_is_delivered_when_it_is_committed(
     shop: FaultyShop, end: str
 ) -> None:
     engine = shop.engine(maxRowsPerTrigger="4")
@@ -112,7 +112,7 @@ def test_a_transaction_that_is_prepared_during_the_snapshot_counts_when_it_is_co
     assert final_rows(shop, engine) == table(shop)
 
 
-def test_a_transaction_with_rolled_back_savepoints_has_only_what_was_kept(shop: FaultyShop) -> None:
+def test_a_transaction_with_rolled_back_savepoints_has_only_the_remaining_changes(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     shop.execute(
         "BEGIN", "INSERT INTO orders VALUES (11, 'kept')", "SAVEPOINT s", "DELETE FROM orders",

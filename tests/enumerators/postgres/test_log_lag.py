@@ -42,11 +42,11 @@ def clock(*polls: tuple[int, float], committed_at: int | None = None) -> LogCloc
     return found
 
 
-def test_a_position_at_the_end_is_not_behind() -> None:
+def test_a_position_at_the_end_of_the_log_has_no_lag() -> None:
     assert clock((500, 0)).lag(500, 500) == LogLag(bytes=0, seconds=0.0)
 
 
-def test_what_waits_is_as_old_as_the_last_poll_that_did_not_see_it() -> None:
+def test_the_age_of_the_unread_log_counts_from_the_last_poll_that_did_not_see_it() -> None:
     found = clock((500, 0), (500, 3), (700, 4), (900, 10))
     assert found.lag(500, 900) == LogLag(bytes=400, seconds=7.0, since=at(3))
     assert found.lag(650, 900) == LogLag(bytes=250, seconds=7.0, since=at(3))
@@ -57,7 +57,7 @@ def test_a_log_without_changes_of_the_tables_has_no_age() -> None:
     assert clock((500, 0), (900, 10)).lag(500, 900, has_changes=False) == LogLag(bytes=400, seconds=0.0)
 
 
-def test_before_the_first_poll_the_last_change_that_was_read_gives_the_age() -> None:
+def test_before_the_first_poll_the_age_counts_from_the_last_change_that_was_read() -> None:
     found = clock((500, 60), committed_at=int(at(-30).timestamp() * 1_000_000))
     assert found.lag(100, 500) == LogLag(bytes=400, seconds=90.0, since=at(-30))
     found.read(int(at(20).timestamp() * 1_000_000))
@@ -65,11 +65,11 @@ def test_before_the_first_poll_the_last_change_that_was_read_gives_the_age() -> 
     assert found.lag(100, 500).seconds == 40.0
 
 
-def test_an_age_without_evidence_is_unknown() -> None:
+def test_without_an_earlier_poll_the_age_is_unknown() -> None:
     assert clock((500, 0)).lag(100, 500) == LogLag(bytes=400, seconds=None)
 
 
-def test_polls_are_thinned_out_and_their_ages_stay_bounds() -> None:
+def test_after_polls_are_thinned_out_the_age_is_still_an_upper_bound() -> None:
     found = clock(*((number, number) for number in range(5 * MOST_POLLS)))
     newest = 5 * MOST_POLLS - 1
     for position in (0, 1, 777, newest - 3, newest - 1):
@@ -78,7 +78,7 @@ def test_polls_are_thinned_out_and_their_ages_stay_bounds() -> None:
         assert newest - position <= seconds <= 1.5 * (newest - position) + 40
 
 
-def test_chunks_wait_until_they_are_assigned_and_are_left_until_they_are_read() -> None:
+def test_chunks_count_as_waiting_until_assigned_and_as_remaining_until_read() -> None:
     progress = TableProgress(
         table=ORDERS,
         key=ID,
@@ -93,7 +93,7 @@ def test_chunks_wait_until_they_are_assigned_and_are_left_until_they_are_read() 
 
 
 @pytest.mark.parametrize(("key", "is_cut"), [(ID, False), ((), True)])
-def test_the_rows_of_a_table_that_is_not_cut_are_not_known(key: tuple[KeyColumn, ...], is_cut: bool) -> None:
+def test_the_number_of_rows_of_an_uncut_table_is_unknown(key: tuple[KeyColumn, ...], is_cut: bool) -> None:
     assert waiting_rows([TableProgress(table=ORDERS, key=key, is_cut=is_cut)], chunk_rows=10) == [None]
 
 
@@ -151,7 +151,7 @@ def read_all(engine: MicroBatchEngine, rows: int) -> None:
     assert len(engine.rows) == rows
 
 
-def test_a_query_counts_the_chunks_that_are_read_and_left(
+def test_a_query_counts_its_read_and_its_remaining_chunks(
     query: MicroBatchEngine, database: TestedDatabase
 ) -> None:
     wait_until(lambda: next_batch(query)["chunksRead"] == 1, lambda: str(numbers(query)))
@@ -162,7 +162,7 @@ def test_a_query_counts_the_chunks_that_are_read_and_left(
     assert (found["chunksRead"], found["chunksLeft"]) == (3, 0)
 
 
-def test_a_query_that_is_behind_says_by_how_many_bytes_and_seconds(
+def test_a_query_reports_its_lag_in_bytes_and_seconds(
     query: MicroBatchEngine, database: TestedDatabase
 ) -> None:
     read_all(query, 25)
@@ -193,7 +193,7 @@ def test_a_query_that_is_behind_says_by_how_many_bytes_and_seconds(
     assert "lag_bytes=0 lag_s=0" in found["positions"]["log"]
 
 
-def test_after_a_restart_the_age_of_the_log_is_that_of_the_last_change_that_was_read(
+def test_after_a_restart_the_age_of_the_log_counts_from_the_last_change_that_was_read(
     query: MicroBatchEngine, database: TestedDatabase
 ) -> None:
     read_all(query, 25)

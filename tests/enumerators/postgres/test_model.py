@@ -162,7 +162,7 @@ def test_the_copy_equals_the_table_in_every_interleaving() -> None:
             raise AssertionError(f"seed {seed}: {error}") from error
 
 
-def test_the_interleavings_reach_what_they_are_for() -> None:
+def test_the_interleavings_reach_the_cases_that_matter() -> None:
     exact = again = windows_beside_chunks = 0
     for seed in range(150):
         query = simulate(seed)

@@ -35,7 +35,7 @@ def gauges(engine: MicroBatchEngine) -> dict[str, object]:
     return engine.holder.report() or {}
 
 
-def test_a_transaction_that_holds_chunks_back_is_named_until_it_ends(shop: FaultyShop) -> None:
+def test_a_transaction_that_delays_chunks_is_named_until_it_ends(shop: FaultyShop) -> None:
     engine = shop.engine(tables="public.*")
     caught_up(engine)
     engine.stop()
@@ -65,7 +65,7 @@ def test_a_prepared_transaction_is_named_too(shop: FaultyShop) -> None:
     assert oldest_open(shop.control) is None
 
 
-def test_a_role_without_rights_learns_the_process_and_not_the_time(shop: FaultyShop) -> None:
+def test_a_role_without_rights_sees_the_process_of_a_transaction_but_not_its_start(shop: FaultyShop) -> None:
     with shop.server.role() as role, shop.server.connect(shop.database) as writer:
         writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
         with shop.server.connect(shop.database, role=role) as reader:
@@ -75,7 +75,7 @@ def test_a_role_without_rights_learns_the_process_and_not_the_time(shop: FaultyS
         writer.execute("ROLLBACK")
 
 
-def test_check_names_the_transaction_that_making_the_slot_waits_for(shop: FaultyShop) -> None:
+def test_check_names_the_transaction_that_the_creation_of_the_slot_waits_for(shop: FaultyShop) -> None:
     with shop.server.connect(shop.database) as writer:
         writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
         findings = PostgresEnumerator.check_source(Source.resolve(shop.options).options)
@@ -84,7 +84,7 @@ def test_check_names_the_transaction_that_making_the_slot_waits_for(shop: Faulty
         writer.execute("ROLLBACK")
 
 
-def test_a_transaction_that_is_open_for_more_than_a_minute_is_a_warning() -> None:
+def test_a_transaction_that_is_open_for_more_than_a_minute_is_logged_as_a_warning() -> None:
     found = open_transactions(opened(age_s=61.0))
     assert found.status is Status.WARNING
     said = "the oldest is that of server process 17 (ada, psql), open since 2026-01-03 11:58:59 UTC"
@@ -94,7 +94,7 @@ def test_a_transaction_that_is_open_for_more_than_a_minute_is_a_warning() -> Non
     assert open_transactions(None).found == "none"
 
 
-def test_a_warning_comes_once_for_each_transaction() -> None:
+def test_each_transaction_is_warned_about_once() -> None:
     held = HeldBack()
 
     def warns(found: OpenTransaction | None, now_s: float) -> bool:

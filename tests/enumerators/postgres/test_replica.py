@@ -93,7 +93,9 @@ def test_a_replica_equals_the_table_and_every_change_fits(postgres: PostgresServ
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_crashes_of_drivers_and_tasks_lose_and_invent_nothing(postgres: PostgresServer, seed: int) -> None:
+def test_crashes_of_drivers_and_tasks_neither_lose_nor_invent_changes(
+    postgres: PostgresServer, seed: int
+) -> None:
     rng = random.Random(seed)
     with shop(postgres, seed) as found:
         engine = MicroBatchEngine(found.options)
@@ -114,7 +116,7 @@ def test_crashes_of_drivers_and_tasks_lose_and_invent_nothing(postgres: Postgres
         engine.stop()
 
 
-def test_the_changes_of_each_key_are_those_that_triggers_note_in_their_order(
+def test_the_changes_of_each_key_equal_those_recorded_by_triggers_in_order(
     postgres: PostgresServer,
 ) -> None:
     rng = random.Random(3)
@@ -149,7 +151,7 @@ def test_the_changes_of_each_key_are_those_that_triggers_note_in_their_order(
         ([], [], None),
     ],
 )
-def test_an_audit_notices_changes_that_are_missing_repeated_or_in_another_order(
+def test_an_audit_notices_missing_repeated_and_reordered_changes(
     events: list[tuple[str, int, str | None]], snapshot: list[str | None], said: str | None
 ) -> None:
     told = complaint([("c", 7, "a"), ("u", 8, "b"), ("d", 9, None)], events, snapshot)

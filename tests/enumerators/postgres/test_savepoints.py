@@ -109,7 +109,7 @@ def test_a_query_from_a_savepoint_waits_until_the_query_of_its_slot_has_ended(
     assert shop.ops(ended(new)) == [event]
 
 
-def test_a_query_whose_slot_was_taken_over_and_moved_says_so(shop: FaultyShop, tmp_path: Path) -> None:
+def test_a_query_whose_slot_was_taken_over_and_advanced_says_so(shop: FaultyShop, tmp_path: Path) -> None:
     query = ended(shop.engine())
     new = started(shop, saved(shop, query, tmp_path), tmp_path)
     insert(shop, 11)
@@ -118,7 +118,7 @@ def test_a_query_whose_slot_was_taken_over_and_moved_says_so(shop: FaultyShop, t
         ended(query)
 
 
-def test_a_savepoint_that_the_slot_has_left_behind_is_refused(shop: FaultyShop, tmp_path: Path) -> None:
+def test_a_savepoint_before_the_position_of_the_slot_is_refused(shop: FaultyShop, tmp_path: Path) -> None:
     query = ended(shop.engine())
     savepoint = saved(shop, query, tmp_path)
     insert(shop, 11)
@@ -167,7 +167,7 @@ def test_a_fork_does_not_need_the_option_once_it_has_its_slot(shop: FaultyShop, 
     assert shop.ops(ended(query)) == [*ROWS, event]
 
 
-def test_a_fork_that_was_killed_after_its_slot_was_made_takes_this_slot(
+def test_a_fork_that_was_killed_after_the_creation_of_its_slot_uses_that_slot(
     shop: FaultyShop, tmp_path: Path
 ) -> None:
     query = ended(shop.engine())
@@ -178,7 +178,7 @@ def test_a_fork_that_was_killed_after_its_slot_was_made_takes_this_slot(
     assert shop.ops(ended(started(shop, savepoint, tmp_path, slotName="forked"))) == [event]
 
 
-def test_a_fork_of_a_savepoint_that_the_slot_has_left_behind_is_refused_and_leaves_no_slot(
+def test_a_fork_of_a_savepoint_before_the_position_of_the_slot_is_refused_and_leaves_no_slot(
     shop: FaultyShop, tmp_path: Path
 ) -> None:
     query = ended(shop.engine())
@@ -194,9 +194,7 @@ def test_a_fork_of_a_savepoint_that_the_slot_has_left_behind_is_refused_and_leav
     assert slots(shop) == [shop.slot]
 
 
-def test_a_fork_is_refused_where_the_slot_that_it_would_copy_is_gone(
-    shop: FaultyShop, tmp_path: Path
-) -> None:
+def test_a_fork_is_refused_if_the_slot_to_copy_is_gone(shop: FaultyShop, tmp_path: Path) -> None:
     query = ended(shop.engine())
     savepoint = saved(shop, query, tmp_path)
     shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
@@ -206,7 +204,7 @@ def test_a_fork_is_refused_where_the_slot_that_it_would_copy_is_gone(
         ended(started(shop, savepoint, tmp_path, slotName="forked"))
 
 
-def test_a_query_continues_with_another_slot_where_its_option_changes(shop: FaultyShop) -> None:
+def test_a_query_continues_with_another_slot_when_its_option_changes(shop: FaultyShop) -> None:
     query = ended(shop.engine())
     renamed = shop.engine(slotName="renamed")
     renamed.logs, renamed.sink = query.logs, query.sink

@@ -50,7 +50,7 @@ def grown(shop: FaultyShop, engine: MicroBatchEngine) -> MicroBatchEngine:
     return caught_up(other)
 
 
-def test_a_new_column_stops_the_query_once_and_the_restart_has_it(shop: FaultyShop) -> None:
+def test_a_new_column_stops_the_query_once_and_is_read_after_the_restart(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute(
         "INSERT INTO orders VALUES (11, 'before')", "ALTER TABLE orders ADD price numeric(10, 2) DEFAULT 3",
@@ -76,7 +76,9 @@ def test_a_new_column_within_a_transaction_has_null_before_it_and_values_after_i
     assert [(row["id"], row["name"], row["price"]) for row in last] == [(11, "a", None), (12, None, 5)]
 
 
-def test_a_new_column_between_the_start_and_the_chunks_stops_the_query(shop: FaultyShop) -> None:
+def test_a_column_that_is_added_between_the_start_and_the_first_chunk_stops_the_query(
+    shop: FaultyShop,
+) -> None:
     engine = shop.engine()
     shop.execute("ALTER TABLE orders ADD price int DEFAULT 5")
     engine = grown(shop, engine)
@@ -85,7 +87,7 @@ def test_a_new_column_between_the_start_and_the_chunks_stops_the_query(shop: Fau
     assert len(engine.rows) == 10
 
 
-def test_a_new_column_between_two_chunks_is_in_the_chunks_that_follow(shop: FaultyShop) -> None:
+def test_a_column_that_is_added_between_two_chunks_is_in_the_later_chunks(shop: FaultyShop) -> None:
     engine = shop.engine(maxRowsPerTrigger="4")
     while len(engine.rows) < 4:
         engine.run_batch()
@@ -137,7 +139,7 @@ def test_new_columns_can_be_refused(shop: FaultyShop) -> None:
     assert values(engine, "id") == []
 
 
-def test_a_users_schema_leaves_new_columns_out_without_a_stop(shop: FaultyShop) -> None:
+def test_with_a_users_schema_new_columns_are_left_out_and_do_not_stop_the_query(shop: FaultyShop) -> None:
     schema = pa.schema([("id", pa.int64()), ("_op", pa.string()), ("_lsn", pa.int64()), ("_seq", pa.int64())])
     for mode in ("evolve", "fail"):
         engine = shop.engine(schema, onSchemaChange=mode, uid=f"of_{mode}")
@@ -174,14 +176,14 @@ def test_a_dropped_column_can_be_refused(shop: FaultyShop) -> None:
         caught_up(engine)
 
 
-def test_a_renamed_column_is_one_that_is_dropped_and_one_that_is_new(shop: FaultyShop) -> None:
+def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")
     engine = grown(shop, engine)
     assert values(engine, "id", "name", "title")[-1] == (11, None, "x")
 
 
-def test_a_type_that_changes_keeps_the_columns_type_where_each_value_fits(shop: FaultyShop) -> None:
+def test_a_column_keeps_its_type_when_the_tables_type_changes_if_each_value_fits(shop: FaultyShop) -> None:
     engine = read(shop)
     shop.execute("ALTER TABLE orders ALTER id TYPE bigint", "INSERT INTO orders VALUES (11, 'x')")
     caught_up(engine)
@@ -213,7 +215,7 @@ def test_a_new_column_that_a_dataframe_cannot_distinguish_from_another_is_refuse
         caught_up(engine)
 
 
-def test_a_large_value_that_did_not_change_stays_marked_when_a_column_is_added(shop: FaultyShop) -> None:
+def test_an_unchanged_large_value_stays_marked_when_a_column_is_added(shop: FaultyShop) -> None:
     shop.execute("ALTER TABLE orders ALTER name SET STORAGE EXTERNAL")
     shop.execute("UPDATE orders SET name = repeat('x', 5000) WHERE id = 1")
     engine = read(shop)
@@ -232,7 +234,7 @@ def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -
     assert values(engine, "id") == [(11,)]
 
 
-def test_values_of_a_type_that_was_dropped_are_the_texts_of_the_log(shop: FaultyShop) -> None:
+def test_values_of_a_dropped_type_are_the_texts_in_the_log(shop: FaultyShop) -> None:
     shop.execute("CREATE TYPE mood AS ENUM ('sad', 'happy')", "ALTER TABLE orders ADD mood mood")
     engine = read(shop)
     shop.execute("INSERT INTO orders VALUES (11, 'x', 'happy')", "ALTER TABLE orders DROP mood")

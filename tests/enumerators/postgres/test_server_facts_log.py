@@ -28,7 +28,7 @@ def test_an_update_has_the_old_key_only_if_the_key_changes(database: TestedDatab
     ]
 
 
-def test_with_replica_identity_full_old_rows_are_whole(database: TestedDatabase) -> None:
+def test_with_replica_identity_full_old_rows_are_complete(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "ALTER TABLE t REPLICA IDENTITY FULL")
     database.execute("INSERT INTO t VALUES (1, 'a')", "UPDATE t SET v = 'b'", "DELETE FROM t")
     _insert, update, delete = database.changes()
@@ -36,7 +36,9 @@ def test_with_replica_identity_full_old_rows_are_whole(database: TestedDatabase)
     assert (delete.old_kind, delete.old, delete.new) == ("O", {"id": "1", "v": "b"}, None)
 
 
-def test_with_replica_identity_index_the_key_is_that_of_the_index(database: TestedDatabase) -> None:
+def test_with_replica_identity_index_the_old_key_has_the_columns_of_the_index(
+    database: TestedDatabase,
+) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL UNIQUE, v text)",
         "ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key",
@@ -66,7 +68,7 @@ def test_a_published_table_without_identity_takes_inserts_and_refuses_updates_an
     assert [change.op for change in database.changes()] == ["I"]
 
 
-def test_a_large_value_that_did_not_change_is_missing_also_where_the_key_changes(
+def test_an_unchanged_large_value_is_missing_even_if_the_key_changes(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v int, large text)")
@@ -82,7 +84,7 @@ def test_a_large_value_that_did_not_change_is_missing_also_where_the_key_changes
     )
 
 
-def test_a_large_value_that_did_not_change_is_in_the_old_row_with_replica_identity_full(
+def test_an_unchanged_large_value_is_in_the_old_row_with_replica_identity_full(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, v int, large text)")
@@ -96,7 +98,7 @@ def test_a_large_value_that_did_not_change_is_in_the_old_row_with_replica_identi
     assert len(delete.old["large"]) == 400 * 32
 
 
-def test_an_update_that_changes_nothing_is_a_change(database: TestedDatabase) -> None:
+def test_an_update_that_changes_no_value_is_in_the_log(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)", "UPDATE t SET id = 1")
     assert [(change.op, change.old) for change in database.changes()] == [("I", None), ("U", None)]
 
@@ -109,14 +111,14 @@ def test_truncate_is_one_message_for_all_its_published_tables(database: TestedDa
     assert (second.op, sorted(second.tables)) == ("T", ["public.a", "public.b"])
 
 
-def test_a_table_that_is_not_published_gives_nothing(database: TestedDatabase) -> None:
+def test_changes_of_an_unpublished_table_are_not_sent(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE a (id int)", "CREATE TABLE b (id int)", "CREATE PUBLICATION q FOR TABLE b")
     database.advance(database.flushed())
     database.execute("INSERT INTO a VALUES (1)")
     assert log.messages(database.session(), database.slot, publication="q") == []
 
 
-def test_changes_of_partitions_belong_to_the_root_where_the_publication_says_so(
+def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
     database: TestedDatabase,
 ) -> None:
     database.execute(
@@ -144,7 +146,7 @@ def test_changes_of_partitions_belong_to_the_root_where_the_publication_says_so(
     ]  # fmt: skip
 
 
-def test_a_table_changes_its_columns_in_the_middle_of_a_transaction(database: TestedDatabase) -> None:
+def test_the_columns_of_a_table_may_change_in_the_middle_of_a_transaction(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'x')")
     session = database.session()
     session.execute("BEGIN; INSERT INTO t VALUES (2, 'y'); ALTER TABLE t ADD b int DEFAULT 5, DROP a")
@@ -156,7 +158,7 @@ def test_a_table_changes_its_columns_in_the_middle_of_a_transaction(database: Te
     ]
 
 
-def test_a_table_that_is_rewritten_gives_no_changes(database: TestedDatabase) -> None:
+def test_rewriting_a_table_sends_no_changes(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, a int)", "INSERT INTO t VALUES (1, 2)")
     database.execute("ALTER TABLE t ALTER a TYPE text", "UPDATE t SET id = 2")
     assert [(change.op, change.new) for change in database.changes()] == [
@@ -165,13 +167,13 @@ def test_a_table_that_is_rewritten_gives_no_changes(database: TestedDatabase) ->
     ]
 
 
-def test_generated_columns_are_missing(database: TestedDatabase) -> None:
+def test_generated_columns_are_not_sent(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)")
     database.execute("INSERT INTO t VALUES (1)")
     assert [change.new for change in database.changes()] == [{"id": "1"}]
 
 
-def test_messages_and_empty_transactions_give_nothing(database: TestedDatabase) -> None:
+def test_logical_messages_and_empty_transactions_are_not_sent(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("SELECT pg_logical_emit_message(true, 'heartbeat', 'x')")
     database.execute("SELECT pg_logical_emit_message(false, 'heartbeat', 'x')", "DELETE FROM t")
@@ -190,7 +192,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("is_hostile", [False, True])
-def test_texts_of_the_log_follow_the_settings_of_the_session_that_reads(
+def test_texts_in_the_log_follow_the_settings_of_the_reading_session(
     database: TestedDatabase, is_hostile: bool
 ) -> None:
     database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {', '.join(VALUES)})")

@@ -56,7 +56,7 @@ def test_a_peek_that_is_cancelled_leaves_the_slot_free(database: TestedDatabase)
     assert len(database.peek()) == 1
 
 
-def test_a_new_slot_waits_for_open_transactions_and_is_gone_when_that_is_cancelled(
+def test_a_new_slot_waits_for_open_transactions_and_is_dropped_when_the_wait_is_cancelled(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
@@ -78,7 +78,7 @@ def test_a_new_slot_waits_for_open_transactions_and_is_gone_when_that_is_cancell
 
 
 @pytest.mark.parametrize("setting", ["statement_timeout", "lock_timeout"])
-def test_a_new_slot_that_waits_too_long_is_gone(database: TestedDatabase, setting: str) -> None:
+def test_a_new_slot_that_waits_too_long_is_dropped(database: TestedDatabase, setting: str) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     writing, creating = database.session(), database.session(**{setting: "50ms"})
     writing.execute("BEGIN; INSERT INTO t VALUES (1)")
@@ -104,7 +104,7 @@ def test_a_new_slot_waits_for_transactions_of_other_databases_and_not_for_reader
         creation.result()
 
 
-def test_a_new_slot_is_gone_when_the_server_is_killed_while_it_is_made_and_the_old_one_stays(
+def test_a_slot_whose_creation_is_interrupted_by_a_kill_is_gone_and_older_slots_stay(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
@@ -122,14 +122,14 @@ def test_a_new_slot_is_gone_when_the_server_is_killed_while_it_is_made_and_the_o
     assert slots(database) == [database.slot]
 
 
-def test_a_slot_cannot_be_made_in_a_transaction_that_has_an_xid(database: TestedDatabase) -> None:
+def test_a_slot_cannot_be_created_in_a_transaction_that_has_an_xid(database: TestedDatabase) -> None:
     session = database.session()
     session.execute("BEGIN; SELECT pg_current_xact_id()")
     with pytest.raises(psycopg.errors.ActiveSqlTransaction):
         session.execute("SELECT pg_create_logical_replication_slot('new', 'pgoutput')")
 
 
-def test_a_slot_that_exists_is_not_made_again(database: TestedDatabase) -> None:
+def test_an_existing_slot_is_not_created_again(database: TestedDatabase) -> None:
     with pytest.raises(psycopg.errors.DuplicateObject) as refused:
         database.make_slot(database.slot)
     assert refused.value.sqlstate == "42710"
@@ -160,7 +160,9 @@ def test_a_role_without_the_attribute_replication_is_refused(database: TestedDat
         log.peek(session, database.slot)
 
 
-def test_a_role_with_the_attribute_replication_needs_no_right_on_the_tables(database: TestedDatabase) -> None:
+def test_a_role_with_the_attribute_replication_needs_no_privilege_on_the_tables(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with (
         database.server.role("REPLICATION") as role,
@@ -170,7 +172,7 @@ def test_a_role_with_the_attribute_replication_needs_no_right_on_the_tables(data
         session.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [database.slot])
 
 
-def test_a_slot_loses_its_wal_beyond_the_limit_and_says_so(database: TestedDatabase) -> None:
+def test_a_slot_loses_its_wal_beyond_the_limit_and_its_status_says_so(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
     status = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
@@ -197,7 +199,7 @@ def test_a_slot_loses_its_wal_beyond_the_limit_and_says_so(database: TestedDatab
         database.advance(database.flushed())
 
 
-def test_a_publication_that_is_missing_is_an_error_before_18_and_since_then_only_a_warning(
+def test_a_missing_publication_is_an_error_before_version_18_and_only_a_warning_since(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
@@ -249,7 +251,7 @@ def test_a_publication_counts_as_it_was_at_the_time_of_the_change(database: Test
     assert found() == [{"id": "3"}]
 
 
-def test_a_publication_that_is_made_after_the_slot_does_not_cover_the_time_between(
+def test_a_publication_created_after_the_slot_does_not_cover_the_changes_in_between(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
@@ -263,7 +265,7 @@ def test_a_publication_that_is_made_after_the_slot_does_not_cover_the_time_betwe
         assert transaction.changes[0].new == {"id": "2"}
 
 
-def test_a_table_that_leaves_its_publication_is_silent_from_then_on(database: TestedDatabase) -> None:
+def test_changes_of_a_table_are_not_sent_after_it_leaves_the_publication(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "CREATE PUBLICATION q FOR TABLE t")
     database.advance(database.flushed())
     database.execute("INSERT INTO t VALUES (1)", "ALTER PUBLICATION q DROP TABLE t")

@@ -62,7 +62,7 @@ def ids(database: TestedDatabase) -> list[int]:
     return database.column("SELECT id FROM t ORDER BY id")
 
 
-def test_a_commit_that_waits_for_a_standby_is_decoded_and_not_visible(
+def test_a_commit_that_waits_for_a_standby_is_decoded_but_not_visible(
     database: TestedDatabase, waiting: Any
 ) -> None:
     before = Snapshot(database)
@@ -80,7 +80,7 @@ def test_a_commit_that_waits_for_a_standby_is_decoded_and_not_visible(
     assert is_visible(database, last.xid, Snapshot(database).text)
 
 
-def test_xmax_of_a_snapshot_is_no_horizon_for_what_the_log_contains_and_a_new_xid_is(
+def test_a_new_xid_is_above_all_transactions_in_the_log_but_xmax_of_a_snapshot_is_not(
     database: TestedDatabase, waiting: Any
 ) -> None:
     session, running = waiting("INSERT INTO t VALUES (2)")
@@ -143,7 +143,9 @@ def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_
     assert database.peek(slot=slot) == []
 
 
-def test_begin_has_the_xid_that_the_snapshot_knows_with_subtransactions_too(database: TestedDatabase) -> None:
+def test_begin_has_the_xid_that_the_snapshot_knows_even_with_subtransactions(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     session = database.session()
     session.execute("BEGIN; SAVEPOINT a; INSERT INTO t VALUES (1); SAVEPOINT b; INSERT INTO t VALUES (2)")
@@ -188,7 +190,7 @@ def test_a_prepared_transaction_that_is_rolled_back_is_not_decoded(database: Tes
     assert database.peek() == []
 
 
-def test_a_snapshot_of_a_repeatable_read_transaction_stays_that_of_its_first_statement(
+def test_a_repeatable_read_transaction_keeps_the_snapshot_of_its_first_statement(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")

@@ -53,7 +53,9 @@ def within(found: list[Transaction], first: int, end: int) -> list[Transaction]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
-def test_windows_that_touch_have_each_transaction_once_and_whole(database: TestedDatabase, seed: int) -> None:
+def test_adjacent_windows_have_each_transaction_once_and_complete(
+    database: TestedDatabase, seed: int
+) -> None:
     chance = random.Random(seed)
     start = database.confirmed()
     work(database, chance, steps=40)
@@ -84,7 +86,9 @@ def test_windows_have_each_transaction_once_when_the_slot_advances_after_each(
     assert found == everything
 
 
-def test_a_peek_gives_more_than_its_window_only_after_it(database: TestedDatabase) -> None:
+def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_window(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
     one, two, three = database.peek()
@@ -102,7 +106,7 @@ def test_begin_and_commit_name_the_same_position(database: TestedDatabase) -> No
 
 
 @pytest.mark.parametrize("beside", [-3, 0])
-def test_a_slot_advanced_to_a_commit_or_before_it_gives_that_commit(
+def test_a_slot_advanced_to_or_before_a_commit_still_sends_the_commit(
     database: TestedDatabase, beside: int
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
@@ -112,7 +116,7 @@ def test_a_slot_advanced_to_a_commit_or_before_it_gives_that_commit(
     assert database.peek() == [transaction]
 
 
-def test_a_slot_advanced_into_a_commit_record_does_not_give_that_commit(database: TestedDatabase) -> None:
+def test_a_slot_advanced_into_a_commit_record_does_not_send_the_commit(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     (transaction,) = database.peek()
     assert database.advance(transaction.final_lsn + 1) == transaction.final_lsn + 1
@@ -124,7 +128,7 @@ def test_a_slot_does_not_advance_beyond_the_log(database: TestedDatabase) -> Non
     assert last <= database.advance(last + 10_000_000) <= database.flushed()
 
 
-def test_a_slot_can_advance_to_where_it_is_and_not_back(database: TestedDatabase) -> None:
+def test_a_slot_can_advance_to_its_own_position_but_not_back(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     (transaction,) = database.peek()
     database.advance(transaction.end_lsn)
@@ -133,7 +137,7 @@ def test_a_slot_can_advance_to_where_it_is_and_not_back(database: TestedDatabase
         database.advance(transaction.final_lsn)
 
 
-def test_a_commit_that_is_not_on_disk_is_visible_and_missing_from_a_window_that_contains_it(
+def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
@@ -184,7 +188,7 @@ def test_windows_are_the_same_after_the_server_was_killed(database: TestedDataba
     assert [change.new["v"] for change in after.changes if change.new] == ["after"]
 
 
-def test_the_first_row_of_a_peek_comes_when_the_whole_window_is_decoded_and_the_slot_is_free(
+def test_a_peek_returns_its_first_row_only_once_the_window_is_decoded_and_the_slot_is_free(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 50000)")

@@ -62,7 +62,7 @@ def test_a_commit_that_waits_for_its_standby_while_a_chunk_is_read_is_not_lost(
         assert ("c", "2") in found.ops()
 
 
-def test_a_commit_may_be_delivered_before_it_is_visible_and_comes_once(
+def test_a_commit_that_is_delivered_before_it_is_visible_is_delivered_once(
     waiting_server: PostgresServer,
 ) -> None:
     with query(waiting_server, TABLE, "INSERT INTO orders VALUES (1, 'a'), (3, 'c')") as found:
@@ -79,7 +79,7 @@ def test_a_commit_may_be_delivered_before_it_is_visible_and_comes_once(
         assert len(found.ops()) == 3
 
 
-def test_a_row_that_is_changed_while_its_change_waits_in_the_log_ends_right(
+def test_a_row_that_changes_again_before_an_earlier_change_is_delivered_ends_with_its_last_value(
     waiting_server: PostgresServer,
 ) -> None:
     with query(waiting_server, TABLE, ROWS, maxRowsPerTrigger="3", parallelism="1") as found:
@@ -96,7 +96,7 @@ def test_a_row_that_is_changed_while_its_change_waits_in_the_log_ends_right(
         assert found.copy() == found.table("orders")
 
 
-def test_changes_that_a_chunk_sees_do_not_come_again(postgres: PostgresServer) -> None:
+def test_changes_that_a_chunk_has_read_are_not_delivered_again(postgres: PostgresServer) -> None:
     with query(postgres, TABLE, ROWS) as found:
         found.until_planned()
         found.control.execute("UPDATE orders SET v = 'seen'")
@@ -107,7 +107,7 @@ def test_changes_that_a_chunk_sees_do_not_come_again(postgres: PostgresServer) -
         assert [op for op, _ in found.ops()] == ["r"] * 9
 
 
-def test_a_transaction_that_is_open_while_all_chunks_are_read_comes_after_them(
+def test_a_transaction_that_is_open_while_all_chunks_are_read_is_delivered_after_them(
     postgres: PostgresServer,
 ) -> None:
     with query(postgres, TABLE, ROWS) as found, postgres.connect(found.control.info.dbname) as session:
@@ -123,7 +123,7 @@ def test_a_transaction_that_is_open_while_all_chunks_are_read_comes_after_them(
         assert [op for op in found.ops() if op[0] != "r"] == [("u", "5"), ("d", "6")]
 
 
-def test_a_transaction_that_is_rolled_back_leaves_nothing(postgres: PostgresServer) -> None:
+def test_a_transaction_that_is_rolled_back_is_not_delivered(postgres: PostgresServer) -> None:
     with query(postgres, TABLE, ROWS) as found, postgres.connect(found.control.info.dbname) as session:
         found.until_planned()
         session.autocommit = False
@@ -136,7 +136,7 @@ def test_a_transaction_that_is_rolled_back_leaves_nothing(postgres: PostgresServ
 
 
 @pytest.mark.parametrize("after", [1, 2, 3])
-def test_a_truncate_between_chunks_empties_the_copy_and_keeps_what_was_written_since(
+def test_a_truncate_between_chunks_empties_the_copy_and_keeps_rows_written_after_it(
     postgres: PostgresServer, after: int
 ) -> None:
     with query(postgres, TABLE, ROWS, maxRowsPerTrigger="3", parallelism="1") as found:

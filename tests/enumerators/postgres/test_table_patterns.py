@@ -30,7 +30,7 @@ from flip27_source.enumerators.postgres.table_patterns import (
         ("größe", "public", "größe"),
     ],
 )
-def test_a_pattern_has_the_tables_that_it_names(pattern: str, schema: str, name: str) -> None:
+def test_a_pattern_matches_the_tables_that_it_names(pattern: str, schema: str, name: str) -> None:
     assert matched(table_patterns(pattern), schema, name)
 
 
@@ -48,7 +48,7 @@ def test_a_pattern_has_the_tables_that_it_names(pattern: str, schema: str, name:
         ("a+", "public", "aa"),
     ],
 )
-def test_a_pattern_has_no_other_tables(pattern: str, schema: str, name: str) -> None:
+def test_a_pattern_matches_no_other_tables(pattern: str, schema: str, name: str) -> None:
     assert not matched(table_patterns(pattern), schema, name)
 
 
@@ -60,7 +60,7 @@ def test_patterns_are_separated_by_commas() -> None:
 
 
 @pytest.mark.parametrize("text", ["", ",", "a,", "a,,b", "a b", "a.b.c", 'a"b', '"a', ".a", "a."])
-def test_other_texts_are_refused(text: str) -> None:
+def test_invalid_patterns_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="names such as"):
         table_patterns(text)
 

@@ -127,7 +127,7 @@ def test_a_key_of_any_type_is_cut_into_chunks_and_followed(postgres: PostgresSer
         write_among_chunks(found, *writes, later, *writes)
 
 
-def test_a_key_of_several_columns(postgres: PostgresServer) -> None:
+def test_a_table_with_a_key_of_several_columns_is_read_and_followed(postgres: PostgresServer) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (v text, b text, a int, PRIMARY KEY (a, b))",
@@ -156,7 +156,9 @@ def test_the_old_key_of_an_update_is_deleted(postgres: PostgresServer) -> None:
 
 
 @pytest.mark.parametrize("identity", ["FULL", "USING INDEX orders_code"])
-def test_other_replica_identities_than_the_primary_key(postgres: PostgresServer, identity: str) -> None:
+def test_a_table_whose_replica_identity_is_not_its_primary_key_is_followed(
+    postgres: PostgresServer, identity: str
+) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (id int PRIMARY KEY, code text NOT NULL, v text, note text)",
@@ -200,7 +202,7 @@ def test_a_table_without_an_identity_is_followed_while_rows_are_only_inserted(
         )
 
 
-def test_a_table_without_a_key_and_with_its_full_rows_in_the_log(postgres: PostgresServer) -> None:
+def test_a_table_without_a_key_is_followed_if_the_log_has_its_full_rows(postgres: PostgresServer) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (id int, v text)",
@@ -216,7 +218,7 @@ def test_a_table_without_a_key_and_with_its_full_rows_in_the_log(postgres: Postg
         )
 
 
-def test_names_with_quotes_dots_commas_and_capitals(postgres: PostgresServer) -> None:
+def test_names_may_contain_quotes_dots_commas_and_capitals(postgres: PostgresServer) -> None:
     schema, table, key = '"My ""Shop"""', '"Or.de,rs"', '"I ""d"" %s"'
     name = f"{schema}.{table}"
     with query(
@@ -256,7 +258,7 @@ def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
         assert {change["_table"] for change in found.changes} == {"public.orders"}
 
 
-def test_a_table_with_as_many_columns_as_there_can_be(postgres: PostgresServer) -> None:
+def test_a_table_with_the_greatest_possible_number_of_columns_is_followed(postgres: PostgresServer) -> None:
     names = [f"c{number}" for number in range(1598)]
     with query(
         postgres,
@@ -285,7 +287,9 @@ def test_an_empty_table_is_followed_from_its_first_row(postgres: PostgresServer)
         assert found.ops() == [("c", "1")]
 
 
-def test_the_snapshot_has_the_rows_of_its_condition_and_the_log_has_all(postgres: PostgresServer) -> None:
+def test_a_condition_filters_the_rows_of_the_snapshot_but_not_the_changes_in_the_log(
+    postgres: PostgresServer,
+) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (id int PRIMARY KEY, v text)",
@@ -301,7 +305,9 @@ def test_the_snapshot_has_the_rows_of_its_condition_and_the_log_has_all(postgres
         assert found.ops()[11:] == [("u", "1"), ("u", "2")]
 
 
-def test_values_that_did_not_change_are_read_by_a_key_of_characters(postgres: PostgresServer) -> None:
+def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_character(
+    postgres: PostgresServer,
+) -> None:
     with query(
         postgres,
         'CREATE TABLE "100 %" (id char(6) PRIMARY KEY, "v %" text, note text)',

@@ -22,7 +22,7 @@ def last_change(found: Query) -> dict[str, object]:
     return {name: change[name] for name in (*COLUMNS, "_op", "_unchanged")}
 
 
-def test_a_table_that_was_renamed_is_read_under_its_new_name(postgres: PostgresServer) -> None:
+def test_values_of_a_renamed_table_are_read_under_its_new_name(postgres: PostgresServer) -> None:
     with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, unchangedValues="read") as found:
         found.batches()
         found.catch_up()
@@ -32,7 +32,7 @@ def test_a_table_that_was_renamed_is_read_under_its_new_name(postgres: PostgresS
         assert last_change(found) == {"id": "2", "v": "new", "note": NOTE, "_op": "u", "_unchanged": None}
 
 
-def test_a_table_that_has_taken_the_name_is_not_read(postgres: PostgresServer) -> None:
+def test_values_are_not_read_from_another_table_that_has_taken_the_name(postgres: PostgresServer) -> None:
     read = {"unchangedValues": "read", "onDataLoss": "report"}
     with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, **read) as found:
         found.batches()
@@ -78,7 +78,7 @@ def test_the_values_of_a_new_key_are_read_from_a_renamed_table(postgres: Postgre
         assert last_change(found) == {"id": "20", "v": "old", "note": NOTE, "_op": "c", "_unchanged": None}
 
 
-def test_rows_of_tables_that_inherit_are_not_taken_for_rows_of_the_table(postgres: PostgresServer) -> None:
+def test_values_are_not_read_from_rows_of_inheriting_tables(postgres: PostgresServer) -> None:
     child = "CREATE TABLE child () INHERITS (orders)"
     with query(postgres, SHOP[0], child, *SHOP[1:], columns=COLUMNS, unchangedValues="read") as found:
         found.control.execute("INSERT INTO child VALUES (2, 'child', 'of the child')")

@@ -20,7 +20,7 @@ def ids(*numbers: int) -> npt.NDArray[np.int64]:
     return np.array(numbers, dtype=np.int64)
 
 
-def test_a_snapshot_sees_what_had_ended_and_nothing_else() -> None:
+def test_a_snapshot_sees_exactly_the_transactions_that_had_ended() -> None:
     snapshot = TransactionSnapshot.parse("10:20:10,14")
     assert snapshot.sees(ids(9, 10, 11, 14, 19, 20, 21)).tolist() == [
         True, False, True, False, True, False, False,
@@ -33,12 +33,12 @@ def test_the_transactions_of_a_snapshot_may_come_in_any_order() -> None:
 
 
 @pytest.mark.parametrize("text", ["700:700:", "700:705:700,703", f"{EPOCH}:{EPOCH + 2}:{EPOCH}"])
-def test_a_snapshot_is_written_as_it_was_read(text: str) -> None:
+def test_a_snapshot_is_written_in_the_form_in_which_it_was_read(text: str) -> None:
     assert str(TransactionSnapshot.parse(text)) == text
 
 
 @pytest.mark.parametrize("text", ["", "700", "700:701", "700:701::", "a:b:"])
-def test_other_texts_are_no_snapshots(text: str) -> None:
+def test_invalid_snapshots_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"is not a snapshot|invalid literal"):
         TransactionSnapshot.parse(text)
 
@@ -56,11 +56,13 @@ def test_other_texts_are_no_snapshots(text: str) -> None:
         ((1 << 31) + 6, EPOCH + 5, (1 << 31) + 6),
     ],
 )
-def test_an_id_of_32_bits_gets_the_epoch_that_brings_it_nearest(short: int, near: int, whole: int) -> None:
+def test_an_id_of_32_bits_gets_the_epoch_that_makes_it_nearest_to_the_reference(
+    short: int, near: int, whole: int
+) -> None:
     assert widened(ids(short), near).tolist() == [whole]
 
 
-def test_no_event_of_a_chunk_that_is_not_read_is_delivered() -> None:
+def test_events_of_an_unread_chunk_are_not_delivered() -> None:
     assert RowRule().delivered(ids(1, 700, 1 << 40)).tolist() == [False, False, False]
 
 
@@ -68,11 +70,11 @@ def test_events_of_a_chunk_are_delivered_if_its_snapshot_does_not_see_them() -> 
     assert RowRule(snapshot="10:20:14").delivered(ids(9, 14, 19, 20)).tolist() == [False, True, False, True]
 
 
-def test_rules_are_past_once_every_transaction_that_a_snapshot_sees_has_ended() -> None:
+def test_rules_expire_once_every_transaction_that_a_snapshot_sees_has_ended() -> None:
     rules = [RowRule(snapshot="10:20:14"), RowRule(snapshot="12:18:")]
     assert not ended_below(rules, 19)
     assert ended_below(rules, 20)
 
 
-def test_a_rule_of_a_chunk_that_is_not_read_is_not_past() -> None:
+def test_the_rule_of_an_unread_chunk_does_not_expire() -> None:
     assert not ended_below([RowRule(snapshot="10:20:"), RowRule()], 1 << 40)

@@ -43,13 +43,13 @@ def test_an_empty_table_passes(sqlite: Shop) -> None:
     assert check(sqlite)["cursor columns"].found == "updated_at, id; the table has no row yet"
 
 
-def test_a_table_that_is_missing_fails_with_what_the_database_says(shop: Shop) -> None:
+def test_a_missing_table_fails_with_the_message_of_the_database(shop: Shop) -> None:
     found = check(shop, table="invoices")
     assert wrong(found) == {"table": Status.FAILED}
     assert "invoices" in found["table"].found
 
 
-def test_a_column_that_is_missing_is_an_error_that_lists_the_others(sqlite: Shop) -> None:
+def test_a_missing_column_is_an_error_that_lists_the_existing_columns(sqlite: Shop) -> None:
     with pytest.raises(OptionError, match=r"changed_at.* it has id, amount, updated_at"):
         check(sqlite, cursorColumns="changed_at")
 
@@ -67,7 +67,7 @@ def test_a_time_in_the_future_is_a_warning(sqlite: Shop) -> None:
     assert "set option timeZone" in (found["clock"].remedy or "")
 
 
-def test_a_table_without_an_index_is_a_warning_with_the_statement(postgres_table: Shop) -> None:
+def test_a_table_without_an_index_gets_a_warning_with_the_statement_to_run(postgres_table: Shop) -> None:
     found = check(postgres_table)["index"]
     assert (found.status, found.remedy) == (
         Status.WARNING, 'CREATE INDEX ON orders ("updated_at", "id");'
@@ -78,12 +78,12 @@ def test_a_table_without_an_index_is_a_warning_with_the_statement(postgres_table
     assert check(postgres_table, cursorColumns="id,updated_at")["index"].status is Status.WARNING
 
 
-def test_ids_that_wait_for_nothing_are_a_warning(postgres_table: Shop) -> None:
+def test_ids_without_the_wait_for_transactions_get_a_warning(postgres_table: Shop) -> None:
     found = check(postgres_table, cursorColumns="id", waitForTransactions="false")
     assert wrong(found) == {"late commits": Status.WARNING}
 
 
-def test_a_standby_needs_a_lag_instead_of_its_primary_s_transactions(tmp_path: Path) -> None:
+def test_a_standby_needs_a_lag_because_it_cannot_wait_for_transactions_of_its_primary(tmp_path: Path) -> None:
     with postgres_server() as server, server.connect() as owner:
         owner.execute("CREATE TABLE orders (id bigint PRIMARY KEY, updated_at timestamp NOT NULL)")
         owner.execute(f"INSERT INTO orders VALUES (1, '{DAY} 08:00:00')")

@@ -22,7 +22,7 @@ from flip27_source.enumerators.sql.failures import Secrets
     rows=st.lists(st.tuples(*[st.integers(0, 2)] * 3), max_size=8),
     values=st.lists(st.integers(0, 2), min_size=1, max_size=3),
 )
-def test_tuples_are_compared_alike_with_and_without_tuples_of_sql(
+def test_tuples_compare_equally_with_and_without_sql_row_values(
     operator: str, rows: list[tuple[int, int, int]], values: list[int]
 ) -> None:
     literals = list(map(str, values))
@@ -54,12 +54,12 @@ def test_values_are_stored_as_text_and_written_as_literals(value: Any, kind: str
     assert ANSI.literal(text_of(value), kind) == literal
 
 
-def test_backslashes_are_doubled_where_they_are_escapes() -> None:
+def test_backslashes_are_doubled_in_dialects_that_use_them_as_escapes() -> None:
     assert MYSQL.literal("a\\'b", "string") == "'a\\\\''b'"
 
 
 @pytest.mark.parametrize("value", ["1 OR 1=1", "'a' OR 'b'", "1; DROP TABLE t", "NULL", ""])
-def test_a_stored_text_that_is_not_one_literal_is_refused(value: str) -> None:
+def test_a_stored_text_that_is_not_exactly_one_literal_is_refused(value: str) -> None:
     with pytest.raises(ValueError, match="is not a"):
         SQLITE.literal(value, "number")
     with pytest.raises(ValueError, match="is not a number"):
@@ -67,7 +67,7 @@ def test_a_stored_text_that_is_not_one_literal_is_refused(value: str) -> None:
 
 
 @given(st.text())
-def test_any_text_is_one_literal(value: str) -> None:
+def test_any_text_becomes_exactly_one_literal(value: str) -> None:
     assert POSTGRESQL.literal(value, "text")[1:-1].replace("''", "'") == value
 
 
@@ -79,7 +79,7 @@ def test_any_text_is_one_literal(value: str) -> None:
         st.binary(),
     )
 )
-def test_what_sqlite_quotes_is_the_same_value_again(value: Any) -> None:
+def test_a_value_quoted_by_sqlite_is_read_back_unchanged(value: Any) -> None:
     if isinstance(value, str) and ("\x00" in value or any("\ud800" <= char <= "\udfff" for char in value)):
         return  # quote() stops at a NUL
     # The driver's SQLite is newer than Python's; older ones read tiny floats inexactly.
@@ -92,7 +92,7 @@ def test_what_sqlite_quotes_is_the_same_value_again(value: Any) -> None:
     assert type(again) is type(value)
 
 
-def test_names_of_databases_choose_the_dialect() -> None:
+def test_the_name_of_the_database_selects_the_dialect() -> None:
     assert dialect_of("PostgreSQL") is POSTGRESQL
     assert dialect_of("MariaDB") is MYSQL
     assert dialect_of("snowflake") is ANSI

@@ -31,7 +31,7 @@ def ranges(options: dict[str, str]) -> list[tuple[str, int]]:
     return sorted(zip(found["split"].to_pylist(), found["rows"].to_pylist(), strict=True))
 
 
-def test_the_table_is_cut_into_ranges_of_partition_rows_also_among_equal_times(shop: Shop) -> None:
+def test_the_table_is_cut_into_ranges_of_partition_rows_even_between_equal_times(shop: Shop) -> None:
     shop.insert(ORDERS)
     options = shop.with_options(partitionRows="4")
     assert [rows for _, rows in ranges(options)] == [2, 4]
@@ -55,7 +55,7 @@ def test_changed_rows_arrive_again_with_their_new_time(shop: Shop, flip27_engine
     assert polled(engine) == [[2, 5]]
 
 
-def test_a_restarted_query_reads_neither_rows_twice_nor_loses_any(shop: Shop, flip27_engine: Engine) -> None:
+def test_a_restarted_query_reads_no_row_twice_and_loses_none(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS[:4])
     engine = flip27_engine(shop.with_options(partitionRows="3", maxRowsPerTrigger="3"))
     assert engine.run_batch() is not None
@@ -78,14 +78,14 @@ def test_a_limit_on_bytes_makes_batches_of_fewer_rows(sqlite: Shop, flip27_engin
     assert batches_of(engine) == [[1, 2], [3, 4], [5, 6]]
 
 
-def test_a_row_that_no_other_could_follow_stops_the_query(sqlite: Shop) -> None:
+def test_a_row_with_the_greatest_possible_cursor_stops_the_query(sqlite: Shop) -> None:
     sqlite.execute("CREATE TABLE scores (score REAL)")
     sqlite.execute("INSERT INTO scores VALUES (1.5), (9e999)")
     with pytest.raises(DiscoveryError, match="no later row could be greater"):
         ids(sqlite.with_options(table="scores", cursorColumns="score", discoveryRetries="0"))
 
 
-def test_one_growing_id_is_enough(shop: Shop, flip27_engine: Engine) -> None:
+def test_an_id_alone_can_be_the_cursor(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS[:3])
     engine = flip27_engine(shop.with_options(cursorColumns="id", partitionRows="2"))
     assert batches_of(engine) == [[1, 2, 3]]
@@ -93,7 +93,9 @@ def test_one_growing_id_is_enough(shop: Shop, flip27_engine: Engine) -> None:
     assert polled(engine) == [[4, 5, 6]]
 
 
-def test_times_alone_keep_rows_of_one_time_together(shop: Shop, flip27_engine: Engine) -> None:
+def test_with_a_time_as_the_only_cursor_rows_of_equal_time_share_a_batch(
+    shop: Shop, flip27_engine: Engine
+) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.with_options(cursorColumns="updated_at", maxRowsPerTrigger="1"))
     assert batches_of(engine) == [[1, 2], [3], [4, 5, 6]]
@@ -117,7 +119,7 @@ def test_a_query_is_read_as_a_table(shop: Shop) -> None:
         (f'["{DAY} 08:00:02", 6]', [6]),
     ],
 )
-def test_a_query_starts_at_the_cursor_that_is_given(shop: Shop, start: str, found: list[int]) -> None:
+def test_a_query_starts_at_the_given_cursor(shop: Shop, start: str, found: list[int]) -> None:
     shop.insert(ORDERS)
     assert ids(shop.with_options(startingCursor=start)) == found
 
@@ -133,7 +135,7 @@ def test_the_first_round_fixes_the_latest_cursor_even_if_no_row_is_read(
     assert polled(engine) == [[4, 5, 6]]
 
 
-def test_an_empty_table_gives_rows_once_it_has_some(shop: Shop, flip27_engine: Engine) -> None:
+def test_rows_that_are_added_to_an_empty_table_are_read(shop: Shop, flip27_engine: Engine) -> None:
     engine = flip27_engine(shop.options)
     assert batches_of(engine) == []
     shop.insert(ORDERS[:1])
@@ -147,7 +149,7 @@ def test_rows_without_a_cursor_stop_the_query(sqlite: Shop) -> None:
         ids(sqlite.options)
 
 
-def test_rows_without_a_cursor_are_counted_if_they_are_to_be_left_out(
+def test_rows_without_a_cursor_are_counted_if_the_option_leaves_them_out(
     sqlite: Shop, flip27_engine: Engine
 ) -> None:
     sqlite.insert(ORDERS)
@@ -190,7 +192,7 @@ def test_the_newest_row_may_be_deleted(shop: Shop, flip27_engine: Engine) -> Non
     assert polled(engine) == [[7]]
 
 
-def test_another_type_of_the_cursor_stops_the_query(sqlite: Shop, flip27_engine: Engine) -> None:
+def test_a_changed_type_of_the_cursor_stops_the_query(sqlite: Shop, flip27_engine: Engine) -> None:
     sqlite.execute("CREATE TABLE loose (number)")
     sqlite.execute("INSERT INTO loose VALUES (1), (2)")
     engine = flip27_engine(sqlite.with_options(table="loose", cursorColumns="number"))
@@ -234,7 +236,9 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
         ({"startingCursor": "1,2,3"}, "has 3 values"),
     ],
 )
-def test_what_cannot_be_polled_is_named(shop: Shop, change: dict[str, str], message: str) -> None:
+def test_the_error_names_a_table_or_column_that_cannot_be_polled(
+    shop: Shop, change: dict[str, str], message: str
+) -> None:
     shop.insert(ORDERS)
     with pytest.raises(Flip27Error, match=message):
         ids({**shop.options, **change, "discoveryRetries": "0"})
@@ -245,7 +249,9 @@ def test_what_cannot_be_polled_is_named(shop: Shop, change: dict[str, str], mess
     [("table", "orders; DROP TABLE orders"), ("table", "a b"), ("query", "DELETE FROM orders"),
      ("cursorColumns", ","), ("cursorColumns", "id,id")],
 )  # fmt: skip
-def test_values_that_are_no_table_query_or_columns_are_refused(sqlite: Shop, option: str, value: str) -> None:
+def test_option_values_that_are_not_a_table_query_or_columns_are_refused(
+    sqlite: Shop, option: str, value: str
+) -> None:
     with pytest.raises(OptionError, match=option):
         ids({**sqlite.options, option: value})
 
@@ -256,14 +262,14 @@ def test_a_file_that_does_not_exist_is_not_created(sqlite: Shop, tmp_path: Any) 
     assert not (tmp_path / "missing.db").exists()
 
 
-def test_a_variable_that_is_not_set_is_named(sqlite: Shop) -> None:
+def test_a_missing_environment_variable_is_named(sqlite: Shop) -> None:
     options = sqlite.with_options(uriEnv="FLIP27_NOT_SET")
     del options["uri"]
     with pytest.raises(OptionError, match="variable FLIP27_NOT_SET of option uriEnv is not set"):
         ids(options)
 
 
-def test_a_driver_that_is_not_installed_is_named_with_what_to_install(sqlite: Shop) -> None:
+def test_a_missing_driver_is_named_with_the_package_to_install(sqlite: Shop) -> None:
     options = sqlite.with_options(uri="mysql+nonsense://u@h/d")
     del options["driver"]
     with pytest.raises(Flip27Error, match="nonsense"):
@@ -303,7 +309,7 @@ def test_a_wrong_password_is_an_error_without_the_password(
             assert "passwordEnv" in str(caught.value)
 
 
-def test_the_password_of_the_environment_opens_the_database_and_is_stored_nowhere(
+def test_a_password_from_the_environment_opens_the_database_and_is_stored_nowhere(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with postgres.role() as role, postgres.database() as name:

@@ -33,15 +33,15 @@ def allowed(text: str, kind: str, lag_s: float | None = 60, zone: ZoneInfo = UTC
         ("2024-05-01 07:00:00-0500", "string", "2024-05-01 06:59:00-0500"),
     ],
 )
-def test_the_newest_time_allowed_is_written_as_the_column_writes_it(text: str, kind: str, found: str) -> None:
+def test_the_newest_allowed_time_has_the_format_of_the_column(text: str, kind: str, found: str) -> None:
     assert allowed(text, kind) == found
 
 
-def test_a_time_without_a_zone_is_in_the_time_zone_of_the_option() -> None:
+def test_a_time_without_a_zone_is_taken_in_the_time_zone_of_the_option() -> None:
     assert allowed("2024-05-01 14:00:00", "timestamp[us]", zone=BERLIN) == "2024-05-01 13:59:00"
 
 
-def test_a_date_is_complete_when_its_day_is_over_for_the_lag() -> None:
+def test_a_date_is_read_once_its_day_has_ended_and_the_lag_has_passed() -> None:
     assert allowed("2024-05-01", "date32[day]") == "2024-04-30"
     assert allowed("2024-05-01", "string", lag_s=13 * 3600) == "2024-04-29"
 

@@ -25,13 +25,13 @@ def test_the_sql_source_keeps_the_laws(shop: Shop) -> None:
     check_source(options, grow=shop.add_one, update=shop.change_amounts, fast=True)
 
 
-def test_every_crash_point_on_its_own(sqlite: Shop) -> None:
+def test_the_laws_hold_at_every_crash_point(sqlite: Shop) -> None:
     sqlite.insert(ORDERS)
     options = sqlite.with_options(partitionRows="1")
     check_source(options, rows=ORDERS, grow=sqlite.add_one, update=sqlite.change_amounts)
 
 
-def test_times_that_several_rows_share_keep_the_laws(sqlite: Shop) -> None:
+def test_the_laws_hold_when_several_rows_share_a_time(sqlite: Shop) -> None:
     sqlite.insert(ORDERS)
     options = sqlite.with_options(cursorColumns="updated_at", partitionRows="1")
     check_source(options, rows=ORDERS, update=sqlite.change_amounts, fast=True)

@@ -35,11 +35,11 @@ def test_without_writers_all_visible_rows_are_safe() -> None:
     assert settled(None, cursor(6), {}) == (cursor(6), None)
 
 
-def test_rows_that_were_seen_while_a_writer_was_open_wait_for_it() -> None:
+def test_rows_seen_while_a_writer_is_open_wait_for_that_writer() -> None:
     assert settled(None, cursor(6), writers("a")) == (None, waiting(6, "a"))
 
 
-def test_writers_that_came_later_are_not_waited_for() -> None:
+def test_rows_do_not_wait_for_writers_that_begin_later() -> None:
     assert settled(waiting(6, "a", "b"), cursor(9), writers("b", "c")) == (None, waiting(6, "b"))
 
 
@@ -85,7 +85,7 @@ def test_an_id_that_is_committed_late_is_not_lost(
     assert polled(engine) == [[1, 2]]
 
 
-def test_without_the_wait_such_an_id_would_be_lost(
+def test_without_the_wait_an_id_that_is_committed_late_is_lost(
     shop: Shop, open_transaction: Opener, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.with_options(waitForTransactions="false"))
@@ -99,7 +99,7 @@ def test_without_the_wait_such_an_id_would_be_lost(
     assert polled(engine) == []
 
 
-def test_an_id_that_was_only_drawn_is_waited_for(
+def test_rows_wait_for_an_id_that_was_drawn_but_not_yet_inserted(
     shop: Shop, open_transaction: Opener, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
@@ -113,7 +113,7 @@ def test_an_id_that_was_only_drawn_is_waited_for(
     assert polled(engine) == [[1, 2]]
 
 
-def test_a_transaction_that_is_rolled_back_is_waited_for_no_longer(
+def test_rows_stop_waiting_for_a_transaction_that_is_rolled_back(
     shop: Shop, open_transaction: Opener, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
@@ -126,7 +126,7 @@ def test_a_transaction_that_is_rolled_back_is_waited_for_no_longer(
     assert polled(engine) == [[2]]
 
 
-def test_a_stream_of_overlapping_writers_does_not_hold_rows_back_for_ever(
+def test_overlapping_writers_do_not_hold_rows_back_for_ever(
     shop: Shop, open_transaction: Opener, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
@@ -143,7 +143,7 @@ def test_a_stream_of_overlapping_writers_does_not_hold_rows_back_for_ever(
     assert found == [[1], [2], [3]]
 
 
-def test_a_prepared_transaction_is_waited_for(
+def test_rows_wait_for_a_prepared_transaction(
     shop: Shop, open_transaction: Opener, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
@@ -158,7 +158,7 @@ def test_a_prepared_transaction_is_waited_for(
     assert polled(engine) == [[1, 2]]
 
 
-def test_transactions_that_only_read_are_not_waited_for(
+def test_rows_do_not_wait_for_transactions_that_only_read(
     shop: Shop, open_transaction: Opener, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
@@ -180,7 +180,7 @@ def test_a_restart_waits_again(shop: Shop, open_transaction: Opener, flip27_engi
     assert polled(engine) == [[1, 2]]
 
 
-def test_a_run_that_ends_names_the_transactions_for_which_it_waited_in_vain(
+def test_a_run_that_times_out_names_the_transactions_that_it_waited_for(
     shop: Shop, open_transaction: Opener
 ) -> None:
     late = open_transaction()

@@ -39,7 +39,7 @@ COLUMNS: list[tuple[pa.Array, str, list[Any]]] = [
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(("stored", "wanted", "expected"), COLUMNS, ids=[str(row[0].type) for row in COLUMNS])
-def test_columns_become_those_of_the_schema(
+def test_columns_are_converted_to_the_schema(
     tmp_path: Path, stored: pa.Array, wanted: str, expected: list[Any], stream: bool
 ) -> None:
     write(tmp_path / "a", pa.table({"other": [7, 8], "V": stored}), stream=stream)
@@ -69,7 +69,7 @@ def test_ranges_give_every_row_once_wherever_they_are_cut(tmp_path: Path, stream
         assert read_batches(ArrowReader(), [split_of(path, length // 2)], arrow_schema("n long"))
 
 
-def test_large_record_batches_come_in_batches_that_suit_spark(tmp_path: Path) -> None:
+def test_large_record_batches_are_cut_into_batches_that_suit_spark(tmp_path: Path) -> None:
     write(tmp_path / "a", pa.table({"n": list(range(600_000))}), stream=False, rows=600_000)
     batches = read_batches(ArrowReader(), [split_of(tmp_path / "a")], arrow_schema("n long"))
     assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
@@ -89,7 +89,7 @@ def test_a_null_in_a_column_that_is_not_null_is_an_error(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("kept", [0, 1, 7, 40, 700, -1, -4, -8, -300])
-def test_a_file_that_is_cut_off_is_an_error_that_names_it(tmp_path: Path, kept: int, stream: bool) -> None:
+def test_a_truncated_file_is_an_error_that_names_the_file(tmp_path: Path, kept: int, stream: bool) -> None:
     path = tmp_path / "cut"
     write(path, pa.table({"n": list(range(1000))}), stream=stream)
     whole = path.read_bytes()
@@ -98,7 +98,7 @@ def test_a_file_that_is_cut_off_is_an_error_that_names_it(tmp_path: Path, kept: 
         read_table(ArrowReader(), [path], "n long")
 
 
-def test_a_stream_that_is_cut_off_between_two_batches_is_an_error(tmp_path: Path) -> None:
+def test_a_stream_truncated_between_two_batches_is_an_error(tmp_path: Path) -> None:
     write(tmp_path / "one", pa.table({"n": list(range(100))}), stream=True)
     write(tmp_path / "two", pa.table({"n": list(range(200))}), stream=True)
     one, two = (tmp_path / "one").read_bytes(), (tmp_path / "two").read_bytes()

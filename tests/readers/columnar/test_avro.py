@@ -103,7 +103,7 @@ VALUES: list[tuple[str, Any, str, list[Any], list[Any] | None]] = [
 @pytest.mark.parametrize(
     ("kind", "wanted", "written", "expected"), [row[1:] for row in VALUES], ids=[row[0] for row in VALUES]
 )
-def test_values_are_those_that_were_written(
+def test_values_are_read_as_written(
     tmp_path: Path, kind: Any, wanted: str, written: list[Any], expected: list[Any] | None
 ) -> None:
     path = write(tmp_path / "a.avro", kind, written)
@@ -111,7 +111,7 @@ def test_values_are_those_that_were_written(
     assert found["v"].to_pylist() == (written if expected is None else expected)
 
 
-def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_ignored(
+def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
     tmp_path: Path,
 ) -> None:
     fields = [{"name": "Beta", "type": "int"}, {"name": "other", "type": "string"}]
@@ -179,7 +179,7 @@ def test_blocks_of_other_codecs_are_read_without_more_packages(tmp_path: Path, c
 
 
 @pytest.mark.parametrize("kept", [0, 3, 20, 100, -1, -16, -17, -300])
-def test_a_file_that_is_cut_off_is_an_error_with_the_position(tmp_path: Path, kept: int) -> None:
+def test_a_truncated_file_is_an_error_with_the_position(tmp_path: Path, kept: int) -> None:
     path = write(tmp_path / "cut", "string", [f"text {number}" for number in range(1000)])
     whole = path.read_bytes()
     path.write_bytes(whole[:kept] if kept else bytes(500))
@@ -212,7 +212,7 @@ def test_a_record_that_contains_itself_is_refused_and_may_be_left_out(tmp_path: 
     assert read_table(AvroReader(), [path], "w string").num_rows == 1
 
 
-def test_values_that_are_no_records_are_refused(tmp_path: Path) -> None:
+def test_values_that_are_not_records_are_refused(tmp_path: Path) -> None:
     with (tmp_path / "a").open("wb") as file:
         fastavro.writer(file, "long", [1])
     with pytest.raises(SchemaError, match=r"/a contains values of type .*long.* instead of records"):
@@ -236,7 +236,7 @@ def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
     assert batch.to_pydict() == {"v": [1, 2]}
 
 
-def test_a_block_that_does_not_end_with_the_mark_of_the_file_is_an_error(tmp_path: Path) -> None:
+def test_a_block_without_the_sync_marker_of_the_file_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "long", list(range(5000)))
     whole = path.read_bytes()
     mark = whole[-16:]

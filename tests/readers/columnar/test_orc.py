@@ -195,7 +195,7 @@ NOT_CONVERTED: list[tuple[pa.Array, str]] = [
 @pytest.mark.parametrize(
     ("stored", "wanted"), NOT_CONVERTED, ids=[f"{row[0].type} to {row[1]}" for row in NOT_CONVERTED]
 )
-def test_what_spark_rounds_or_makes_null_or_takes_for_something_else_is_an_error(
+def test_values_that_spark_rounds_nulls_or_misreads_are_an_error(
     tmp_path: Path, stored: pa.Array, wanted: str
 ) -> None:
     orc.write_table(pa.table({"v": stored}), tmp_path / "a.orc")
@@ -203,7 +203,7 @@ def test_what_spark_rounds_or_makes_null_or_takes_for_something_else_is_an_error
         read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
 
 
-def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_ignored(
+def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.orc"
@@ -217,7 +217,7 @@ def test_columns_of_old_hive_are_matched_by_position(spark: SparkSession, tmp_pa
     assert_same_as_spark(spark, tmp_path / "a.orc", "id long, name string")
 
 
-def test_the_same_column_may_be_asked_for_in_another_order_than_it_is_stored(tmp_path: Path) -> None:
+def test_columns_may_be_read_in_another_order_than_stored(tmp_path: Path) -> None:
     orc.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "a.orc")
     assert read_table(OrcReader(), [tmp_path / "a.orc"], "c long, a long").to_pylist() == [{"c": 3, "a": 1}]
 
@@ -255,7 +255,7 @@ IN_BERLIN: list[tuple[pa.Array, str, object]] = [
 
 
 @pytest.mark.parametrize(("stored", "wanted", "expected"), IN_BERLIN)
-def test_clock_time_that_is_converted_is_that_of_the_zone(
+def test_converted_local_times_are_in_the_time_zone_of_the_session(
     tmp_path: Path, stored: pa.Array, wanted: str, expected: object
 ) -> None:
     """Spark reads the same if the time zone of its JVM is Berlin."""
@@ -299,7 +299,7 @@ def test_an_empty_file_has_no_rows_as_in_spark(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize("kept", [0, 3, 100, -1, -30, -100])
-def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, kept: int) -> None:
+def test_a_damaged_file_is_an_error_that_names_the_file(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "cut.orc"
     orc.write_table(pa.table({"n": list(range(1000))}), path)
     whole = path.read_bytes()
@@ -324,7 +324,7 @@ def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
         read_batches(OrcReader(), [longer], arrow_schema("n long"))
 
 
-def test_a_timestamp_that_arrow_does_not_read_is_not_damage(tmp_path: Path) -> None:
+def test_a_timestamp_that_arrow_cannot_read_is_not_damage(tmp_path: Path) -> None:
     path = tmp_path / "a.orc"
     orc.write_table(pa.table({"t": pa.array([202_653_819_250_817_304], pa.timestamp("us", "UTC"))}), path)
     schema = pa.schema([("t", pa.timestamp("us", "UTC"))])

@@ -153,7 +153,7 @@ REFUSED: list[tuple[pa.Array, str]] = [
 
 
 @pytest.mark.parametrize(("stored", "wanted"), REFUSED, ids=[f"{row[0].type} to {row[1]}" for row in REFUSED])
-def test_a_column_that_spark_does_not_convert_is_an_error_with_file_and_column(
+def test_a_conversion_that_spark_does_not_support_is_an_error_with_file_and_column(
     spark: SparkSession, tmp_path: Path, stored: pa.Array, wanted: str
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -170,7 +170,7 @@ def test_a_value_that_does_not_fit_a_narrow_type_is_an_error(tmp_path: Path) -> 
         read_table(ParquetReader(), [tmp_path / "a.parquet"], "v byte")
 
 
-def test_an_unsigned_int_as_double_is_its_value_where_spark_takes_its_bits_for_a_signed_number(
+def test_an_unsigned_int_read_as_double_keeps_its_value_although_spark_reads_it_as_signed(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -180,7 +180,7 @@ def test_an_unsigned_int_as_double_is_its_value_where_spark_takes_its_bits_for_a
     assert [row.v for row in spark_rows] == [7.0, -1.0, None]
 
 
-def test_nanoseconds_are_cut_to_microseconds_towards_the_past(tmp_path: Path) -> None:
+def test_nanoseconds_are_rounded_down_to_microseconds(tmp_path: Path) -> None:
     stored = pa.array([1_700_000_000_123_456_789, -1, None], pa.timestamp("ns", "UTC"))
     pq.write_table(pa.table({"v": stored, "w": stored.cast(pa.timestamp("ns"))}), tmp_path / "a.parquet")
     table = read_table(ParquetReader(), [tmp_path / "a.parquet"], "v timestamp, w timestamp_ntz")
@@ -188,7 +188,7 @@ def test_nanoseconds_are_cut_to_microseconds_towards_the_past(tmp_path: Path) ->
         assert table[name].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456, -1, None]
 
 
-def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_ignored(
+def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -197,7 +197,7 @@ def test_columns_are_found_by_name_in_any_case_missing_are_null_and_others_are_i
     assert_same_as_spark(spark, path, "missing int")
 
 
-def test_a_name_that_is_there_twice_in_different_case_is_an_error(tmp_path: Path) -> None:
+def test_names_that_differ_only_in_case_are_an_error(tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "x.parquet")
     with pytest.raises(SchemaError, match=r"x\.parquet: column a occurs more than once: a, A"):
         read_table(ParquetReader(), [tmp_path / "x.parquet"], "a long")
@@ -221,7 +221,7 @@ def test_ranges_give_every_row_group_once_wherever_they_are_cut(tmp_path: Path) 
         assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(1000))
 
 
-def test_a_range_gives_the_row_groups_that_spark_gives_for_it(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_range_has_the_same_row_groups_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"n": list(range(5000))}), path, row_group_size=500)
     length = path.stat().st_size
@@ -243,7 +243,7 @@ def test_a_range_gives_the_row_groups_that_spark_gives_for_it(spark: SparkSessio
 
 @pytest.mark.parametrize("empty_at", [0, 1, 2])
 @pytest.mark.parametrize("dictionaries", [False, True])
-def test_an_empty_row_group_has_no_rows_wherever_it_is(
+def test_an_empty_row_group_at_any_position_has_no_rows(
     spark: SparkSession, tmp_path: Path, empty_at: int, dictionaries: bool
 ) -> None:
     path = tmp_path / "a.parquet"
@@ -331,7 +331,7 @@ def with_marked_list(whole: bytes) -> bytes:
     return body + footer + len(footer).to_bytes(4, "little") + b"PAR1"
 
 
-def test_a_schema_that_cannot_be_read_is_not_damage_which_a_policy_would_pass_over(tmp_path: Path) -> None:
+def test_an_unreadable_schema_is_not_damage_that_a_policy_would_ignore(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"s": [{"a": 1, "b": 2}]}), path, store_schema=False)
     path.write_bytes(with_marked_list(path.read_bytes()))
@@ -340,7 +340,7 @@ def test_a_schema_that_cannot_be_read_is_not_damage_which_a_policy_would_pass_ov
     assert caught.value.ignored_by is None
 
 
-def test_wide_rows_come_in_smaller_batches(tmp_path: Path) -> None:
+def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": [f"{n:0100000}" for n in range(1000)]}), path, use_dictionary=False)
     batches = read_batches(ParquetReader(), [split_of(path)], arrow_schema("text string"))
@@ -349,7 +349,7 @@ def test_wide_rows_come_in_smaller_batches(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 3, 100, -1, -300])
-def test_a_damaged_file_is_an_error_that_names_it(tmp_path: Path, kept: int) -> None:
+def test_a_damaged_file_is_an_error_that_names_the_file(tmp_path: Path, kept: int) -> None:
     path = tmp_path / "cut.parquet"
     pq.write_table(pa.table({"n": list(range(1000))}), path)
     whole = path.read_bytes()
@@ -419,7 +419,7 @@ NOT_FOUND = {
 
 
 @pytest.mark.parametrize("name", NOT_FOUND)
-def test_rows_that_arrow_does_not_find_are_an_error_but_not_damage(tmp_path: Path, name: str) -> None:
+def test_rows_that_arrow_cannot_find_are_an_error_but_not_damage(tmp_path: Path, name: str) -> None:
     """Spark reads one row from each of these files."""
     kind, rows, message = NOT_FOUND[name]
     path = tmp_path / "a.parquet"

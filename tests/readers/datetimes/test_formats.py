@@ -141,7 +141,7 @@ CASES = [
 ]
 
 
-def test_texts_are_read_by_patterns_as_spark_reads_them(spark: SparkSession) -> None:
+def test_texts_are_parsed_by_patterns_as_in_spark(spark: SparkSession) -> None:
     spark.conf.set("spark.sql.session.timeZone", ZONE)
     frame = spark.createDataFrame(pa.table({"text": TEXTS})).coalesce(1)
     theirs = frame.select(*[case.column().alias(str(n)) for n, case in enumerate(CASES)]).toArrow()
@@ -154,7 +154,7 @@ def test_texts_are_read_by_patterns_as_spark_reads_them(spark: SparkSession) -> 
 
 
 @pytest.mark.parametrize("pattern", FAST)
-def test_usual_patterns_are_read_column_by_column(pattern: str) -> None:
+def test_common_patterns_are_parsed_by_column(pattern: str) -> None:
     formats = DateTimeFormats(timestamp=datetime_pattern(pattern))
     good = [text for text in WRITTEN if read_alone(formats, "timestamp", [text]) != [None]]
     assert local_times(pa.array(good, pa.string()), datetime_pattern(pattern)).is_read.any()
@@ -166,7 +166,7 @@ def test_usual_patterns_are_read_column_by_column(pattern: str) -> None:
     st.lists(st.one_of(st.none(), st.sampled_from(TEXTS), st.text("0129-/:. TZ", max_size=20)), max_size=9),
     st.integers(0, 2),
 )
-def test_a_column_is_read_as_each_of_its_texts_alone(
+def test_a_column_gives_the_same_values_as_each_of_its_texts_alone(
     pattern: str, texts: list[str | None], start: int
 ) -> None:
     formats = DateTimeFormats(timestamp=datetime_pattern(pattern))
@@ -204,7 +204,7 @@ FORMATS = {
 SCHEMA = "d date, t timestamp, n timestamp_ntz, _corrupt_record string"
 
 
-def test_files_of_csv_are_read_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
+def test_csv_files_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     lines = [
         "29/02/2024,29.02.2024 12:30,20240229 12", "2024-02-29,29.02.2024 12:30:15,2024-02-29",
         ",,", "30/02/2024,2024-02-29 12:30:00,", "01/01/2024,01.01.2024 24:00,20240101 23",
@@ -213,7 +213,7 @@ def test_files_of_csv_are_read_by_patterns(spark: SparkSession, tmp_path: Path) 
     assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, SCHEMA, FORMATS)
 
 
-def test_files_of_json_are_read_by_patterns(spark: SparkSession, tmp_path: Path) -> None:
+def test_json_files_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     lines = [
         '{"d":"29/02/2024","t":"29.02.2024 12:30","n":"20240229 12"}',
         '{"d":"2024-02-29","t":1709209800,"n":""}', '{"d":null}', '{"d":"18262","t":"","n":"20240229"}',
@@ -236,7 +236,9 @@ def test_files_of_json_are_read_by_patterns(spark: SparkSession, tmp_path: Path)
     ],
     ids=str,
 )
-def test_types_are_inferred_by_patterns(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+def test_types_are_inferred_by_patterns_as_in_spark(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
     rows = [
         "29/02/2024,2024-02-29,29/02/2024 12:30,2024-2-9,29/02/2024",
         "01/02/2024,2024-03-01,01/02/2024 00:00,2024-02-09 10:00:00,01/02/2024 10:00",
@@ -247,7 +249,7 @@ def test_types_are_inferred_by_patterns(spark: SparkSession, tmp_path: Path, opt
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
-def test_the_first_and_the_last_moment_by_a_pattern_are_those_of_spark(
+def test_the_first_and_last_moments_of_a_pattern_equal_those_of_spark(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     texts = ["-290308-12-21T19:59:05.224192", "-290308-12-21T19:59:05.999999",

@@ -84,7 +84,7 @@ def differences(ours: pa.Array, spark_said: list[object]) -> list[tuple[str, obj
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
-def test_dates_are_those_of_spark(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
+def test_dates_are_read_as_in_spark(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
     said = spark_values(spark, write(tmp_path, file_format), "date")
     ours, bad = parse_dates(pa.array(TEXTS), from_day_numbers=file_format == "json")
     assert differences(ours, said) == []
@@ -93,7 +93,7 @@ def test_dates_are_those_of_spark(spark: SparkSession, tmp_path: Path, file_form
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
 @pytest.mark.parametrize("zone", ZONES)
-def test_timestamps_are_those_of_spark(
+def test_timestamps_are_read_as_in_spark(
     spark: SparkSession, tmp_path: Path, file_format: str, zone: str
 ) -> None:
     spark.conf.set("spark.sql.session.timeZone", zone)
@@ -105,7 +105,7 @@ def test_timestamps_are_those_of_spark(
 
 
 @pytest.mark.parametrize("file_format", ["json", "csv"])
-def test_local_timestamps_are_those_of_spark(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
+def test_local_timestamps_are_read_as_in_spark(spark: SparkSession, tmp_path: Path, file_format: str) -> None:
     said = spark_values(spark, write(tmp_path, file_format), "timestamp_ntz")
     ours, bad = parse_timestamps(pa.array(TEXTS), None)
     assert differences(ours, said) == []
@@ -114,7 +114,7 @@ def test_local_timestamps_are_those_of_spark(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "+05:30", None])
-def test_a_column_of_one_spelling_is_read_as_the_spelling_alone(zone: str | None) -> None:
+def test_a_column_of_equal_texts_gives_the_value_of_the_text_alone(zone: str | None) -> None:
     """Arrow's parser parses whole columns, so each text must also be read correctly alone."""
     tz = None if zone is None else java_zone(zone)
     for text in TEXTS:
@@ -138,7 +138,9 @@ def test_a_column_of_one_spelling_is_read_as_the_spelling_alone(zone: str | None
     ),
     st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "-03:00", None]),
 )
-def test_a_column_of_many_spellings_is_read_as_each_alone(texts: list[str | None], zone: str | None) -> None:
+def test_a_column_of_many_spellings_gives_the_same_values_as_each_text_alone(
+    texts: list[str | None], zone: str | None
+) -> None:
     tz = None if zone is None else java_zone(zone)
     times, bad = parse_timestamps(pa.array(texts, pa.string()), zone)
     alone = [None if text is None else timestamp_us(text, tz) for text in texts]
@@ -148,7 +150,7 @@ def test_a_column_of_many_spellings_is_read_as_each_alone(texts: list[str | None
     ]
 
 
-def test_a_time_without_a_date_is_today() -> None:
+def test_a_time_without_a_date_gets_the_current_date() -> None:
     before = datetime.now(UTC).date()
     times, bad = parse_timestamps(pa.array(["12:34:56", "T1:2", " T1:2"]), "UTC")
     after = datetime.now(UTC).date()

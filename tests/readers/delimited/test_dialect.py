@@ -88,7 +88,7 @@ FIELDS = {
 
 @pytest.mark.parametrize("options", [{}, {"escape": '"'}, {"nullValue": "a"}], ids=str)
 @pytest.mark.parametrize("odd_lines", [0.0, 0.1])
-def test_blocks_of_clean_lines_and_of_clean_and_odd_lines_give_the_rows_of_spark(
+def test_blocks_of_clean_and_of_mixed_lines_give_the_rows_of_spark(
     spark: SparkSession, tmp_path: Path, options: dict[str, str], odd_lines: float
 ) -> None:
     chance = random.Random(7)
@@ -138,7 +138,7 @@ def test_a_field_may_hold_very_many_quotes(handling: str) -> None:
 
 @pytest.mark.parametrize("number", [2_000, pytest.param(20_000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("escape", ["\\", '"', "\0"])
-def test_arrow_and_the_tokenizer_agree_on_every_line_that_is_called_clean(escape: str, number: int) -> None:
+def test_arrow_and_the_tokenizer_agree_on_every_clean_line(escape: str, number: int) -> None:
     # The fast path relies on this: either of them may read a line that matches the pattern.
     import pyarrow as pa
     import pyarrow.compute as pc

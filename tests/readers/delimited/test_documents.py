@@ -69,7 +69,7 @@ def test_documents_give_the_rows_that_spark_gives(spark: SparkSession, tmp_path:
     assert differences[:3] == []
 
 
-def test_a_regular_document_is_read_without_a_look_at_each_character(
+def test_a_regular_document_is_read_without_inspecting_each_character(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delimited_rows, "records_of", None)
@@ -87,7 +87,7 @@ def test_documents_give_the_schema_that_spark_finds(spark: SparkSession, tmp_pat
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_compressed_document_is_read_and_a_malformed_record_fails_with_its_place(tmp_path: Path) -> None:
+def test_a_compressed_document_is_read_and_a_malformed_record_fails_with_its_position(tmp_path: Path) -> None:
     path = tmp_path / "a.csv.gz"
     path.write_bytes(gzip.compress('1,"é\nb"\nx,"c\nd"\n'.encode()))
     options = {**MULTI_LINE, "mode": "FAILFAST"}
@@ -96,7 +96,7 @@ def test_a_compressed_document_is_read_and_a_malformed_record_fails_with_its_pla
 
 
 @pytest.mark.usefixtures("spark")
-def test_what_is_left_over_of_a_record_is_rescued(tmp_path: Path) -> None:
+def test_surplus_fields_of_a_record_are_rescued(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('1,"a\nb","more\nand"\n')
     options = {**MULTI_LINE, "rescuedDataColumn": "left"}
@@ -104,7 +104,7 @@ def test_what_is_left_over_of_a_record_is_rescued(tmp_path: Path) -> None:
     assert row["left"] == f'{{"_c2": "more\\nand", "_file_path": "{path}"}}'
 
 
-def test_documents_are_not_cut() -> None:
+def test_documents_are_not_cut_into_ranges() -> None:
     for given, cut in (MULTI_LINE, False), ({}, True):
         options = Options.parse(given, DelimitedReader.options)
         assert DelimitedReader.can_read_ranges("/a.csv", options) is cut
@@ -113,7 +113,7 @@ def test_documents_are_not_cut() -> None:
 @pytest.mark.parametrize(
     "options", [{}, MULTI_LINE, {"encoding": "ISO-8859-1"}, MULTI_LINE | {"encoding": "US-ASCII"}]
 )
-def test_a_file_of_nothing_but_a_byte_order_mark_has_no_rows(tmp_path: Path, options: dict[str, str]) -> None:
+def test_a_file_with_only_a_byte_order_mark_has_no_rows(tmp_path: Path, options: dict[str, str]) -> None:
     """With multiLine, Spark returns a row with a NUL character for such a file."""
     path = tmp_path / "a.csv"
     path.write_bytes(b"\xef\xbb\xbf")

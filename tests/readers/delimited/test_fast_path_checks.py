@@ -72,7 +72,7 @@ def rows_of(found: TextColumns) -> list[list[str | None]]:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_quotes_that_pair_up_on_their_lines_make_clean_lines(name: str) -> None:
+def test_blocks_whose_quotes_pair_up_on_each_line_have_only_clean_lines(name: str) -> None:
     dialect = DIALECTS[name]
     quote = dialect.quote.encode()
     proved = 0
@@ -161,13 +161,13 @@ def test_a_broken_quote_is_found_wherever_it_is_in_a_large_block(edge: int) -> N
 
 
 @pytest.mark.parametrize("edge", [SLICE - 1, SLICE, SLICE + 1])
-def test_lines_are_counted_without_empty_ones(edge: int) -> None:
+def test_empty_lines_are_not_counted(edge: int) -> None:
     data = b"\n\na\n" + b"b" * (edge - 5) + b"\n\n\nc\n"
     assert is_line_count(3, data)
     assert not any(is_line_count(rows, data) for rows in (0, 2, 4, 6))
 
 
-def test_a_newline_in_quotes_ends_the_line_also_among_empty_lines() -> None:
+def test_a_newline_in_quotes_ends_the_line_even_among_empty_lines() -> None:
     for data in (b'1,"a\nb",2\n', b'\n1,"a\n\nb",2\n\n', b'1,"\n",2\n', b'1,"\n\n\n",2\n3,"x",4\n\n\n\n'):
         assert quotes_pair_up(data, Dialect())
         assert rows_of(text_columns(data, Dialect(), 3)) == read_line_by_line(data, Dialect(), 3)
@@ -177,5 +177,5 @@ def test_a_newline_in_quotes_ends_the_line_also_among_empty_lines() -> None:
     ("content", "expected"),
     [(b"-./0123456789", True), (b"", True), (b"12,", False), (b"12:", False), (b"1" * 100 + b"e", False)],
 )
-def test_bytes_are_between_two_limits_only_if_all_are(content: bytes, expected: bool) -> None:
+def test_bytes_lie_between_two_limits_only_if_every_byte_does(content: bytes, expected: bool) -> None:
     assert lie_between(pa.py_buffer(content), b"-", b"9") is expected

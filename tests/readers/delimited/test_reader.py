@@ -104,11 +104,11 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_the_header_is_left_out_whatever_it_says(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_the_header_is_left_out_whatever_it_contains(spark: SparkSession, tmp_path: Path, name: str) -> None:
     assert_csv_same_as_spark(spark, tmp_path / "a.csv", HEADERS[name], WITH_CORRUPT, {"header": "true"})
 
 
-def test_the_header_is_left_out_of_every_file_and_of_no_later_range(tmp_path: Path) -> None:
+def test_the_header_is_left_out_once_per_file_and_not_in_later_ranges(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).write_bytes(f"id,name,price\n1,{name},1\n2,{name},2\n".encode())
     paths = [tmp_path / name for name in "abc"]
@@ -150,7 +150,7 @@ def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(
         (b" \na b\n \n", "a string, b string", " "),
     ],
 )
-def test_lines_of_white_space_are_no_rows_also_where_it_separates_fields(
+def test_blank_lines_are_not_rows_even_if_white_space_separates_fields(
     spark: SparkSession, tmp_path: Path, content: bytes, schema: str, separator: str
 ) -> None:
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, {"sep": separator})
@@ -159,7 +159,7 @@ def test_lines_of_white_space_are_no_rows_also_where_it_separates_fields(
 
 @pytest.mark.parametrize("separator", [";", "|", "\t", "\\t", " ", "\x01", ":"])
 @pytest.mark.parametrize("name", ["sep", "delimiter"])
-def test_separators_are_those_of_spark(
+def test_separators_are_interpreted_as_in_spark(
     spark: SparkSession, tmp_path: Path, name: str, separator: str
 ) -> None:
     char = "\t" if separator == "\\t" else separator
@@ -187,7 +187,7 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(
     assert 1000 < rows.where("_corrupt_record is not null").count() < 19_000
 
 
-def test_rows_come_in_batches_that_suit_spark(tmp_path: Path) -> None:
+def test_rows_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1\n" * 600_000)
     batches = read_batches(DelimitedReader(), [split_of(tmp_path / "a.csv")], arrow_schema("a int"))
     assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
@@ -212,7 +212,7 @@ def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_the_file(tmp
         ("encoding", "UTF-16"),
     ],
 )
-def test_options_that_cannot_be_served_are_refused(name: str, value: str) -> None:
+def test_unsupported_options_are_refused(name: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} has the value"):
         read_batches(DelimitedReader(), [], arrow_schema(ROWS), {name: value})
 
@@ -232,7 +232,7 @@ x,# g
 
 
 @pytest.mark.parametrize("options", [{}, {"header": "true"}, {"header": "true", "quote": ""}], ids=str)
-def test_lines_that_are_comments_are_left_out_as_in_spark(
+def test_comment_lines_are_left_out_as_in_spark(
     spark: SparkSession, tmp_path: Path, options: dict[str, str]
 ) -> None:
     given = {"comment": "#", **options}
@@ -259,7 +259,7 @@ def test_files_in_other_encodings_are_read_as_in_spark(
     ],
     ids=str,
 )
-def test_words_for_numbers_are_those_of_the_options_as_in_spark(
+def test_the_options_set_the_words_for_special_numbers_as_in_spark(
     spark: SparkSession, tmp_path: Path, words: dict[str, str]
 ) -> None:
     texts = ["-", "much", "-much", "0", "-999", "NaN", "Inf", "-Inf", "Infinity", "1.5", "", "x", " 2", "1d"]
@@ -269,7 +269,7 @@ def test_words_for_numbers_are_those_of_the_options_as_in_spark(
 
 
 @pytest.mark.parametrize("header", ["N,t", "t,n", "n", "n,t,more"])
-def test_headers_are_checked_as_in_spark_where_the_schema_is_not_enforced(
+def test_headers_are_checked_as_in_spark_if_the_schema_is_not_enforced(
     spark: SparkSession, tmp_path: Path, header: str
 ) -> None:
     path, schema = tmp_path / "a.csv", "n int, t string"
@@ -285,7 +285,7 @@ def test_headers_are_checked_as_in_spark_where_the_schema_is_not_enforced(
     assert read_table(DelimitedReader(), [path], schema, {"header": "true"}).num_rows == 1
 
 
-def test_a_place_counts_the_lines_that_are_comments(tmp_path: Path) -> None:
+def test_the_position_in_an_error_counts_comment_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"#one\n\n1,a\n#two\nx,b\n")
     with pytest.raises(SplitReadError, match=r"a.csv, byte 15: column n .*'x'"):
         read_table(
@@ -294,7 +294,7 @@ def test_a_place_counts_the_lines_that_are_comments(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["lineSep", "locale", "maxColumns"])
-def test_options_of_spark_that_are_not_there_are_refused(name: str) -> None:
+def test_options_that_only_sparks_reader_supports_are_refused(name: str) -> None:
     with pytest.raises(
         OptionError, match=f"option {name} has the value .*supported by Spark's reader, not by flip27"
     ):
@@ -311,21 +311,21 @@ def test_a_schema_without_columns_for_the_fields_is_refused() -> None:
         read_batches(DelimitedReader(), [], arrow_schema("_corrupt_record string"))
 
 
-def test_a_line_that_is_dropped_may_lack_what_is_not_null(tmp_path: Path) -> None:
+def test_a_dropped_line_may_lack_a_value_that_is_not_null(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1,a\nx,b\n3,c\n")
     options = {"mode": "DROPMALFORMED"}
     table = read_table(DelimitedReader(), [tmp_path / "a.csv"], "a int not null, b string", options)
     assert table["a"].to_pylist() == [1, 3]
 
 
-def test_a_column_for_malformed_lines_that_cannot_hold_them_is_refused() -> None:
+def test_a_column_for_malformed_lines_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(SchemaError, match="the column _corrupt_record for malformed lines has the type"):
         read_batches(DelimitedReader(), [], arrow_schema("a int, _corrupt_record int"))
 
 
 @pytest.mark.parametrize("comment", [{}, {"comment": "#"}], ids=["blank lines", "comments"])
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"], ids=repr)
-def test_a_header_is_left_out_in_whichever_range_of_the_file_it_is(
+def test_a_header_is_left_out_whichever_range_of_the_file_it_is_in(
     tmp_path: Path, comment: dict[str, str], end: bytes
 ) -> None:
     passed = [b"# id,name", b"#"] if comment else [b"", b"  "]

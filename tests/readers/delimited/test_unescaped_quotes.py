@@ -94,7 +94,7 @@ def test_a_line_with_unescaped_quotes_has_the_fields_that_spark_gives(tmp_path: 
 
 
 @pytest.mark.parametrize("handling", HANDLINGS)
-def test_a_file_that_is_cut_anywhere_has_the_same_rows(tmp_path: Path, handling: str) -> None:
+def test_a_file_has_the_same_rows_wherever_it_is_cut(tmp_path: Path, handling: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text("".join(f"{line}\n" for line in LINES))
     options = {"unescapedQuoteHandling": handling}
@@ -128,7 +128,7 @@ def test_a_record_that_the_end_of_the_file_completes_has_no_corrupt_record(tmp_p
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
 @pytest.mark.parametrize("multi_line", ["false", "true"])
 @pytest.mark.parametrize("line", LINES)
-def test_an_unescaped_quote_is_refused_with_its_place(
+def test_an_unescaped_quote_is_refused_with_its_position(
     tmp_path: Path, line: str, multi_line: str, mode: str
 ) -> None:
     path = tmp_path / "a.csv"

@@ -229,7 +229,7 @@ PLAIN = {
 
 
 @pytest.mark.parametrize("kind", PLAIN)
-def test_columns_of_plain_values_that_are_cast_as_a_whole_give_the_same_too(
+def test_columns_of_plain_values_that_are_cast_as_a_whole_give_the_values_of_spark(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(PLAIN[kind]), schema_of(kind))
@@ -243,7 +243,7 @@ NUMBERS = [
 
 
 @pytest.mark.parametrize("kind", NUMBERS, ids=str)
-def test_digits_and_what_is_next_to_them_are_read_the_same_with_and_without_a_word_in_the_column(
+def test_texts_like_numbers_are_read_the_same_with_and_without_a_word_in_the_column(
     kind: pa.DataType,
 ) -> None:
     # With a word in the column, each text is parsed by itself, as in the tests against Spark.
@@ -262,7 +262,7 @@ def test_digits_and_what_is_next_to_them_are_read_the_same_with_and_without_a_wo
 
 @pytest.mark.parametrize("time_zone", ["UTC", "Europe/Berlin", "America/New_York"])
 @pytest.mark.parametrize("options", [{}, {"timeZone": "Asia/Tokyo"}], ids=str)
-def test_timestamps_without_a_zone_are_in_the_option_s_or_the_session_s_time_zone(
+def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session(
     spark: SparkSession, tmp_path: Path, time_zone: str, options: dict[str, str]
 ) -> None:
     for texts in (TIMESTAMPS, PLAIN["timestamp"]):
@@ -276,7 +276,7 @@ def test_timestamps_without_a_zone_are_in_the_option_s_or_the_session_s_time_zon
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["string", "int", "double"])
-def test_null_and_empty_values_are_those_of_the_options(
+def test_the_options_set_the_null_and_empty_values(
     spark: SparkSession, tmp_path: Path, options: dict[str, str], kind: str
 ) -> None:
     texts = ["1", "", '""', "NA", '"NA"', "0", "x", "E"]
@@ -316,7 +316,9 @@ def test_zero_and_one_are_not_booleans_whatever_the_other_values_are(neighbours:
 
 @pytest.mark.parametrize("kind", [pa.decimal128(38, 18), pa.decimal128(38, 38), pa.decimal128(5, 2)], ids=str)
 @pytest.mark.parametrize("exponent", ["e10000", "E-10000", "e-646456994", "e+99999999999", "e2147483648"])
-def test_an_exponent_of_more_than_four_digits_makes_no_decimal(kind: pa.DataType, exponent: str) -> None:
+def test_a_decimal_with_an_exponent_of_more_than_four_digits_is_malformed(
+    kind: pa.DataType, exponent: str
+) -> None:
     values, bad = converter(pa.field("v", kind), "UTC")(pa.array([f"0{exponent}", f"1{exponent}", "0e-9999"]))
     assert values.to_pylist() == [None, None, 0]
     assert bad is not None

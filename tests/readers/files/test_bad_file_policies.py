@@ -179,7 +179,7 @@ def test_a_bad_file_is_ignored_or_quarantined_with_all_of_its_rows_and_listed(
 
 @each
 @pytest.mark.parametrize("option", ["ignoreCorruptFiles", "ignoreMissingFiles"])
-def test_sparks_options_ignore_what_they_name_and_nothing_else(
+def test_sparks_options_ignore_only_the_kind_of_file_that_they_name(
     tmp_path: Path, kind: str, option: str
 ) -> None:
     batches, path = query(tmp_path, BAD[kind], **{option: "true"})
@@ -220,7 +220,7 @@ for policy in ("fail", "ignore", "quarantine"):
 """
 
 
-def test_a_file_that_may_not_be_read_any_more_goes_by_the_policy(tmp_path: Path) -> None:
+def test_a_file_whose_permission_was_revoked_is_handled_by_the_policy(tmp_path: Path) -> None:
     program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     if os.geteuid() == 0:  # root may read everything, so drop that capability first
         program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]

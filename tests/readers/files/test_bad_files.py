@@ -68,7 +68,7 @@ CONTAINERS = ("parquet", "orc", "arrow", "avro")
 IDS = [f"id {number}" for number in range(1000)]
 
 each_format = pytest.mark.parametrize("name", FORMATS)
-beside_others = pytest.mark.parametrize("beside_others", [False, True], ids=["alone", "beside others"])
+beside_others = pytest.mark.parametrize("beside_others", [False, True], ids=["alone", "with other files"])
 
 
 def failure(name: str, split: FileSplit, options: dict[str, str] | None = None, *, others: bool) -> Exception:
@@ -86,7 +86,7 @@ def failure(name: str, split: FileSplit, options: dict[str, str] | None = None, 
 
 @each_format
 @beside_others
-def test_a_file_that_vanished_is_missing(tmp_path: Path, name: str, beside_others: bool) -> None:
+def test_a_file_that_vanished_is_reported_as_missing(tmp_path: Path, name: str, beside_others: bool) -> None:
     split = FileSplit(path=str(tmp_path / "gone"), length=10, modified_us=0)
     error = failure(name, split, others=beside_others)
     assert isinstance(error, FileMissingError)
@@ -95,7 +95,7 @@ def test_a_file_that_vanished_is_missing(tmp_path: Path, name: str, beside_other
 
 
 @each_format
-def test_a_file_that_vanished_elsewhere_is_missing_too(name: str) -> None:
+def test_a_file_that_vanished_from_a_remote_store_is_reported_as_missing(name: str) -> None:
     split = FileSplit(path="memory://bad_files/gone", length=10, modified_us=0)
     error = failure(name, split, others=False)
     assert isinstance(error, FileMissingError)
@@ -118,7 +118,7 @@ def test_a_file_that_changed_is_an_error_with_both_lengths(
 
 @pytest.mark.parametrize("name", CONTAINERS)
 @beside_others
-def test_a_file_that_was_written_by_half_is_damaged(tmp_path: Path, name: str, beside_others: bool) -> None:
+def test_a_truncated_file_is_reported_as_damaged(tmp_path: Path, name: str, beside_others: bool) -> None:
     FORMATS[name][2](tmp_path / "a", IDS)
     whole = (tmp_path / "a").read_bytes()
     (tmp_path / "a").write_bytes(whole[: len(whole) // 2])
@@ -130,7 +130,7 @@ def test_a_file_that_was_written_by_half_is_damaged(tmp_path: Path, name: str, b
 
 @pytest.mark.parametrize("name", LINES)
 @beside_others
-def test_a_gzip_file_that_was_written_by_half_is_damaged_and_says_where(
+def test_a_truncated_gzip_file_is_reported_as_damaged_with_the_position(
     tmp_path: Path, name: str, beside_others: bool
 ) -> None:
     FORMATS[name][2](tmp_path / "plain", IDS)
@@ -155,7 +155,7 @@ def test_a_file_without_bytes_has_no_rows(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_bytes_that_are_not_utf8_are_no_error_in_text_as_in_spark(
+def test_bytes_that_are_not_utf8_are_accepted_in_text_as_in_spark(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     reader, schema, _ = FORMATS[name]
@@ -170,7 +170,7 @@ def test_bytes_that_are_not_utf8_are_no_error_in_text_as_in_spark(
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("suffix", ["", ".gz"])
 @beside_others
-def test_a_line_of_3_gigabytes_fails_with_its_position_and_not_for_want_of_memory(
+def test_a_line_of_3_gigabytes_fails_with_its_position_and_not_with_a_memory_error(
     tmp_path: Path, name: str, suffix: str, beside_others: bool
 ) -> None:
     path = tmp_path / f"long{suffix}"
@@ -189,7 +189,7 @@ def test_a_line_of_3_gigabytes_fails_with_its_position_and_not_for_want_of_memor
 @pytest.mark.parametrize("name", LINES)
 @pytest.mark.parametrize("start", [0, 1])
 @pytest.mark.parametrize("ending", ["\n", "\r\n", "\r"])
-def test_a_short_limit_of_lines_is_exact_also_where_lines_are_read_together(
+def test_a_small_limit_of_line_bytes_is_exact_even_if_lines_are_read_in_blocks(
     tmp_path: Path, name: str, start: int, ending: str
 ) -> None:
     reader, schema, _ = FORMATS[name]

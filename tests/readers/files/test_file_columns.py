@@ -85,7 +85,9 @@ def folder_of(spark: SparkSession, kind: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", [kind for kind in READERS if kind != "binaryFile"])
-def test_directories_are_columns_as_in_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_partition_directories_become_columns_as_in_spark(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     folder_of(spark, kind, tmp_path)
     schema = "letter string, value string, year int"
     theirs = spark.read.schema(schema).format(kind).load(str(tmp_path)).select("letter", "value", "year")
@@ -94,7 +96,7 @@ def test_directories_are_columns_as_in_spark(spark: SparkSession, tmp_path: Path
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_a_schema_of_partition_columns_alone_has_all_rows(
+def test_a_schema_of_only_partition_columns_gives_all_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     folder_of(spark, kind, tmp_path)
@@ -104,7 +106,7 @@ def test_a_schema_of_partition_columns_alone_has_all_rows(
 
 
 @pytest.mark.parametrize("kind", READERS)
-def test_metadata_is_that_of_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_metadata_equals_that_of_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     root = tmp_path / "a b%20#\u00e9"
     root.mkdir()
     folder_of(spark, kind, root)
@@ -158,7 +160,7 @@ def test_values_have_the_type_of_the_schema_as_in_spark(
         ("1e99999999999", "decimal(5,2)"),
     ],
 )
-def test_a_value_that_the_type_does_not_hold_is_an_error_with_the_path(
+def test_a_partition_value_that_does_not_fit_its_type_is_an_error_with_the_path(
     tmp_path: Path, raw: str, kind: str
 ) -> None:
     (tmp_path / f"k={raw}").mkdir()
@@ -177,7 +179,7 @@ def test_a_null_in_a_partition_column_that_is_not_null_is_an_error(tmp_path: Pat
         batches_of(TextReader, [split_of(folder / "a")], tmp_path, "value string, k int not null")
 
 
-def test_the_value_of_the_path_hides_that_of_the_file_as_in_spark(
+def test_the_partition_value_takes_precedence_over_the_file_as_in_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     (tmp_path / "k=1").mkdir()
@@ -187,7 +189,7 @@ def test_the_value_of_the_path_hides_that_of_the_file_as_in_spark(
     assert_df_equality(ours(spark, ParquetReader, tmp_path, schema), theirs)
 
 
-def test_directories_mean_nothing_with_recursive_look_up_as_in_spark(
+def test_with_recursive_file_lookup_directories_are_not_columns_as_in_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder_of(spark, "json", tmp_path)
@@ -197,9 +199,7 @@ def test_directories_mean_nothing_with_recursive_look_up_as_in_spark(
     assert_df_equality(found, theirs, ignore_row_order=True)
 
 
-def test_directories_above_the_base_path_are_no_columns_and_base_path_moves_it(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_only_directories_below_the_base_path_become_columns(spark: SparkSession, tmp_path: Path) -> None:
     folder_of(spark, "json", tmp_path)
     inner = tmp_path / "year=2024"
     schema = "value string, letter string, year int"
@@ -221,7 +221,9 @@ def test_directories_above_the_base_path_are_no_columns_and_base_path_moves_it(
     ("path", "expected"),
     [("{root}/*/x", None), ("{root}/k=*", None), ("{root}", 1), ("{root}/{{k=1/x,k=2}}", 1)],
 )
-def test_what_a_glob_matches_is_the_base_path(tmp_path: Path, path: str, expected: int | None) -> None:
+def test_the_directory_that_a_glob_matches_is_the_base_path(
+    tmp_path: Path, path: str, expected: int | None
+) -> None:
     folder = tmp_path / "k=1" / "x" / "l=2"
     folder.mkdir(parents=True)
     (folder / "a").write_text("{}\n")
@@ -242,7 +244,7 @@ def test_files_of_several_directories_share_a_batch(tmp_path: Path) -> None:
     assert batch["k"].to_pylist() == ["a"] * 5 + ["b"] * 5
 
 
-def test_remote_directories_are_columns_too() -> None:
+def test_remote_partition_directories_become_columns_too() -> None:
     import fsspec
 
     fsspec.filesystem("memory").pipe("/columns/k=1/a.txt", b"x\n")
@@ -256,7 +258,7 @@ def test_remote_directories_are_columns_too() -> None:
     assert batch["_metadata"][0].as_py()["file_name"] == "a.txt"
 
 
-def test_metadata_says_which_range_of_the_file_a_row_is_of(tmp_path: Path) -> None:
+def test_metadata_has_the_range_of_the_file_that_a_row_is_from(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1\n2\n3\n4\n")
     splits = [split_of(tmp_path / "a", 0, 4), split_of(tmp_path / "a", 4)]
     schema = "value string, _metadata struct<file_block_start: long, file_block_length: long>"
@@ -281,13 +283,15 @@ def test_metadata_says_which_range_of_the_file_a_row_is_of(tmp_path: Path) -> No
         ("value string, _metadata struct<file_size: int>", "has no field file_size of type int32"),
     ],
 )
-def test_a_schema_that_metadata_does_not_fit_is_refused(tmp_path: Path, schema: str, said: str) -> None:
+def test_a_schema_with_an_incompatible_metadata_column_is_refused(
+    tmp_path: Path, schema: str, said: str
+) -> None:
     with pytest.raises(SchemaError, match=said):
         batches_of(TextReader, [], tmp_path, schema, {"includeMetadata": "true"})
 
 
 @pytest.mark.parametrize("reader", [TextReader, BinaryReader])
-def test_a_default_schema_has_the_metadata_that_is_asked_for(reader: Read) -> None:
+def test_a_default_schema_has_the_requested_metadata(reader: Read) -> None:
     options = Options.parse({"includeMetadata": "true"}, reader.options)
     schema = reader.default_schema(options)
     assert schema is not None

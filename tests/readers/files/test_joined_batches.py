@@ -29,7 +29,7 @@ def batch(first: int, rows: int, text: str = "x") -> pa.RecordBatch:
     ],
     ids=str,
 )
-def test_neighbours_that_are_small_become_one(rows: list[int], expected: list[int]) -> None:
+def test_small_adjacent_batches_are_joined(rows: list[int], expected: list[int]) -> None:
     firsts = [sum(rows[:at]) for at in range(len(rows))]
     given = [batch(first, count) for first, count in zip(firsts, rows, strict=True)]
     made = list(joined(given))
@@ -39,7 +39,7 @@ def test_neighbours_that_are_small_become_one(rows: list[int], expected: list[in
     assert values == list(range(sum(rows)))
 
 
-def test_a_batch_is_large_enough_by_its_bytes_too() -> None:
+def test_a_batch_may_also_be_large_enough_by_its_bytes() -> None:
     large = batch(2, 2, "x" * ENOUGH_BYTES)
     given = [batch(0, 1), batch(1, 1), large, batch(4, 1), batch(5, 1)]
     assert [one.num_rows for one in joined(given)] == [2, 2, 2]

@@ -98,7 +98,7 @@ def test_a_block_knows_the_file_and_position_of_each_line(
             assert lines_of(b"x" + found)[0] == b"x" + line
 
 
-def test_small_files_are_joined_into_one_block_with_line_ends_between_them(tmp_path: Path) -> None:
+def test_small_files_are_joined_into_one_block_separated_by_line_ends(tmp_path: Path) -> None:
     for name, content in (("a", b"1\n2"), ("b", b""), ("c", b"\xef\xbb\xbf3\r\n"), ("d", b"4")):
         (tmp_path / name).write_bytes(content)
     [block] = line_blocks([split_of(tmp_path / name) for name in "abcd"], NO_OPTIONS)
@@ -106,7 +106,7 @@ def test_small_files_are_joined_into_one_block_with_line_ends_between_them(tmp_p
     assert [Path(block.place_of_line(line).split.path).name for line in range(4)] == ["a", "a", "c", "d"]
 
 
-def test_a_large_file_comes_in_blocks_of_about_the_size_asked_for(tmp_path: Path) -> None:
+def test_a_large_file_is_read_in_blocks_of_about_the_requested_size(tmp_path: Path) -> None:
     content = b"".join(b"line %d\n" % number for number in range(20_000))
     (tmp_path / "a").write_bytes(content)
     blocks = list(line_blocks([split_of(tmp_path / "a")], NO_OPTIONS, block_bytes=10_000))
@@ -133,7 +133,9 @@ def test_large_blocks_and_ranges_give_every_line_once(
         assert read_lines([split_of(path, *ends) for ends in ranges], block_bytes) == lines_of(content)
 
 
-def test_blocks_of_a_large_file_end_where_a_line_does_so_that_nothing_is_carried_over(tmp_path: Path) -> None:
+def test_blocks_of_a_large_file_end_at_line_ends_so_that_no_partial_line_is_carried_over(
+    tmp_path: Path,
+) -> None:
     content = b"".join(b"line %d\n" % number for number in range(100_000))
     (tmp_path / "a").write_bytes(content)
     blocks = list(line_blocks([split_of(tmp_path / "a")], NO_OPTIONS, block_bytes=300_000))
@@ -160,7 +162,7 @@ def test_the_header_is_dropped_once_per_file_and_not_from_later_ranges(tmp_path:
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst", ".GZ"])
-def test_compressed_files_are_decompressed_also_of_several_members(tmp_path: Path, suffix: str) -> None:
+def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(compressed(b"1\n2\n", suffix) + compressed(b"3\n4", suffix))
     assert read_lines([split_of(path)], 3) == [b"1", b"2", b"3", b"4"]
@@ -171,7 +173,7 @@ def test_compressed_files_are_decompressed_also_of_several_members(tmp_path: Pat
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
-def test_a_truncated_compressed_file_is_an_error_that_names_it(
+def test_a_truncated_compressed_file_is_an_error_that_names_the_file(
     tmp_path: Path, suffix: str, kept: float
 ) -> None:
     path = tmp_path / f"cut{suffix}"
@@ -183,7 +185,7 @@ def test_a_truncated_compressed_file_is_an_error_that_names_it(
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("members", [0, 1, 3])
-def test_a_compressed_file_whose_length_has_changed_is_an_error_though_all_of_it_can_be_decompressed(
+def test_a_compressed_file_whose_length_has_changed_is_an_error_even_if_it_decompresses(
     tmp_path: Path, suffix: str, members: int
 ) -> None:
     path = tmp_path / f"a{suffix}"
@@ -195,7 +197,7 @@ def test_a_compressed_file_whose_length_has_changed_is_an_error_though_all_of_it
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
-def test_a_file_that_is_not_compressed_as_its_name_says_is_an_error(tmp_path: Path, suffix: str) -> None:
+def test_a_file_whose_compression_differs_from_its_extension_is_an_error(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"plain{suffix}"
     path.write_bytes(b"just text\n" * 100)
     with pytest.raises(SplitReadError, match=rf"plain{suffix} is truncated or damaged"):
@@ -218,7 +220,7 @@ def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> No
         read_lines([split_of(path)])
 
 
-def test_a_missing_file_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error_with_a_remedy(tmp_path: Path) -> None:
     gone = FileSplit(path=str(tmp_path / "gone.csv"), length=3, modified_us=0)
     with pytest.raises(SplitReadError, match=r"gone\.csv no longer exists\n  What to do: do not move"):
         read_lines([gone])

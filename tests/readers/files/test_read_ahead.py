@@ -120,7 +120,7 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
         listening.server_close()
 
 
-def test_small_files_are_asked_for_before_the_first_one_has_come() -> None:
+def test_small_files_are_requested_before_the_first_response_arrives() -> None:
     """The server answers only once it has received the requests for all four files."""
     files = {f"{number}.txt": f"line {number}\n".encode() for number in range(4)}
     with serving(files) as server:
@@ -148,7 +148,7 @@ def avro(table: pa.Table, sink: Any) -> None:
     ("reader", "write"),
     [(ParquetReader, parquet), (OrcReader, orc.write_table), (ArrowReader, arrow), (AvroReader, avro)],
 )
-def test_small_files_of_every_format_are_asked_for_together_and_once(
+def test_small_files_of_every_format_are_requested_together_and_once(
     reader: type[SplitReader[FileSplit]], write: Callable[[pa.Table, Any], None]
 ) -> None:
     files = {}
@@ -163,7 +163,7 @@ def test_small_files_of_every_format_are_asked_for_together_and_once(
     assert pa.Table.from_batches(batches).to_pydict() == {"n": [0, 1]}
 
 
-def test_binary_files_are_asked_for_together_where_their_content_is_wanted() -> None:
+def test_binary_files_are_requested_together_if_their_content_is_read() -> None:
     with serving({"a": b"aa", "b": b"bb"}) as server:
         together = threading.Barrier(2)
         server.gate = lambda _: together.wait(DEADLINE_S)
@@ -175,7 +175,7 @@ def test_binary_files_are_asked_for_together_where_their_content_is_wanted() -> 
         assert server.asked == []
 
 
-def test_no_more_is_fetched_ahead_than_there_is_room_for() -> None:
+def test_a_limited_number_of_files_is_fetched_ahead() -> None:
     files = {f"{number:03d}": b"x" for number in range(100)}
     with serving(files) as server:
         given = fetched_ahead([server.split(name) for name in files], OPTIONS)
@@ -185,7 +185,7 @@ def test_no_more_is_fetched_ahead_than_there_is_room_for() -> None:
         assert len(server.asked) <= 33
 
 
-def test_a_file_that_is_not_there_fails_in_its_turn_and_not_before() -> None:
+def test_a_missing_file_fails_in_its_turn_and_not_before() -> None:
     with serving({"a": b"a", "c": b"c"}) as server:
         given = fetched_ahead([server.split(name) for name in ("a", "b", "c")], OPTIONS)
         contents = [fetched for _, fetched in given if fetched is not None]
@@ -205,7 +205,7 @@ def test_a_file_that_has_grown_since_it_was_found_is_refused() -> None:
             fetched.result(DEADLINE_S)
 
 
-def test_local_files_are_read_in_their_turn(tmp_path: Path) -> None:
+def test_local_files_are_not_read_ahead(tmp_path: Path) -> None:
     splits = [
         FileSplit(path=path, length=1, modified_us=0) for path in (f"{tmp_path}/a", f"file://{tmp_path}/b")
     ]
@@ -216,7 +216,7 @@ def split_at(url: str) -> FileSplit:
     return FileSplit(path=url, length=-1, modified_us=0)
 
 
-def test_what_comes_next_of_a_large_file_is_asked_for_while_this_is_read() -> None:
+def test_the_next_block_of_a_large_file_is_requested_while_the_current_one_is_read() -> None:
     block = 8 << 20
     with (
         serving({"large": b"x" * (3 * block)}) as server,
@@ -237,7 +237,7 @@ def no_collection() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("closes_its_cache", [True, False], ids=["fsspec 2026.7", "fsspec before 2026.7"])
-def test_a_file_that_is_closed_leaves_no_blocks_and_no_thread_behind(
+def test_closing_a_file_releases_its_blocks_and_its_thread(
     closes_its_cache: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not closes_its_cache:
@@ -270,7 +270,7 @@ class Made(AsyncFileSystem):
         return b"x"
 
 
-def test_the_file_system_is_made_once_before_the_threads_that_fetch() -> None:
+def test_the_file_system_is_created_once_before_the_fetching_threads() -> None:
     fsspec.register_implementation("made", Made, clobber=True)
     Made.threads.clear()
     splits = [FileSplit(path=f"made://once/{number}", length=1, modified_us=0) for number in range(40)]
@@ -288,7 +288,7 @@ class NotMade(Made):
         raise ConnectionError("nobody answers")
 
 
-def test_a_file_system_that_cannot_be_made_fails_with_the_file_in_its_turn() -> None:
+def test_a_file_system_that_cannot_be_created_fails_with_its_first_file_in_its_turn() -> None:
     fsspec.register_implementation("made", Made, clobber=True)
     fsspec.register_implementation("not-made", NotMade, clobber=True)
     there, not_there = (FileSplit(path=f"{p}://a", length=1, modified_us=0) for p in ("made", "not-made"))

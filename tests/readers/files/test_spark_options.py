@@ -27,7 +27,7 @@ ONLY_WRITTEN = {
 
 
 @pytest.mark.parametrize("name", READ_BY_SPARK)
-def test_every_option_that_spark_has_is_known(spark: SparkSession, name: str) -> None:
+def test_every_option_of_spark_is_known(spark: SparkSession, name: str) -> None:
     jvm = spark.sparkContext._jvm
     assert jvm is not None
     module = jvm.java.lang.Class.forName(f"{READ_BY_SPARK[name]}$").getField("MODULE$").get(None)
@@ -42,14 +42,14 @@ def _texts(scala: object) -> list[str]:
     return str(scala.mkString(",")).split(",")  # type: ignore[attr-defined]
 
 
-def test_a_value_of_spark_that_is_not_supported_is_refused_with_what_to_do_instead() -> None:
+def test_an_unsupported_spark_value_is_refused_with_an_alternative() -> None:
     with pytest.raises(OptionError) as caught:
         Options.parse({"lineSep": ";"}, DelimitedReader.options)
     assert "option lineSep has the value ';': supported by Spark's reader, not by flip27" in str(caught.value)
     assert "end lines with a newline" in str(caught.value)
 
 
-def test_the_default_of_spark_is_taken_and_options_of_inference_have_no_effect() -> None:
+def test_sparks_default_values_are_accepted_and_inference_options_have_no_effect() -> None:
     given = {
         "columnPruning": "TRUE",
         "encoding": "utf-8",
@@ -59,7 +59,7 @@ def test_the_default_of_spark_is_taken_and_options_of_inference_have_no_effect()
     Options.parse(given, DelimitedReader.options)
 
 
-def test_the_statuses_are_those_of_the_code() -> None:
+def test_the_status_of_each_option_is_derived_from_the_code() -> None:
     found = {option.name: status(option) for option in DelimitedReader.options}
     assert (found["sep"], found["lineSep"], found["samplingRatio"]) == (
         "supported",
@@ -68,7 +68,7 @@ def test_the_statuses_are_those_of_the_code() -> None:
     )
 
 
-def test_the_table_in_the_docs_is_that_of_the_code() -> None:
+def test_the_table_in_the_docs_matches_the_code() -> None:
     text = readers_table.PAGE.read_text()
     assert readers_table.page(text) == text, "run python -m scripts.readers_table"
 

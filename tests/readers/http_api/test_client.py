@@ -21,12 +21,12 @@ def api() -> Iterator[HttpApi]:
         yield running
 
 
-def test_pauses_grow_up_to_the_longest(api: HttpApi) -> None:
+def test_pauses_grow_up_to_a_maximum(api: HttpApi) -> None:
     api.misbehaves(*[Fails(503)] * 5)
     assert read(api, "cursor", maxBackoff="5s").pauses == [1, 2, 4, 5, 5]
 
 
-def test_the_server_says_how_long_to_wait_in_seconds_or_by_a_date(api: HttpApi) -> None:
+def test_retry_after_may_be_in_seconds_or_a_date(api: HttpApi) -> None:
     """1 January 2026, 00:00:00, is 1767225600 seconds after the epoch."""
     date = "Thu, 01 Jan 2026 00:00:30 GMT"
     api.misbehaves(*(Fails(429, retry_after=value) for value in ("7", date, "soon", "100000", "0")))
@@ -51,7 +51,7 @@ def test_each_request_has_its_own_retries(api: HttpApi) -> None:
         (Cuts("close"), "the answer is not JSON: Input data was truncated"),
     ],
 )
-def test_after_the_last_retry_the_error_says_what_failed_how_often(
+def test_after_the_last_retry_the_error_says_what_failed_and_how_often(
     api: HttpApi, how: Misbehaviour, why: str
 ) -> None:
     first = read(api, "cursor", pages=1)
@@ -62,13 +62,13 @@ def test_after_the_last_retry_the_error_says_what_failed_how_often(
     assert len(api.requests) == 4
 
 
-def test_a_server_that_is_too_slow_is_asked_again(api: HttpApi) -> None:
+def test_a_request_to_a_server_that_is_too_slow_is_retried(api: HttpApi) -> None:
     api.misbehaves(IsSlow())
     share = read(api, "cursor", requestTimeout="100ms")
     assert (share.ids, share.pauses) == (list(range(6)), [1])
 
 
-def test_a_server_that_is_not_there_is_named(api: HttpApi) -> None:
+def test_an_unreachable_server_is_named(api: HttpApi) -> None:
     with http_api() as gone:
         pass
     with pytest.raises(SplitReadError, match=rf"GET {gone.url}/cursor/orders failed 2 times: the connection"):
@@ -103,7 +103,7 @@ def test_redirects_are_not_followed_but_reported(api: HttpApi) -> None:
     assert len(api.requests) == 1
 
 
-def test_the_first_of_numbered_pages_has_to_be_there(api: HttpApi) -> None:
+def test_the_first_numbered_page_must_exist(api: HttpApi) -> None:
     api.misbehaves(Fails(404))
     with pytest.raises(SplitReadError, match=r"page/orders\?page=1 failed: status 404"):
         read(api, "page")
@@ -124,7 +124,7 @@ def test_the_first_of_numbered_pages_has_to_be_there(api: HttpApi) -> None:
         (b'{"data": {"items": []}, "meta": {"next": [1]}}', r"the value at meta.next is not a cursor: "),
     ],
 )
-def test_an_answer_of_another_shape_is_an_error_that_says_where_and_what(
+def test_a_response_of_an_unexpected_shape_is_an_error_with_its_url_and_the_reason(
     api: HttpApi, body: bytes, why: str
 ) -> None:
     api.misbehaves(None, Says(body))
@@ -133,7 +133,7 @@ def test_an_answer_of_another_shape_is_an_error_that_says_where_and_what(
     assert len(api.requests) == 2
 
 
-def test_without_recordspath_the_error_names_what_the_answer_contains(api: HttpApi) -> None:
+def test_without_records_path_the_error_names_the_keys_of_the_response(api: HttpApi) -> None:
     with pytest.raises(
         SplitReadError, match=r"no list of records in the answer: .* has data, meta"
     ) as caught:
@@ -141,12 +141,12 @@ def test_without_recordspath_the_error_names_what_the_answer_contains(api: HttpA
     assert "set recordsPath" in str(caught.value)
 
 
-def test_a_list_that_is_null_is_empty(api: HttpApi) -> None:
+def test_a_null_list_of_records_counts_as_empty(api: HttpApi) -> None:
     api.misbehaves(Says(b'{"data": {"items": null}, "meta": {}}'))
     assert read(api, "cursor").marks == []
 
 
-def test_a_byte_order_mark_is_passed_over(api: HttpApi) -> None:
+def test_a_byte_order_mark_is_skipped(api: HttpApi) -> None:
     api.misbehaves(Says(b'\xef\xbb\xbf[{"id": 1}]'))
     assert read(api, "none").ids == [1]
 
@@ -177,7 +177,7 @@ def test_credentials_and_headers_are_sent_with_every_request(
     assert [headers.get(header) for _, _, headers in api.requests] == [value, value]
 
 
-def test_a_token_in_the_url_is_sent_and_taken_out_of_links(api: HttpApi) -> None:
+def test_a_token_in_the_url_is_sent_and_removed_from_links(api: HttpApi) -> None:
     api.token = SECRET
     share = read(api, "link", authToken=SECRET, authParam="token")
     assert share.ids == list(range(6))
@@ -186,7 +186,7 @@ def test_a_token_in_the_url_is_sent_and_taken_out_of_links(api: HttpApi) -> None
     assert "token" not in repr(share.marks)
 
 
-def test_credentials_of_netrc_are_not_sent(
+def test_credentials_from_netrc_are_not_sent(
     api: HttpApi, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     netrc = tmp_path_factory.mktemp("home") / "netrc"
@@ -233,7 +233,7 @@ def test_no_error_contains_the_credential(api: HttpApi, how: Misbehaviour, sent_
     assert caught.value.__suppress_context__ or caught.value.__context__ is None
 
 
-def test_an_error_of_the_connection_does_not_contain_the_credential() -> None:
+def test_a_connection_error_does_not_contain_the_credential() -> None:
     with http_api() as gone:
         pass
     with pytest.raises(SplitReadError) as caught:

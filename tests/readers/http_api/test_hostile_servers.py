@@ -95,7 +95,7 @@ def leads_to(link: str) -> Says:
         for name, link in links.items()
     ],
 )
-def test_a_link_that_two_parsers_may_read_in_two_ways_is_refused_and_no_token_is_sent(
+def test_a_link_that_parsers_may_read_differently_is_refused_and_no_token_is_sent(
     api: HttpApi, kind: str, link: str
 ) -> None:
     with http_api() as evil:
@@ -130,7 +130,7 @@ def test_links_as_servers_write_them_are_followed(api: HttpApi) -> None:
         assert read(api, "body_link").ids == [7, 4, 5], link
 
 
-def test_a_position_that_leads_elsewhere_gets_no_request(api: HttpApi) -> None:
+def test_a_position_on_another_server_is_refused_without_a_request(api: HttpApi) -> None:
     """The position is refused no matter how it came into the state."""
     with http_api() as evil:
         hosts = (evil.url.removeprefix("http://"), api.url.removeprefix("http://"))
@@ -142,7 +142,7 @@ def test_a_position_that_leads_elsewhere_gets_no_request(api: HttpApi) -> None:
     assert api.requests == []
 
 
-def test_an_endpoint_of_the_state_that_no_option_names_gets_no_request(api: HttpApi) -> None:
+def test_an_endpoint_in_the_state_that_no_option_names_gets_no_request(api: HttpApi) -> None:
     with http_api() as evil:
         split = HttpSplit(split_id=f"{evil.url}/none")
         for again in (False, True):
@@ -153,7 +153,7 @@ def test_an_endpoint_of_the_state_that_no_option_names_gets_no_request(api: Http
 
 
 @pytest.mark.parametrize("name", ["sig", "X-Amz-Signature", "X-Goog-Signature", "Signature", "access_token"])
-def test_a_signed_link_is_refused_for_it_would_be_stored(api: HttpApi, name: str) -> None:
+def test_a_signed_link_is_refused_because_it_would_be_stored(api: HttpApi, name: str) -> None:
     api.misbehaves(leads_to(f"/body_link/orders?offset=4&{name}=0123456789abcdef"))
     with pytest.raises(SplitReadError, match=f"has the parameter {name}, which looks like a") as caught:
         read(api, "body_link")
@@ -175,7 +175,7 @@ def test_a_link_that_holds_the_credential_in_another_spelling_is_refused(api: Ht
 
 
 @pytest.mark.parametrize("kind", ["cursor", "body_link"])
-def test_a_position_without_bound_is_refused(api: HttpApi, kind: str) -> None:
+def test_an_overlong_position_is_refused(api: HttpApi, kind: str) -> None:
     endless = "x" * 1_000_000
     answered = {"data": {"items": []}, "meta": {"next": endless}, "items": [], "links": {"next": endless}}
     api.misbehaves(Says(json.dumps(answered).encode()))
@@ -191,7 +191,7 @@ def test_a_cursor_that_cannot_be_read_is_not_taken_for_the_end(api: HttpApi) -> 
             read(api, "cursor")
 
 
-def test_a_time_without_bound_is_refused(api: HttpApi) -> None:
+def test_an_overlong_time_is_refused(api: HttpApi) -> None:
     api.misbehaves(Says(json.dumps([{"id": 1, "at": "9" * 1_000_000}]).encode()))
     with pytest.raises(SplitReadError, match="is not a time") as caught:
         read(api, "since")
@@ -220,7 +220,7 @@ def test_no_log_contains_the_credential_however_much_is_logged(
 
 
 @pytest.mark.parametrize("location", ["http://[", "http://{evil}\\@{api}/", "x" * 60_000, "\x1b[2J", ""])
-def test_a_redirect_is_reported_whatever_it_leads_to(api: HttpApi, location: str) -> None:
+def test_a_redirect_is_reported_whatever_its_target(api: HttpApi, location: str) -> None:
     with http_api() as evil:
         hosts = {"evil": evil.url.removeprefix("http://"), "api": api.url.removeprefix("http://")}
         api.misbehaves(Fails(307, location=location.format(**hosts)))
@@ -250,7 +250,7 @@ SLOW = b" " * 3_000
     ],
     ids=["body", "body without a length", "chunks", "header", "status", "100", "error", "gzip"],
 )
-def test_an_answer_that_drips_is_given_up_at_the_deadline(first: bytes, slowly: bytes) -> None:
+def test_a_slowly_dripping_response_is_aborted_at_the_deadline(first: bytes, slowly: bytes) -> None:
     with raw_server(drips(first, slowly)) as server:
         with pytest.raises(SplitReadError, match=r"no complete answer within 0\.3 s|status 500") as caught:
             read_raw(server, requestTimeout="300ms")
@@ -258,7 +258,7 @@ def test_an_answer_that_drips_is_given_up_at_the_deadline(first: bytes, slowly: 
     assert "requestTimeout" in str(caught.value)
 
 
-def test_the_second_request_of_a_connection_has_a_deadline_of_its_own() -> None:
+def test_the_second_request_of_a_connection_has_its_own_deadline() -> None:
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(answer(PAGE, 'Link: </next>; rel="next"'))
         server.read_request(connection)
@@ -272,7 +272,7 @@ def test_the_second_request_of_a_connection_has_a_deadline_of_its_own() -> None:
         assert (server.paths, server.connections) == (["/orders", "/next"], 1)
 
 
-def test_what_a_server_sends_beyond_its_length_is_not_the_next_answer() -> None:
+def test_bytes_beyond_the_length_of_a_response_are_not_taken_for_the_next_response() -> None:
     smuggled = answer(b'[{"id": 666}]')
 
     def script(server: RawServer, connection: socket.socket) -> None:
@@ -311,7 +311,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def test_over_tls_answers_are_read_and_those_that_drip_are_given_up(
+def test_tls_responses_are_read_and_dripping_ones_are_aborted(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("REQUESTS_CA_BUNDLE", str(certificate))
@@ -326,7 +326,7 @@ def test_over_tls_answers_are_read_and_those_that_drip_are_given_up(
         assert server.left.wait(10)
 
 
-def test_a_tls_handshake_that_drips_is_given_up() -> None:
+def test_a_dripping_tls_handshake_is_aborted() -> None:
     handshake = b"\x16\x03\x03\x40\x00" + b"\x02" * 3000
     with raw_server(drips(b"", handshake), before_tls=True) as server:
         with pytest.raises(SplitReadError, match=r"no complete answer within 0\.3 seconds"):
@@ -334,7 +334,7 @@ def test_a_tls_handshake_that_drips_is_given_up() -> None:
         assert server.left.wait(10)
 
 
-def test_a_proxy_that_drips_is_given_up_and_its_password_is_in_no_error(
+def test_a_dripping_proxy_connection_is_aborted_and_the_password_is_in_no_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with raw_server(drips(b"", b"HTTP/1.1 200 Connection established\r\nX: " + SLOW)) as proxy:
@@ -362,19 +362,19 @@ def packed(body: bytes, *codings: str) -> bytes:
         pytest.param(packed(gzip.compress(PAGE), "x-gzip"), id="x-gzip"),
         pytest.param(packed(gzip.compress(PAGE), "GZIP", "identity"), id="gzip and identity"),
         pytest.param(
-            packed(gzip.compress(PAGE[:5]) + gzip.compress(PAGE[5:]), "gzip"), id="two members of gzip"
+            packed(gzip.compress(PAGE[:5]) + gzip.compress(PAGE[5:]), "gzip"), id="two gzip members"
         ),
         pytest.param(packed(zlib.compress(PAGE), "deflate"), id="deflate"),
         pytest.param(packed(PAGE, "identity"), id="identity"),
     ],
 )
-def test_compressed_answers_are_read(data: bytes) -> None:
+def test_compressed_responses_are_read(data: bytes) -> None:
     with raw_server(says(data)) as server:
         assert read_raw(server).ids == [1]
     assert b"\r\nAccept-Encoding: gzip\r\n" in server.requests[0]
 
 
-def test_a_large_answer_is_read_whole(api: HttpApi) -> None:
+def test_a_large_response_is_read_completely(api: HttpApi) -> None:
     rows = [{"id": number, "at": "x" * 100} for number in range(20_000)]
     body = json.dumps(rows).encode()
     for data in (answer(body), packed(gzip.compress(body, 1), "gzip")):
@@ -382,7 +382,7 @@ def test_a_large_answer_is_read_whole(api: HttpApi) -> None:
             assert read_raw(server).ids == list(range(20_000))
 
 
-def test_an_answer_that_unpacks_without_bound_is_refused_before_it_is_unpacked() -> None:
+def test_a_response_that_decompresses_without_bound_is_refused_before_it_is_decompressed() -> None:
     bomb = gzip.compress(b" " * 200_000_000, 1)
     assert len(bomb) < 1_000_000
     with raw_server(says(packed(bomb, "gzip"))) as server:
@@ -406,9 +406,9 @@ def test_an_answer_that_unpacks_without_bound_is_refused_before_it_is_unpacked()
         (b"Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n", b" "),
         (b"Content-Encoding: gzip\r\n\r\n", gzip.compress(b"")),
     ],
-    ids=["length", "no length", "chunk", "compressed nothing"],
+    ids=["length", "no length", "chunk", "empty gzip members"],
 )
-def test_an_answer_without_end_is_refused(head: bytes, piece: bytes) -> None:
+def test_an_endless_response_is_refused(head: bytes, piece: bytes) -> None:
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n" + head)
         while not server.closed.is_set():
@@ -421,7 +421,7 @@ def test_an_answer_without_end_is_refused(head: bytes, piece: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", ["302 Found", "404 Not Found", "500 Internal Server Error"])
-def test_of_an_error_without_end_only_the_beginning_is_read(status: str) -> None:
+def test_only_the_beginning_of_an_endless_error_response_is_read(status: str) -> None:
     def script(server: RawServer, connection: socket.socket) -> None:
         connection.sendall(f"HTTP/1.1 {status}\r\nLocation: /there\r\n\r\n".encode())
         while not server.closed.is_set():
@@ -435,7 +435,7 @@ def test_of_an_error_without_end_only_the_beginning_is_read(status: str) -> None
 
 
 BAD = {
-    "no HTTP": (b"<html>old server</html>\r\n\r\n", "the connection broke"),
+    "not HTTP": (b"<html>old server</html>\r\n\r\n", "the connection broke"),
     "HTTP 0.9": (b"[]", "the connection broke"),
     "long header": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000, "the connection broke"),
     "many headers": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, "the connection broke"),
@@ -444,11 +444,11 @@ BAD = {
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 1_000_000,
         "the body was cut off",
     ),
-    "chunk of no size": (
+    "chunk without a size": (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n[]\r\n0\r\n\r\n",
         "the body was cut off",
     ),
-    "chunks cut off": (
+    "truncated chunks": (
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n",
         "the body was cut off",
     ),
@@ -458,9 +458,9 @@ BAD = {
         "the body was cut off",
     ),
     "length too small": (b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n" + PAGE, "is not JSON"),
-    "gzip cut off": (packed(gzip.compress(PAGE)[:-9], "gzip"), "the compressed body is truncated"),
-    "gzip damaged": (packed(b"x" * 100, "gzip"), "the compressed body is damaged"),
-    "gzip with more behind": (packed(gzip.compress(PAGE) + b"more", "gzip"), "body is damaged"),
+    "truncated gzip": (packed(gzip.compress(PAGE)[:-9], "gzip"), "the compressed body is truncated"),
+    "damaged gzip": (packed(b"x" * 100, "gzip"), "the compressed body is damaged"),
+    "gzip with trailing bytes": (packed(gzip.compress(PAGE) + b"more", "gzip"), "body is damaged"),
     "gzip twice": (packed(gzip.compress(gzip.compress(PAGE)), "gzip", "gzip"), "encoded with gzip, gzip"),
     "another coding": (packed(PAGE, "br"), "encoded with br, which was not requested"),
     "another transfer": (
@@ -477,7 +477,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("data", "why"), BAD.values(), ids=BAD)
-def test_an_invalid_answer_is_a_clear_error(data: bytes, why: str) -> None:
+def test_an_invalid_response_is_a_clear_error(data: bytes, why: str) -> None:
     with raw_server(says(data)) as server, pytest.raises(SplitReadError, match=why) as caught:
         read_raw(server)
     assert f"{server.url}/orders" in str(caught.value)
@@ -485,7 +485,7 @@ def test_an_invalid_answer_is_a_clear_error(data: bytes, why: str) -> None:
     assert len(str(caught.value)) < 1500
 
 
-def test_a_record_that_is_nested_deeply_is_a_row(api: HttpApi) -> None:
+def test_a_deeply_nested_record_is_read(api: HttpApi) -> None:
     for depth in (100, 900):
         api.misbehaves(Says(b'[{"id": 1, "x": %s%s}]' % (b"[" * depth, b"]" * depth)))
         assert read(api, "none", mode="FAILFAST").ids == [1]
@@ -500,7 +500,7 @@ class LeadsOn(Misbehaviour):
         return Answer({"data": {"items": []}, "meta": {"next": following}})
 
 
-def test_a_batch_that_is_read_again_does_not_follow_empty_pages_for_ever(api: HttpApi) -> None:
+def test_a_repeated_batch_does_not_follow_empty_pages_for_ever(api: HttpApi) -> None:
     first = read(api, "cursor")
     api.misbehaves(*[LeadsOn()] * 200)
     with pytest.raises(SplitReadError, match="100 requests in a row returned no rows"):
@@ -512,7 +512,7 @@ def test_empty_pages_are_followed_as_long_as_the_batch_may_end_after_them(api: H
     assert len(read(api, "cursor", pages=150, most_requests=100).marks) == 150
 
 
-def test_a_batch_that_is_read_again_ends_when_records_are_added_before_its_end(api: HttpApi) -> None:
+def test_a_repeated_batch_ends_even_if_records_are_added_before_its_end(api: HttpApi) -> None:
     first = read(api, "since")
 
     class GrowsWithin(Misbehaviour):
@@ -527,7 +527,7 @@ def test_a_batch_that_is_read_again_ends_when_records_are_added_before_its_end(a
 
 
 @pytest.mark.parametrize("wait", ["9" * 4000, "Thu, 01 Jan 99999999 00:00:00 +9999", "-5", "\xb2", "1e9"])
-def test_an_impossible_wait_is_replaced_by_a_short_one(api: HttpApi, wait: str) -> None:
+def test_an_impossible_retry_after_is_replaced_by_a_short_pause(api: HttpApi, wait: str) -> None:
     api.misbehaves(Fails(503, retry_after=wait))
     share = read(api, "none", maxBackoff="5s")
     assert share.ids == list(range(6))

@@ -47,7 +47,7 @@ def api() -> Iterator[HttpApi]:
 
 
 @EACH_KIND
-def test_all_pages_come_in_order(api: HttpApi, kind: str) -> None:
+def test_all_pages_are_read_in_order(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     assert share.ids == ALL
     assert share.pauses == []
@@ -55,18 +55,18 @@ def test_all_pages_come_in_order(api: HttpApi, kind: str) -> None:
 
 @EACH_KIND
 @pytest.mark.parametrize("count", [0, 1, 2, 3, 4, 6, 9])
-def test_last_pages_of_any_fill_are_read_whole_and_once(api: HttpApi, kind: str, count: int) -> None:
+def test_a_last_page_with_any_number_of_records_is_read_once(api: HttpApi, kind: str, count: int) -> None:
     api.records = records(*range(count))
     assert ids_page_by_page(api, kind) == list(range(count))
 
 
 @EACH_KIND
-def test_every_record_comes_once_when_each_page_has_a_new_reader(api: HttpApi, kind: str) -> None:
+def test_every_record_is_read_once_if_each_page_has_a_new_reader(api: HttpApi, kind: str) -> None:
     assert ids_page_by_page(api, kind) == ALL
 
 
 @EACH_KIND
-def test_records_that_are_added_later_are_read_from_the_last_position_on(api: HttpApi, kind: str) -> None:
+def test_records_that_are_added_later_are_read_from_the_last_position(api: HttpApi, kind: str) -> None:
     share = read(api, kind)
     found = share.ids
     for number in range(18, 31):
@@ -78,7 +78,7 @@ def test_records_that_are_added_later_are_read_from_the_last_position_on(api: Ht
 
 
 @EACH_KIND
-def test_records_that_are_added_between_any_two_requests_come_once(api: HttpApi, kind: str) -> None:
+def test_records_that_are_added_between_any_two_requests_are_read_once(api: HttpApi, kind: str) -> None:
     api.records = records(*range(7))
     api.misbehaves(*(Grows(tuple(records(7 + 2 * n, 8 + 2 * n))) for n in range(6)))
     share = read(api, kind)
@@ -88,7 +88,7 @@ def test_records_that_are_added_between_any_two_requests_come_once(api: HttpApi,
 @EACH_KIND
 @pytest.mark.parametrize("how", PASSING)
 @pytest.mark.parametrize("request_number", [2, *(pytest.param(n, marks=pytest.mark.long) for n in (0, 5))])
-def test_every_record_comes_once_whatever_goes_wrong_at_any_request(
+def test_every_record_is_read_once_whatever_goes_wrong_at_any_request(
     api: HttpApi, kind: str, how: str, request_number: int
 ) -> None:
     api.misbehaves(*[None] * request_number, PASSING[how]())
@@ -100,7 +100,7 @@ def test_every_record_comes_once_whatever_goes_wrong_at_any_request(
 
 @EACH_KIND
 @pytest.mark.parametrize("how", [name for name in PASSING if name != "grows"])
-def test_read_page_by_page_every_record_comes_once_whatever_goes_wrong(
+def test_every_record_is_read_once_page_by_page_whatever_goes_wrong(
     api: HttpApi, kind: str, how: str
 ) -> None:
     api.misbehaves(None, None, None, PASSING[how](), None, None, None)
@@ -111,7 +111,7 @@ def test_read_page_by_page_every_record_comes_once_whatever_goes_wrong(
 @pytest.mark.parametrize(
     "how", ["nothing", "added", *(pytest.param(how, marks=pytest.mark.long) for how in PASSING)]
 )
-def test_a_batch_that_is_read_again_has_the_same_rows_and_ends_at_the_same_position(
+def test_a_repeated_batch_has_the_same_rows_and_ends_at_the_same_position(
     api: HttpApi, kind: str, how: str
 ) -> None:
     """The batch is read from every position of a first attempt to every later one."""
@@ -131,7 +131,7 @@ def test_a_batch_that_is_read_again_has_the_same_rows_and_ends_at_the_same_posit
 
 
 @EACH_KIND
-def test_after_a_batch_was_read_again_with_other_pages_the_next_one_continues_after_it(
+def test_after_a_batch_is_repeated_with_other_pages_the_next_batch_continues_after_it(
     api: HttpApi, kind: str
 ) -> None:
     first = read(api, kind, pages=2)
@@ -143,7 +143,9 @@ def test_after_a_batch_was_read_again_with_other_pages_the_next_one_continues_af
 
 @EACH_KIND
 @pytest.mark.parametrize("size", [1, 3, 5, 7, 100])
-def test_positions_hold_when_the_server_changes_its_page_size(api: HttpApi, kind: str, size: int) -> None:
+def test_positions_stay_valid_when_the_server_changes_its_page_size(
+    api: HttpApi, kind: str, size: int
+) -> None:
     for pages in range(1, 8):
         api.page_size = 4
         first = read(api, kind, pages=pages)
@@ -154,7 +156,7 @@ def test_positions_hold_when_the_server_changes_its_page_size(api: HttpApi, kind
 
 
 @pytest.mark.parametrize("kind", ["cursor", "feed", "link", "body_link"])
-def test_positions_within_a_page_hold_without_checks_too_when_pages_become_smaller(
+def test_without_checks_positions_within_a_page_stay_valid_when_pages_become_smaller(
     api: HttpApi, kind: str
 ) -> None:
     first = read(api, kind)
@@ -182,7 +184,7 @@ def test_a_replay_that_finds_other_records_fails(api: HttpApi, kind: str) -> Non
 
 
 @EACH_KIND
-def test_finish_ends_an_endpoint_in_the_first_read_that_finds_nothing(api: HttpApi, kind: str) -> None:
+def test_finish_ends_an_endpoint_at_the_first_read_without_records(api: HttpApi, kind: str) -> None:
     share = read(api, kind, atEnd="finish")
     assert share.ids == ALL
     assert share.position is not None
@@ -200,7 +202,7 @@ def test_the_batch_that_finished_an_endpoint_has_no_rows_when_it_is_read_again(
     assert (again.ids, again.marks) == ([], [(None, 0)])
 
 
-def test_nothing_new_gives_no_progress(api: HttpApi) -> None:
+def test_without_new_records_the_position_does_not_move(api: HttpApi) -> None:
     for kind in KINDS:
         share = read(api, kind)
         assert read(api, kind, share.position).marks == [], kind
@@ -218,7 +220,9 @@ def test_a_page_without_the_record_that_was_read_last_is_an_error(api: HttpApi, 
 
 
 @pytest.mark.parametrize("kind", ["cursor", "link", "body_link", "page", "none"])
-def test_with_ids_reading_continues_after_the_last_record_wherever_it_is_now(api: HttpApi, kind: str) -> None:
+def test_with_ids_reading_continues_after_the_last_record_wherever_it_has_moved(
+    api: HttpApi, kind: str
+) -> None:
     share = read(api, kind, idField="id")
     del api.records[-2]
     api.records[-1] = {"id": 17, "at": "changed"}
@@ -240,18 +244,18 @@ def test_a_server_that_keeps_repeating_a_page_is_an_error_and_not_a_loop(api: Ht
         read(api, kind)
 
 
-def test_pages_by_number_that_repeat_are_an_error_and_not_rows(api: HttpApi) -> None:
+def test_repeated_numbered_pages_are_an_error_and_give_no_rows(api: HttpApi) -> None:
     api.misbehaves(None, *[Repeats()] * 6)
     with pytest.raises(SplitReadError, match="the page has the records of an earlier page"):
         read(api, "page")
 
 
-def test_pages_by_number_may_be_alike_without_checks(api: HttpApi) -> None:
+def test_without_checks_numbered_pages_may_be_equal(api: HttpApi) -> None:
     api.records = records(*[7] * 8)
     assert read(api, "page", checkRecords="false").ids == [7] * 8
 
 
-def test_a_page_size_that_is_known_saves_requests(api: HttpApi) -> None:
+def test_a_known_page_size_saves_requests(api: HttpApi) -> None:
     api.records = records(*range(16))
     read(api, "page")
     without = len(api.requests)
@@ -259,7 +263,9 @@ def test_a_page_size_that_is_known_saves_requests(api: HttpApi) -> None:
     assert (without, len(api.requests) - without) == (6, 5)
 
 
-def test_an_empty_page_in_the_middle_is_passed_over_unless_it_is_said_to_be_the_end(api: HttpApi) -> None:
+def test_an_empty_page_in_the_middle_is_skipped_unless_the_option_says_that_it_is_the_end(
+    api: HttpApi,
+) -> None:
     empty = Says(b'{"data": {"items": []}, "meta": {"next": "after-8"}}')
     api.misbehaves(None, empty)
     share = read(api, "cursor")
@@ -270,7 +276,7 @@ def test_an_empty_page_in_the_middle_is_passed_over_unless_it_is_said_to_be_the_
     assert (share.ids, share.position) == ([0, 1, 2, 3], read(api, "cursor", pages=1).position)
 
 
-def test_since_gives_records_of_one_time_once_however_late_they_come(api: HttpApi) -> None:
+def test_with_since_records_of_equal_time_are_read_once_however_late_they_arrive(api: HttpApi) -> None:
     api.page_size = 10
     time = records(0)[0]["at"]
     api.records = [{"id": number, "at": time} for number in (1, 2)]
@@ -281,7 +287,9 @@ def test_since_gives_records_of_one_time_once_however_late_they_come(api: HttpAp
     assert read(api, "since", share.position, end=later.position, pageSize="10").ids == [3, 9]
 
 
-def test_a_replay_of_since_leaves_records_of_the_last_time_to_the_next_batch(api: HttpApi) -> None:
+def test_with_since_a_repeated_batch_leaves_new_records_of_its_last_time_to_the_next_batch(
+    api: HttpApi,
+) -> None:
     api.page_size = 10
     api.records = [{"id": number, "at": "2026-01-01"} for number in (1, 2)]
     first = read(api, "since", pageSize="10")
@@ -290,7 +298,7 @@ def test_a_replay_of_since_leaves_records_of_the_last_time_to_the_next_batch(api
     assert read(api, "since", first.position, pageSize="10").ids == [3]
 
 
-def test_since_keeps_equal_records_without_ids_apart_by_their_number(api: HttpApi) -> None:
+def test_with_since_equal_records_without_ids_are_distinguished_by_their_number(api: HttpApi) -> None:
     api.records = records(6, 6)
     share = read(api, "since_without_ids")
     api.records = records(6, 6, 6)
@@ -301,7 +309,7 @@ def test_since_keeps_equal_records_without_ids_apart_by_their_number(api: HttpAp
     assert read(api, "since_without_ids", share.position, end=later.position).ids == [6]
 
 
-def test_more_records_of_one_time_than_a_page_holds_are_an_error(api: HttpApi) -> None:
+def test_more_records_of_equal_time_than_a_page_holds_are_an_error(api: HttpApi) -> None:
     api.records = [{"id": number, "at": "2026-01-01T00:00:00Z"} for number in range(5)]
     with pytest.raises(SplitReadError, match="the page is full but has no new record") as caught:
         read(api, "since")
@@ -330,7 +338,7 @@ def test_times_may_be_numbers_or_texts_and_are_compared_as_times(api: HttpApi, t
     assert read(api, "none", share.position, **options).ids == []
 
 
-def test_the_first_request_can_begin_somewhere(api: HttpApi) -> None:
+def test_the_first_request_can_start_at_a_given_position(api: HttpApi) -> None:
     assert read(api, "since", startSince="2026-01-01T00:00:05Z").ids == list(range(10, 18))
     assert read(api, "cursor", startCursor="after-12").ids == list(range(12, 18))
     assert read(api, "page", firstPage="3").ids == list(range(8, 18))

@@ -43,7 +43,7 @@ def is_json(value: bytes) -> bool:
     return True
 
 
-def test_values_of_every_type_are_those_of_spark(spark: SparkSession, api: HttpApi, tmp_path: Path) -> None:
+def test_values_of_every_type_are_read_as_in_spark(spark: SparkSession, api: HttpApi, tmp_path: Path) -> None:
     schema = ", ".join(f"c{number} {kind}" for number, kind in enumerate(TYPES)) + ", _corrupt_record string"
     values = [value for value in VALUES if is_json(value) and len(value) < 500]
     records = [
@@ -66,9 +66,7 @@ def test_plain_records_take_the_fast_path_and_pretty_ones_are_read_too(
     assert rows == [{"id": 1, "name": "a\nb"}, {"id": 2, "name": None}, {"id": None, "name": None}]
 
 
-def test_malformed_records_are_kept_dropped_or_refused_as_the_mode_says(
-    spark: SparkSession, api: HttpApi
-) -> None:
+def test_malformed_records_are_kept_dropped_or_refused_by_mode(spark: SparkSession, api: HttpApi) -> None:
     records = [b'{"id": 1}', b'{"id": "x"}', b'{"id": 3}']
     kept = table(api, records, "id long, _corrupt_record string").to_pylist()
     assert kept == [
@@ -86,6 +84,6 @@ def test_a_null_in_a_column_that_is_not_null_is_refused(spark: SparkSession, api
         table(api, [b'{"id": 1}', b'{"id": null}'], "id long not null")
 
 
-def test_the_column_for_malformed_records_has_to_be_a_string(spark: SparkSession, api: HttpApi) -> None:
+def test_the_column_for_malformed_records_must_be_a_string(spark: SparkSession, api: HttpApi) -> None:
     with pytest.raises(SchemaError, match="_corrupt_record for malformed records has the type int64"):
         table(api, [], "id long, _corrupt_record long")

@@ -68,7 +68,7 @@ def test_random_documents(line: bytes) -> None:
 
 
 @given(st.lists(documents().filter(is_shaped_like_an_object), min_size=1, max_size=20))
-def test_the_line_that_is_named_is_preceded_by_objects_only(lines: list[bytes]) -> None:
+def test_only_objects_precede_the_line_that_a_refusal_names(lines: list[bytes]) -> None:
     lines = [line.replace(b"\n", b"").replace(b"\r", b"") for line in lines]
     parser = JsonColumnsParser(arrow_schema(FLAT), "UTC")
     result = parser.parse(pa.py_buffer(b"".join(line + b"\n" for line in lines)), len(lines))
@@ -83,7 +83,7 @@ def test_two_objects_on_a_line_are_not_taken_for_two_lines() -> None:
     assert JsonColumnsParser(arrow_schema("k int"), "UTC").parse(pa.py_buffer(data), 2) == Refused(None)
 
 
-def test_a_timestamp_in_an_unusual_spelling_is_doubted_by_row_also_within_lists() -> None:
+def test_rows_with_an_unusually_spelled_timestamp_are_doubtful_even_within_lists() -> None:
     schema = arrow_schema("t timestamp, l array<struct<t:timestamp>>")
     data = (
         b'{"t":"2020-01-01T00:00:00Z","l":[{"t":"x"}]}\n{"l":[]}\n{"t":"y"}\n{"l":[null,{"t":"2020-1-1"}]}\n'
@@ -93,7 +93,7 @@ def test_a_timestamp_in_an_unusual_spelling_is_doubted_by_row_also_within_lists(
     assert parsed.doubtful == {0, 2}
 
 
-def test_minus_zero_is_only_doubted_where_it_is_written_as_a_whole_number() -> None:
+def test_minus_zero_is_doubtful_only_if_written_as_a_whole_number() -> None:
     parser = JsonColumnsParser(arrow_schema("d double"), "UTC")
     plain = parser.parse(pa.py_buffer(b'{"d":-0.0}\n{"d":0}\n{"d":1}\n'), 3)
     whole = parser.parse(pa.py_buffer(b'{"d":-0.0}\n{"d":-0}\n{"d":1}\n'), 3)

@@ -72,7 +72,7 @@ def test_the_options_apply_to_inferred_schemas_too(spark: SparkSession, tmp_path
 
 
 @pytest.mark.usefixtures("spark")
-def test_words_are_not_numbers_in_unread_fields_either(tmp_path: Path) -> None:
+def test_words_for_numbers_are_malformed_in_unread_fields_too(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"k":1}\n{"k":2,"u":NaN}\n{"k":3}\n')
     options = {"allowNonNumericNumbers": "false", "mode": "DROPMALFORMED"}

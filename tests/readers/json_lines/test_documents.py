@@ -58,7 +58,7 @@ def test_a_compressed_document_is_read_and_a_malformed_one_fails_by_mode(tmp_pat
         read_batches(JsonLinesReader(), [split_of(tmp_path / "b.json")], schema, options)
 
 
-def test_files_that_are_documents_are_not_cut() -> None:
+def test_documents_are_not_cut_into_ranges() -> None:
     for given, cut in ({"multiLine": "true"}, False), ({}, True):
         options = Options.parse(given, JsonLinesReader.options)
         assert JsonLinesReader.can_read_ranges("/a.json", options) is cut

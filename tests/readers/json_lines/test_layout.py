@@ -162,7 +162,7 @@ def test_random_programs(block: tuple[list[bytes], str]) -> None:
 @given(
     st.text("0123456789-+.eEx_nauilf ", min_size=1, max_size=8), st.sampled_from(["int64", "double", "float"])
 )
-def test_a_number_that_json_does_not_have_is_refused(text: str, kind: str) -> None:
+def test_a_number_that_json_does_not_allow_is_refused(text: str, kind: str) -> None:
     try:
         number = scalars_of(pa.array(["0", text]), pa.type_for_alias(kind))[1].as_py()
     except NotProvedError:
@@ -250,7 +250,7 @@ def test_a_name_with_escapes_has_no_layout() -> None:
     assert layout_of(b'{"k":":"}', types) is None
 
 
-def test_blocks_are_tried_less_and_less_often_while_they_have_several_layouts() -> None:
+def test_the_layout_is_tried_less_and_less_often_while_blocks_have_several_layouts() -> None:
     parser = JsonColumnsParser(arrow_schema("k int"), "UTC", least_layout_bytes=0)
     good, bad = b'{"k":1}\n', b'{"k":1}\n{"l":1}\n{"k":1,"l":1}\n'
     assert parser.parse_layout(good) is not None
@@ -298,7 +298,7 @@ def several_layouts(n: int) -> str:
     return json.dumps({"k": n, "s": "x", "t": "2024-01-01"} if n % 3 else {"s": str(n), "d": 1, "u": "x"})
 
 
-def test_a_large_file_and_a_schema_of_nothing_but_the_column_for_malformed_lines(tmp_path: Path) -> None:
+def test_a_large_file_is_read_with_only_the_column_for_malformed_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("".join(plain(n) + "\n" for n in range(5_000)))
     assert plain_rows(read_table(JsonLinesReader(), [path], "_corrupt_record string")) == [(None,)] * 5_000

@@ -47,7 +47,7 @@ def test_a_good_file_gives_the_same_data_frame(spark: SparkSession, tmp_path: Pa
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 @pytest.mark.parametrize("with_corrupt_column", [True, False])
-def test_broken_lines_among_good_ones(
+def test_broken_lines_among_good_lines_are_read_as_in_spark(
     spark: SparkSession, tmp_path: Path, mode: str, with_corrupt_column: bool
 ) -> None:
     ddl = LINES_SCHEMA if with_corrupt_column else LINES_SCHEMA.replace(", _corrupt_record string", "")
@@ -56,7 +56,7 @@ def test_broken_lines_among_good_ones(
     assert our_rows(path, ddl, mode=mode) == spark_rows(spark, path, ddl, mode=mode)
 
 
-def test_broken_lines_among_good_ones_of_a_schema_that_pyarrow_knows(
+def test_broken_lines_among_good_lines_are_read_as_in_spark_if_pyarrow_supports_the_schema(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     ddl = f"{GOOD_SCHEMA}, c struct<x:int,y:string,e:date>, l array<struct<x:int,w:array<int>>>, "
@@ -101,7 +101,7 @@ def test_many_small_files_are_read_in_order_and_together(spark: SparkSession, tm
     assert batches[0]["k"].to_pylist() == list(range(300))
 
 
-def test_timestamps_are_local_to_the_time_zone_of_the_option_or_else_of_the_session(
+def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     path = write(tmp_path, b'{"t":"2020-03-29T02:30:00","n":"2020-03-29T02:30:00"}\n{"t":"2020-6-1"}\n')
@@ -112,7 +112,9 @@ def test_timestamps_are_local_to_the_time_zone_of_the_option_or_else_of_the_sess
     assert our_rows(path, ddl, "Europe/Berlin", **option) == spark_rows(spark, path, ddl, **option)
 
 
-def test_malformed_lines_go_to_the_column_of_any_name_and_place(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_column_for_malformed_lines_may_have_any_name_and_position(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = write(tmp_path, b'{"k":1}\n{"k":"x","s":"y"}\nnot \xff UTF-8\n')
     ddl = "k int, bad string, s string"
     option = {"columnNameOfCorruptRecord": "bad"}
@@ -159,7 +161,7 @@ def test_a_long_malformed_line_is_shortened_in_the_error(spark: SparkSession, tm
         ),
     ],
 )
-def test_a_null_where_the_schema_says_not_null_is_an_error_that_names_the_line(
+def test_a_null_in_a_column_that_is_not_null_is_an_error_with_the_position_of_the_line(
     tmp_path: Path, make_schema: Callable[[], pa.Schema], content: bytes, name: str, position: int
 ) -> None:
     path = write(tmp_path, content)
@@ -167,7 +169,7 @@ def test_a_null_where_the_schema_says_not_null_is_an_error_that_names_the_line(
         read_table(JsonLinesReader(), [path], make_schema())
 
 
-def test_not_null_columns_are_declared_so_in_the_batches(tmp_path: Path) -> None:
+def test_columns_that_are_not_null_are_declared_not_null_in_the_batches(tmp_path: Path) -> None:
     schema = pa.schema(
         [
             pa.field("k", pa.int64(), nullable=False),
@@ -181,13 +183,15 @@ def test_not_null_columns_are_declared_so_in_the_batches(tmp_path: Path) -> None
     assert table.to_pylist() == [{"k": 1, "c": {"x": 1}}, {"k": 2, "c": None}]
 
 
-def test_the_column_for_malformed_lines_must_be_a_string_that_can_be_null(tmp_path: Path) -> None:
+def test_the_column_for_malformed_lines_must_be_a_nullable_string(tmp_path: Path) -> None:
     path = write(tmp_path, b"{}")
     with pytest.raises(SchemaError, match="for malformed lines has the type int32"):
         read_table(JsonLinesReader(), [path], pa.schema([("_corrupt_record", pa.int32())]))
 
 
-def test_a_schema_of_nothing_but_the_column_for_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_schema_may_consist_of_only_the_column_for_malformed_lines(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = write(tmp_path, b'{"k":1}\nx\n\n[{},{}]\n')
     assert our_rows(path, "_corrupt_record string") == [(None,), (b"x",), (None,), (None,)]
 
@@ -197,7 +201,7 @@ WORDS = ["-Inf", "+Inf", "-Infinit", "+Infinit", "Infinit", "-NaN", "0e999999999
 
 @pytest.mark.parametrize("word", WORDS)
 @pytest.mark.parametrize("place", ['{"m":%s}', '{"m":{"a":%s,"b":1}}', '{"m":{"a":{"x":%s}}}'])
-def test_a_line_with_a_word_for_a_number_is_malformed_and_those_beside_it_are_not(
+def test_a_line_with_a_word_for_a_number_is_malformed_but_adjacent_lines_are_not(
     spark: SparkSession, tmp_path: Path, word: str, place: str
 ) -> None:
     """Which fields of the malformed line are kept is a documented difference from Spark."""

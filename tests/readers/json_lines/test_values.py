@@ -62,22 +62,24 @@ def test_every_value_for_every_type_of_column(spark: SparkSession, tmp_path: Pat
 @pytest.mark.parametrize(
     "kind", ["int", "string", "binary", "double", "array<int>", "struct<x:int,y:string>", "map<string,int>"]
 )
-def test_what_follows_a_broken_value_is_read_as_far_as_spark_reads_it(
+def test_values_after_a_broken_value_are_read_as_far_as_spark_reads_them(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
     lines = [around.replace(b"%s", value) for value in VALUES for around in SURROUNDINGS]
     assert_as_spark(spark, tmp_path, lines, f"k int, c {kind}, z int, _corrupt_record string")
 
 
-def test_lines_that_are_not_one_object(spark: SparkSession, tmp_path: Path) -> None:
+def test_lines_that_are_not_exactly_one_object_are_read_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     assert_as_spark(spark, tmp_path, LINES, LINES_SCHEMA)
 
 
-def test_a_map_keeps_a_key_that_comes_twice() -> None:
+def test_a_map_keeps_both_entries_of_a_repeated_key() -> None:
     parsed = JsonLineParser(arrow_schema("m map<string,int>"), java_zone("UTC")).parse(b'{"m":{"a":1,"a":2}}')
     assert parsed.rows == [[[(b"a", 1), (b"a", 2)]]]
 
 
-def test_a_type_that_json_is_not_read_to_is_refused() -> None:
+def test_a_type_that_json_cannot_be_read_as_is_refused() -> None:
     with pytest.raises(SchemaError, match=r"columns of type duration\[us\]"):
         JsonLineParser(pa.schema([("i", pa.duration("us"))]), java_zone("UTC"))

@@ -46,7 +46,7 @@ def test_a_value_that_does_not_decode_stops_the_query_with_its_record(kafka: Kaf
     again.stop()
 
 
-def test_a_schema_of_a_registry_gives_the_columns(kafka: KafkaBroker) -> None:
+def test_the_columns_come_from_the_schema_in_the_registry(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     fields = [{"name": "id", "type": "long"}]
     data = io.BytesIO()
@@ -61,7 +61,7 @@ def test_a_schema_of_a_registry_gives_the_columns(kafka: KafkaBroker) -> None:
         engine.stop()
 
 
-def test_a_schema_that_values_cannot_have_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_schema_that_does_not_match_the_value_format_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"{}"])
     flat = pa.schema([pa.field("id", pa.int64())])

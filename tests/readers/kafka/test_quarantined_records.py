@@ -89,7 +89,9 @@ def restart_with(engine: MicroBatchEngine, *, schema: pa.Schema | None = None, *
     engine.restart()
 
 
-def test_the_other_records_of_the_batch_are_delivered(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_the_other_records_of_a_batch_with_a_quarantined_record_are_delivered(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b'{"id": 1}', BROKEN, None, b'{"id": 2}'])
     kafka.produce(topic, [b"", b'{"id": 3}'], partition=1)
@@ -101,7 +103,7 @@ def test_the_other_records_of_the_batch_are_delivered(kafka: KafkaBroker, tmp_pa
     engine.stop()
 
 
-def test_the_state_has_the_record_with_its_place_bytes_time_and_error(
+def test_the_state_has_the_record_with_its_position_bytes_time_and_error(
     kafka: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     topic = kafka.topic(2)
@@ -156,7 +158,7 @@ def test_a_record_is_delivered_after_its_schema_is_registered(kafka: KafkaBroker
         engine.stop()
 
 
-def test_a_record_is_read_from_the_state_where_the_broker_no_longer_has_it(
+def test_a_record_is_read_from_the_state_if_the_broker_no_longer_has_it(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -184,7 +186,7 @@ def test_a_record_that_still_does_not_decode_stays_in_the_quarantine(
     engine.stop()
 
 
-def test_records_that_are_dropped_are_gone(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_dropped_records_are_removed_from_the_quarantine(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [BROKEN, BROKEN])
     engine = quarantining(kafka, topic, tmp_path)
@@ -213,7 +215,7 @@ def test_records_are_retried_within_the_limits_of_batches(
 
 
 @pytest.mark.parametrize("step", DEATHS, ids=lambda step: step.name)
-def test_a_record_is_delivered_or_set_aside_once_whatever_is_killed(
+def test_a_record_is_delivered_or_quarantined_once_whichever_process_is_killed(
     kafka: KafkaBroker, tmp_path: Path, step: Step
 ) -> None:
     topic = kafka.topic()
@@ -268,7 +270,7 @@ def planned(
     return engine
 
 
-def test_a_repeated_task_sets_the_same_records_aside_though_their_schema_is_known_by_then(
+def test_a_repeated_task_quarantines_the_same_records_even_if_their_schema_is_known_by_then(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(2)
@@ -285,7 +287,7 @@ def test_a_repeated_task_sets_the_same_records_aside_though_their_schema_is_know
         engine.stop()
 
 
-def test_a_slower_task_that_reads_what_the_first_has_set_aside_fails(
+def test_a_slower_task_that_can_decode_records_that_the_first_quarantined_fails(
     kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.readers.kafka.reader.BATCH_ROWS", 1)
@@ -303,7 +305,7 @@ def test_a_slower_task_that_reads_what_the_first_has_set_aside_fails(
         engine.stop()
 
 
-def test_a_repeated_task_that_cannot_read_what_the_first_has_delivered_fails(
+def test_a_repeated_task_that_cannot_decode_records_that_the_first_delivered_fails(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(2)
@@ -324,7 +326,7 @@ def test_a_repeated_task_that_cannot_read_what_the_first_has_delivered_fails(
         engine.stop()
 
 
-def test_more_records_than_allowed_fail_the_task_and_nothing_is_delivered(
+def test_too_many_quarantined_records_fail_the_task_and_nothing_is_delivered(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -354,7 +356,7 @@ def test_records_of_several_batches_stop_the_query_together_and_none_is_lost(
     engine.stop()
 
 
-def test_a_query_that_a_record_has_stopped_continues_with_quarantine(
+def test_a_query_that_was_stopped_by_a_record_continues_with_quarantine(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -409,7 +411,7 @@ def test_large_records_are_written_once_and_survive_a_restart(kafka: KafkaBroker
     engine.stop()
 
 
-def test_a_retry_gives_a_batch_as_much_as_tasks_can_be_sent(
+def test_a_retry_adds_only_as_many_records_to_a_batch_as_can_be_sent_to_tasks(
     kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.coordination.batch.MOST_CARRIED_BYTES", 70_000)
@@ -426,7 +428,7 @@ def test_a_retry_gives_a_batch_as_much_as_tasks_can_be_sent(
     engine.stop()
 
 
-def test_a_task_sets_a_limited_number_of_bytes_aside(
+def test_a_task_quarantines_a_limited_number_of_bytes(
     kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.executor.parts_set_aside.MOST_BYTES", 30_000)
@@ -438,7 +440,7 @@ def test_a_task_sets_a_limited_number_of_bytes_aside(
     assert set_aside(tmp_path) == []
 
 
-def test_a_fork_has_the_records_that_were_set_aside(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_fork_has_the_quarantined_records(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     values = [b"x" * 20_000, b"small"]
     kafka.produce(topic, values)
@@ -454,7 +456,7 @@ def test_a_fork_has_the_records_that_were_set_aside(kafka: KafkaBroker, tmp_path
     fork.stop()
 
 
-def test_a_batch_read_names_the_record_and_sets_nothing_aside(kafka: KafkaBroker) -> None:
+def test_a_batch_read_names_the_record_and_quarantines_nothing(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [BROKEN])
     with pytest.raises(SplitReadError, match=f"{topic}/0 at offset 0 cannot be decoded"):
@@ -467,7 +469,7 @@ def test_quarantine_needs_a_state_location(kafka: KafkaBroker) -> None:
         stream(kafka, topic, valueFormat="json", schema=SCHEMA, onRecordError="quarantine", inline_state=True)
 
 
-def test_what_does_not_decode_keeps_its_other_columns_with_null(kafka: KafkaBroker) -> None:
+def test_with_null_a_record_that_does_not_decode_keeps_its_other_columns(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [Record(key=b"k", value=BROKEN, timestamp_ms=1000)])
     columns = [pa.field("key", pa.binary()), pa.field("topic", pa.string()), *SCHEMA]

@@ -54,7 +54,7 @@ def test_headers_keep_their_order_and_equal_names(kafka: KafkaBroker) -> None:
     ]
 
 
-def test_times_of_the_broker_have_type_1(kafka: KafkaBroker) -> None:
+def test_log_append_times_have_timestamp_type_1(kafka: KafkaBroker) -> None:
     topic = kafka.topic(config={"message.timestamp.type": "LogAppendTime"})
     kafka.produce(topic, [Record(value=b"a", timestamp_ms=MIDNIGHT_MS)])
     engine = stream(kafka, topic)
@@ -94,7 +94,7 @@ def test_an_aborted_transaction_at_the_end_of_a_batch_does_not_stall_it(kafka: K
     assert values_of(engine.rows) == [b"a", b"d"]
 
 
-def test_a_batch_that_has_only_an_aborted_transaction_has_no_rows(kafka: KafkaBroker) -> None:
+def test_a_batch_with_only_an_aborted_transaction_has_no_rows(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"b", b"c"], transaction="aborted")
     kafka.produce(topic, [b"d"])
@@ -126,7 +126,7 @@ def test_with_read_uncommitted_aborted_records_are_delivered(kafka: KafkaBroker)
     assert values_of(engine.rows) == [b"b"]
 
 
-def test_partitions_of_a_task_are_delivered_one_after_the_other(kafka: KafkaBroker) -> None:
+def test_partitions_of_a_task_are_delivered_one_after_another(kafka: KafkaBroker) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.produce(topic, [b"%d" % number for number in range(50)], partition=partition)
@@ -136,7 +136,7 @@ def test_partitions_of_a_task_are_delivered_one_after_the_other(kafka: KafkaBrok
     assert places == [(partition, offset) for partition in range(3) for offset in range(50)]
 
 
-def test_a_consumer_serves_batches_that_end_before_the_partition_does(kafka: KafkaBroker) -> None:
+def test_a_consumer_serves_batches_that_end_before_the_end_of_the_partition(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     for partition in (0, 1):
         kafka.produce(topic, [b"%d" % number for number in range(30)], partition=partition)
@@ -155,7 +155,7 @@ def test_a_schema_chooses_columns(kafka: KafkaBroker) -> None:
     assert engine.rows == [(0, b"a")]
 
 
-def test_a_column_that_records_do_not_have_is_refused(kafka: KafkaBroker) -> None:
+def test_an_unknown_record_column_is_refused(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"a"])
     engine = stream(kafka, topic, schema=pa.schema({"amount": pa.int64()}))
@@ -184,7 +184,7 @@ def test_with_report_the_rest_of_a_range_is_read(kafka: KafkaBroker) -> None:
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_with_sparks_name_of_the_option_tasks_report_losses_in_the_state_location(
+def test_with_fail_on_data_loss_false_tasks_report_losses_in_the_state_location(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()
@@ -197,7 +197,7 @@ def test_with_sparks_name_of_the_option_tasks_report_losses_in_the_state_locatio
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_with_sparks_name_and_no_state_location_tasks_log_losses(
+def test_with_fail_on_data_loss_false_and_no_state_location_tasks_log_losses(
     kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = kafka.topic()
@@ -252,7 +252,7 @@ def test_a_loss_in_a_planned_batch_names_the_option_to_continue(
     assert engine.holder.report()["dataLosses"] == 1
 
 
-def test_losses_that_are_reported_do_not_hold_rows_back(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_reported_losses_do_not_delay_rows(kafka: KafkaBroker, tmp_path: Path) -> None:
     engine = stream(kafka, kafka.topic(), onDataLoss="report", stateLocation=tmp_path)
     policy = SplitErrorPolicy.of(engine.source)
     assert (policy.reports_loss, policy.fails_always) == (True, True)
@@ -269,7 +269,7 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
 
 
 @pytest.mark.parametrize("is_reported", [False, True])
-def test_records_of_a_topic_that_was_recreated_after_planning_are_not_those_that_were_planned(
+def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
     tansu: KafkaBroker, *, is_reported: bool
 ) -> None:
     topic = tansu.topic()
@@ -289,7 +289,7 @@ def test_records_of_a_topic_that_was_recreated_after_planning_are_not_those_that
     assert values_of(engine.rows) == [b"b", b"c"]
 
 
-def test_a_topic_that_restarting_brokers_do_not_know_for_a_moment_is_not_gone() -> None:
+def test_a_topic_that_restarting_brokers_do_not_know_briefly_is_not_lost() -> None:
     with kafka_broker("noida") as broker:
         topic = broker.topic()
         broker.produce(topic, [b"a"])
@@ -303,7 +303,7 @@ def test_a_topic_that_restarting_brokers_do_not_know_for_a_moment_is_not_gone() 
         assert values_of(engine.rows) == [b"a"]
 
 
-def test_brokers_that_stay_away_end_the_task_when_its_time_is_over() -> None:
+def test_the_task_fails_at_its_timeout_if_brokers_stay_unreachable() -> None:
     with kafka_broker("noida") as broker:
         topic = broker.topic()
         broker.produce(topic, [b"a"])

@@ -55,7 +55,9 @@ RUNS = st.lists(
 
 
 @given(RUNS)
-def test_columns_are_those_that_arrow_makes_of_the_values(found: list[tuple[str, int, list[Record]]]) -> None:
+def test_columns_equal_those_that_arrow_builds_from_the_values(
+    found: list[tuple[str, int, list[Record]]],
+) -> None:
     runs = [
         Run(topic=topic, partition=partition, messages=cast("Any", records), size=0, range_id="")
         for topic, partition, records in found
@@ -81,7 +83,7 @@ def test_columns_are_those_that_arrow_makes_of_the_values(found: list[tuple[str,
     assert batch.column("headers").equals(pa.array(headers, HEADERS))
 
 
-def test_the_columns_of_records_import_no_pandas() -> None:
+def test_building_the_record_columns_does_not_import_pandas() -> None:
     program = """
 import sys
 from tests.readers.kafka.test_record_columns import Record, Run, RECORD_SCHEMA, columns

@@ -93,7 +93,7 @@ def write_first(connection: psycopg.Connection) -> None:
     connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
 
 
-def test_the_envelope_of_tables_of_different_shapes(
+def test_tables_of_different_shapes_are_read_as_envelopes(
     database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
 ) -> None:
     connection, options = database
@@ -135,7 +135,7 @@ def test_the_envelope_of_tables_of_different_shapes(
     assert [short(row, "_seq") for row in second] == [(1,), (2,), (3,), (1,), (2,), (1,), (1,), (2,), (3,)]
 
 
-def test_the_values_of_debezium_for_tables_of_different_shapes(
+def test_tables_of_different_shapes_are_read_as_debezium_values(
     database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
 ) -> None:
     connection, options = database

@@ -51,7 +51,7 @@ def test_no_rows_give_no_batches() -> None:
     assert list(csv_batches([], ["a"])) == []
 
 
-def test_texts_that_other_readers_take_for_null_or_the_end_stay_texts() -> None:
+def test_texts_that_other_csv_readers_take_for_null_or_the_end_stay_texts() -> None:
     assert rows([b"NULL,NaN\n", b"\\N,\\.\n", b"\\.,#N/A\n"], "a", "b") == [
         ("NULL", "NaN"), ("\\N", "\\."), ("\\.", "#N/A"),
     ]  # fmt: skip
@@ -65,7 +65,7 @@ def test_a_byte_order_mark_at_the_beginning_belongs_to_the_value() -> None:
         assert rows(blocks, "a", block_bytes=block_bytes) == [("\ufeff",), ("\ufeff\ufeffa",), ("\ufeff,",)]
 
 
-def test_each_batch_is_given_before_more_rows_are_taken() -> None:
+def test_each_batch_is_yielded_before_more_rows_are_fetched() -> None:
     taken = []
 
     def blocks() -> Iterator[bytes]:
@@ -85,7 +85,7 @@ def test_a_row_that_is_larger_than_a_block_is_read_whole() -> None:
     ]  # fmt: skip
 
 
-def test_memoryviews_are_taken_too() -> None:
+def test_memoryviews_are_accepted_too() -> None:
     assert next(iter(csv_batches([memoryview(b"1\n")], ["a"]))).to_pylist() == [{"a": "1"}]
 
 
@@ -101,7 +101,7 @@ def test_bytes_that_are_not_utf_8_are_refused() -> None:
 
 @pytest.mark.parametrize("block_bytes", [1, 50, 8 << 20])
 @pytest.mark.parametrize("columns", [("a",), ("id", "a"), ("a", "id"), ("a", "b"), ()])
-def test_every_text_comes_back_from_a_server(
+def test_every_text_survives_a_round_trip_through_a_server(
     postgres: PostgresServer, columns: tuple[str, ...], block_bytes: int
 ) -> None:
     names = {"id": str, "a": lambda i: NASTY[i], "b": lambda i: NASTY[-1 - i]}

@@ -34,7 +34,7 @@ def many_open_files() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("many_open_files")
-def test_a_process_with_a_thousand_open_files_waits_for_rows_that_come_late(postgres: PostgresServer) -> None:
+def test_a_process_with_a_thousand_open_files_can_wait_for_late_rows(postgres: PostgresServer) -> None:
     # The server sends rows whenever its buffer is full.
     statement = "COPY (SELECT repeat('x', 9999), pg_sleep(0.05) IS NULL FROM generate_series(1, 3)) TO STDOUT"
     with psycopg.connect(**postgres.address()) as connection:

@@ -58,7 +58,7 @@ def test_a_change_has_the_fields_of_debezium_in_its_order() -> None:
     assert rows["_xid"].to_pylist() == [(1 << 32) + 700]
 
 
-def test_rows_of_a_chunk_are_read_by_the_snapshot() -> None:
+def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
     found = texts(TYPES, ["1", "Ada"], ["2", None])
     rows = debezium().snapshot(ORDERS, TYPES, found, key=["id"], rows=2, lsn=9)
     assert rows.schema == DEBEZIUM_SCHEMA
@@ -75,14 +75,14 @@ def test_rows_of_a_chunk_are_read_by_the_snapshot() -> None:
     assert (rows["_lsn"].to_pylist(), rows["_seq"].to_pylist()) == ([9, 9], [0, 0])
 
 
-def test_a_delete_has_all_columns_before_it_and_null_where_the_log_has_no_value() -> None:
+def test_the_field_before_of_a_delete_has_all_columns_with_null_for_missing_values() -> None:
     rows = rows_of(TABLE, delete(TABLE, key=[b"1", None]))
     (value,) = values(rows)
     assert (value["op"], value["before"], value["after"]) == ("d", {"id": 1, "name": None}, None)
     assert rows["key"].to_pylist() == ['{"id":1}']
 
 
-def test_an_update_of_a_table_with_its_full_identity_has_the_row_before_it() -> None:
+def test_an_update_with_replica_identity_full_has_the_row_before_it() -> None:
     full = relation(identity="f", keys=("id", "name"))
     (value,) = values(rows_of(full, update(full, b"1", b"new", old=[b"1", b"old"])))
     assert (value["op"], value["before"], value["after"]) == (
@@ -92,7 +92,7 @@ def test_an_update_of_a_table_with_its_full_identity_has_the_row_before_it() -> 
     )
 
 
-def test_an_update_of_the_key_is_a_delete_and_an_insert_and_no_tombstone() -> None:
+def test_an_update_of_the_key_becomes_a_delete_and_an_insert_without_a_tombstone() -> None:
     rows = rows_of(TABLE, update(TABLE, b"2", b"Ada", key=[b"1", None]))
     assert [(value["op"], value["before"], value["after"]) for value in values(rows)] == [
         ("d", {"id": 1, "name": None}, None),
@@ -108,7 +108,7 @@ def test_a_truncate_has_no_key_and_no_rows() -> None:
     assert rows["key"].to_pylist() == [None, '{"id":1}']
 
 
-def test_a_value_that_the_log_does_not_have_is_the_placeholder() -> None:
+def test_a_value_that_is_missing_from_the_log_becomes_the_placeholder() -> None:
     table = relation(columns=("id", "name", "tags", "numbers"))
     tags, numbers = (PgType(name=name, is_array=True) for name in ("text", "int4"))
     messages = [

@@ -61,7 +61,7 @@ def precise_of(kind: str, modifier: int) -> PgType:
         ("public.hstore", "", '"{}"'),
     ],
 )
-def test_values_of_ordinary_types(kind: str, text: str, expected: str) -> None:
+def test_values_of_ordinary_types_are_converted(kind: str, text: str, expected: str) -> None:
     assert value_of(kind, text) == expected
 
 
@@ -166,7 +166,9 @@ def test_decimals_can_be_bytes(kind: PgType | str, text: str, expected: str) -> 
         ("varbit", "111011010001000110000001000000001", '"AQIj2gE="'),
     ],
 )
-def test_bits_are_bytes_with_the_least_one_first(kind: PgType | str, text: str, expected: str) -> None:
+def test_bits_become_bytes_with_the_least_significant_byte_first(
+    kind: PgType | str, text: str, expected: str
+) -> None:
     assert value_of(kind, text) == expected
 
 
@@ -181,7 +183,9 @@ def test_bits_are_bytes_with_the_least_one_first(kind: PgType | str, text: str, 
         ("numeric", "{1.10,NaN}", '["1.10","NAN"]'),
     ],
 )
-def test_elements_of_arrays_are_as_values_of_their_type(kind: str, text: str, expected: str) -> None:
+def test_elements_of_arrays_are_converted_like_values_of_their_type(
+    kind: str, text: str, expected: str
+) -> None:
     assert value_of(array(kind), text) == expected
 
 
@@ -210,7 +214,7 @@ def test_unchanged_values_have_the_placeholders_of_debezium() -> None:
         ("timestamptz", "12020-04-01 11:51:02+02", {}, "not a value of the type timestamptz in UTC", "typed"),
     ],
 )
-def test_a_value_that_debezium_does_not_have_is_refused(
+def test_a_value_without_a_debezium_form_is_refused(
     kind: str, text: str, options: dict[str, str], reason: str, remedy: str
 ) -> None:
     with pytest.raises(SplitReadError) as raised:

@@ -85,7 +85,7 @@ def shown_all(found: DeliveredChanges) -> list[tuple[str, str | None]]:
     ]
 
 
-def test_messages_become_changes_with_an_epoch() -> None:
+def test_the_transaction_ids_of_changes_get_an_epoch() -> None:
     found = changes(
         (700, [insert(TABLE, b"1", b"a"), update(TABLE, b"1", b"b"), delete(TABLE, key=[b"1", None])]),
         (EPOCH - 1, [truncate(TABLE)]),
@@ -111,20 +111,20 @@ def test_an_update_with_the_whole_old_row_and_the_same_key_stays_an_update() -> 
     assert found.before[1].cast(pa.string()).to_pylist() == ["a"]
 
 
-def test_a_value_that_did_not_change_is_taken_from_the_whole_old_row() -> None:
+def test_an_unchanged_value_is_taken_from_the_whole_old_row() -> None:
     full = relation(identity="f", keys=("id", "name"))
     found = changes((700, [update(full, b"1", UNCHANGED, old=[b"1", b"long"])]), table=full)
     assert found.after[1].cast(pa.string()).to_pylist() == ["long"]
     assert found.unchanged[1] is None or not found.unchanged[1].any()
 
 
-def test_a_value_that_did_not_change_is_unknown_without_the_old_row() -> None:
+def test_an_unchanged_value_is_unknown_without_the_old_row() -> None:
     found = changes((700, [update(TABLE, b"1", UNCHANGED)]))
     assert found.unchanged[1] is not None
     assert found.unchanged[1].tolist() == [True]
 
 
-def test_a_large_key_that_did_not_change_is_taken_from_the_old_key() -> None:
+def test_an_unchanged_large_key_is_taken_from_the_old_key() -> None:
     found = changes((700, [update(TABLE, UNCHANGED, b"b", key=[b"15", None])]))
     assert shown_all(found) == [("u", "15")]
     assert found.unchanged[0] is None or not found.unchanged[0].any()
@@ -140,7 +140,7 @@ def test_a_delete_has_no_unchanged_values() -> None:
     assert found.unchanged[1].tolist() == [False, True]
 
 
-def test_what_the_snapshot_of_its_chunk_does_not_see_is_delivered() -> None:
+def test_changes_that_the_snapshot_of_their_chunk_does_not_see_are_delivered() -> None:
     found = changes(
         (700, [insert(TABLE, b"1", b""), insert(TABLE, b"11", b"")]),
         (701, [insert(TABLE, b"2", b""), insert(TABLE, b"12", b"")]),
@@ -161,7 +161,7 @@ def test_a_commit_before_the_snapshots_position_need_not_be_visible_to_it() -> N
     assert delivered(found, rules(f"{EPOCH + 700}:{EPOCH + 702}:{EPOCH + 700}")) == [("c", "1")]
 
 
-def test_nothing_of_a_chunk_that_is_not_read_is_delivered() -> None:
+def test_changes_of_an_unread_chunk_are_not_delivered() -> None:
     found = changes((700, [insert(TABLE, b"1", b""), insert(TABLE, b"11", b"")]))
     assert delivered(found, rules(None)) == []
     assert delivered(found, rules(None, f"{EPOCH}:{EPOCH}:")) == [("c", "11")]
@@ -175,7 +175,7 @@ def test_an_update_of_the_key_is_judged_by_each_of_its_chunks() -> None:
     assert delivered(found, rules(sees_not, sees_not)) == [("d", "5"), ("c", "15")]
 
 
-def test_keys_are_compared_only_where_chunks_differ() -> None:
+def test_keys_are_compared_only_if_chunks_have_different_rules() -> None:
     found = changes((700, [insert(TABLE, b"1", b"")]), (900, [insert(TABLE, b"11", b"")]))
     both_see, one_more = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 702}:{EPOCH + 702}:"
     assert kept(found, rules(both_see, one_more), [0], never).tolist() == [False, True]
@@ -191,7 +191,7 @@ def test_a_truncate_is_delivered_if_any_chunk_does_not_see_it() -> None:
     assert delivered(found, rules(None, sees_not)) == [("t", None)]
 
 
-def test_a_truncate_lies_between_chunks_if_some_see_it_and_others_do_not() -> None:
+def test_a_truncate_that_only_some_chunks_see_happened_between_chunks() -> None:
     found = changes((700, [truncate(TABLE)]))
     sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
     assert is_truncated_between(found, rules(sees, sees_not))

@@ -50,7 +50,7 @@ def test_an_insert_has_its_key_and_the_row_after_the_change() -> None:
     assert column(rows, "unchanged") == [None]
 
 
-def test_each_change_says_where_it_is_in_the_log() -> None:
+def test_each_change_has_its_position_in_the_log() -> None:
     rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"), insert(TABLE, b"2", None))
     assert column(rows, "_lsn") == [LSN, LSN]
     assert column(rows, "_seq") == [1, 2]
@@ -68,7 +68,7 @@ def test_a_delete_has_the_key_before_the_change_and_nothing_after_it() -> None:
     assert column(rows, "after") == [None]
 
 
-def test_with_replica_identity_full_before_is_the_whole_row() -> None:
+def test_with_replica_identity_full_the_field_before_has_the_whole_row() -> None:
     full = relation(identity="f", keys=("id", "name"))
     rows = rows_of(full, update(full, b"1", b"new", old=[b"1", None]), delete(full, old=[b"1", b"new"]))
     assert column(rows, "op") == ["u", "d"]
@@ -77,7 +77,7 @@ def test_with_replica_identity_full_before_is_the_whole_row() -> None:
     assert column(rows, "after") == ['{"id":1,"name":"new"}', None]
 
 
-def test_an_update_of_the_key_is_a_delete_and_an_insert_with_the_old_key() -> None:
+def test_an_update_of_the_key_becomes_a_delete_of_the_old_key_and_an_insert() -> None:
     rows = rows_of(TABLE, update(TABLE, b"2", b"Ada", key=[b"1", None]))
     assert column(rows, "op") == ["d", "c"]
     assert column(rows, "key") == ['{"id":1}', '{"id":2}']
@@ -93,7 +93,7 @@ def test_a_truncate_has_no_key_and_no_rows() -> None:
     assert column(rows, "after") == ['{"id":1,"name":"Ada"}', None]
 
 
-def test_only_a_truncate() -> None:
+def test_a_block_may_contain_only_a_truncate() -> None:
     rows = rows_of(TABLE, truncate(TABLE))
     assert [column(rows, name) for name in ("op", "key", "before", "after")] == [
         ["t"],
@@ -110,7 +110,7 @@ def test_a_table_without_a_key_has_no_keys() -> None:
     assert column(rows, "after") == ['{"id":1,"name":"Ada"}']
 
 
-def test_a_value_that_the_log_does_not_have_is_left_out_and_named() -> None:
+def test_a_value_that_is_missing_from_the_log_is_left_out_and_named() -> None:
     table = relation(columns=("id", "name", "note"))
     messages = [
         update(table, b"1", UNCHANGED, b"n"),
@@ -128,7 +128,7 @@ def test_a_value_that_the_log_does_not_have_is_left_out_and_named() -> None:
     assert column(rows, "unchanged") == [["name"], ["note"], ["name", "note"], None]
 
 
-def test_the_first_column_can_be_the_one_that_is_left_out() -> None:
+def test_the_first_column_can_be_left_out() -> None:
     table = relation(columns=("name", "id"))
     rows = rows_of(table, update(table, UNCHANGED, b"1"))
     assert column(rows, "after") == ['{"id":1}']
@@ -148,7 +148,7 @@ def test_a_key_of_several_columns_has_the_order_of_the_table() -> None:
     assert column(rows, "key") == ['{"id":1,"name":"a"}']
 
 
-def test_rows_of_a_chunk_are_read_by_the_snapshot() -> None:
+def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
     rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(
         ORDERS, TYPES, texts(TYPES, ["1", "Ada"], ["2", None]), key=["id"], rows=2, lsn=9
     )
@@ -162,7 +162,7 @@ def test_rows_of_a_chunk_are_read_by_the_snapshot() -> None:
     assert (column(rows, "_xid"), column(rows, "_committed_at")) == ([None, None], [None, None])
 
 
-def test_a_table_without_columns_has_empty_objects() -> None:
+def test_rows_of_a_table_without_columns_are_empty_objects() -> None:
     rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(ORDERS, {}, {}, key=[], rows=2, lsn=0)
     assert column(rows, "after") == ["{}", "{}"]
 
@@ -257,7 +257,7 @@ def test_bytes_that_are_not_utf8_are_refused() -> None:
         rows_of(TABLE, insert(TABLE, b"1", b"\xff"))
 
 
-def test_a_text_that_is_no_array_is_refused() -> None:
+def test_a_text_that_is_not_an_array_is_refused() -> None:
     with pytest.raises(
         SplitReadError, match=r"public\.orders: the column x of the type int4\[\] has the value '{1'"
     ):

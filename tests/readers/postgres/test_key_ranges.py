@@ -51,12 +51,12 @@ def test_the_largest_bigints_are_compared_exactly() -> None:
 
 
 @pytest.mark.parametrize("types", [["text"], ["uuid"], ["numeric"], ["integer", "integer"]])
-def test_other_keys_are_left_to_the_server(types: list[str]) -> None:
+def test_other_keys_are_compared_by_the_server(types: list[str]) -> None:
     keys = [pa.array(["1"], pa.string())] * len(types)
     assert local_ranges(rules(["1"] * len(types), types=types), keys) is None
 
 
-def test_the_server_and_the_numbers_agree(session: psycopg.Connection) -> None:
+def test_the_server_and_local_comparison_of_integers_agree(session: psycopg.Connection) -> None:
     found = rules(["-5"], ["9"], ["10"], types=["bigint"])
     keys = texts("100", "-6", "-5", "8", "9", "10")
     local = local_ranges(found, keys)
@@ -64,7 +64,7 @@ def test_the_server_and_the_numbers_agree(session: psycopg.Connection) -> None:
     assert ranges_on_server(session, found, keys).tolist() == local.tolist() == [3, 0, 1, 1, 2, 3]
 
 
-def test_numerics_are_no_texts(session: psycopg.Connection) -> None:
+def test_numerics_are_not_compared_as_texts(session: psycopg.Connection) -> None:
     found = rules(["9.5"], ["10"], types=["numeric"])
     assert ranges_on_server(session, found, texts("9", "9.50", "10.0", "1e3", "NaN")).tolist() == [
         0,
@@ -106,7 +106,7 @@ def test_the_columns_of_a_key_are_compared_one_after_another(session: psycopg.Co
     assert ranges_on_server(session, found, keys).tolist() == [0, 0, 1, 1, 2]
 
 
-def test_keys_of_characters_have_their_whole_length(session: psycopg.Connection) -> None:
+def test_keys_of_type_character_are_padded_to_their_length(session: psycopg.Connection) -> None:
     found = rules(["abc"], ["abd"], types=["character(5)"])
     assert ranges_on_server(session, found, texts("abb  ", "abc  ", "abd  ")).tolist() == [0, 1, 2]
 

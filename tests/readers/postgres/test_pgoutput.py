@@ -69,7 +69,7 @@ def test_literal_bytes_of_a_server_are_decoded() -> None:
     assert bytes(changes.old_kind) == b"\0"
 
 
-def test_texts_are_binary_and_null_is_not_the_empty_text() -> None:
+def test_texts_stay_bytes_and_null_differs_from_the_empty_text() -> None:
     (changes,) = decode(
         decoder(), transaction(9, described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", None))
     )
@@ -85,7 +85,7 @@ def test_texts_of_several_bytes_per_character_keep_their_bytes() -> None:
     assert [row.new for row in rows] == [(b"1", name.encode()) for name in names]
 
 
-def test_texts_of_more_than_255_and_65535_bytes_are_whole() -> None:
+def test_texts_of_more_than_255_and_65535_bytes_are_complete() -> None:
     texts = [b"a" * 255, b"b" * 256, b"c" * 65_535, b"d" * 65_536, b"e" * 5_000_000]
     rows = decoded(transaction(9, described(ORDERS), *(insert(ORDERS, text, b"x") for text in texts)))
     assert [row.new for row in rows] == [(text, b"x") for text in texts]
@@ -124,7 +124,7 @@ def test_a_table_has_no_mask_for_unchanged_values_of_another_table() -> None:
     assert [mask is None for mask in items.new.unchanged] == [True, False, True]
 
 
-def test_an_update_without_an_old_tuple_has_only_the_new_one() -> None:
+def test_an_update_without_an_old_tuple_has_only_the_new_tuple() -> None:
     rows = decoded(transaction(9, described(ORDERS), update(ORDERS, b"1", b"new")))
     assert rows == [Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"1", b"new"))]
 
@@ -177,7 +177,7 @@ def test_each_table_of_a_truncate_is_a_change_with_its_own_seq() -> None:
     ]
 
 
-def test_tables_that_take_turns_keep_the_order_of_the_log() -> None:
+def test_changes_of_alternating_tables_keep_the_order_of_the_log() -> None:
     messages = transaction(
         9,
         described(ORDERS),
@@ -198,7 +198,7 @@ def test_tables_that_take_turns_keep_the_order_of_the_log() -> None:
     ]
 
 
-def test_changes_before_and_after_ddl_in_a_transaction_have_their_own_description() -> None:
+def test_changes_before_and_after_ddl_in_a_transaction_have_different_descriptions() -> None:
     wider = relation("orders", ("id", "name", "note"))
     found = decode(
         decoder(),
@@ -216,7 +216,7 @@ def test_changes_before_and_after_ddl_in_a_transaction_have_their_own_descriptio
     assert [row.new for row in rows_of(found)] == [(b"1", b"a"), (b"2", b"b", b"c"), (b"3", b"d")]
 
 
-def test_a_repeated_description_does_not_divide_changes() -> None:
+def test_a_repeated_description_does_not_split_the_changes() -> None:
     (changes,) = decode(
         decoder(),
         transaction(
@@ -230,12 +230,12 @@ def test_a_repeated_description_does_not_divide_changes() -> None:
     assert len(changes) == 2
 
 
-def test_a_description_holds_in_later_blocks() -> None:
+def test_a_description_stays_valid_in_later_blocks() -> None:
     rows = decoded(transaction(9, described(ORDERS)), transaction(10, insert(ORDERS, b"1", b"a")))
     assert rows == [Row(relation=ORDERS, op="I", lsn=10, seq=1, new=(b"1", b"a"))]
 
 
-def test_a_description_in_a_transaction_before_the_window_holds_in_it() -> None:
+def test_a_description_in_a_transaction_before_the_window_is_valid_in_the_window() -> None:
     messages = [*transaction(9, described(ORDERS)), *transaction(10, insert(ORDERS, b"1", b"a"))]
     assert [row.lsn for row in decoded(messages, first=10)] == [10]
 
@@ -259,7 +259,7 @@ def test_a_transaction_continues_in_the_next_blocks() -> None:
     ]
 
 
-def test_a_window_has_its_first_lsn_and_not_its_end() -> None:
+def test_a_window_includes_its_first_lsn_and_excludes_its_end() -> None:
     messages = [begin(8), described(ORDERS), insert(ORDERS, b"8", b""), commit(8)]
     for lsn in (9, 10, 11, 12):
         messages += transaction(lsn, insert(ORDERS, b"%d" % lsn, b""))
@@ -289,7 +289,7 @@ def test_transactions_keep_their_xid_and_time() -> None:
     assert (row.lsn, row.xid, row.committed_at) == (2**40, largest, before_2000)
 
 
-def test_origins_types_and_logical_messages_are_no_changes() -> None:
+def test_origins_types_and_logical_messages_are_not_changes() -> None:
     messages = [
         logical_message("heartbeat", b"outside of a transaction"),
         *transaction(
@@ -333,13 +333,13 @@ def test_the_schema_pg_catalog_is_sent_as_an_empty_text() -> None:
     assert row.relation.schema == "pg_catalog"
 
 
-def test_rows_of_copy_are_decoded_without_their_first_bytes() -> None:
+def test_copy_rows_are_decoded_without_their_framing_bytes() -> None:
     messages = transaction(9, described(ORDERS), insert(ORDERS, b"1", b"a"))
     framed = [struct.pack(">hi", 1, len(message)) + message for message in messages]
     assert decoded(framed, skip=6) == decoded(messages)
 
 
-def test_no_messages_give_no_changes() -> None:
+def test_a_read_without_messages_has_no_changes() -> None:
     found = decoder()
     assert decode(found, []) == []
     found.finish()

@@ -53,7 +53,7 @@ def test_an_empty_message_is_refused() -> None:
     assert refusal(b"") == "message 3 of this read of the log: the message is empty"
 
 
-def test_a_row_of_copy_that_is_shorter_than_its_frame_is_refused() -> None:
+def test_a_copy_row_shorter_than_its_frame_is_refused() -> None:
     for skip in (6, 60):
         with pytest.raises(SplitReadError, match="message 1 of this read of the log: the message is empty"):
             decoded([b"\0\1"], skip=skip)
@@ -114,7 +114,7 @@ def test_a_tuple_with_too_few_or_too_many_columns_is_refused() -> None:
         assert said.endswith(f"{len(values)} columns; its table has 2")
 
 
-def test_an_old_tuple_with_another_number_of_columns_is_refused() -> None:
+def test_an_old_tuple_with_a_wrong_number_of_columns_is_refused() -> None:
     assert "(D) of this read of the log, byte 6: a tuple of public.orders has 1 col" in refusal(
         delete(ORDERS, key=(b"secret",))
     )
@@ -149,7 +149,7 @@ def test_an_unknown_kind_of_value_is_refused() -> None:
     assert said.endswith("the value of column id of public.orders is of an unknown kind")
 
 
-def test_a_change_of_a_table_that_was_not_described_is_refused() -> None:
+def test_a_change_of_a_table_without_a_description_is_refused() -> None:
     for message in (insert(77, b"1"), truncate(ORDERS, 77)):
         assert "the table with oid 77 was not described" in refusal(message)
     assert "the table with oid 16400 was not described" in refusal(
@@ -195,13 +195,13 @@ def test_begin_and_commit_have_to_alternate() -> None:
         decoded([commit(9), begin(9)])
 
 
-def test_a_commit_at_another_lsn_than_that_of_its_begin_is_refused() -> None:
+def test_a_commit_whose_lsn_differs_from_its_begin_is_refused() -> None:
     for blocks in ([[begin(2**32 + 10), commit(9)]], [[begin(2**32 + 10)], [commit(9)]]):
         with pytest.raises(SplitReadError, match=r"message 2 \(C\) .* does not end at the LSN 1/A"):
             decoded(*blocks)
 
 
-def test_a_description_that_is_invalid_is_refused() -> None:
+def test_an_invalid_description_is_refused() -> None:
     name = described(relation("größe")).replace("ß".encode(), b"\xff")
     assert (
         "(R) of this read of the log: the description of a table is invalid: a name is not valid UTF-8"

@@ -83,9 +83,7 @@ def histories(draw: st.DrawFn) -> list[bytes]:
 
 
 @given(data=st.data(), messages=histories())
-def test_blocks_give_the_rows_that_reading_message_by_message_gives(
-    data: st.DataObject, messages: list[bytes]
-) -> None:
+def test_blocks_give_the_same_rows_as_single_messages(data: st.DataObject, messages: list[bytes]) -> None:
     first, end = data.draw(st.integers(0, 800)), data.draw(st.integers(0, 800))
     cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
     blocks = [messages[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(messages)], strict=True)]

@@ -263,7 +263,7 @@ ORDINARY = {
         ("bytea", "\\x0\\x", None),
     ],
 )
-def test_one_bad_value_among_many_is_the_one_in_the_error(
+def test_the_error_names_the_bad_value_among_many_good_ones(
     type: str, odd: str, target: pa.DataType | None
 ) -> None:
     texts = [ORDINARY[type]] * 100

@@ -59,12 +59,12 @@ def test_an_array_becomes_a_list(type: PgType, text: str, values: list[Any]) -> 
     assert repr(converted(type, [text, "[1:1]={NULL}", "{}"]).to_pylist()) == repr([values, [None], []])
 
 
-def test_instants_of_an_array_are_read() -> None:
+def test_instants_in_an_array_are_read() -> None:
     values = converted(array("timestamptz"), ['{"2024-01-01 00:00:00+00",NULL}'])
     assert values.flatten().cast(pa.int64()).to_pylist() == [1704067200000000, None]
 
 
-def test_an_array_of_several_dimensions_needs_a_type_with_them() -> None:
+def test_an_array_of_several_dimensions_needs_a_type_of_as_many_dimensions() -> None:
     nested = pa.list_(pa.list_(pa.int32()))
     texts = ["{{1,2},{3,NULL}}", "{}", None, "[1:1][5:6]={{7,8}}"]
 
@@ -84,13 +84,13 @@ def test_an_array_of_several_dimensions_needs_a_type_with_them() -> None:
      '{"1"2}',
      '{"1""2"}', "{1,{2}}", "{1,{}}", "{{1},2}", "[1:2]", "[1:2]={1}x", "{1}x", "x{1}", "{1,2}\n"],
 )  # fmt: skip
-def test_what_is_no_array_is_refused(text: str) -> None:
+def test_a_malformed_array_is_refused(text: str) -> None:
     for texts in ([text], ["{1}", text, "{2}"], [text, text], [text, '{"1",NULL}'], [text, r'{"\\"}']):
         with pytest.raises(SplitReadError, match="it is not an array"):
             converted(TEXTS, texts)
 
 
-def test_texts_that_are_only_together_arrays_are_refused() -> None:
+def test_texts_that_are_arrays_only_when_joined_are_refused() -> None:
     for texts in (['{"a}', '{b"}'], ['{a"}', '{"b}'], ['{"a', 'b"}']):
         with pytest.raises(SplitReadError, match="it is not an array"):
             converted(TEXTS, texts)

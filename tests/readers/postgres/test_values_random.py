@@ -166,7 +166,7 @@ PIECES = st.sampled_from(["{}", "{a}", '{"a b",NULL}', r'{"\"","x"}', '{"{"}', "
 
 @DERANDOMIZED
 @given(st.lists(PIECES | st.text('{}",\\aN', max_size=8), min_size=1, max_size=4))
-def test_well_formed_or_not_arrays_are_cut_by_columns_as_they_are_one_by_one(texts: list[str]) -> None:
+def test_arrays_are_parsed_by_column_as_they_are_one_by_one(texts: list[str]) -> None:
     column = pa.array(texts)
     try:
         one_by_one = nested_lists(column, delimiter=",")

@@ -188,7 +188,7 @@ def in_utc(values: Any) -> Any:
 
 
 @pytest.mark.parametrize(("type", "literal"), REFUSED)
-def test_a_value_that_arrow_does_not_have_is_refused_and_can_be_read_as_text(
+def test_a_value_that_arrow_cannot_represent_is_refused_and_can_be_read_as_text(
     connection: psycopg.Connection, type: str, literal: str
 ) -> None:
     insert(connection, type, [literal])

@@ -132,7 +132,7 @@ def test_a_schema_without_the_column_of_rescued_data_is_refused(tmp_path: Path, 
     assert "_rescued_data string" in str(caught.value)
 
 
-def test_columns_of_old_hive_that_go_by_position_are_rescued_by_the_names_that_they_have(
+def test_columns_of_old_hive_matched_by_position_are_rescued_under_their_own_names(
     tmp_path: Path,
 ) -> None:
     orc.write_table(pa.table({"_col0": [1], "_col1": ["x"], "_col2": ["y"]}), tmp_path / "a")
@@ -142,7 +142,7 @@ def test_columns_of_old_hive_that_go_by_position_are_rescued_by_the_names_that_t
     ]
 
 
-def test_columns_of_old_hive_are_new_only_after_the_last_column(tmp_path: Path) -> None:
+def test_columns_of_old_hive_are_new_only_beyond_the_last_column_of_the_schema(tmp_path: Path) -> None:
     orc.write_table(pa.table({"_col0": [1], "_col1": ["x"]}), tmp_path / "a")
     options = {"schemaEvolutionMode": "failOnNewColumns"}
     assert read(OrcReader, [tmp_path / "a"], "id bigint, name string", **options) == [{"id": 1, "name": "x"}]
@@ -178,7 +178,7 @@ def test_json_keeps_what_its_columns_cannot_hold(tmp_path: Path, kind: str) -> N
     assert row["_rescued"] == (None if expected is None else expected | {"_file_path": str(tmp_path / "a")})
 
 
-def test_malformed_json_is_no_rescued_data_and_goes_by_the_mode(tmp_path: Path) -> None:
+def test_malformed_json_is_not_rescued_and_is_handled_by_the_mode(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"a": 1}\n{"a": \n[{"a": 2}, {"b": 3}]\n')
     ddl = "_corrupt_record string, a bigint, _rescued string"
     found = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued")
@@ -193,7 +193,7 @@ def test_malformed_json_is_no_rescued_data_and_goes_by_the_mode(tmp_path: Path) 
     assert [row["a"] for row in dropped] == [1, 2, None]
 
 
-def test_new_fields_of_one_line_among_very_many_are_noticed_in_large_blocks(tmp_path: Path) -> None:
+def test_a_new_field_in_one_of_very_many_lines_is_noticed_in_large_blocks(tmp_path: Path) -> None:
     """Most lines take the fast paths."""
     lines = [f'{{"id": {number}, "name": "name {number}"}}' for number in range(20_000)]
     lines[12_345] = '{"id": 12345, "name": "x", "more": {"a": 1.5}}'
@@ -217,7 +217,7 @@ def test_lines_of_one_layout_with_a_new_field_are_noticed_too(tmp_path: Path) ->
         read(JsonLinesReader, [tmp_path / "a"], "id bigint", schemaEvolutionMode="failOnNewColumns")
 
 
-def test_csv_names_what_it_rescues_by_the_header_and_short_lines_stay_malformed(tmp_path: Path) -> None:
+def test_csv_rescues_values_under_their_header_names_and_short_lines_stay_malformed(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('id,name,"my tag"\n1,x,"a, b"\n2\nmany,y,z,w\n')
     ddl, path = "id bigint, name string, _corrupt_record string, _rescued string", str(tmp_path / "a")
     found = read(DelimitedReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", header="true")
@@ -235,7 +235,7 @@ def test_csv_names_what_it_rescues_by_the_header_and_short_lines_stay_malformed(
 
 
 @pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns", "rescue"])
-def test_csv_with_columns_at_other_positions_than_in_the_schema_is_refused(tmp_path: Path, mode: str) -> None:
+def test_csv_with_a_column_order_different_from_the_schema_is_refused(tmp_path: Path, mode: str) -> None:
     """By position alone, a new column in the middle would be read as the one that it displaces."""
     (tmp_path / "a").write_text("id,new,name\n1,x,y\n")
     ddl = "id bigint, name string, _rescued_data string" if mode == "rescue" else "id bigint, name string"
@@ -248,13 +248,13 @@ def test_csv_with_columns_at_other_positions_than_in_the_schema_is_refused(tmp_p
     assert [row["id"] for row in read(DelimitedReader, [tmp_path / "b"], ddl, **options)] == [7]
 
 
-def test_csv_without_a_header_refuses_lines_of_more_fields_with_their_place(tmp_path: Path) -> None:
+def test_csv_without_a_header_refuses_lines_with_more_fields_and_names_their_position(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1,x\n2,y,z,w\n")
     with pytest.raises(NewColumnsError, match=r"/a, byte 4: .*: _c2 string, _c3 string"):
         read(DelimitedReader, [tmp_path / "a"], "a int, b string", schemaEvolutionMode="failOnNewColumns")
 
 
-def test_parquet_rescues_structs_that_have_grown_as_a_whole(tmp_path: Path) -> None:
+def test_parquet_rescues_structs_with_new_fields_as_a_whole(tmp_path: Path) -> None:
     table = pa.table({"o": [{"a": 1, "b": b"\x01"}], "d": pa.array([1], pa.date32())})
     pq.write_table(table, tmp_path / "a")
     found = read(ParquetReader, [tmp_path / "a"], "o struct<a: bigint>, _rescued string",
@@ -268,7 +268,7 @@ def test_parquet_rescues_structs_that_have_grown_as_a_whole(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("reader", [ParquetReader, ArrowReader])
-def test_lists_and_maps_that_schema_and_file_have_alike_are_neither_new_nor_rescued(
+def test_lists_and_maps_that_are_equal_in_schema_and_file_are_neither_new_nor_rescued(
     tmp_path: Path, reader: type[SplitReader[Any]]
 ) -> None:
     maps = pa.array([[("k", 1)]], pa.map_(pa.string(), pa.int64()))
@@ -283,7 +283,7 @@ def test_lists_and_maps_that_schema_and_file_have_alike_are_neither_new_nor_resc
     assert found == [rows[0] | {"more": None}]
 
 
-def test_columns_that_come_from_the_path_are_not_new(tmp_path: Path) -> None:
+def test_fields_with_the_name_of_a_partition_column_are_not_new(tmp_path: Path) -> None:
     folder = tmp_path / "day=1"
     folder.mkdir()
     (folder / "a").write_text('{"id": 1, "day": 7}\n')
@@ -313,9 +313,7 @@ def test_columns_that_come_from_the_path_are_not_new(tmp_path: Path) -> None:
          "s struct<l: array<map<string, int>>>"),
     ],
 )  # fmt: skip
-def test_a_schema_grows_at_its_end_and_keeps_the_types_that_it_has(
-    schema: str, found: str, new: str, wide: str
-) -> None:
+def test_a_schema_grows_at_its_end_and_keeps_its_types(schema: str, found: str, new: str, wide: str) -> None:
     assert columns_text(additions(parse_columns(schema), parse_columns(found))) == new
     assert columns_text(evolved(parse_columns(schema), parse_columns(found))) == wide
 
@@ -336,7 +334,9 @@ def test_a_deeply_nested_field_is_rescued_as_it_is_written(tmp_path: Path, kind:
 
 
 @pytest.mark.parametrize("kind", NESTED)
-def test_a_field_nested_deeper_than_json_goes_makes_the_line_malformed(tmp_path: Path, kind: str) -> None:
+def test_a_field_nested_deeper_than_the_parser_allows_makes_the_line_malformed(
+    tmp_path: Path, kind: str
+) -> None:
     opening, closing = NESTED[kind]
     line = f'{{"u":{opening * 1500}1{closing * 1500},"id":1}}'
     (tmp_path / "a").write_text(f"{line}\n")
@@ -346,7 +346,7 @@ def test_a_field_nested_deeper_than_json_goes_makes_the_line_malformed(tmp_path:
     ]
 
 
-def test_all_values_of_a_name_that_is_there_twice_are_rescued(tmp_path: Path) -> None:
+def test_all_values_of_a_name_that_occurs_twice_are_rescued(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"m":{"x":1},"m":{"y":2,"z":["q"]},"id":3}\n{"id":4,"id":"five"}\n')
     ddl = "id bigint, m map<string,bigint>, rescued string"
     rows = read(JsonLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="rescued")

@@ -122,7 +122,7 @@ TWICE = {
 
 
 @pytest.mark.parametrize("lines", TWICE.values(), ids=TWICE)
-def test_a_field_that_is_twice_in_one_object_is_refused_as_spark_refuses_it(
+def test_a_field_that_occurs_twice_in_one_object_is_refused_as_by_spark(
     spark: SparkSession, tmp_path: Path, lines: list[str]
 ) -> None:
     folder = write_lines(tmp_path / "in", ['{"z": 1}'], lines)
@@ -132,7 +132,7 @@ def test_a_field_that_is_twice_in_one_object_is_refused_as_spark_refuses_it(
         found_out(folder, "json")
 
 
-def test_a_field_that_is_twice_in_one_object_has_its_last_value_where_the_schema_is_given(
+def test_with_a_given_schema_a_field_that_occurs_twice_in_one_object_has_its_last_value(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = write_lines(tmp_path / "in", ['{"a": 1, "a": 2}', '{"a": 1, "a": null}'])
@@ -159,7 +159,7 @@ def test_names_that_spark_would_not_distinguish_are_refused_as_by_spark(
         found_out(folder, "json")
 
 
-def test_a_nested_name_that_two_lines_spell_differently_is_refused_where_spark_loses_one_of_the_values(
+def test_nested_names_that_differ_only_in_case_are_refused_where_spark_loses_a_value(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folder = write_lines(tmp_path / "in", ['{"s": {"k": 1}}', '{"s": {"K": 2}}'])
@@ -241,7 +241,9 @@ def _types(schema: str) -> list[str]:
 
 
 @pytest.mark.parametrize("header", ["id,,name", 'a,A,"a b",a'])
-def test_csv_columns_are_called_as_in_spark(spark: SparkSession, tmp_path: Path, header: str) -> None:
+def test_csv_columns_have_the_names_that_spark_gives_them(
+    spark: SparkSession, tmp_path: Path, header: str
+) -> None:
     folder = write_lines(tmp_path / "in", ["#x,y", header, "1,2,3", "#z", "4,5"])
     options = {"header": "true", "inferSchema": "true", "comment": "#"}
     theirs = spark.read.options(**options).csv(str(folder))
@@ -268,7 +270,7 @@ select true as b, 1Y as i8, 2S as i16, 3 as i32, 4L as i64, 1.5F as f, 2.5D as d
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc"])
-def test_columnar_files_of_spark_have_the_schema_that_spark_reads_in_them(
+def test_columnar_files_written_by_spark_have_the_schema_that_spark_finds(
     spark: SparkSession, tmp_path: Path, name: str
 ) -> None:
     land(spark, tmp_path / "in", name, ALL_TYPES + ", timestamp_ntz'2026-01-01 00:00:00' as ntz")
@@ -297,7 +299,7 @@ def test_a_parquet_column_of_the_null_type_is_an_int_as_in_spark(spark: SparkSes
     assert by_spark(theirs) == "struct<id:bigint,n:int,s:struct<x:int,y:array<int>>>"
 
 
-def test_the_null_type_of_one_file_leaves_the_type_to_the_other_files(tmp_path: Path) -> None:
+def test_a_column_of_the_null_type_takes_its_type_from_other_files(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": pa.nulls(1), "s": [{"x": None}]}), tmp_path / "a.parquet")
     pq.write_table(pa.table({"n": ["text"], "s": [{"x": 1.5}]}), tmp_path / "b.parquet")
     assert found_out(tmp_path, "parquet") == "struct<n:string,s:struct<x:double>>"
@@ -355,7 +357,7 @@ def test_columns_of_all_sampled_files_are_found_and_types_are_widened(tmp_path: 
     assert found_out(tmp_path, "parquet") == "struct<id:bigint,x:double,o:struct<a:bigint,B:string>>"
 
 
-def test_types_that_do_not_go_together_are_an_error_until_a_hint_says_what_they_are(tmp_path: Path) -> None:
+def test_incompatible_types_are_an_error_unless_a_hint_gives_the_type(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1]}), tmp_path / "a")
     pq.write_table(pa.table({"id": ["x"]}), tmp_path / "b")
     with pytest.raises(SchemaError, match=r"column id is int64 in .*/a and string in .*/b") as caught:
@@ -397,7 +399,7 @@ def test_hints_apply_to_maps_and_a_column_with_a_dot_in_its_name_takes_precedenc
     assert columns_text(hinted(inferred, hints)) == "m map<int, double>, `a.b` string, a struct<b: int>"
 
 
-def test_a_hint_that_is_no_column_says_where_and_what_is_expected(tmp_path: Path) -> None:
+def test_the_error_for_a_malformed_hint_says_where_it_is_and_what_is_expected(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match=r"a type such as bigint or string is expected at character 3"):
         found_out(tmp_path, "json", {"schemaHints": "id bigg"})
 
@@ -435,14 +437,14 @@ def test_a_partition_column_that_is_always_null_is_a_string(tmp_path: Path) -> N
     assert found_out(tmp_path, "json") == "struct<id:bigint,x:string>"
 
 
-def test_partitions_of_files_that_are_not_sampled_count_too(tmp_path: Path) -> None:
+def test_partitions_of_files_outside_the_sample_count_too(tmp_path: Path) -> None:
     for number in (1, 2, 3_000_000_000, 4):
         (tmp_path / f"n={number}").mkdir()
         (tmp_path / f"n={number}" / "a.json").write_text('{"a": 1}\n')
     assert found_out(tmp_path, "json", {"samplingFiles": "1"}) == "struct<a:bigint,n:bigint>"
 
 
-def test_the_sample_is_spread_over_all_files_and_passes_over_empty_ones(tmp_path: Path) -> None:
+def test_the_sample_is_spread_over_all_files_and_skips_empty_ones(tmp_path: Path) -> None:
     for number in range(9):
         (tmp_path / f"{number}.json").write_text(json.dumps({f"c{number}": 1}) + "\n")
     (tmp_path / "4.json").write_text("")
@@ -465,7 +467,7 @@ def test_a_folder_without_rows_has_no_schema_and_the_error_says_what_to_do(
     assert found_out(tmp_path, reader, {"schemaHints": "a int"}) == "struct<a:int>"
 
 
-def test_the_column_of_metadata_is_added_where_it_is_asked_for(tmp_path: Path) -> None:
+def test_the_metadata_column_is_added_on_request(tmp_path: Path) -> None:
     folder = write_lines(tmp_path / "in", ['{"id": 1}'])
     found = found_out(folder, "json", {"includeMetadata": "true"})
     assert found.startswith("struct<id:bigint,_metadata:struct<file_path:string,")

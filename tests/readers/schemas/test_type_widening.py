@@ -82,7 +82,7 @@ STAYS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("held", "found", "wide"), WIDER)
-def test_a_type_widens_to_the_smallest_that_holds_all_values_and_only_once(
+def test_a_type_widens_once_to_the_smallest_type_that_holds_all_values(
     held: str, found: str, wide: str
 ) -> None:
     schema, file = parse_columns(f"c {held}, d int"), parse_columns(f"C {found}")
@@ -94,7 +94,7 @@ def test_a_type_widens_to_the_smallest_that_holds_all_values_and_only_once(
 
 
 @pytest.mark.parametrize(("held", "found"), STAYS)
-def test_a_type_that_cannot_widen_without_a_loss_stays(held: str, found: str) -> None:
+def test_a_type_that_cannot_widen_without_loss_is_kept(held: str, found: str) -> None:
     assert not len(additions(parse_columns(f"c {held}"), parse_columns(f"c {found}"), widens=True))
 
 
@@ -160,7 +160,7 @@ def test_columns_without_values_do_not_widen_a_type(tmp_path: Path, name: str) -
     assert found == [{"id": None, "_rescued_data": None}]
 
 
-def test_a_type_that_the_user_has_set_is_not_widened(tmp_path: Path) -> None:
+def test_a_type_set_by_the_user_is_not_widened(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": [1], "o": [{"x": 1, "y": 2}]}), tmp_path / "a")
     ddl = "id int, o struct<x: int, y: int>"
     hints = "id int, o.x int"
@@ -198,7 +198,7 @@ def test_json_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str
         assert found == expected
 
 
-def test_json_lines_of_other_types_do_not_hide_the_one_that_widens(tmp_path: Path) -> None:
+def test_json_lines_with_unfit_values_do_not_hide_a_line_that_widens_the_type(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('{"id": 1}\n{"id": "x"}\n{"id": 12345678901234567890}\n')
     with pytest.raises(NewColumnsError, match=r"byte 22: .* id decimal\(20,0\) instead of bigint"):
         read(JsonLinesReader, [tmp_path / "a"], "id bigint, _rescued_data string", **MODE)
@@ -231,13 +231,13 @@ def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str)
     assert found[1]["_rescued_data"]["id"] == "many"
 
 
-def test_csv_whose_types_are_not_inferred_does_not_widen(tmp_path: Path) -> None:
+def test_csv_without_type_inference_does_not_widen(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("id\n3000000000\n")
     found = read_widening(DelimitedReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
     assert found == [{"id": None, "_rescued_data": {"id": "3000000000", "_file_path": str(tmp_path / "a")}}]
 
 
-def test_a_wider_file_fails_the_query_once_and_the_restart_continues_and_loses_nothing(
+def test_a_wider_file_fails_the_query_once_and_the_restart_loses_nothing(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "in").mkdir()
@@ -271,7 +271,7 @@ def test_a_wider_file_fails_the_query_once_and_the_restart_continues_and_loses_n
     ]
 
 
-def test_a_schema_that_is_given_is_not_widened() -> None:
+def test_a_given_schema_is_not_widened() -> None:
     source = Flip27DataSource({"enumerator": "files", **MODE})
     with pytest.raises(SchemaError, match="addNewColumnsWithTypeWidening, but a schema is given"):
         source.streamReader(None)

@@ -37,7 +37,7 @@ def column(options: dict[str, str], kind: pa.DataType, name: str = "value") -> l
     return [row[name] for row in found]
 
 
-def test_columns_that_the_user_chooses_are_read_and_cast(shop: Shop) -> None:
+def test_columns_chosen_by_the_user_are_read_and_cast(shop: Shop) -> None:
     shop.insert(ORDERS[:2])
     schema = pa.schema([("AMOUNT", pa.decimal128(6, 2)), ("updated_at", UTC_TIMESTAMP), ("id", pa.string())])
     at = dt.datetime(2024, 5, 1, 8, tzinfo=dt.UTC)
@@ -47,7 +47,7 @@ def test_columns_that_the_user_chooses_are_read_and_cast(shop: Shop) -> None:
     ]
 
 
-def test_a_schema_is_found_also_in_an_empty_table(shop: Shop) -> None:
+def test_the_schema_of_an_empty_table_is_found_too(shop: Shop) -> None:
     time = (
         pa.string()
         if "sqlite" in shop.options["uri"] or "shop.db" in shop.options["uri"]
@@ -58,7 +58,7 @@ def test_a_schema_is_found_also_in_an_empty_table(shop: Shop) -> None:
     )
 
 
-def test_texts_and_rows_are_in_the_order_of_their_cursors_even_if_the_column_is_read_as_text(
+def test_rows_are_in_cursor_order_even_if_the_cursor_is_read_as_text(
     shop: Shop,
 ) -> None:
     shop.insert([(number, 1.0, f"{DAY} 08:00:00") for number in (9, 10, 11)])
@@ -66,7 +66,7 @@ def test_texts_and_rows_are_in_the_order_of_their_cursors_even_if_the_column_is_
     assert [row["id"] for row in rows(shop.with_options(cursorColumns="id"), schema)] == ["9", "10", "11"]
 
 
-def test_append_only_tables_stop_if_a_row_appears_in_a_range_or_is_gone(
+def test_with_append_only_a_row_added_to_or_deleted_from_a_range_stops_the_query(
     shop: Shop, flip27_engine: Engine
 ) -> None:
     shop.insert(ORDERS)
@@ -181,7 +181,7 @@ TYPES_OF_POSTGRESQL = [
 ]  # fmt: skip
 
 
-def test_types_of_postgresql(postgres: PostgresServer) -> None:
+def test_each_type_of_postgresql_is_read(postgres: PostgresServer) -> None:
     names = [f"c{number}" for number in range(len(TYPES_OF_POSTGRESQL))]
     columns = [f"{name} {kind}" for name, (kind, *_) in zip(names, TYPES_OF_POSTGRESQL, strict=True)]
     values = [value for _, value, _, _ in TYPES_OF_POSTGRESQL]
@@ -248,7 +248,7 @@ def test_a_value_that_does_not_fit_is_an_error_that_names_the_column(
         column(wide(kind, value), arrow)
 
 
-def test_columns_of_sqlalchemy_have_the_declared_types(postgres: PostgresServer) -> None:
+def test_columns_read_through_sqlalchemy_have_the_declared_types(postgres: PostgresServer) -> None:
     with postgres.database() as name, postgres.connect(name) as connection:
         connection.execute(
             "CREATE TABLE t (id bigint, n numeric(8,3), at timestamptz, d date, j jsonb, u uuid, b bytea, "
@@ -270,7 +270,7 @@ def test_columns_of_sqlalchemy_have_the_declared_types(postgres: PostgresServer)
     assert set(second.values()) == {2, None}
 
 
-def test_types_of_duckdb(tmp_path: Path) -> None:
+def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
     file = str(tmp_path / "types.duckdb")
     with duckdb.connect(file) as connection:
         connection.execute(
@@ -305,7 +305,7 @@ def loose(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, dict[str, str]]]
 Loose = tuple[sqlite3.Connection, dict[str, str]]
 
 
-def test_a_column_of_sqlite_may_be_null_for_long_before_it_has_texts(loose: Loose) -> None:
+def test_a_sqlite_column_may_begin_with_thousands_of_nulls_before_its_first_text(loose: Loose) -> None:
     connection, options = loose
     connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, note TEXT)")
     notes = [(number, None if number < 3000 else "x") for number in range(4000)]
@@ -313,7 +313,7 @@ def test_a_column_of_sqlite_may_be_null_for_long_before_it_has_texts(loose: Loos
     assert [(row["id"], row["note"]) for row in rows(options)] == notes
 
 
-def test_values_of_sqlite_that_are_not_of_the_columns_type_are_named(loose: Loose) -> None:
+def test_sqlite_values_of_another_type_than_the_column_are_named(loose: Loose) -> None:
     connection, options = loose
     connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
     connection.execute("INSERT INTO t VALUES (1, 1.5), (2, 'two')")
@@ -322,7 +322,7 @@ def test_values_of_sqlite_that_are_not_of_the_columns_type_are_named(loose: Loos
     assert column(options, pa.string(), "amount") == ["1.5", "two"]
 
 
-def test_fractions_of_sqlite_among_texts_keep_all_their_digits(loose: Loose) -> None:
+def test_sqlite_fractions_among_texts_keep_all_digits(loose: Loose) -> None:
     connection, options = loose
     connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
     connection.execute("INSERT INTO t VALUES (1, 1.234567890123), (2, '7')")
@@ -340,13 +340,13 @@ def test_times_without_a_zone_are_in_the_time_zone_of_the_session(loose: Loose) 
     assert column(options, pa.timestamp("us")) == [dt.datetime(2024, 5, 1, 8)]
 
 
-def test_names_with_quotes_blanks_and_keywords_are_columns_as_well(shop: Shop) -> None:
+def test_column_names_may_contain_quotes_and_blanks_and_be_keywords(shop: Shop) -> None:
     shop.execute('CREATE TABLE odd ("select" BIGINT, "a ""b" VARCHAR(9), "Mixed" VARCHAR(9))')
     shop.execute("INSERT INTO odd VALUES (1, 'x', 'y'), (2, ':z %s', '%')")
     options = shop.with_options(table="odd", cursorColumns="select")
     assert [tuple(row.values()) for row in rows(options)] == [(1, "x", "y"), (2, ":z %s", "%")]
 
 
-def test_a_table_that_is_missing_has_no_schema(shop: Shop) -> None:
+def test_a_missing_table_has_no_schema(shop: Shop) -> None:
     with pytest.raises(SchemaError, match=r"(?s)no_orders.*check options table, query"):
         schema_of(shop.with_options(table="no_orders"))

@@ -48,17 +48,17 @@ def test_each_character_is_encoded_as_spark_encodes_it(path: str, uri: str) -> N
         ("dbfs:/mnt/in/a", "dbfs:/mnt/in/a"),
     ],
 )
-def test_schemes_of_hadoop_become_those_of_listings(uri: str, path: str) -> None:
+def test_hadoop_schemes_become_the_schemes_of_listings(uri: str, path: str) -> None:
     assert OurPaths()(uri) == path
 
 
-def test_the_longest_beginning_is_rewritten() -> None:
+def test_the_longest_matching_prefix_is_rewritten() -> None:
     ours = OurPaths({"dbfs:/": "/dbfs/", "dbfs:/mnt/in/": "s3a://in/"})
     assert ours("dbfs:/mnt/in/a%20b") == "s3://in/a b"
     assert ours("dbfs:/mnt/other") == "/dbfs/mnt/other"
 
 
-def test_names_that_are_no_uris_are_taken_as_they_are() -> None:
+def test_names_that_are_not_uris_are_kept_unchanged() -> None:
     ours = OurPaths(encoded=False)
     assert ours("s3a://in/50%25") == "s3://in/50%25"
     assert ours("/in/http://x") == "/in/http://x"

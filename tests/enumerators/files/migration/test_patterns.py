@@ -25,5 +25,5 @@ from flip27_source.enumerators.files.migration.patterns import FoundPattern, pat
         ([], None, False),
     ],
 )
-def test_the_path_finds_all_of_the_files(paths: list[str], path: str | None, is_recursive: bool) -> None:
+def test_the_pattern_matches_all_files(paths: list[str], path: str | None, is_recursive: bool) -> None:
     assert pattern_of(paths) == FoundPattern(path=path, is_recursive=is_recursive)

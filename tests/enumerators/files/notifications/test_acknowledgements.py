@@ -14,23 +14,23 @@ def received(name: str) -> Received:
 A, B = received("a"), received("b")
 
 
-def test_what_changes_nothing_is_deleted_at_once() -> None:
+def test_a_message_that_does_not_change_the_state_is_deleted_at_once() -> None:
     assert Acknowledgements().handled([A], has_changed=False) == Due([A], [])
 
 
-def test_what_changes_the_state_is_deleted_after_the_next_checkpoint() -> None:
+def test_a_message_that_changes_the_state_is_deleted_after_the_next_checkpoint() -> None:
     acknowledgements = Acknowledgements()
     assert acknowledgements.handled([A], has_changed=True) == Due([], [A])
     assert acknowledgements.is_unsaved
 
 
-def test_a_doubled_message_waits_with_the_first_one_while_their_file_is_in_no_checkpoint() -> None:
+def test_a_duplicate_message_waits_with_the_first_one_until_their_file_is_in_a_checkpoint() -> None:
     acknowledgements = Acknowledgements()
     acknowledgements.handled([A], has_changed=True)
     assert acknowledgements.handled([B], has_changed=False) == Due([], [B])
 
 
-def test_a_doubled_message_waits_while_the_batch_of_the_checkpoint_runs() -> None:
+def test_a_duplicate_message_waits_while_the_batch_of_the_checkpoint_runs() -> None:
     acknowledgements = Acknowledgements()
     acknowledgements.handled([A], has_changed=True)
     acknowledgements.saved(3)

@@ -88,7 +88,7 @@ def test_a_message_names_the_blobs_that_were_written_or_removed(body: str, event
         (json.dumps({**event("in", "a"), "subject": "/somewhere"}), "does not name a blob"),
     ],
 )
-def test_a_message_of_another_form_is_refused_and_the_error_says_why(body: str, said: str) -> None:
+def test_a_message_of_another_form_is_refused_with_the_reason(body: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         events_of(body)
 
@@ -171,7 +171,9 @@ def test_an_entry_has_the_information_of_the_listing(blobs: Blobs) -> None:
     assert lister.entry(other, recursive=False) is None
 
 
-def test_a_message_stays_hidden_by_changing_receipts_and_is_deleted_by_the_newest(blobs: Blobs) -> None:
+def test_a_message_whose_receipt_changes_stays_hidden_and_is_deleted_with_the_newest_receipt(
+    blobs: Blobs,
+) -> None:
     blobs.send("landing/a")
     [message] = blobs.queue.receive(count=10, wait_s=0, hidden_s=300)
     changed = blobs.queue.extend([message.receipt], 300)

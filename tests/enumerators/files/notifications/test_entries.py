@@ -32,7 +32,7 @@ def bucket(_s3_endpoint: str) -> S3Bucket:
     [["landing"], ["landing/"], ["landing/k=1"], ["landing/*"], ["landing/{a,2026-*}/*.txt"],
      ["landing/_*/k=1"], ["landing/a", "landing2"], [""]],
 )  # fmt: skip
-def test_an_entry_is_there_for_exactly_the_files_of_the_listing(
+def test_exactly_the_files_of_the_listing_have_an_entry(
     bucket: S3Bucket, paths: Sequence[str], *, recursive: bool
 ) -> None:
     lister = open_listers([f"s3://{bucket.name}/{path}" for path in paths], bucket.storage_options)
@@ -44,7 +44,9 @@ def test_an_entry_is_there_for_exactly_the_files_of_the_listing(
     assert {one[0] for one in found if one is not None} == listed
 
 
-def test_an_entry_has_the_information_of_the_listing_and_none_for_what_is_not_there(bucket: S3Bucket) -> None:
+def test_an_entry_has_the_information_of_the_listing_and_that_of_a_missing_file_has_none(
+    bucket: S3Bucket,
+) -> None:
     lister = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
     path = f"s3a://{bucket.name}/landing/k=1/b.txt"
@@ -72,7 +74,7 @@ class NoHead:
         return self._fs.call_s3(method, **arguments)
 
 
-def test_an_object_that_may_not_be_read_is_found_as_by_a_listing(bucket: S3Bucket) -> None:
+def test_an_unreadable_object_has_an_entry_as_in_a_listing(bucket: S3Bucket) -> None:
     lister: Any = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
     lister._fs = NoHead(lister._fs)
@@ -83,7 +85,7 @@ def test_an_object_that_may_not_be_read_is_found_as_by_a_listing(bucket: S3Bucke
 
 @pytest.mark.parametrize("recursive", [False, True])
 @pytest.mark.parametrize("pattern", ["", "*", "{a,2026-*}", "_*/k=1", "*/*.txt"])
-def test_entries_on_local_disk_are_those_of_a_listing_that_knows_nothing_yet(
+def test_entries_on_a_local_disk_equal_those_of_a_first_listing(
     tmp_path: Path, pattern: str, *, recursive: bool
 ) -> None:
     folders = ["/".join(parts) for depth in range(3) for parts in itertools.product(FOLDERS, repeat=depth)]

@@ -101,7 +101,7 @@ def test_no_more_messages_are_received_than_may_be_held_until_some_are_deleted(i
     until(lambda: len(inbox.take(wait=True)) > 0)
 
 
-def test_messages_that_are_given_back_are_taken_again(inboxes: list[Inbox]) -> None:
+def test_messages_that_are_returned_are_received_again(inboxes: list[Inbox]) -> None:
     inbox = inbox_of(inboxes, {"q": MemoryQueue("a", "b")})
     taken = inbox.take(wait=True)
     inbox.give_back(taken)
@@ -130,7 +130,7 @@ def test_a_queue_that_fails_is_an_error_for_as_long_as_it_fails_and_loses_nothin
     until(all_came)
 
 
-def test_messages_stay_hidden_while_they_are_held_and_are_deleted_by_their_newest_receipts(
+def test_messages_stay_hidden_while_they_are_held_and_are_deleted_with_their_newest_receipts(
     inboxes: list[Inbox],
 ) -> None:
     queue = MemoryQueue("a", "b")
@@ -142,7 +142,7 @@ def test_messages_stay_hidden_while_they_are_held_and_are_deleted_by_their_newes
     assert inbox.held == 0
 
 
-def test_a_deletion_that_fails_is_logged_and_the_message_is_no_longer_held(
+def test_a_failed_deletion_is_logged_and_the_message_is_no_longer_held(
     inboxes: list[Inbox], caplog: pytest.LogCaptureFixture
 ) -> None:
     queue = MemoryQueue("a")
@@ -166,7 +166,7 @@ class DeletedInPairs(MemoryQueue):
         super().delete(receipts)
 
 
-def test_many_messages_are_deleted_by_several_requests_at_once(inboxes: list[Inbox]) -> None:
+def test_many_messages_are_deleted_by_concurrent_requests(inboxes: list[Inbox]) -> None:
     queue = DeletedInPairs(*(str(number) for number in range(2 * DELETED_AT_ONCE)))
     inbox = inbox_of(inboxes, {"q": queue})
     inbox.delete_soon(inbox.take(wait=True))
@@ -174,7 +174,7 @@ def test_many_messages_are_deleted_by_several_requests_at_once(inboxes: list[Inb
     assert queue.hidden == {}
 
 
-def test_messages_that_nobody_took_are_given_back_when_a_run_ends(inboxes: list[Inbox]) -> None:
+def test_unused_messages_are_returned_when_a_run_ends(inboxes: list[Inbox]) -> None:
     queue = MemoryQueue("a")
     inbox = inbox_of(inboxes, {"q": queue}, until_empty=False)
     until(lambda: inbox.held == 1)
@@ -182,7 +182,7 @@ def test_messages_that_nobody_took_are_given_back_when_a_run_ends(inboxes: list[
     until(lambda: queue.visible == ["a"])
 
 
-def test_the_threads_of_a_run_that_was_dropped_end_by_themselves() -> None:
+def test_the_threads_of_a_run_end_when_its_inbox_is_garbage_collected() -> None:
     """A driver that a test kills leaves threads behind, which must not continue to receive messages."""
     before = set(threading.enumerate())
     inbox = Inbox({"q": MemoryQueue()}, hidden_s=300.0, until_empty=False)

@@ -108,7 +108,7 @@ def test_each_object_of_a_bucket_that_sends_its_events_is_read_once(
     until(lambda: queue.left == 0)
 
 
-def test_events_of_every_way_name_files_and_those_of_other_files_are_deleted(
+def test_events_of_every_kind_are_read_and_events_of_other_files_are_deleted(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     bucket = s3_bucket.name
@@ -130,7 +130,7 @@ def test_events_of_every_way_name_files_and_those_of_other_files_are_deleted(
     until(lambda: queue.left == 0)
 
 
-def test_a_run_that_lists_asks_about_no_object_that_the_listing_has_found(tmp_path: Path) -> None:
+def test_a_run_that_lists_makes_no_request_for_an_object_that_the_listing_found(tmp_path: Path) -> None:
     with s3_endpoint() as endpoint, quick_answers(endpoint) as server:
         bucket = new_bucket(server.url)
         queue = new_queue(bucket)
@@ -146,7 +146,7 @@ def test_a_run_that_lists_asks_about_no_object_that_the_listing_has_found(tmp_pa
         engine.stop()
 
 
-def test_the_split_of_a_notified_file_is_that_of_a_listing(
+def test_the_split_of_a_notified_file_equals_the_split_from_a_listing(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     more = {"cleanSource": "delete", "maxPartitionBytes": "1m"}
@@ -184,7 +184,7 @@ def test_a_message_is_not_deleted_before_its_batch_is_complete(
     until(lambda: queue.left == 0)
 
 
-def test_messages_of_a_batch_that_was_complete_are_deleted_by_the_next_run_by_their_stored_receipts(
+def test_the_next_run_deletes_messages_of_a_complete_batch_with_their_stored_receipts(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     engine = started(s3_bucket, queue, tmp_path)
@@ -198,7 +198,7 @@ def test_messages_of_a_batch_that_was_complete_are_deleted_by_the_next_run_by_th
     assert queue.left == 0, "the message is deleted while it is still hidden"
 
 
-def test_a_late_message_of_a_file_that_was_read_changes_nothing(
+def test_a_late_message_about_a_file_that_was_read_has_no_effect(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     engine = started(s3_bucket, queue, tmp_path)
@@ -245,7 +245,7 @@ def test_a_file_that_is_removed_while_it_waits_is_not_read_and_counts_as_new_whe
     assert stored(engine).to_forget == ()
 
 
-def test_a_late_removal_of_a_file_that_exists_again_does_not_keep_it_from_being_read(
+def test_a_file_that_exists_again_is_read_despite_a_late_message_about_its_removal(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     engine = started(s3_bucket, queue, tmp_path, maxFilesPerTrigger="1")
@@ -271,7 +271,7 @@ def test_with_allow_overwrites_each_version_is_read_once(
     assert read(engine) == Counter(["landing/first", "second version"])
 
 
-def test_a_queue_that_is_gone_stops_the_query_and_nothing_is_lost_when_it_is_there_again(
+def test_a_missing_queue_stops_the_query_and_no_file_is_lost_once_the_queue_exists_again(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     engine = started(s3_bucket, queue, tmp_path, discoveryRetries="0")
@@ -308,7 +308,7 @@ class Spool(NotificationQueue):
             self.lines.pop(receipt, None)
 
 
-def test_a_users_own_service_has_three_methods_and_names_files_of_any_file_system(tmp_path: Path) -> None:
+def test_a_custom_service_has_three_methods_and_may_name_files_of_any_file_system(tmp_path: Path) -> None:
     landing = tmp_path / "landing"
     landing.mkdir()
     (landing / "first").write_text("first")
@@ -356,7 +356,7 @@ def test_a_query_can_change_between_listing_and_notifications(
     assert read(engine) == Counter(["landing/a", "landing/b0", "landing/b1"])
 
 
-def test_files_whose_messages_are_deleted_are_found_again_when_a_query_goes_back_to_an_older_state(
+def test_files_with_deleted_messages_are_found_again_when_a_query_returns_to_an_older_state(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
 ) -> None:
     connect(s3_bucket, queue, "landing/")
@@ -384,7 +384,7 @@ def test_files_whose_messages_are_deleted_are_found_again_when_a_query_goes_back
         ({"notificationVisibilityTimeout": "13h"}, "12 hours"),
     ],
 )
-def test_options_that_notifications_cannot_work_with_are_refused(
+def test_options_that_are_incompatible_with_notifications_are_refused(
     s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, changed: dict[str, str], said: str
 ) -> None:
     put(s3_bucket, "landing/a")
@@ -395,7 +395,7 @@ def test_options_that_notifications_cannot_work_with_are_refused(
     assert "topsecret" not in str(error.value)
 
 
-def test_without_queues_the_error_says_what_they_are_for(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+def test_the_error_without_queues_explains_the_option(s3_bucket: S3Bucket, tmp_path: Path) -> None:
     given = {"path": f"s3://{s3_bucket.name}/landing", "enumerator": "files", "reader": "text"}
     given |= {"discovery": "notifications", "stateLocation": str(tmp_path), **s3_bucket.options}
     put(s3_bucket, "landing/a")

@@ -56,6 +56,6 @@ def test_a_message_names_the_objects_that_were_written_or_removed(body: str, eve
         (through_sns(through_sns(through_sns(through_sns(message("landing", "a"))))), "4 envelopes"),
     ],
 )
-def test_a_message_of_another_form_is_refused_and_the_error_says_why(body: str, said: str) -> None:
+def test_a_message_of_another_form_is_refused_with_the_reason(body: str, said: str) -> None:
     with pytest.raises(ValueError, match=said):
         events_of(body)

@@ -55,7 +55,7 @@ def test_a_broken_value_fails_with_its_reason_and_affects_no_other(
 @pytest.mark.parametrize(
     "value", [b'{"id": 1,\n "name": "a"}', b' {"id":1,"name":"a"} ', b'{"name":"a","id":1}\r\n']
 )
-def test_an_object_on_several_lines_or_between_blanks_is_a_value(value: bytes) -> None:
+def test_an_object_on_several_lines_or_surrounded_by_blanks_is_a_value(value: bytes) -> None:
     values = [order(0), value, None, order(3)]
     decoded = decoder().decode(pa.array(values, pa.binary()))
     assert decoded.failures == {}
@@ -64,7 +64,7 @@ def test_an_object_on_several_lines_or_between_blanks_is_a_value(value: bytes) -
     ]  # fmt: skip
 
 
-def test_values_of_many_shapes_in_blocks_of_any_size_are_in_order() -> None:
+def test_values_of_many_shapes_keep_their_order_in_blocks_of_any_size() -> None:
     def value(number: int) -> bytes | None:
         return [
             order(number),
@@ -85,7 +85,7 @@ def test_values_of_many_shapes_in_blocks_of_any_size_are_in_order() -> None:
     ]
 
 
-def test_no_values_and_only_null_values_are_decoded() -> None:
+def test_empty_blocks_and_blocks_of_only_nulls_are_decoded() -> None:
     for values in ([], [None, None]):
         decoded = decoder().decode(pa.array(values, pa.binary()))
         assert decoded.values.to_pylist() == values
@@ -93,7 +93,7 @@ def test_no_values_and_only_null_values_are_decoded() -> None:
         assert decoded.failures == {}
 
 
-def test_all_types_of_json_are_read() -> None:
+def test_values_of_all_json_types_are_read() -> None:
     kind = pa.struct(
         [
             ("at", pa.timestamp("us", "UTC")), ("day", pa.date32()), ("price", pa.decimal128(10, 2)),

@@ -67,13 +67,13 @@ def decoded(values: list[bytes | None], kind: pa.DataType | None = None, **given
     return result
 
 
-def test_text_is_decoded_and_invalid_utf_8_fails_with_its_place() -> None:
+def test_text_is_decoded_and_invalid_utf_8_fails_with_its_position() -> None:
     found = decoded([b"a", "ä€".encode(), None, b"", b"x\xff"], valueFormat="string")
     assert found.values.to_pylist() == ["a", "ä€", None, "", None]
     assert found.failures == {4: "it is not UTF-8: byte 1 is 0xff"}
 
 
-def test_avro_is_decoded_by_the_schema_of_a_file(tmp_path: Path) -> None:
+def test_avro_is_decoded_with_a_schema_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "order.avsc").write_text(json.dumps(ORDER))
     given = {"valueFormat": "avro", "valueSchemaFile": str(tmp_path / "order.avsc")}
     found = decoded([avro(ROW), None, avro(ROW) + b"x", b"\x02\x99", b""], **given)
@@ -88,7 +88,7 @@ def test_avro_is_decoded_by_the_schema_of_a_file(tmp_path: Path) -> None:
         decoded([avro(ROW)], pa.struct([("id", pa.bool_())]), **given)
 
 
-def test_a_registry_is_asked_once_for_each_schema(registry: SchemaRegistryServer) -> None:
+def test_each_schema_is_requested_from_the_registry_once(registry: SchemaRegistryServer) -> None:
     wider = {**ORDER, "fields": [*ORDER["fields"], {"name": "note", "type": "string", "default": ""}]}
     first, second = registry.add("orders-value", wider), registry.add("orders-value", ORDER)
     given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
@@ -106,7 +106,7 @@ def test_a_registry_is_asked_once_for_each_schema(registry: SchemaRegistryServer
     assert asked == ["/subjects/orders-value/versions/latest", "/schemas/ids/1", "/schemas/ids/2"]
 
 
-def test_an_avro_schema_may_refer_to_others(registry: SchemaRegistryServer) -> None:
+def test_an_avro_schema_may_reference_other_schemas(registry: SchemaRegistryServer) -> None:
     money = {
         "type": "record",
         "name": "Money",
@@ -143,7 +143,7 @@ def test_credentials_for_a_registry_come_from_the_environment(
     )
 
 
-def test_a_registry_that_is_away_fails_the_task_and_no_record(registry: SchemaRegistryServer) -> None:
+def test_a_failing_registry_fails_the_task_and_quarantines_no_record(registry: SchemaRegistryServer) -> None:
     registry.add("orders-value", ORDER)
     given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
     registry.failures = 2
@@ -161,7 +161,9 @@ def test_a_response_of_a_registry_is_read_up_to_a_limit(registry: SchemaRegistry
         decoded([framed(number, b"")], valueFormat="avro", schemaRegistryUrl=registry.url)
 
 
-def test_json_of_a_registry_is_decoded_without_its_header(registry: SchemaRegistryServer) -> None:
+def test_json_values_with_a_registry_header_are_decoded_without_the_header(
+    registry: SchemaRegistryServer,
+) -> None:
     kind = pa.struct([("id", pa.int64())])
     found = decoded(
         [framed(1, b'{"id": 1}'), b'{"id": 2}'], kind, valueFormat="json", schemaRegistryUrl=registry.url
@@ -236,7 +238,7 @@ EMPTY_ROW = {
 }  # fmt: skip
 
 
-def test_protobuf_is_decoded_by_a_descriptor_set(tmp_path: Path) -> None:
+def test_protobuf_is_decoded_with_a_descriptor_set(tmp_path: Path) -> None:
     path = tmp_path / "shop.desc"
     path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[descriptors()]).SerializeToString())
     given = {"valueFormat": "protobuf", "valueSchemaFile": str(path)}
@@ -251,7 +253,7 @@ def test_protobuf_is_decoded_by_a_descriptor_set(tmp_path: Path) -> None:
         decoded([], **given)
 
 
-def test_protobuf_is_decoded_by_a_registry(registry: SchemaRegistryServer) -> None:
+def test_protobuf_is_decoded_with_a_registry(registry: SchemaRegistryServer) -> None:
     number = registry.add("orders-value", descriptors().SerializeToString(), kind="PROTOBUF")
     values = [
         framed(number, b"\0" + FULL), framed(number, b"\2\0" + FULL), framed(number, b"\2\x0e"),
@@ -262,7 +264,7 @@ def test_protobuf_is_decoded_by_a_registry(registry: SchemaRegistryServer) -> No
     assert sorted(found.failures) == [2, 3]
 
 
-def test_a_value_without_a_field_that_must_be_there_does_not_decode() -> None:
+def test_a_value_without_a_required_field_does_not_decode() -> None:
     inner = pa.struct([pa.field("a", pa.int64(), nullable=False)])
     kind = pa.struct(
         [
@@ -316,7 +318,7 @@ def test_a_missing_or_wrong_schema_is_named(
         decoded([], kind, **given)
 
 
-def test_a_file_has_the_fields_of_json_values_as_ddl(tmp_path: Path) -> None:
+def test_the_fields_of_json_values_may_come_from_a_file_with_ddl(tmp_path: Path) -> None:
     (tmp_path / "order.ddl").write_text("id BIGINT, name STRING")
     given = {"valueFormat": "json", "valueSchemaFile": str(tmp_path / "order.ddl")}
     assert decoded([b'{"id": 1}'], **given).values.to_pylist() == [{"id": 1, "name": None}]
