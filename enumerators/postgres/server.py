@@ -369,19 +369,19 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
 
     published = published_tables(connection, name)
     if published is None:
-        sql, refused = publication_sql(name, tables), f"create the publication {name}"
+        sql, refused = publication_sql(name, tables), f"the role may not create the publication {name}"
     else:
         lacking = [table for table in tables if (table.schema, table.name) not in published]
         if not lacking:
             return
         listed = ", ".join(quoted(table.schema, table.name) for table in lacking)
         sql = f"ALTER PUBLICATION {quoted(name)} ADD TABLE {listed}"
-        refused = f"add {listed} to the publication {name}"
+        refused = f"the role may not add {listed} to the publication {name}"
     try:
         connection.execute(sql)
     except psycopg.errors.InsufficientPrivilege as error:
         raise DiscoveryError(
-            f"the role may not {refused}: {error.diag.message_primary}",
+            f"{refused}: {error.diag.message_primary}",
             remedy=f"have the owner of the tables run: {sql};",
         ) from None
     _log.info("publication of the postgres source: %s", sql)

@@ -63,7 +63,8 @@ class Refused:
     """At least one line is unsuitable for the fast path.
 
     Attributes:
-        line: the number of that line if pyarrow reports it; all lines before it are JSON objects.
+        line: the number of that line if pyarrow reports it. pyarrow counts objects: if a line has an
+            object and more text, the number is that of a later line, which may not exist.
     """
 
     line: int | None

@@ -238,7 +238,7 @@ def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_
     """Such a run finds only existing files: every run would skip them all and read nothing."""
     with pytest.raises(OptionError, match="skip every file that exists and read nothing") as caught:
         Run(files_source(tmp_path, includeExistingFiles=False)).names()
-    assert "start the query once with a processing-time trigger" in str(caught.value)
+    assert "run the query once with a processing-time trigger" in str(caught.value)
 
 
 def several(tmp_path: Path, **options: str) -> Source:
