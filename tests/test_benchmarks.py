@@ -101,7 +101,7 @@ def test_both_sides_read_every_row_of_the_data(outcomes: list[Outcome]) -> None:
     }  # fmt: skip
 
 
-def test_the_state_written_is_counted_in_bytes_of_new_files(outcomes: list[Outcome]) -> None:
+def test_the_state_written_for_new_files_is_counted_in_bytes(outcomes: list[Outcome]) -> None:
     known = next(outcome.known_files for outcome in outcomes if outcome.known_files)
     assert known is not None
     assert len(known.latest_offset_ms) == len(known.bytes_per_new_file) == SMALL.known_rounds

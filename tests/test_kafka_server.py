@@ -53,7 +53,7 @@ def topic_id(broker: KafkaBroker, topic: str) -> str:
     return str(described[topic].result(DEADLINE_S).topic_id)
 
 
-def test_keys_values_headers_and_timestamps_come_back_as_they_were_sent(either: KafkaBroker) -> None:
+def test_keys_values_headers_and_timestamps_are_returned_unchanged(either: KafkaBroker) -> None:
     topic = either.topic()
     sent = [
         Record(value=b"v", key=b"k", headers=[("a", b"1"), ("a", b"2"), ("b", None)], timestamp_ms=1000),
@@ -185,7 +185,7 @@ def test_a_group_keeps_the_offset_that_it_commits(either: KafkaBroker) -> None:
     assert found.offset == 1
 
 
-def test_many_values_are_sent_quickly_and_their_end_is_known(either: KafkaBroker) -> None:
+def test_many_values_are_sent_quickly_and_the_end_offset_is_known(either: KafkaBroker) -> None:
     topic = either.topic()
     sent = [b"%d" % number for number in range(20_000)]
     either.produce_quickly(topic, sent)

@@ -30,7 +30,7 @@ def kinds_of_outputs(notebook: Any) -> list[list[str]]:
 
 @pytest.mark.slow
 @EACH_NOTEBOOK
-def test_a_notebook_runs_asserts_what_it_says_and_shows_what_is_stored(file: Path, tmp_path: Path) -> None:
+def test_a_notebook_runs_and_its_outputs_are_of_the_stored_kinds(file: Path, tmp_path: Path) -> None:
     assert kinds_of_outputs(execute(file, tmp_path)) == kinds_of_outputs(read(file))
 
 
@@ -42,7 +42,7 @@ def test_a_notebook_is_stored_as_it_was_run_and_reveals_nothing_about_the_machin
 
 
 @EACH_NOTEBOOK
-def test_a_notebook_asserts_and_draws(file: Path) -> None:
+def test_a_notebook_has_assertions_and_a_plot(file: Path) -> None:
     notebook = read(file)
     trees = [ast.parse(cell.source) for cell in code_cells(notebook) if not cell.source.startswith("%%")]
     assert sum(isinstance(node, ast.Assert) for tree in trees for node in ast.walk(tree)) >= 3

@@ -62,7 +62,7 @@ def run_without_the_power_of_root(path: Path) -> str:
     return done.stdout + done.stderr
 
 
-def test_a_file_without_read_permission_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_a_file_without_read_permission_names_it(tmp_path: Path) -> None:
     (tmp_path / "secret.txt").write_text("1\n")
     assert "RecordBatch" in run_without_the_power_of_root(tmp_path)
     (tmp_path / "secret.txt").chmod(0)
@@ -72,7 +72,7 @@ def test_a_file_without_read_permission_is_named_with_what_to_do(tmp_path: Path)
     assert "permission" in message
 
 
-def test_a_folder_without_permission_is_named_with_what_to_do(tmp_path: Path) -> None:
+def test_the_error_for_a_folder_without_permission_names_it_and_a_remedy(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     folder.mkdir(mode=0)
     message = run_without_the_power_of_root(folder)

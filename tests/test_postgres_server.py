@@ -28,7 +28,7 @@ def own_server() -> Iterator[PostgresServer]:
         yield server
 
 
-def test_a_database_is_empty_and_goes_away_with_its_slots_and_prepared_transactions(
+def test_a_new_database_is_empty_and_dropped_with_its_slots_and_prepared_transactions(
     postgres: PostgresServer,
 ) -> None:
     with postgres.database() as name:

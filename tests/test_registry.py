@@ -30,7 +30,7 @@ def test_a_class_is_found_by_module_and_name() -> None:
     assert find_enumerator("flip27_source.enumerators.files.enumerator:FilesEnumerator") is FilesEnumerator
 
 
-def test_known_names_are_those_of_the_docs() -> None:
+def test_the_known_names_are_those_in_the_docs() -> None:
     assert {"files", "sequence"} <= set(known_names(ENUMERATOR_GROUP))
     assert {"json", "csv", "parquet", "text", "binary"} <= set(known_names(READER_GROUP))
 
@@ -58,7 +58,7 @@ def test_the_error_for_a_missing_class_says_what_to_write() -> None:
 
 
 @pytest.mark.parametrize("name", [":X", "json:", "..json:X", "json:dumps.", "a b:X", ":"])
-def test_a_malformed_name_is_refused_with_what_to_write(name: str) -> None:
+def test_the_error_for_a_malformed_name_says_what_to_write(name: str) -> None:
     with pytest.raises(RegistryError, match=r"package\.module:Class|cannot be imported"):
         find_enumerator(name)
 

@@ -113,7 +113,7 @@ def test_a_changed_setup_cfg_or_a_moved_folder_is_installed_again(checkout: Chec
     assert checkout.set_up("lint") == (0, ["ruff"])
 
 
-def test_an_install_that_fails_is_done_again(checkout: Checkout) -> None:
+def test_a_failed_install_is_repeated(checkout: Checkout) -> None:
     assert checkout.set_up("lint", PIP="1") == (1, ["ruff"])
     assert checkout.set_up("lint") == (0, ["ruff"])
 

@@ -17,7 +17,7 @@ from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL
 from tests.toy_sources import EchoReader, Feed, Shelf
 
 
-def test_names_lead_to_classes_and_options_are_parsed() -> None:
+def test_names_are_resolved_to_classes_and_options_are_parsed() -> None:
     source = Source.resolve({"enumerator": "sequence", "END": "7", "parallelism": "3"})
     assert (source.enumerator_type, source.reader_type) == (SequenceEnumerator, SequenceReader)
     assert (source.enumerator_name, source.reader_name, source.uid) == ("sequence", "sequence", "sequence")

@@ -169,7 +169,7 @@ def test_a_slot_in_use_by_another_client_is_not_dropped(flip27: CommandLine, sho
     assert f"SELECT pg_terminate_backend({shop.owner.info.backend_pid});" in said.err
 
 
-def test_a_publication_that_the_user_named_stays_unless_it_is_named_again(
+def test_a_publication_named_by_the_user_is_dropped_only_if_it_is_named_again(
     flip27: CommandLine, shop: Shop
 ) -> None:
     shop.owner.execute("CREATE PUBLICATION shared FOR TABLE orders")

@@ -89,7 +89,7 @@ def test_a_folder_without_spark_is_refused(flip27: CommandLine, tmp_path: Path) 
     assert "--spark-home" in said.err
 
 
-def test_a_damaged_archive_is_refused_and_stays(flip27: CommandLine, home: Path) -> None:
+def test_a_damaged_archive_is_refused_and_left_unchanged(flip27: CommandLine, home: Path) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
     archive.write_bytes(b"PK and nothing more")
     said = flip27("tune", "--spark-home", home)

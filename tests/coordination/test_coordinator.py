@@ -460,7 +460,7 @@ def calls_of_an_idle_checkpoint(parallelism: int) -> int:
     return calls
 
 
-def test_an_idle_checkpoint_costs_in_proportion_to_the_subtasks() -> None:
+def test_the_cost_of_an_idle_checkpoint_is_proportional_to_the_number_of_subtasks() -> None:
     """Spark calls 75 times a second: work that grew with the square of 200 subtasks would overload a core."""
     assert calls_of_an_idle_checkpoint(200) < 3 * calls_of_an_idle_checkpoint(100)
 

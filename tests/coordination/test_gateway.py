@@ -132,7 +132,7 @@ def test_marking_a_closed_gateway_is_a_programming_error() -> None:
 
 
 @pytest.mark.parametrize("checkpoint_id", [4, 5])
-def test_marking_with_an_id_that_does_not_rise_is_a_programming_error_S31(checkpoint_id: int) -> None:
+def test_marking_with_an_id_that_is_not_higher_is_a_programming_error_S31(checkpoint_id: int) -> None:
     marked = gateway_in(MARKED)
     opened_again = gateway_in(CLOSED)
     opened_again.open_after(5)
@@ -223,7 +223,7 @@ def test_one_acknowledgement_opens_one_gateway_S6() -> None:
     assert names(first) == ["e0"]
 
 
-def test_two_checkpoints_each_hold_back_and_release_their_own_S8() -> None:
+def test_two_checkpoints_each_hold_back_and_release_their_own_splits_S8() -> None:
     gateway: SubtaskGateway[Item] = SubtaskGateway(0)
     out: list[str] = []
     for checkpoint_id, (before, after) in ((22, ("0", "1")), (23, ("2", "3"))):

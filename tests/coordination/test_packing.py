@@ -108,7 +108,7 @@ def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_an_existing_s
     assert ids(pack([], [(5, Item(split_id="p"))], parallelism=2)) == {1: ["p"]}
 
 
-def test_free_splits_go_where_the_pinned_ones_left_room() -> None:
+def test_free_splits_fill_the_room_that_pinned_splits_leave() -> None:
     pinned = [(0, Item(split_id="p", bytes=40 * MIB))]
     packed = ids(pack(mib(10, 10, 10), pinned, parallelism=2))
     assert packed == {0: ["p"], 1: ["0", "1", "2"]}

@@ -67,7 +67,7 @@ def lagging(*backlogs: int, row_bytes: int = 1) -> list[Partition]:
     ]
 
 
-def test_partitions_that_lag_alike_get_equal_parts() -> None:
+def test_partitions_with_equal_backlogs_get_equal_shares() -> None:
     assert rows_of(lagging(*[1000] * 8), rows=400) == {str(number): 50 for number in range(8)}
 
 

@@ -191,7 +191,7 @@ def test_a_later_round_is_not_waited_for() -> None:
     runner.close()
 
 
-def test_close_ends_the_waiting_and_no_further_round_begins_S62() -> None:
+def test_close_ends_the_waiting_and_starts_no_further_round_S62() -> None:
     runner, outcomes = BackgroundRunner(), Outcomes()
     go, begun = threading.Event(), threading.Event()
     rounds: queue.SimpleQueue[int] = queue.SimpleQueue()

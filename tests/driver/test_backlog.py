@@ -78,7 +78,7 @@ def _topic() -> None:
     LATEST.update({"orders-0": 10_000, "orders-1": 392, "orders-2": 0})
 
 
-def test_bound_split_gives_the_rows_that_wait_behind_a_batch() -> None:
+def test_bound_split_reports_the_rows_that_a_batch_leaves_waiting() -> None:
     batches = Batches(Topic, EchoReader)
     assert batches.batch(Limits(rows=200)) is not None
     assert told(batches) == {"backlogSplits": 2, "backlogRows": 10_192}

@@ -49,7 +49,7 @@ def test_each_checkpoint_is_one_line_with_its_numbers(log: pytest.LogCaptureFixt
     assert lines(log) == [expected.format(1, 2, 3, 8 << 20, 1), expected.format(2, 1, 1, 4 << 20, 0)]
 
 
-def test_the_numbers_are_fields_of_the_record_for_handlers_that_write_json(
+def test_the_numbers_are_fields_of_the_log_record(
     log: pytest.LogCaptureFixture,
 ) -> None:
     MicroBatchEngine(literal_source(SPLITS)).run_batch()
@@ -109,7 +109,7 @@ def test_the_level_is_taken_from_the_environment(
     assert "INFO flip27_source: checkpoint=1 " in line
 
 
-def test_without_the_environment_variable_the_log_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_environment_variable_logging_is_unchanged(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FLIP27_LOG_LEVEL", raising=False)
     logger = logging.getLogger("flip27_source")
     before = (logger.level, logger.handlers[:])
@@ -117,7 +117,7 @@ def test_without_the_environment_variable_the_log_is_left_alone(monkeypatch: pyt
     assert (logger.level, logger.handlers) == before
 
 
-def test_a_level_that_does_not_exist_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_level_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FLIP27_LOG_LEVEL", "chatty")
     with pytest.raises(OptionError, match="'chatty', which is not a Python logging level"):
         apply_log_level()

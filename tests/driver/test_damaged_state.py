@@ -102,7 +102,7 @@ def test_a_document_of_a_newer_format_is_refused(query: Query) -> None:
     assert "install the version of flip27-source that wrote the " in message
 
 
-def test_another_enumerator_on_the_same_checkpoint_is_refused(query: Query) -> None:
+def test_starting_another_enumerator_on_the_same_checkpoint_is_refused(query: Query) -> None:
     query.land("a.txt", "1")
     query.run()
     message = query.refusal(enumerator="tests.spark.authors:CrashingFiles")

@@ -316,7 +316,7 @@ def test_a_missing_report_of_a_committed_batch_stops_the_query_S96_R6() -> None:
         batches.trigger()
 
 
-def test_by_policy_the_splits_of_a_missing_report_are_read_once_more_R6() -> None:
+def test_by_policy_the_splits_of_a_missing_report_are_read_again_R6() -> None:
     batches = talking("a", "b", onMissingReport="repeat")
     batches.trigger()
     batches.commit()

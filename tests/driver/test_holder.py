@@ -279,7 +279,7 @@ def test_the_offset_stays_small_when_the_state_is_large() -> None:
     assert len(json.dumps(holder.latest_offset(INITIAL, ALL))) < 4 * KIB
 
 
-def test_two_holders_on_one_state_location_do_not_touch_each_other(source: Source, feed: list[Item]) -> None:
+def test_two_holders_on_one_state_location_do_not_interfere(source: Source, feed: list[Item]) -> None:
     """Two queries on one DataFrame have the same state location, but two lineages."""
     store = MemoryStore()
     one, other = holder_of(source, store), holder_of(source, store)

@@ -175,7 +175,7 @@ def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_histor
     assert "is not a valid position" in edit["refused"]
 
 
-def test_a_replay_of_a_live_split_starts_at_the_earliest_batch_that_was_chosen(tmp_path: Path) -> None:
+def test_a_replay_of_a_live_split_starts_at_the_earliest_chosen_batch(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdefgh")
     source = paged(tmp_path)
     for _ in range(3):
@@ -258,7 +258,7 @@ def test_a_file_outside_the_retained_batches_is_forgotten_by_its_path(tmp_path: 
     assert edit["left_alone"] == {"/nowhere": "is unknown: discovery has not found such a file"}
 
 
-def test_files_that_are_still_to_be_read_stay_known(tmp_path: Path) -> None:
+def test_unread_files_are_not_forgotten(tmp_path: Path) -> None:
     source = files(tmp_path, "abc")
     source.batch()
     source.ask("forget", splits=[str(tmp_path / "in" / "c")])

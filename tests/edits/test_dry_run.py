@@ -143,7 +143,7 @@ def test_an_edit_of_a_location_without_state_is_refused(tmp_path: Path) -> None:
         edits.pending(state=str(tmp_path / "state"))
 
 
-def test_a_request_that_is_submitted_again_is_the_same_request(source: Edited) -> None:
+def test_submitting_a_request_again_makes_no_second_request(source: Edited) -> None:
     plan = source.plan("replay", glob="*/a")
     edits.submit(plan)
     edits.submit(plan)  # as if the response to the first call was lost

@@ -198,7 +198,7 @@ def test_a_request_for_another_lineage_is_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["cut off", "altered", "no JSON"])
-def test_a_damaged_request_is_listed_does_nothing_and_can_be_withdrawn(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_request_is_listed_has_no_effect_and_can_be_withdrawn(tmp_path: Path, damage: str) -> None:
     feed = fed(tmp_path)
     feed.batch()
     asked = feed.ask("replay", splits=["a"])

@@ -51,7 +51,7 @@ def test_held_rows_are_returned_in_order_and_then_released(
         assert list(held.given()) == []
 
 
-def test_batches_beyond_the_limit_are_not_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_beyond_the_limit_are_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(held_rows, "BATCHES_BYTES", 5 * MIB)
     before = pa.total_allocated_bytes()
     with HeldRows("split a") as held:

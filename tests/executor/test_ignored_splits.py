@@ -57,7 +57,7 @@ def cut_off(path: Path, lines: int = 1000) -> Path:
     return path
 
 
-def test_a_file_that_vanished_is_left_out_counted_and_listed(
+def test_a_missing_file_is_left_out_counted_and_listed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     land(tmp_path, a="1", b="2", c="3")
@@ -169,7 +169,7 @@ def test_a_damaged_file_is_left_out_completely_and_the_error_names_the_position(
     ],
     ids=str,
 )
-def test_the_option_for_one_error_takes_precedence_over_the_one_for_all(
+def test_the_option_for_one_error_takes_precedence_over_the_option_for_all_errors(
     tmp_path: Path, options: dict[str, str], in_the_state: tuple[str, str]
 ) -> None:
     cut_off(tmp_path / "damaged.gz")
@@ -182,7 +182,7 @@ def test_the_option_for_one_error_takes_precedence_over_the_one_for_all(
     assert (status["damaged"], status["gone"]) == in_the_state
 
 
-def test_an_option_for_another_error_does_not_help(tmp_path: Path) -> None:
+def test_an_option_for_another_error_has_no_effect(tmp_path: Path) -> None:
     cut_off(tmp_path / "damaged.gz")
     batches = files_at(tmp_path, ignoreMissingFiles="true")
     batches.trigger()
@@ -244,7 +244,7 @@ def test_a_split_that_the_reader_bounds_is_left_out_for_good_too() -> None:
     assert [split.split_id for split in ledger.live] == ["d"]
 
 
-def test_leaving_files_out_needs_a_state_location_that_records_them(tmp_path: Path) -> None:
+def test_leaving_files_out_requires_a_state_location(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "ignoreMissingFiles": "true"}
     source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
     with pytest.raises(StateLocationError, match="write reports, and option stateLocation is not set"):

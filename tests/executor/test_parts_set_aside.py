@@ -56,7 +56,7 @@ def ids(batches: Batches) -> list[str]:
     return [item.split.split_id for item in batches.quarantined()]
 
 
-def test_the_other_rows_of_the_split_are_delivered_and_the_part_is_in_the_next_document() -> None:
+def test_the_other_rows_of_a_split_are_delivered_and_its_failed_part_is_in_the_next_document() -> None:
     batches = picky("a", "b", bad=("a#1",))
     assert batches.batch() == ["a#0", "a#2", "b#0", "b#1", "b#2"]
     assert ids(batches) == []

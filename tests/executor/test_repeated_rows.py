@@ -138,7 +138,7 @@ def test_a_source_whose_rows_may_change_can_deliver_newer_rows(
     assert numbers["lastRows"] == 2  # the first report counts
 
 
-def test_two_attempts_side_by_side_are_compared_when_the_second_one_ends() -> None:
+def test_two_concurrent_attempts_are_compared_when_the_second_one_ends() -> None:
     batches = planned(Shelf, TableReader, "a")
     (task,) = batches.tasks()
     slow = batches.started_attempt(task, 1)

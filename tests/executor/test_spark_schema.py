@@ -66,7 +66,7 @@ def test_a_missing_column_is_an_error_that_names_it_and_the_existing_columns() -
         conform(batch(a=pa.array([1])), pa.schema([("b", pa.int64())]))
 
 
-def test_a_name_in_another_case_is_another_column() -> None:
+def test_a_column_name_in_another_case_is_another_column() -> None:
     with pytest.raises(SchemaError, match="has no column 'A'"):
         conform(batch(a=pa.array([1])), pa.schema([("A", pa.int64())]))
 

@@ -171,7 +171,7 @@ def test_tasks_report_on_file_systems_with_exclusive_creation(place: Place) -> N
         assert engine.rows == []
 
 
-def test_an_object_store_that_ignores_conditions_is_refused_where_tasks_report() -> None:
+def test_an_object_store_that_ignores_conditions_is_refused_if_tasks_report() -> None:
     """The emulator of Google Cloud Storage ignores them, and so do some servers with the protocol of S3."""
     with gcs_endpoint(RequestHandler) as endpoint:
         bucket = new_gcs_bucket(endpoint)

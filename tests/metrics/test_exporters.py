@@ -73,7 +73,7 @@ def test_opentelemetry_collects_the_current_values(metrics: QueryMetrics) -> Non
     assert (by_status["quarantined"], by_status["finished"]) == (1, 4)
 
 
-def test_opentelemetry_knows_units_and_meanings(metrics: QueryMetrics) -> None:
+def test_opentelemetry_gets_the_units_and_descriptions_of_metrics(metrics: QueryMetrics) -> None:
     reader = InMemoryMetricReader()
     export_to_opentelemetry(metrics, MeterProvider([reader]))
     found = observed(reader)
@@ -89,7 +89,7 @@ def test_opentelemetry_knows_units_and_meanings(metrics: QueryMetrics) -> None:
         (export_to_opentelemetry, "opentelemetry.metrics", "flip27-source[otel]"),
     ],
 )
-def test_an_exporter_whose_library_is_missing_says_what_to_install(
+def test_the_error_for_a_missing_library_says_what_to_install(
     export: Callable[[QueryMetrics], object], package: str, extra: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, package, None)

@@ -49,7 +49,7 @@ def test_counters_add_up_over_batches_and_gauges_belong_to_the_newest(metrics: Q
     }
 
 
-def test_splits_are_counted_by_status_quarantined_ones_included(metrics: QueryMetrics) -> None:
+def test_splits_are_counted_by_status_including_quarantined_splits(metrics: QueryMetrics) -> None:
     metrics.progressed(with_summary(FIRST, quarantinedSplits=1, liveSplits=6))
     found = {labels[2]: value for labels, value in values(metrics, "flip27_splits").items()}
     assert found == {"pending": 3, "waiting": 0, "live": 6, "finished": 2, "quarantined": 1, "ignored": 0}

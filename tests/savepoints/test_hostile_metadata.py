@@ -144,7 +144,7 @@ def bomb(size: int) -> bytes:
     return size.to_bytes(8, "big") + stream.getvalue().to_pybytes()
 
 
-def test_a_segment_is_not_unpacked_to_more_than_its_document_says(
+def test_a_segment_is_not_unpacked_beyond_the_size_in_its_document(
     query: Batches, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     unpacked: list[int] = []

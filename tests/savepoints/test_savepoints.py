@@ -92,7 +92,7 @@ def test_a_savepoint_can_be_moved_and_its_origin_deleted_S80(tmp_path: Path) -> 
         assert fork.batch() == list("cd")
 
 
-def test_a_batch_of_the_fork_that_was_not_committed_is_read_again_from_its_plan(tmp_path: Path) -> None:
+def test_an_uncommitted_batch_of_the_fork_is_read_again_from_its_plan(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     batches.batch()
@@ -134,7 +134,7 @@ def test_a_savepoint_commits_nothing_and_its_actions_stay_with_the_first_query_I
     assert Archives.done == []
 
 
-def test_bulk_state_goes_with_the_savepoint_and_into_the_fork(tmp_path: Path) -> None:
+def test_bulk_state_is_copied_to_the_savepoint_and_read_by_the_fork(tmp_path: Path) -> None:
     FEEDS["many"] = items(*(f"{n}-{'x' * 100}" for n in range(300)))
     batches = on_disk(Feed, EchoReader, tmp_path / "state", feed="many")
     batches.batch(Limits(files=100))
@@ -173,7 +173,7 @@ def test_a_query_with_its_own_checkpoint_does_not_read_the_savepoint(tmp_path: P
     assert fork.batch() == list("ef")
 
 
-def test_a_savepoint_of_another_source_is_refused_with_what_differs(tmp_path: Path) -> None:
+def test_a_savepoint_of_another_source_is_refused_with_the_differences(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcd")
     batches = paged(tmp_path / "state")
     batches.batch()
@@ -186,7 +186,7 @@ def test_a_savepoint_of_another_source_is_refused_with_what_differs(tmp_path: Pa
 
 
 @pytest.mark.parametrize("location", ["nowhere", "nowhere/_metadata", "empty"])
-def test_an_invalid_savepoint_path_is_an_error_that_says_what_a_savepoint_is_S83(
+def test_the_error_for_an_invalid_savepoint_path_says_what_a_savepoint_is_S83(
     tmp_path: Path, location: str
 ) -> None:
     (tmp_path / "empty").mkdir()

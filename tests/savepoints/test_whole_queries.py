@@ -131,7 +131,7 @@ def with_two_sources(query: Query) -> str:
     return query.savepoint().directory
 
 
-def test_every_source_of_the_query_is_taken(query: Query) -> None:
+def test_every_source_of_the_query_is_saved(query: Query) -> None:
     made = with_two_sources(query)
     assert savepoints.verify(made).is_whole
     restored = savepoints.restore_query(made, str(query.root / "fork"))
@@ -203,7 +203,7 @@ def test_a_restore_never_overwrites_a_query(query: Query) -> None:
     assert not (query.root / "fork").exists()
 
 
-def test_a_restore_that_was_killed_cannot_be_started_and_can_be_resumed(query: Query) -> None:
+def test_a_killed_restore_cannot_be_started_but_can_be_resumed(query: Query) -> None:
     made = query.savepoint()
     damaged = Path(made.directory, "query", "state/0/0/2.delta")
     damaged.write_text("altered")

@@ -180,7 +180,7 @@ class SilentReader(SplitReader[Ids]):
         yield (split.last,)
 
 
-def test_an_enumerator_may_know_the_schema_instead_of_the_reader(tmp_path: Path) -> None:
+def test_the_enumerator_may_find_the_schema_instead_of_the_reader(tmp_path: Path) -> None:
     source = Source.resolve(options_of(tmp_path), enumerator=EnumeratorKnows, reader=SilentReader)
     assert columns_text(schema_of(source)) == "id bigint"
 

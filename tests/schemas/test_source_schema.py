@@ -204,7 +204,7 @@ def test_fail_on_new_columns_records_nothing(tmp_path: Path) -> None:
     assert found_out(tmp_path) == "id bigint"
 
 
-def test_an_inferred_schema_grows_unless_another_mode_is_asked_for(tmp_path: Path) -> None:
+def test_an_inferred_schema_grows_unless_another_mode_is_set(tmp_path: Path) -> None:
     """A sample may lack columns, whose values must not be lost silently."""
     assert evolution_of_inferred(source_of(tmp_path)) == {"schemaEvolutionMode": "addNewColumns"}
     assert evolution_of_inferred(source_of(tmp_path, {"schemaEvolutionMode": "none"})) == {}

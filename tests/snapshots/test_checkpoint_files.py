@@ -173,7 +173,7 @@ def test_a_query_that_outgrew_its_offset_log_continues_with_a_state_location() -
     assert plans(storage, inline[1], second) == ["b"]
 
 
-def test_state_over_the_inline_limit_is_an_error_that_names_state_location() -> None:
+def test_the_error_for_state_over_the_inline_limit_names_the_state_location() -> None:
     (pending,) = checkpoints("a" * 5000)
     with pytest.raises(StateLocationError, match="without a state location at most 4096 bytes fit") as caught:
         storage_of(None, limit=4 * KIB).write(pending, parent=INITIAL_OFFSET)
@@ -238,7 +238,7 @@ def test_a_checkpoint_written_twice_is_one_checkpoint_R9() -> None:
     assert store.files == before
 
 
-def test_bytes_of_a_checkpoint_are_proportional_to_what_is_new_S99() -> None:
+def test_the_bytes_of_a_checkpoint_are_proportional_to_the_new_state_S99() -> None:
     """If ten segments of 8 KiB are known and one is new, only that one is written."""
     FEEDS["grow"] = items(*(f"{i}" for i in range(10)))
     store = CountingStore()
@@ -253,7 +253,7 @@ def test_bytes_of_a_checkpoint_are_proportional_to_what_is_new_S99() -> None:
     assert sum(size for _, size in store.created) < 3 * KIB
 
 
-def test_the_first_checkpoint_after_a_restart_does_not_write_all_state_again_S99() -> None:
+def test_the_first_checkpoint_after_a_restart_does_not_write_the_entire_state_again_S99() -> None:
     """Restored segments are durable already; to read, pack and write them again would cost O(all state)."""
     FEEDS["again"] = items(*(f"{i}" for i in range(10)))
     options = source_of(BulkFeed, {"feed": "again"}).options
@@ -361,7 +361,9 @@ def test_an_offset_whose_document_belongs_to_another_checkpoint_is_refused() -> 
         ({"start_options": {"start": "5"}}, "option start: was None, is '5'"),
     ],
 )
-def test_the_state_of_another_source_is_refused_with_what_differs(changes: dict[str, Any], told: str) -> None:
+def test_the_state_of_another_source_is_refused_with_the_differences(
+    changes: dict[str, Any], told: str
+) -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     for call in (storage_of(store, **changes).restore, storage_of(store, **changes).read):

@@ -157,7 +157,7 @@ def test_large_segments_are_stored_next_to_the_document_and_small_ones_in_it() -
     assert state.big.data == big.data
 
 
-def test_without_a_state_location_every_segment_lives_in_the_document() -> None:
+def test_without_a_state_location_every_segment_is_in_the_document() -> None:
     big = Segment.of("seen", bytes(range(256)) * 100)
     text = Segment.of_values("splits", [Item(split_id=str(i)) for i in range(500)])
     document = encoded(snapshot_of(Holdings(big, big, text)), Holder, inline_all=True)
@@ -388,7 +388,7 @@ def test_splits_of_newer_code_in_a_plan_are_refused() -> None:
         SnapshotCodec(Shelf).decode_splits(9, plan)
 
 
-def test_a_changed_type_without_a_new_version_is_an_error_that_says_what_to_do() -> None:
+def test_the_error_for_a_changed_type_without_a_new_version_says_what_to_do() -> None:
     with pytest.raises(CorruptStateError, match=r"stored state of .*Shelf does not match") as caught:
         SnapshotCodec(Shelf).decode(stored_as("state", 1, state=[{"renamed": 1}]), _nothing)
     assert "raise state_version and define upgrade_state" in str(caught.value)

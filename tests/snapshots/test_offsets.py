@@ -75,7 +75,7 @@ def test_the_offset_of_another_source_is_refused(value: Any) -> None:
 
 
 @pytest.mark.parametrize("version", [2, 0, "1", None])
-def test_an_offset_of_another_format_is_refused_with_what_to_install(version: Any) -> None:
+def test_the_error_for_an_offset_of_another_format_says_what_to_install(version: Any) -> None:
     with pytest.raises(IncompatibleStateError, match="the offset has format") as caught:
         Offset.from_json({**IN_FILE.to_json(), "format": version})
     assert "install the version of flip27-source that wrote the offset" in str(caught.value)

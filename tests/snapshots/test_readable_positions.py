@@ -22,7 +22,7 @@ def positions(batches: Batches) -> dict[str, Any]:
     return found
 
 
-def test_the_offset_says_how_far_each_live_split_is() -> None:
+def test_the_offset_shows_the_position_of_each_live_split() -> None:
     LATEST.clear()
     LATEST.update({"orders-0": 10_000, "orders-1": 392})
     batches = Batches(Topic, EchoReader)

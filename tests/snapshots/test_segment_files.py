@@ -78,7 +78,7 @@ def test_a_segment_without_bytes_and_place_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("kind", ["Seen", "my kind", "a.b", "", "../../other", "x" * 33])
-def test_a_kind_that_could_not_be_restored_is_refused_when_the_segment_is_made(kind: str) -> None:
+def test_a_kind_that_cannot_be_restored_is_refused_when_the_segment_is_made(kind: str) -> None:
     """Reading a document checks names: without this check the segment could be written but never be read."""
     with pytest.raises(ContractError, match="kind"):
         Segment.of(kind, b"data")

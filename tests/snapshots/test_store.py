@@ -162,7 +162,7 @@ def test_only_the_first_of_two_creates_wins_R5_R9(store: Store) -> None:
     assert store.read("a/b") == b"first"
 
 
-def test_creating_the_very_same_bytes_again_says_that_they_exist(store: Store) -> None:
+def test_creating_the_same_bytes_again_reports_that_they_exist(store: Store) -> None:
     data = b"the same object"
     assert store.create("a/b", data)
     assert not store.create("a/b", data)
@@ -188,13 +188,13 @@ def test_exactly_one_of_many_simultaneous_creators_wins(store: Store) -> None:
     assert store.read("reports/1/0.json") in {f"attempt {number}".encode() for number in won}
 
 
-def test_replace_writes_whether_the_name_exists_or_not(store: Store) -> None:
+def test_replace_writes_whether_or_not_the_name_exists(store: Store) -> None:
     store.replace("drivers/run.json", b"1")
     store.replace("drivers/run.json", b"22")
     assert store.read("drivers/run.json") == b"22"
 
 
-def test_a_name_that_is_missing_is_an_error_that_says_where_it_was_looked_for(store: Store) -> None:
+def test_the_error_for_a_missing_name_says_where_it_was_looked_for(store: Store) -> None:
     with pytest.raises(MissingStateError, match=r"lineage/segments/x\.bin is missing") as caught:
         store.read("lineage/segments/x.bin")
     assert store.location in str(caught.value)
@@ -321,7 +321,7 @@ def test_a_location_under_a_file_is_an_error_that_names_it(tmp_path: Path) -> No
         store.read("f/a")
 
 
-def test_a_location_that_may_not_be_written_is_an_error_that_says_what_to_check(tmp_path: Path) -> None:
+def test_the_error_for_an_unwritable_location_says_what_to_check(tmp_path: Path) -> None:
     """The test runs as another user, because root may write anywhere."""
     program = (
         "import os, sys\n"
@@ -343,7 +343,7 @@ def test_a_location_that_may_not_be_written_is_an_error_that_says_what_to_check(
     assert "the driver's user may read" in done.stdout
 
 
-def test_an_unknown_protocol_is_an_error_that_says_what_to_install() -> None:
+def test_the_error_for_an_unknown_protocol_says_what_to_install() -> None:
     with pytest.raises(StateLocationError, match="nosuch://bucket/state cannot be opened") as caught:
         open_store("nosuch://bucket/state", {})
     assert "pip install" in str(caught.value)

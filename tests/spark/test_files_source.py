@@ -82,7 +82,7 @@ def put(path: Path, modified_s: int) -> None:
     ],
     ids=str,
 )
-def test_the_batches_are_those_of_sparks_own_source_for_a_glob_and_its_options(
+def test_the_batches_are_the_same_as_those_of_sparks_own_source_for_a_glob_and_its_options(
     spark: SparkSession, tmp_path: Path, options: dict[str, Any]
 ) -> None:
     landing, day = tmp_path / "landing", 1_700_000_000

@@ -12,7 +12,7 @@ from tests.s3_server import S3Bucket
 from .streams import Folders, lake_lines, run_to_end, to_lake, wait_for
 
 
-def test_a_stream_finds_objects_by_the_events_of_their_bucket_in_runs_of_both_kinds(
+def test_a_stream_finds_objects_by_the_events_of_their_bucket_in_bounded_and_continuous_runs(
     spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
 ) -> None:
     folders, bucket, queue = Folders(tmp_path), s3_bucket, new_queue(s3_bucket)

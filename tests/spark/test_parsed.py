@@ -145,7 +145,7 @@ def test_a_malformed_line_fails_the_query_if_the_mode_says_so(
             theirs.collect()
 
 
-def test_lines_that_from_json_would_guess_at_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
+def test_lines_that_from_json_would_guess_are_malformed(spark: SparkSession, tmp_path: Path) -> None:
     folder = written(tmp_path / "in", a=b'{"id": 1, "name": "\xff"}\n{"id": 2, "\xed\xa0\x80": 1}\n')
     ours, theirs = both(spark, folder, "json", "id int, name string, _corrupt_record string")
     assert [(row.id, row.name) for row in ours.collect()] == [(None, None)] * 2
@@ -161,7 +161,7 @@ def test_a_line_that_from_csv_would_cut_is_malformed(spark: SparkSession, tmp_pa
     assert rows == [(None, None, "1,a\uffffb"), (2, "c", None)]
 
 
-def test_bytes_are_decoded_as_the_encoding_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_bytes_are_decoded_as_the_option_encoding_says(spark: SparkSession, tmp_path: Path) -> None:
     folder = written(tmp_path / "in", a=b"1,caf\xe9\nx\xe9\n\xa0\n")
     for encoding in ("ISO-8859-1", "US-ASCII", "UTF-8"):
         ours, theirs = both(
@@ -171,7 +171,7 @@ def test_bytes_are_decoded_as_the_encoding_says(spark: SparkSession, tmp_path: P
     assert_df_equality(*both(spark, folder, "csv", "id int, name string", charset="ISO-8859-1"))
 
 
-def test_lines_end_as_the_stream_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_lines_end_at_the_line_separator_of_the_stream(spark: SparkSession, tmp_path: Path) -> None:
     folder = written(tmp_path / "in", a="id,name|1,a\nb|2,|3|")
     ours, theirs = both(spark, folder, "csv", "id int, name string", lineSep="|", header=True)
     assert theirs.collect() == [(1, "a\nb"), (2, None), (3, None)]
@@ -208,7 +208,9 @@ def test_a_line_is_parsed_into_one_variant_column(
     assert_df_equality(ours.select(as_text), theirs.select(as_text))
 
 
-def test_other_columns_of_the_stream_follow_the_parsed_ones(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_columns_of_the_stream_come_after_the_parsed_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder = written(tmp_path / "in", a="1,x\n2\n", b="3,y\n")
     schema = "id int, name string"
     stream = lines(spark, folder, includeMetadata=True).withColumn("a b.c`d", fn.lit(1))

@@ -136,7 +136,7 @@ def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> Non
     assert frame.where("split <> 'audit'").count() == 800
 
 
-def test_the_numbers_of_the_tasks_are_in_the_progress_of_the_query(
+def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)

@@ -157,7 +157,7 @@ def test_state_is_searched_in_the_spark_checkpoint_and_two_levels_below(tmp_path
         (lambda root: log_batch(root, 0, {"topic": 1}), "contains no batch of a flip27 source yet"),
     ],
 )
-def test_a_location_without_state_is_an_error_that_says_what_is_there(
+def test_the_error_for_a_location_without_state_says_what_is_there(
     tmp_path: Path, make: object, said: str
 ) -> None:
     assert callable(make)
@@ -174,7 +174,9 @@ def test_an_offset_log_of_another_version_is_refused(tmp_path: Path) -> None:
         found(query.checkpoint)
 
 
-def test_a_spark_checkpoint_and_its_state_on_an_object_store(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+def test_a_spark_checkpoint_and_its_state_are_read_from_an_object_store(
+    tmp_path: Path, s3_bucket: S3Bucket
+) -> None:
     query = query_of(tmp_path, "a.txt")
     s3_bucket.file_system.put(str(query.checkpoint), f"{s3_bucket.name}/checkpoint", recursive=True)
     storage = {

@@ -76,7 +76,7 @@ def test_a_source_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, fas
     assert caught.value.law == (first.get(law, law) if fast else law)
 
 
-def test_a_fast_check_opens_a_fifth_of_what_a_thorough_one_opens() -> None:
+def test_a_fast_check_opens_far_fewer_readers_than_a_thorough_one() -> None:
     opened: Counter[bool] = Counter()
 
     class Counting(PieceReader):
