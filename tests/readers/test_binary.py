@@ -44,7 +44,7 @@ def test_columns_may_be_left_out(tmp_path: Path) -> None:
     assert read_table(BinaryReader(), [tmp_path / "a"], "length long").to_pylist() == [{"length": 3}]
 
 
-def test_small_files_share_batches_and_large_ones_do_not(tmp_path: Path) -> None:
+def test_small_files_share_batches_and_large_files_do_not(tmp_path: Path) -> None:
     for name, size in (("a", 10), ("b", 20), ("c", 17 << 20), ("d", 30)):
         (tmp_path / name).write_bytes(bytes(size))
     splits = [split_of(tmp_path / name) for name in "abcd"]

@@ -30,7 +30,7 @@ ROWS = (60, 120, 240)
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_every_option_that_a_reader_takes_is_measured(reader: str) -> None:
+def test_the_growth_is_measured_with_every_option_of_a_reader(reader: str) -> None:
     assert set(OPTIONS[reader]) == options_of(reader)
 
 
@@ -149,7 +149,7 @@ HTTP_USES: dict[str, list[tuple[str, dict[str, str]]]] = {
 }
 
 
-def test_every_option_of_the_http_reader_is_measured() -> None:
+def test_the_growth_is_measured_with_every_option_of_the_http_reader() -> None:
     assert set(HTTP_USES) == {option.name for option in HttpReader.options}
 
 

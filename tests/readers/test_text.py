@@ -54,7 +54,7 @@ def test_many_files_plain_and_compressed_share_batches(spark: SparkSession, tmp_
     )
 
 
-def test_the_schema_is_value_string_when_none_is_given() -> None:
+def test_the_default_schema_is_value_string() -> None:
     assert TextReader.default_schema(Options.parse({}, ())) == arrow_schema("value string")
 
 

@@ -331,7 +331,7 @@ def test_ranges_of_a_file_may_be_in_several_batches_and_each_is_read_once_S92(tm
     assert len(read) == len(set(read)) == 6
 
 
-def test_files_that_cannot_be_cut_stay_whole(tmp_path: Path) -> None:
+def test_files_that_cannot_be_cut_are_not_split_into_ranges(tmp_path: Path) -> None:
     write(tmp_path, "a.gz", "a.txt", data=b"x" * (3 * MIB))
     whole = Run(files_source(tmp_path, WholeFiles, maxPartitionBytes="1m")).read()
     assert [(split.start, split.end) for split in whole] == [(0, None)] * 2

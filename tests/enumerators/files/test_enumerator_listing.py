@@ -263,7 +263,7 @@ def test_exact_lists_all_keys_page_by_page(bucket: Bucket) -> None:
     assert len(bucket.requests()) == 2
 
 
-def test_many_keys_under_few_prefixes_are_listed_whole_and_once(bucket: Bucket) -> None:
+def test_many_keys_under_few_prefixes_are_listed_once_and_completely(bucket: Bucket) -> None:
     keys = [f"{day}/{number:02}" for day in ("a", "b", "c", "_hidden") for number in range(20)]
     bucket.put(*keys, "top-1", "zz", "a.json", "b/deep/er/x")
     lister = bucket.lister()

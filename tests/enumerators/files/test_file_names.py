@@ -279,7 +279,7 @@ def test_a_path_of_the_greatest_possible_length_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["ck::x", "http:", "s3:", "~", "$HOME", "%20", "a#b", "[a]", "日本"])
-def test_state_is_stored_at_its_path_whatever_the_path_contains(name: str, tmp_path: Path) -> None:
+def test_state_is_stored_at_its_path_whatever_characters_the_path_has(name: str, tmp_path: Path) -> None:
     store = open_store(f"{tmp_path}/{name}/flip27", {})
     store.create("lineage/a", b"1")
     assert (tmp_path / name / "flip27" / "lineage" / "a").read_bytes() == b"1"

@@ -120,7 +120,7 @@ def test_a_loop_below_directories_that_are_not_scanned_again_is_still_found(tmp_
 
 
 @pytest.mark.parametrize("target", ["nowhere", "a/below-a-file", "x" * 300, "loop"])
-def test_a_link_that_leads_nowhere_is_read_once_it_leads_to_a_file(tmp_path: Path, target: str) -> None:
+def test_a_dangling_link_is_read_once_it_leads_to_a_file(tmp_path: Path, target: str) -> None:
     write(tmp_path, "a")
     link(tmp_path / "loop", target)
     rounds = Rounds(files_source(tmp_path))

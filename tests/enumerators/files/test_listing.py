@@ -71,7 +71,7 @@ def test_files_of_all_subdirectories_are_listed_on_request(place: Place) -> None
     assert place.names(recursive=True) == ["a.json", "date=2026-01-01/d.json", "x/b.json", "x/y/c.json"]
 
 
-def test_hidden_files_and_directories_are_left_out_as_spark_does(place: Place) -> None:
+def test_hidden_files_and_directories_are_left_out_as_in_spark(place: Place) -> None:
     place.put("a.json", "_SUCCESS", ".a.json.crc", "b.json._COPYING_", "_hidden/c.json", ".tmp/d.json")
     place.put("_col=1/e.json")
     assert place.names(recursive=True) == ["_col=1/e.json", "a.json"]
@@ -81,7 +81,7 @@ def test_hidden_files_and_directories_are_left_out_as_spark_does(place: Place) -
     ("name", "hidden"),
     [("a", False), ("_a", True), (".a", True), ("_a=1", False), (".a=1", True), ("a._COPYING_", True)],
 )
-def test_spark_hides_these_names(name: str, hidden: bool) -> None:
+def test_names_that_spark_hides_are_hidden(name: str, hidden: bool) -> None:
     assert is_hidden(name) is hidden
 
 

@@ -160,7 +160,7 @@ def test_a_batch_read_reads_all_records_by_default(kafka: KafkaBroker) -> None:
     assert batch_read(kafka, topic, startingOffsets=None) == {f"{topic}/0": [0, 1, 2], f"{topic}/1": [0]}
 
 
-def test_a_batch_read_ends_at_offsets(kafka: KafkaBroker) -> None:
+def test_a_batch_read_ends_at_the_given_offsets(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 4, 2)
     found = batch_read(
@@ -172,7 +172,7 @@ def test_a_batch_read_ends_at_offsets(kafka: KafkaBroker) -> None:
     assert found == {f"{topic}/0": [1, 2], f"{topic}/1": [0, 1]}
 
 
-def test_a_batch_read_ends_before_a_time(kafka: KafkaBroker) -> None:
+def test_a_batch_read_ends_before_the_given_time(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 4, 2)
     assert batch_read(kafka, topic, endingTimestamp=3 * HOUR_MS) == {

@@ -87,7 +87,7 @@ def test_an_offset_after_the_end_is_refused(kafka: KafkaBroker) -> None:
         engine.run_batch()
 
 
-def test_a_time_starts_at_the_first_record_that_is_not_older(kafka: KafkaBroker) -> None:
+def test_a_query_with_a_start_time_starts_at_the_first_record_that_is_not_older(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2, 3)])
     engine = stream(kafka, topic, startingTimestamp=2 * 3_600_000)
@@ -118,7 +118,7 @@ def test_a_time_takes_precedence_over_offsets(kafka: KafkaBroker) -> None:
     assert values_of(engine.rows) == [b"2"]
 
 
-def test_assign_reads_some_partitions(kafka: KafkaBroker) -> None:
+def test_assign_reads_only_the_given_partitions(kafka: KafkaBroker) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.produce(topic, [b"a"], partition=partition)

@@ -75,11 +75,11 @@ def wrong(findings: list[Finding]) -> dict[str, str]:
     }
 
 
-def test_the_enumerator_has_checks_of_its_own() -> None:
+def test_the_enumerator_has_its_own_checks() -> None:
     assert issubclass(PostgresEnumerator, ChecksSource)
 
 
-def test_a_server_that_is_ready_passes_and_its_values_are_shown(shop: TestedDatabase) -> None:
+def test_a_ready_server_passes_and_its_values_are_shown(shop: TestedDatabase) -> None:
     findings = check_shop(shop, publication="p")
     assert wrong(findings) == {}
     said = {finding.check: finding.found for finding in findings}
@@ -386,7 +386,7 @@ def test_without_a_limit_a_slot_may_fill_the_disk(shop: TestedDatabase) -> None:
     )
 
 
-def test_a_server_that_cannot_be_reached_is_the_only_finding(shop: TestedDatabase) -> None:
+def test_an_unreachable_server_is_the_only_finding(shop: TestedDatabase) -> None:
     role = Role(name="nobody", password="s3cr3t-Pa55")
     (finding,) = check_shop(shop, role)
     assert (finding.check, finding.status) == ("connection", Status.FAILED)

@@ -44,7 +44,7 @@ def numeric(precision: int, scale: int) -> int:
         ("numeric", pa.string()),
     ],
 )
-def test_each_type_has_its_arrow_type_and_so_has_an_array_of_it(name: str, wanted: pa.DataType) -> None:
+def test_each_type_and_its_array_type_have_an_arrow_type(name: str, wanted: pa.DataType) -> None:
     assert arrow_type(PgType(name=name)) == wanted
     assert arrow_type(PgType(name=name, is_array=True)) == pa.list_(wanted)
 
@@ -76,7 +76,7 @@ def test_a_type_of_another_schema_is_text_whatever_its_name() -> None:
     assert arrow_type(PgType(name="public.int4")) == pa.string()
 
 
-def test_a_type_is_plain_json() -> None:
+def test_a_type_survives_json_and_is_shown_as_in_sql() -> None:
     type = PgType(name="numeric", is_array=True, modifier=numeric(12, 2))
 
     assert msgspec.json.decode(msgspec.json.encode(type), type=PgType) == type

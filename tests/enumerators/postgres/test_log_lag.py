@@ -53,7 +53,7 @@ def test_the_age_of_the_unread_log_counts_from_the_last_poll_that_did_not_see_it
     assert found.lag(700, 900) == LogLag(bytes=200, seconds=6.0, since=at(4))
 
 
-def test_a_log_without_changes_of_the_tables_has_no_age() -> None:
+def test_a_log_without_changes_of_the_tables_has_an_age_of_zero() -> None:
     assert clock((500, 0), (900, 10)).lag(500, 900, has_changes=False) == LogLag(bytes=400, seconds=0.0)
 
 

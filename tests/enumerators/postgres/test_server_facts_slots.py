@@ -135,7 +135,7 @@ def test_an_existing_slot_is_not_created_again(database: TestedDatabase) -> None
     assert refused.value.sqlstate == "42710"
 
 
-def test_a_slot_that_was_dropped_is_reported(database: TestedDatabase) -> None:
+def test_reading_or_advancing_a_dropped_slot_is_an_error(database: TestedDatabase) -> None:
     database.execute(f"SELECT pg_drop_replication_slot('{database.slot}')")
     for call in (database.peek, lambda: database.advance(database.flushed())):
         with pytest.raises(psycopg.errors.UndefinedObject, match="does not exist") as refused:
@@ -285,7 +285,7 @@ def test_a_temporary_slot_is_seen_by_others_and_ends_with_its_session(database: 
     wait_until(lambda: "brief" not in slots(database), lambda: str(slots(database)))
 
 
-def test_a_slot_survives_the_end_of_the_session_that_made_it_and_an_orderly_restart(
+def test_a_slot_survives_the_end_of_its_creating_session_and_an_orderly_restart(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")

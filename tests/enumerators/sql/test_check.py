@@ -60,7 +60,7 @@ def test_null_in_a_cursor_column_fails_unless_such_rows_are_left_out(sqlite: Sho
     assert wrong(check(sqlite, onNullCursor="ignore")) == {"NULL": Status.WARNING}
 
 
-def test_a_time_in_the_future_is_a_warning(sqlite: Shop) -> None:
+def test_a_time_in_the_future_gets_a_warning(sqlite: Shop) -> None:
     sqlite.insert([(1, 1.0, "2999-01-01 00:00:00")])
     found = check(sqlite)
     assert wrong(found) == {"clock": Status.WARNING}

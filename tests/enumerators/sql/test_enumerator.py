@@ -38,7 +38,7 @@ def test_the_table_is_cut_into_ranges_of_partition_rows_even_between_equal_times
     assert [batch.column("id").to_pylist() for batch in run(options)] == [[1, 2, 3, 4], [5, 6]]
 
 
-def test_rows_with_a_time_that_was_read_before_arrive_once(shop: Shop, flip27_engine: Engine) -> None:
+def test_new_rows_with_a_time_that_was_read_before_are_read_once(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS[:4])
     engine = flip27_engine(shop.options)
     assert batches_of(engine) == [[1, 2, 3, 4]]
@@ -47,7 +47,7 @@ def test_rows_with_a_time_that_was_read_before_arrive_once(shop: Shop, flip27_en
     assert polled(engine) == []
 
 
-def test_changed_rows_arrive_again_with_their_new_time(shop: Shop, flip27_engine: Engine) -> None:
+def test_changed_rows_are_read_again_with_their_new_time(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.options)
     batches_of(engine)
@@ -101,7 +101,7 @@ def test_with_a_time_as_the_only_cursor_rows_of_equal_time_share_a_batch(
     assert batches_of(engine) == [[1, 2], [3], [4, 5, 6]]
 
 
-def test_a_query_is_read_as_a_table(shop: Shop) -> None:
+def test_a_query_is_read_like_a_table(shop: Shop) -> None:
     shop.insert(ORDERS)
     options = shop.with_options(
         query="SELECT id, 2 * amount AS a, updated_at FROM orders WHERE amount > 2 AND ':b%' LIKE ':%' -- x"

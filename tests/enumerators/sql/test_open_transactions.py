@@ -168,7 +168,9 @@ def test_rows_do_not_wait_for_transactions_that_only_read(
     assert polled(engine) == [[1]]
 
 
-def test_a_restart_waits_again(shop: Shop, open_transaction: Opener, flip27_engine: Engine) -> None:
+def test_after_a_restart_rows_still_wait_for_open_transactions(
+    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+) -> None:
     engine = flip27_engine(shop.options)
     late = open_transaction()
     late.execute("INSERT INTO events (name) VALUES ('id 1')")

@@ -207,7 +207,7 @@ def test_cookies_are_not_kept(api: HttpApi) -> None:
     assert [headers.get("Cookie") for _, _, headers in api.requests] == [None, None]
 
 
-def test_no_log_contains_the_credential_however_much_is_logged(
+def test_no_log_contains_the_credential_at_any_log_level(
     api: HttpApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)

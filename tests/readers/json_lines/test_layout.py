@@ -86,7 +86,7 @@ def test_every_value_in_a_field_that_is_not_in_the_schema(usual: bytes) -> None:
 
 
 @pytest.mark.parametrize("line", LINES)
-def test_any_line_among_good_ones(line: bytes) -> None:
+def test_any_line_among_good_lines(line: bytes) -> None:
     good = b'{"k":1,"s":"x"}'
     for lines in ([good, good, line], [line, good, good], [good, line, good], [line], [line, line]):
         is_read(lines, "k int, s string, d double")

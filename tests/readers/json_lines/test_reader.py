@@ -39,7 +39,7 @@ def our_rows(path: Path, ddl: str, time_zone: str = "UTC", **options: str) -> li
     return plain_rows(read_table(JsonLinesReader(), [path], ddl, options, time_zone))
 
 
-def test_a_good_file_gives_the_same_data_frame(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_good_file_gives_the_same_data_frame_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
     ours = as_dataframe(spark, read_table(JsonLinesReader(), [path], GOOD_SCHEMA), GOOD_SCHEMA)
     assert_df_equality(ours, spark.read.schema(GOOD_SCHEMA).json(str(path)), ignore_row_order=True)
@@ -67,7 +67,7 @@ def test_broken_lines_among_good_lines_are_read_as_in_spark_if_pyarrow_supports_
 
 
 @pytest.mark.parametrize("bad_each", [2, 7, 300])
-def test_order_is_kept_whatever_the_share_of_bad_lines(
+def test_the_order_of_lines_is_kept_whatever_the_share_of_bad_lines(
     spark: SparkSession, tmp_path: Path, bad_each: int
 ) -> None:
     bad = [

@@ -47,7 +47,7 @@ def test_rows_without_columns_are_counted() -> None:
     assert [(batch.num_rows, batch.num_columns) for batch in batches] == [(2, 0), (2, 0), (1, 0)]
 
 
-def test_no_rows_give_no_batches() -> None:
+def test_a_chunk_without_rows_has_no_batches() -> None:
     assert list(csv_batches([], ["a"])) == []
 
 
@@ -78,7 +78,7 @@ def test_each_batch_is_yielded_before_more_rows_are_fetched() -> None:
     assert (next(batches).num_rows, len(taken)) == (3, 6)
 
 
-def test_a_row_that_is_larger_than_a_block_is_read_whole() -> None:
+def test_a_row_that_is_larger_than_a_block_is_read_completely() -> None:
     long = "y" * 3_000_000
     assert rows([b"a,b\n", f"{long},1\n".encode(), b"c,d\n"], "a", "b", block_bytes=16) == [
         ("a", "b"), (long, "1"), ("c", "d"),

@@ -221,7 +221,7 @@ def test_arrays_are_json_arrays(kind: str, text: str, expected: str) -> None:
     assert value_of(array(kind), None) == "null"
 
 
-def test_arrays_of_different_dimensions_fit_in_one_column() -> None:
+def test_arrays_of_different_dimensions_may_be_in_one_column() -> None:
     types = {"x": array("int4")}
     rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(
         ORDERS, types, texts(types, ["{1}"], [None], ["{{2},{3}}"], ["{}"]), key=[], rows=4, lsn=0

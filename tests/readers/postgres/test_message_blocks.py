@@ -15,6 +15,6 @@ def test_messages_keep_their_bytes_and_their_order() -> None:
     assert [block.message(index) for index in range(len(block.kinds))] == messages
 
 
-def test_an_error_names_the_number_of_the_message_in_the_whole_read() -> None:
+def test_an_error_counts_messages_from_the_start_of_the_read() -> None:
     block = block_of(bytearray(SMALL * 2), [len(SMALL)] * 2, first_number=41, skip=0)
     assert [str(block.error(index, "wrong")).split()[1] for index in (0, 1)] == ["41", "42"]

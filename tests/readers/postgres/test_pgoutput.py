@@ -304,7 +304,7 @@ def test_origins_types_and_logical_messages_are_not_changes() -> None:
     assert decoded(messages) == [Row(relation=ORDERS, op="I", lsn=9, seq=1, new=(b"1", b"a"))]
 
 
-def test_a_row_of_1600_columns_is_decoded_among_narrow_ones() -> None:
+def test_a_row_of_1600_columns_is_decoded_among_narrow_rows() -> None:
     wide = relation("wide", [f"c{number}" for number in range(1600)], oid=17_000)
     values = [None if number % 7 == 0 else b"%d" % number for number in range(1600)]
     rows = decoded(

@@ -178,7 +178,7 @@ def test_changes_outside_of_a_transaction_are_refused() -> None:
             decoded(*blocks)
 
 
-def test_begin_and_commit_have_to_alternate() -> None:
+def test_begin_and_commit_must_alternate() -> None:
     messages = [begin(9), commit(9), commit(9), begin(10)]
     for cut in range(4):
         with pytest.raises(

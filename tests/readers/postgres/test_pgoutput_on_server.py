@@ -90,7 +90,7 @@ def test_changes_of_a_server_are_decoded(postgres: PostgresServer) -> None:
     assert decoded(*([message] for message in messages), skip=_FRAME_BYTES) == rows
 
 
-def test_a_window_of_a_server_has_whole_transactions(postgres: PostgresServer) -> None:
+def test_a_window_of_a_server_has_complete_transactions(postgres: PostgresServer) -> None:
     setup = ["CREATE TABLE orders (id int PRIMARY KEY)"]
     messages = messages_of(
         postgres, setup, *([f"INSERT INTO orders VALUES ({i}), (-{i})"] for i in range(1, 5))

@@ -283,7 +283,7 @@ def test_an_error_names_table_column_value_type_and_remedy() -> None:
     assert "'" + "9" * 60 + "'..." in refused("numeric", "9" * 100, pa.decimal128(10, 0))
 
 
-def test_odd_texts_among_ordinary_ones_keep_their_places() -> None:
+def test_odd_texts_among_ordinary_texts_keep_their_positions() -> None:
     texts = ["2024-01-01 00:00:00+00", "1890-01-01 00:00:00+05:30:15", None, "2024-01-02 00:00:00+00"]
     days = [value and value.astimezone(UTC).date() for value in converted("timestamptz", texts).to_pylist()]
     assert days == [date(2024, 1, 1), date(1889, 12, 31), None, date(2024, 1, 2)]
@@ -315,7 +315,7 @@ def test_odd_texts_among_ordinary_ones_keep_their_places() -> None:
         ("int4", pa.null(), "bigint"),
     ],
 )
-def test_an_impossible_type_is_refused_with_the_possible_ones(
+def test_the_error_for_an_impossible_type_lists_the_possible_types(
     type: PgType | str, target: pa.DataType, choices: str
 ) -> None:
     kind = PgType(name=type) if isinstance(type, str) else type

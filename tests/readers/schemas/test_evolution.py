@@ -87,7 +87,7 @@ def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_by_default_columns_that_the_schema_does_not_have_are_not_read(tmp_path: Path, name: str) -> None:
+def test_by_default_columns_missing_from_the_schema_are_not_read(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": 2, "name": "x"})
     assert read(READERS[name], [tmp_path / "a"], "id bigint", **options_of(name))[0]["id"] == 2
 
@@ -171,7 +171,7 @@ JSON_RESCUED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
 
 
 @pytest.mark.parametrize("kind", JSON_RESCUED)
-def test_json_keeps_what_its_columns_cannot_hold(tmp_path: Path, kind: str) -> None:
+def test_json_rescues_values_that_its_columns_cannot_hold(tmp_path: Path, kind: str) -> None:
     ddl, line, expected = JSON_RESCUED[kind]
     (tmp_path / "a").write_text(line + "\n")
     (row,) = read(JsonLinesReader, [tmp_path / "a"], f"{ddl}, _rescued string", rescuedDataColumn="_rescued")

@@ -456,9 +456,7 @@ def test_the_sample_is_spread_over_all_files_and_skips_empty_ones(tmp_path: Path
 
 
 @pytest.mark.parametrize("reader", ["json", "csv", "parquet"])
-def test_a_folder_without_rows_has_no_schema_and_the_error_says_what_to_do(
-    tmp_path: Path, reader: str
-) -> None:
+def test_a_folder_without_rows_has_no_schema_and_the_error_has_a_remedy(tmp_path: Path, reader: str) -> None:
     (tmp_path / "empty").touch()
     with pytest.raises(SchemaError, match="there is no file yet to infer it from") as caught:
         found_out(tmp_path, reader)

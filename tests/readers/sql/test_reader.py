@@ -78,7 +78,7 @@ def test_with_append_only_a_row_added_to_or_deleted_from_a_range_stops_the_query
         engine.run_batch()
 
 
-def test_a_row_that_moves_after_its_range_was_planned_arrives_with_its_new_cursor(
+def test_a_row_that_moves_after_its_range_was_planned_is_read_with_its_new_cursor(
     shop: Shop, flip27_engine: Engine
 ) -> None:
     shop.insert(ORDERS)

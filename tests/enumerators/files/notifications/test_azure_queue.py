@@ -185,7 +185,7 @@ def test_a_message_whose_receipt_changes_stays_hidden_and_is_deleted_with_the_ne
     assert blobs.left == 0
 
 
-def test_a_queue_that_does_not_exist_is_an_error_that_says_what_to_do(blobs: Blobs) -> None:
+def test_a_missing_queue_is_an_error_with_a_remedy(blobs: Blobs) -> None:
     queue = AzureQueue(f"{blobs.url}-gone", blobs.queue.options)
     with pytest.raises(DiscoveryError, match="subscription of Event Grid") as error:
         queue.receive(count=1, wait_s=0, hidden_s=30)
