@@ -237,7 +237,7 @@ ODD: dict[str, tuple[Callable[[Path], Any], str]] = {
     "a FIFO": (os.mkfifo, "is a FIFO"),
     "a directory": (Path.mkdir, "is a directory"),
     "a link to a device": (_device, "is a device"),
-    "a link that leads nowhere": (_dangling, "cannot be found"),
+    "a dangling link": (_dangling, "cannot be found"),
     "a link to itself": (_loop, "symbolic links"),
     "a link to a file of somebody else": (_secret, "cannot be read"),
     "a file that cannot be read": (lambda path: path.symlink_to("/proc/self/mem"), "Input/output error"),
@@ -317,7 +317,7 @@ TARGETS: dict[str, tuple[Callable[[Path], str], str]] = {
     "a file system without room for a folder": (lambda _: "/proc/saved", "/proc/saved"),
     "an unknown protocol": (lambda _: "nosuch://bucket/saved", "nosuch"),
     "a protocol whose package is missing": (lambda _: "dropbox://bucket/saved", "dropbox"),
-    "a host that is not there": (lambda _: "sftp://127.0.0.1:1/saved", "sftp://127.0.0.1:1/saved"),
+    "a host that does not answer": (lambda _: "sftp://127.0.0.1:1/saved", "sftp://127.0.0.1:1/saved"),
 }
 
 

@@ -74,20 +74,20 @@ def _sparse(metadata: Path) -> None:
 
 
 HOSTILE: dict[str, Callable[[Path], None]] = {
-    "all nested": lambda metadata: metadata.write_text(nested(100_000)) and None,
-    "opened and never closed": lambda metadata: metadata.write_text("[" * 1_000_000) and None,
+    "only nested arrays": lambda metadata: metadata.write_text(nested(100_000)) and None,
+    "arrays that are never closed": lambda metadata: metadata.write_text("[" * 1_000_000) and None,
     "a nested value": _replace("lineage", nested(100_000)),
     "a nested document": _replace("document", nested(100_000)),
     "a nested state in the document": _document("enumerator", nested(100_000)),
     "nested just below the limit of the stack": _replace("document", nested(940)),
-    "made in no year": _replace("created_ms", "1" + "0" * 30),
-    "made before all time": _replace("created_ms", "-1" + "0" * 30),
-    "made in a number of 5,000 digits": _replace("created_ms", "1" + "0" * 5000),
-    "a checkpoint of no year": _document("timestamp", "1" + "0" * 30),
-    "a batch of 5,000 digits": _replace("query", '{"batch":1' + "0" * 5000 + ',"files":{}}'),
+    "created beyond the last year": _replace("created_ms", "1" + "0" * 30),
+    "created before the first year": _replace("created_ms", "-1" + "0" * 30),
+    "created at a time of 5,000 digits": _replace("created_ms", "1" + "0" * 5000),
+    "a checkpoint beyond the last year": _document("timestamp", "1" + "0" * 30),
+    "a batch number of 5,000 digits": _replace("query", '{"batch":1' + "0" * 5000 + ',"files":{}}'),
     "a terabyte": _sparse,
     "an infinite number": _replace("created_ms", "1e999999"),
-    "a name of nothing": _replace("name", '"' + "9" * 100 + '"'),
+    "a name of 100 digits": _replace("name", '"' + "9" * 100 + '"'),
 }
 
 
