@@ -317,7 +317,7 @@ TARGETS: dict[str, tuple[Callable[[Path], str], str]] = {
     "a file system without room for a folder": (lambda _: "/proc/saved", "/proc/saved"),
     "an unknown protocol": (lambda _: "nosuch://bucket/saved", "nosuch"),
     "a protocol whose package is missing": (lambda _: "dropbox://bucket/saved", "dropbox"),
-    "a host that does not answer": (lambda _: "sftp://127.0.0.1:1/saved", "sftp://127.0.0.1:1/saved"),
+    "an unreachable host": (lambda _: "sftp://127.0.0.1:1/saved", "sftp://127.0.0.1:1/saved"),
 }
 
 
