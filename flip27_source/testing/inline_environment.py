@@ -86,7 +86,7 @@ class InlineActions(ActionRunner):
         for number, action in actions:
             try:
                 self._perform(action)
-            except Exception as error:  # noqa: BLE001 - kept with the action, as its base does
+            except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
                 self._ended.put((number, kept_text(error)))
             else:
                 self._ended.put((number, None))
