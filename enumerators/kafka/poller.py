@@ -238,17 +238,16 @@ class ClusterPoller:
         present: list[TopicPartition],
         ends: Mapping[TopicPartition, int],
     ) -> dict[TopicPartition, int]:
-        """The offsets where new partitions start, and those of the unresolved positions."""
-        if wanted.known is None:
-            positions = self._given(self._first, present)
-            is_complete = True
-        else:
+        """The offsets where new partitions start, and those of the positions that edits have set."""
+        if wanted.known is not None:
             known = wanted.known
             new = [key for key in present if key[0] not in known or key[1] not in known[key[0]][1]]
             positions = dict.fromkeys(new, AT_EARLIEST) | dict(wanted.unresolved)
-            is_complete = False
+            # An edit moves a partition to its end if no record is as young as the edit's time.
+            return self._offsets(cluster, positions, ends, is_start=False)
+        positions = self._given(self._first, present)
         found = self._offsets(cluster, positions, ends, is_start=True)
-        if is_complete and len(found) < len(positions):
+        if len(found) < len(positions):
             lacking = sorted(set(positions) - set(found))
             raise DiscoveryError(
                 f"partition {lacking[0][0]}/{lacking[0][1]} has no leader, so its starting offset is not "

@@ -58,6 +58,18 @@ def test_a_partition_continues_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> 
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
 
 
+def test_a_partition_without_a_record_as_young_as_the_time_continues_at_its_end(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic()
+    engine = read_query(kafka, topic, tmp_path)
+    set_position(engine, f"{topic}/0", timestamp_ms=9 * HOUR_MS)
+    kafka.produce(topic, [Record(value=b"", timestamp_ms=6 * HOUR_MS)])
+    engine.restart()
+    engine.process_all_available()
+    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 5]}
+
+
 def test_a_run_that_ends_by_itself_polls_again_for_the_offset_of_a_time(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [Record(value=b"", timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
