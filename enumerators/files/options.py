@@ -67,7 +67,7 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     parse=optional(_paths),
     default=None,
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
-    "list if one contains a comma. A file that several paths find is read once.",
+    "list if one contains a comma. A file that matches several paths is read once.",
 )
 PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
@@ -128,8 +128,8 @@ INCLUDE_EXISTING_FILES: Option[bool] = Option(
     name="includeExistingFiles",
     parse=boolean,
     default=True,
-    doc="false: files that exist when the query is first started are not read. The first batch fixes this "
-    "start; a query that ends by itself (availableNow) cannot be started this way.",
+    doc="false: files that exist when the query is first started are not read. The first batch records "
+    "which files these are; a query that ends by itself (availableNow) cannot be started this way.",
     first_start_only=True,
 )
 IGNORE_MISSING_FILES: Option[bool] = Option(
@@ -160,9 +160,9 @@ BACKFILL_INTERVAL: Option[float | None] = Option(
     parse=_duration_or_off,
     default=86400.0,
     default_text="1 day",
-    doc="seenFiles=nameCursor: how often all files are listed to find late ones; off: never. "
-    "discovery=notifications: how often all files are listed to find those that no message has named; off: "
-    "only when the query is started.",
+    doc="seenFiles=nameCursor: how often all files are listed to find late files; off: never. "
+    "discovery=notifications: how often all files are listed to find files that no message has "
+    "named; off: only when the query is started.",
 )
 DISCOVERY: Option[str] = Option(
     name="discovery",

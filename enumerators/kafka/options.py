@@ -82,7 +82,7 @@ STARTING_TIMESTAMP: Option[Positions | None] = Option(
     parse=optional(timestamp),
     default=None,
     doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
-    "precedence over startingOffsetsByTimestamp, and that over startingOffsets.",
+    "precedence over startingOffsetsByTimestamp, which takes precedence over startingOffsets.",
     first_start_only=True,
 )
 STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
@@ -113,7 +113,7 @@ ENDING_TIMESTAMP: Option[Positions | None] = Option(
     parse=optional(timestamp),
     default=None,
     doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
-    "over endingOffsetsByTimestamp, and that over endingOffsets.",
+    "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
 )
 ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
     name="endingOffsetsByTimestamp",

@@ -71,7 +71,7 @@ _BATCH = _column("batch_id", _LONG, "Spark's number of its batch; known if Spark
 _SPLIT_ID = _key(
     "split_id",
     _STRING,
-    "the split's id; the split's JSON if a class other than that of files computes the id",
+    "the split's id; the split's JSON if its class computes the id, except for files",
 )
 _SPLIT = _key("split", _STRING, "the split, JSON")
 
@@ -176,7 +176,7 @@ _FILES = View(
 _QUARANTINE = View(
     name="quarantine",
     doc="One row for each split that cannot be read and was set aside, and each Kafka record that cannot be "
-    "decoded. None of its rows were delivered.",
+    "decoded. Their rows were not delivered.",
     rows=quarantine_rows,
     columns=(
         _LINEAGE,
@@ -242,7 +242,7 @@ _LOSSES = View(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the checkpoint whose batch continues after the loss"),
         _column("split_id", _STRING, "the split that has lost data, if it was a single one"),
-        _key("what", _STRING, "what is lost"),
+        _key("what", _STRING, "the lost data"),
     ),
 )
 

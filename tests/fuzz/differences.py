@@ -321,7 +321,7 @@ DIFFERENCES: Sequence[Difference] = (
         name="old time zone rules",
         readers=("csv", "json"),
         spark="has the time zone rules of its JVM",
-        here="has those of the system or of the package tzdata",
+        here="has the rules of the system or of the package tzdata",
         why="both are right for their version of the rules: since 2024, `CET`, `MET`, `EST5EDT` and the like "
         "are links to zones of cities",
         without=lambda _, data: _ZONES_OF_OLD_RULES.sub(b"UTC", data),

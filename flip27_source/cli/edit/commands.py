@@ -43,7 +43,8 @@ Since = Annotated[
     typer.Option(
         "--since",
         metavar="TIME",
-        help="Splits that were read by a checkpoint created at this time or later, ISO 8601.",
+        help="Splits that were read in a batch whose checkpoint was created at this time or later "
+        "(ISO 8601).",
     ),
 ]
 Until = Annotated[
@@ -51,7 +52,7 @@ Until = Annotated[
     typer.Option(
         "--until",
         metavar="TIME",
-        help="Splits that were read by a checkpoint created at this time or "
+        help="Splits that were read in a batch whose checkpoint was created at this time or "
         "earlier; times without a zone are local.",
     ),
 ]

@@ -31,8 +31,8 @@ _SHOWN = 5
     example="flip27 export spark-files --state /ckpt/orders/flip27 --checkpoint /ckpt/orders-by-spark "
     "--option path=/landing/orders",
     answers="an object: options (for the query of Spark: path and checkpointLocation), files (how many are "
-    "in the log), unread (how many it will read first), read_twice and left_out (lists of paths), batch_id "
-    "(it continues after that batch).",
+    "in the log), unread (how many Spark will read first), read_twice and left_out (lists of paths), "
+    "batch_id (Spark's query continues after that batch).",
 )
 def export_spark_files(
     state: Annotated[

@@ -144,7 +144,7 @@ def import_list(
     """Prepare a query that continues after the files of a list, such as Auto Loader's `cloud_files_state`.
 
     Writes a savepoint that the new query starts from: it knows every file of the list. If the list has the
-    column commit_time, as that of Auto Loader, files without such a time are read by the new query. Exit
+    column commit_time, as Auto Loader's list does, files without such a time are read by the new query. Exit
     code 3: some files would be read twice, or the path contains no known file.
     """
     listed_files = files_in_list(file, column, storage_options(storage))

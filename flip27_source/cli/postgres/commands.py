@@ -35,8 +35,8 @@ class _State(msgspec.Struct, frozen=True):
     example="flip27 postgres drop /ckpt/orders --host db.internal --database shop --user flip27 "
     "--password-env SHOP_PASSWORD",
     answers="an object: database, slot and publication (null if it does not exist), tables (of the "
-    "publication), kept_bytes, released_bytes, held_by (the slot that needs the other bytes), statements, "
-    "is_dropped.",
+    "publication), kept_bytes, released_bytes, held_by (the slot that still needs the rest of "
+    "kept_bytes), statements, is_dropped.",
 )
 def drop_leftovers(
     location: Annotated[
@@ -53,7 +53,8 @@ def drop_leftovers(
     publication: Annotated[
         str | None,
         typer.Option(
-            "--publication", help="Drop this publication too; by default only one with the slot's name."
+            "--publication",
+            help="Drop this publication too; by default, only a publication with the slot's name is dropped.",
         ),
     ] = None,
     host: Annotated[str | None, typer.Option("--host", help="The option host.")] = None,
@@ -72,7 +73,7 @@ def drop_leftovers(
         ),
     ] = None,
     execute: Annotated[
-        bool, typer.Option("--execute", help="Drop them; without this option nothing is changed.")
+        bool, typer.Option("--execute", help="Drop both; without this option nothing is changed.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
     lineage: Lineage = None,

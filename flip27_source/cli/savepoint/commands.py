@@ -170,7 +170,7 @@ def restore(
     ] = None,
     storage: Storage = None,
 ) -> Answer:
-    """Create a checkpoint that starts a fork of a whole query, from a savepoint of create --query."""
+    """Create a checkpoint that starts a fork of a whole query, from a savepoint that create --query made."""
     made = savepoints.restore_query(
         savepoint, checkpoint, state=state, storage_options=storage_options(storage)
     )
@@ -209,7 +209,7 @@ def list_all(
     "finished, quarantined, segments, reports, query_batch, claimed_by.",
 )
 def show(savepoint: Savepoint, storage: Storage = None) -> Answer:
-    """Show the source, the checkpoint and the numbers of a savepoint."""
+    """Show the source, the checkpoint and the counts of a savepoint."""
     found = savepoints.describe(savepoint, storage_options(storage))
     fields = [field.name for field in dataclasses.fields(found) if field.name != "directory"]
     rows = [(name, getattr(found, name)) for name in fields]

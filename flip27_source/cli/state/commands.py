@@ -68,7 +68,7 @@ CheckpointStatuses = Annotated[
     "show",
     example="flip27 state show /ckpt/orders",
     answers="a list with one object for each lineage: lineage, source (the view source), newest_complete and "
-    "pending (rows of the view checkpoints), checkpoints (numbers by status).",
+    "pending (rows of the view checkpoints), checkpoints (counts by status).",
 )
 def show(
     location: Location,
@@ -76,7 +76,7 @@ def show(
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """Show the source, the newest checkpoints and the numbers of a state."""
+    """Show the source, the newest checkpoints, and the counts and sizes of a state."""
     place = _place(location, lineage, state_location, storage)
     found = [_overview(history) for history in place.histories()]
     return Answer(data=found, shown=[_overview_table(item) for item in found])
@@ -198,7 +198,7 @@ def diff(
     state_location: StateLocation = None,
     storage: Storage = None,
 ) -> Answer:
-    """Show the differences between two checkpoints: of one query, of two, or of savepoints.
+    """Show the differences between two checkpoints of one or two queries, or between savepoints.
 
     Without @CHECKPOINT the newest complete checkpoint is used.
     """

@@ -40,7 +40,8 @@ def tune(
     """Put bytecode into pyspark.zip and py4j.zip, so that Spark's Python processes do not compile them.
 
     Run it with the Python that Spark starts, on every machine or in the image of the cluster, and again after
-    an update of Spark or Python. A query then starts about a second sooner, and the first one two to four.
+    an update of Spark or Python. A query then starts about a second sooner, and the first query of a session
+    two to four seconds sooner.
     The source files stay in the archives, so other versions of Python can use them too.
     """
     home = spark_home() if home is None else home
