@@ -12,7 +12,13 @@ from flip27_source.errors import RegistryError, SchemaError
 from flip27_source.readers.columnar.avro_types import AvroTypes
 from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
+from flip27_source.readers.kafka.decoding.decoder import (
+    Decoded,
+    ValueDecoder,
+    joined,
+    struct_of,
+    structs_that_fit,
+)
 from flip27_source.readers.schemas.merging import spark_type
 
 
@@ -101,22 +107,8 @@ class AvroValues(ValueDecoder):
             else:
                 records.append(record)
                 rows.append(row)
-        structs = self._structs(records, rows, failures)
+        structs = structs_that_fit(records, rows, self._batch, failures)
         return Decoded(values=joined(structs, len(values), self.type), failures=failures)
-
-    def _structs(
-        self, records: Sequence[dict[str, Any]], rows: Sequence[int], failures: dict[int, str]
-    ) -> list[tuple[Sequence[int], pa.Array]]:
-        try:
-            return [(rows, self._batch(records))]
-        except (pa.ArrowException, OverflowError, ValueError, TypeError, SchemaError) as error:
-            if len(records) == 1:
-                failures[rows[0]] = f"it has a value that does not fit its type: {error}"
-                return []
-        # Find the values that do not fit their type: a decimal with too many digits, or a date out of range.
-        middle = len(records) // 2
-        left = self._structs(records[:middle], rows[:middle], failures)
-        return left + self._structs(records[middle:], rows[middle:], failures)
 
     def _batch(self, records: Sequence[dict[str, Any]]) -> pa.Array:
         if not self._kinds:

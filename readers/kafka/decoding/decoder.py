@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
+
+from flip27_source.errors import SchemaError
+
+RecordT = TypeVar("RecordT")
 
 SHOWN_BYTES = 200
 
@@ -59,6 +64,33 @@ def joined(
     if start == rows and (places[:-1] < places[1:]).all():
         return found
     return found.take(pa.array(places, mask=places < 0))
+
+
+def structs_that_fit(
+    records: Sequence[RecordT],
+    rows: Sequence[int],
+    batch: Callable[[Sequence[RecordT]], pa.Array],
+    failures: dict[int, str],
+) -> list[tuple[Sequence[int], pa.Array]]:
+    """Structs of the records that fit their types, in pieces with the rows of their values.
+
+    Args:
+        rows: the row of each record in its block.
+        batch: returns the structs of records, or raises an error if a value does not fit its type.
+        failures: receives the other records: why they do not fit, by their rows.
+    """
+    if not records:
+        return []
+    try:
+        return [(rows, batch(records))]
+    except (pa.ArrowException, OverflowError, ValueError, TypeError, SchemaError) as error:
+        if len(records) == 1:
+            failures[rows[0]] = f"it has a value that does not fit its type: {error}"
+            return []
+    # Find the values that do not fit their type: a decimal with too many digits, or a date out of range.
+    middle = len(records) // 2
+    left = structs_that_fit(records[:middle], rows[:middle], batch, failures)
+    return left + structs_that_fit(records[middle:], rows[middle:], batch, failures)
 
 
 def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:

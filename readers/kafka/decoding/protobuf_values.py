@@ -12,7 +12,13 @@ import pyarrow as pa
 
 from flip27_source.errors import RegistryError, SchemaError
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
+from flip27_source.readers.kafka.decoding.decoder import (
+    Decoded,
+    ValueDecoder,
+    joined,
+    struct_of,
+    structs_that_fit,
+)
 
 Convert = Callable[[Any], Any]
 
@@ -112,7 +118,7 @@ class ProtobufValues(ValueDecoder):
                 failures[row] = str(error)
             else:
                 rows.append(row)
-        structs = [(rows, self._batch(messages))] if rows else []
+        structs = structs_that_fit(messages, rows, self._batch, failures)
         return Decoded(values=joined(structs, len(values), self.type), failures=failures)
 
     def _batch(self, messages: Sequence[Any]) -> pa.Array:

@@ -84,10 +84,11 @@ class ProtobufPayloads(ValueDecoder):
         found = []
         for path, (rows, messages) in groups.items():
             try:
-                decoded = self._decoder(path).decode(pa.array(messages, pa.binary()))
+                decoder = self._decoder(path)
             except SchemaError as error:
                 failures.update(dict.fromkeys(rows, str(error)))
                 continue
+            decoded = decoder.decode(pa.array(messages, pa.binary()))
             found.append((rows, decoded.values))
             failures.update({rows[row]: why for row, why in decoded.failures.items()})
         return Decoded(values=joined(found, len(values), self.type), failures=failures)

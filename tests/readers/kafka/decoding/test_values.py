@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import io
 import json
-from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,11 +20,10 @@ from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
-from flip27_source.readers.kafka.decoding import schema_registry as client
 from flip27_source.readers.kafka.decoding.decoder import Decoded
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS
 from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
-from tests.schema_registry_server import SchemaRegistryServer, framed, schema_registry
+from tests.schema_registry_server import SchemaRegistryServer, framed
 
 ORDER: Any = {
     "type": "record",
@@ -38,13 +36,6 @@ ORDER: Any = {
     ],
 }
 ROW = {"id": 7, "name": "seven", "at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}
-
-
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistryServer]:
-    client._registries.clear()
-    with schema_registry() as server:
-        yield server
 
 
 def options(**given: str) -> Options:
