@@ -465,13 +465,15 @@ class FsspecLister(Lister):
         return None if found is None else _file_info(found)
 
     def _asked(self, name: str) -> FileInfo | None:
-        """Request what a listing of names, as over HTTP, does not have; None if the file has vanished."""
+        """Request what a listing of names, as over HTTP, does not have; None if there is no such file."""
         try:
             info = self._fs.info(name)
         except FileNotFoundError as error:
             if says_gone(error, self._shown):
                 return None
             raise not_answered(name, error) from error
+        if info["type"] == "directory":
+            return None  # Hadoop's mkdir on Azure writes an empty blob, and a message names it
         if info.get("size") is None:
             raise unknown_length(name)
         return _file_info(info)

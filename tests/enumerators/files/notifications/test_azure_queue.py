@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from azure.storage.blob import BlobServiceClient
 
 from flip27_source.enumerators.files.listing.walk import open_lister
 from flip27_source.enumerators.files.notifications import inbox
@@ -169,6 +170,17 @@ def test_an_entry_has_the_information_of_the_listing(blobs: Blobs) -> None:
     assert gone[1]() is None
     other = f"{blobs.container.url}/landing/a".replace(blobs.container.account, "another")
     assert lister.entry(other, recursive=False) is None
+
+
+def test_a_marker_of_a_folder_is_not_a_file(blobs: Blobs) -> None:
+    service = BlobServiceClient.from_connection_string(blobs.container.storage_options["connection_string"])
+    marker = service.get_blob_client(blobs.container.name, "landing/k=1")
+    marker.upload_blob(b"", metadata={"hdi_isfolder": "true"})
+    lister = open_lister(f"{blobs.container.url}/landing", blobs.container.storage_options)
+    assert list(lister.files(recursive=False)) == []
+    entry = lister.entry(f"{blobs.container.url}/landing/k=1", recursive=False)
+    assert entry is not None
+    assert entry[1]() is None
 
 
 def test_a_message_whose_receipt_changes_stays_hidden_and_is_deleted_with_the_newest_receipt(
