@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
-from zoneinfo import ZoneInfo
 
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import DEFAULT_LAG_S, ahead_of, is_time
@@ -23,6 +22,7 @@ from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, warning
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 FUTURE = dt.timedelta(minutes=1)
 """Times that are further ahead of the clock than this are most likely in another time zone."""
@@ -140,7 +140,7 @@ def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Fi
 
 
 def _clock(table: CursorTable, newest: Cursor, options: Options) -> Finding:
-    zone = ZoneInfo(options[TIME_ZONE] or "UTC")
+    zone = java_zone(options[TIME_ZONE] or "UTC")
     ahead = ahead_of(table.plain(newest), table.now(), zone)
     if ahead <= FUTURE:
         return ok("clock", "no time is in the future")

@@ -12,7 +12,6 @@ import logging
 import time
 from collections.abc import Iterator
 from typing import Any, ClassVar
-from zoneinfo import ZoneInfo
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
@@ -42,6 +41,7 @@ from flip27_source.source_options import (
     MAX_ROWS_PER_TRIGGER,
     TIME_ZONE,
 )
+from flip27_source.time_zones import java_zone
 
 _log = logging.getLogger("flip27_source")
 
@@ -89,7 +89,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         self._is_start_stored = self._is_start_stored or self._position is not None
         return super().snapshot_state(checkpoint_id)
 
-    def discover(self, position: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition]:
+    def discover(self, position: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition | None]:
         """The ranges up to the newest cursor that is safe to read.
 
         Raises:
@@ -108,11 +108,16 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         """Close the connection, at once or when the current round ends."""
         self._connection.end()
 
-    def _round(self, table: CursorTable, before: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition]:
+    def _round(
+        self, table: CursorTable, before: SqlPosition | None
+    ) -> Discovery[SqlSplit, SqlPosition | None]:
         self._check_nulls(table)
         newest = self._newest(table)
         if before is None and starts_at_latest(self.options_given):
-            return Discovery((), SqlPosition(done=newest, newest=newest))
+            start = self._safe(table, newest)
+            if start is None and self._waiting is not None:
+                return Discovery((), None)  # an open transaction may still commit a row before the start
+            return Discovery((), SqlPosition(done=start, newest=newest))
         position = before or SqlPosition()
         done = position.done
         if newest == position.newest and newest == done:
@@ -202,7 +207,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         if newest is None:
             return None
         kind = newest.types[0]
-        zone, now = ZoneInfo(self.options_given[TIME_ZONE] or "UTC"), table.now()
+        zone, now = java_zone(self.options_given[TIME_ZONE] or "UTC"), table.now()
         try:
             allowed = newest_allowed(
                 table.plain(newest), kind, now=now, lag_s=self.options_given[LAG], zone=zone
@@ -218,7 +223,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         return table.newest(not_after=table.given(allowed, kind))
 
     def _warn_of_the_future(
-        self, table: CursorTable, newest: Cursor, now: dt.datetime, zone: ZoneInfo
+        self, table: CursorTable, newest: Cursor, now: dt.datetime, zone: dt.tzinfo
     ) -> None:
         """Warn once in a run that rows wait for a time in the future, often because of a wrong time zone."""
         ahead = ahead_of(table.plain(newest), now, zone)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from zoneinfo import ZoneInfo
 
 DEFAULT_LAG_S = 10.0
 
@@ -19,7 +18,7 @@ _TIME = re.compile(
 
 
 def newest_allowed(
-    text: str, kind: str, *, now: dt.datetime, lag_s: float | None, zone: ZoneInfo
+    text: str, kind: str, *, now: dt.datetime, lag_s: float | None, zone: dt.tzinfo
 ) -> str | None:
     """The greatest time that may be read, in the form of ``text``; None if rows are not held back.
 
@@ -51,7 +50,7 @@ def newest_allowed(
     return _in_form(form, allowed, zone)
 
 
-def ahead_of(text: str, now: dt.datetime, zone: ZoneInfo) -> dt.timedelta:
+def ahead_of(text: str, now: dt.datetime, zone: dt.tzinfo) -> dt.timedelta:
     """How far a time is ahead of the clock; zero for dates and texts that are not times."""
     form = _TIME.fullmatch(text)
     if form is None or form["between"] is None:
@@ -70,7 +69,7 @@ def is_time(text: str, kind: str) -> bool:
     return kind in ("string", "large_string", "string_view") and _TIME.fullmatch(text) is not None
 
 
-def _in_form(form: re.Match[str], time: dt.datetime, zone: ZoneInfo) -> str:
+def _in_form(form: re.Match[str], time: dt.datetime, zone: dt.tzinfo) -> str:
     suffix = form["zone"] or ""
     if suffix in ("", "Z"):
         local = time.astimezone(dt.UTC if suffix else zone)

@@ -25,13 +25,13 @@ from flip27_source.readers.datetimes.options import (
 from flip27_source.readers.datetimes.patterns import DateTimePattern
 from flip27_source.readers.datetimes.spark_texts import (
     date_days,
-    java_zone,
     localised,
     lost,
     parse_dates,
     parse_timestamps,
     timestamp_us,
 )
+from flip27_source.time_zones import java_zone
 
 _DAY_US = 86_400_000_000
 

@@ -17,11 +17,11 @@ from flip27_source.options import Option, Options, boolean, text
 from flip27_source.readers.datetimes.fields import days_by_pattern
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.delimited.rows import CsvRows
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
 from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 INFER_SCHEMA = Option(
     name="inferSchema",

@@ -10,7 +10,6 @@ import pyarrow.compute as pc
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.files.corrupt_records import index_of_corrupt
 from flip27_source.readers.files.not_null import first_forbidden_null
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
@@ -18,6 +17,7 @@ from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 _LINE_ENDS = bytes.maketrans(b"\r\n", b"  ")
 """Line ends occur only between the tokens of a JSON text, because strings must escape them."""

@@ -18,7 +18,6 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.files.corrupt_records import index_of_corrupt
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, line_blocks
 from flip27_source.readers.files.not_null import first_forbidden_null, has_not_null
@@ -37,6 +36,7 @@ from flip27_source.readers.json_lines.schema import JsonTypes
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.readers.schemas.evolution import SchemaEvolution
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 _MAX_BATCH_ROWS = 262_144
 _BLOCK_BYTES = 4 << 20

@@ -21,7 +21,6 @@ from pyarrow import types
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.json_lines.options import (
     DROP_FIELD_IF_ALL_NULL,
     INFER_TIMESTAMP,
@@ -33,6 +32,7 @@ from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect,
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 DEEPEST = 100
 """The most levels of nested objects and arrays that are parsed; deeper values stay text."""

@@ -5,13 +5,16 @@ from __future__ import annotations
 import datetime as dt
 import json
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
 from flip27_source.enumerators.sql.queries import qualified
+from flip27_source.readers.datetimes.spark_texts import localised
 from flip27_source.schemas.ddl import type_name
+from flip27_source.time_zones import java_zone
 
 UTC_TIMESTAMP = pa.timestamp("us", "UTC")
 
@@ -192,7 +195,14 @@ def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Arr
         return column.cast(target)
     column = column.cast(pa.timestamp("us", column.type.tz))
     if column.type.tz is None and target.tz is not None:
-        return pc.assume_timezone(column, time_zone).cast(target)
+        return localised(column, java_zone(time_zone)).cast(target)
     if column.type.tz is not None and target.tz is None:
-        return pc.local_timestamp(column.cast(pa.timestamp("us", time_zone)))
+        return _local(column, java_zone(time_zone))
     return column.cast(target)
+
+
+def _local(instants: pa.Array, zone: dt.tzinfo) -> pa.Array:
+    if isinstance(zone, ZoneInfo):
+        return pc.local_timestamp(instants.cast(pa.timestamp("us", zone.key)))
+    offset = pa.scalar(zone.utcoffset(None), pa.duration("us"))
+    return pc.add(pc.local_timestamp(instants.cast(UTC_TIMESTAMP)), offset)

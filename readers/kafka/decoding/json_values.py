@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_lines.lines import JsonLines, proved_rows
@@ -24,6 +23,7 @@ from flip27_source.readers.json_lines.strings import JsonDialect
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, shown, struct_of
 from flip27_source.schemas.ddl import type_name
+from flip27_source.time_zones import java_zone
 
 _BLOCK_BYTES = 4 << 20
 """Lines of this size and their columns fit in a processor's caches."""

@@ -209,3 +209,19 @@ def test_updated_times_wait_for_writers_too(
 
 def ids(options: dict[str, str]) -> list[Any]:
     return [number for batch in run(options) for number in batch.column("id").to_pylist()]
+
+
+def test_a_start_at_the_latest_row_waits_for_open_transactions_whose_rows_are_before_it(
+    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+) -> None:
+    late, later = open_transaction(), open_transaction()
+    late.execute("INSERT INTO events (name) VALUES ('id 1')")
+    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
+    engine = flip27_engine(shop.with_options(startingCursor="latest"))
+    assert batches_of(engine) == []
+    later.execute("INSERT INTO events (name) VALUES ('id 3')")
+    shop.execute("INSERT INTO events (name) VALUES ('id 4')")
+    late.commit()
+    assert polled(engine) == []
+    later.commit()
+    assert polled(engine) == [[3, 4]]

@@ -17,9 +17,9 @@ from flip27_source.options import Options
 from flip27_source.readers.datetimes.columns import local_times
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.delimited.reader import DelimitedReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.time_zones import java_zone
 from tests.readers.delimited.comparison import assert_csv_same_as_spark
 from tests.readers.json_lines.json_documents import plain_rows
 from tests.readers.schemas.test_inference import by_spark, found_out

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed, Refused
 from flip27_source.readers.json_lines.values import JsonLineParser
+from flip27_source.time_zones import java_zone
 from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, documents, plain_rows
 from tests.readers.spark_reading import arrow_schema
 

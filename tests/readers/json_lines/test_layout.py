@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import LEAST_LAYOUT_BYTES, JsonColumnsParser
 from flip27_source.readers.json_lines.layout import layout_of, types_of_paths
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.json_lines.scalars import NotProvedError, scalars_of
 from flip27_source.readers.json_lines.values import JsonLineParser
+from flip27_source.time_zones import java_zone
 from tests.readers.json_lines.json_documents import LINES, TYPES, VALUES, plain_rows
 from tests.readers.spark_reading import arrow_schema, read_table
 

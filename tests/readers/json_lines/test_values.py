@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.datetimes.spark_texts import java_zone
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.values import JsonLineParser
+from flip27_source.time_zones import java_zone
 from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, plain_rows
 from tests.readers.spark_reading import arrow_schema
 

@@ -340,6 +340,21 @@ def test_times_without_a_zone_are_in_the_time_zone_of_the_session(loose: Loose) 
     assert column(options, pa.timestamp("us")) == [dt.datetime(2024, 5, 1, 8)]
 
 
+def test_times_in_a_clock_change_are_read_as_by_the_other_readers(loose: Loose) -> None:
+    connection, options = loose
+    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)")
+    texts = "2026-10-25 02:30:00", "2026-03-29 02:30:00", "2026-01-01 00:00:00"
+    connection.executemany("INSERT INTO t VALUES (?, ?)", enumerate(texts))
+    found = column(options | {"timeZone": "Europe/Berlin"}, UTC_TIMESTAMP)
+    assert [time.isoformat() for time in found] == [
+        "2026-10-25T00:30:00+00:00", "2026-03-29T01:30:00+00:00", "2025-12-31T23:00:00+00:00",
+    ]  # fmt: skip
+    in_chicago = column(options | {"timeZone": "CST"}, UTC_TIMESTAMP)
+    assert in_chicago[2].isoformat() == "2026-01-01T06:00:00+00:00"
+    by_offset = column(options | {"timeZone": "GMT+1"}, UTC_TIMESTAMP)
+    assert by_offset[2].isoformat() == "2025-12-31T23:00:00+00:00"
+
+
 def test_column_names_may_contain_quotes_and_blanks_and_be_keywords(shop: Shop) -> None:
     shop.execute('CREATE TABLE odd ("select" BIGINT, "a ""b" VARCHAR(9), "Mixed" VARCHAR(9))')
     shop.execute("INSERT INTO odd VALUES (1, 'x', 'y'), (2, ':z %s', '%')")
