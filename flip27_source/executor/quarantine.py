@@ -24,6 +24,7 @@ from ..errors import (
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .held_rows import bytes_of
 from .loss_reports import LossReports
+from .sent_events import SentEvents
 from .split_read import Item, Reading
 
 _log = logging.getLogger("flip27_source")
@@ -39,6 +40,7 @@ class Quarantine:
         log: failures of other attempts; None if they are not stored: then every split that is too
             large to be held back is read twice.
         losses: collects the losses of splits that are left out because their data was lost.
+        sent: the events of the reader; those of failed tries are taken back.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Quarantine:
         policy: SplitErrorPolicy,
         log: FailureLog | None,
         losses: LossReports,
+        sent: SentEvents,
         *,
         subtask_id: int,
         attempt_number: int,
@@ -54,6 +57,7 @@ class Quarantine:
         self._log = log
         self._subtask_id = subtask_id
         self._losses = losses
+        self.sent = sent
         self._attempt_number = attempt_number
         self._set_aside = 0
 
@@ -66,6 +70,7 @@ class Quarantine:
         ``demanded``: the result of the attempt that reported first, which this attempt must reach, too (R5).
         """
         tries = 0
+        before = self.sent.mark()
         while True:
             held, size = [], 0
             run = reading()
@@ -78,6 +83,7 @@ class Quarantine:
                     # The split may fail, or has failed before: read it without delivering rows, then again.
                     held.clear()
                     _exhaust(run)
+                    self.sent.take_back(before)
                     run = reading()
             except StopIteration as end:
                 yield from held
@@ -85,6 +91,7 @@ class Quarantine:
                 return result
             except Exception as error:
                 held.clear()
+                self.sent.take_back(before)
                 outcome = self._policy.outcome(error)
                 if outcome is None:
                     raise

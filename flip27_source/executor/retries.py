@@ -17,7 +17,6 @@ from ..coordination.data_losses import DataLoss
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, StateError, StateLocationError
-from ..events import SourceEvent
 from ..reader import SourceReaderContext, SplitReader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.failure_counts import FailureLog
@@ -31,6 +30,7 @@ from .meter import Meter
 from .parts_set_aside import PartsSetAside
 from .quarantine import Quarantine
 from .range_results import NOT_READ, ids_not_read, with_ranges
+from .sent_events import SentEvents
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 
@@ -54,7 +54,7 @@ class SubtaskAttempt:
         self._store = store = store or _store_of(source)
         self._storage = ReportStorage(store, codec, source.enumerator_type)
         self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
-        self._sent: list[SourceEvent] = []
+        self._sent = SentEvents(self._storage.events.check)
         self._meter = Meter(source.options[EVENT_TIME_COLUMN], context.schema)
         results = () if self._first is None else self._first.results
         policy = SplitErrorPolicy.of(source)
@@ -68,7 +68,7 @@ class SubtaskAttempt:
                 for item in results
                 if item.status in (SplitStatus.LIVE, SplitStatus.FINISHED)
             },
-            event_sender=self._send,
+            event_sender=self._sent.send,
             loss_reporter=self._losses.report,
             set_aside_before=self._parts.before,
             part_taker=self._parts.take,
@@ -79,6 +79,7 @@ class SubtaskAttempt:
                 policy,
                 FailureLog(store, place.lineage, place.name),
                 self._losses,
+                self._sent,
                 subtask_id=place.subtask_id,
                 attempt_number=context.attempt_number,
             )
@@ -107,10 +108,6 @@ class SubtaskAttempt:
             reader.close()
         self._acknowledge(splits, reading.results, time.monotonic() - began)
 
-    def _send(self, event: SourceEvent) -> None:
-        self._storage.events.check(event)  # refused here, so that the traceback shows the sender
-        self._sent.append(event)
-
     def _acknowledge(
         self, splits: Sequence[Any], results: Sequence[SplitResult[Any]], duration_s: float
     ) -> None:
@@ -120,7 +117,7 @@ class SubtaskAttempt:
             checkpoint_id=self._context.checkpoint_id,
             subtask_id=self._context.subtask_id,
             results=(*with_ranges(results, splits, set_apart), *self._parts.results(not_read)),
-            events=tuple(self._sent),
+            events=self._sent.events,
             losses=tuple(self._losses.losses),
             metrics=CheckpointMetrics(
                 rows=self._meter.rows,

@@ -17,6 +17,7 @@ from ..errors import AttemptError, ContractError, Flip27Error, HeldRowsError, Sp
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
 from .held_rows import HeldRows
+from .sent_events import SentEvents
 from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
@@ -116,15 +117,16 @@ def read_bounded(
     budget: SplitBudget,
     first: SplitResult[Any] | None = None,
     *,
-    whole_pages: bool = False,
+    sent: SentEvents | None = None,
     check_position: Callable[[Any], None] | None = None,
 ) -> Reading:
     """Read a split up to one of the reader's Progress marks, where its share of the batch ends (rule R5).
 
     Args:
         first: the split's result in the report of an earlier attempt: this attempt ends at the same place.
-        whole_pages: hold rows back until the Progress that covers them; if reading fails after a
-            Progress, the share ends at that Progress instead of failing.
+        sent: the events of the reader, if failures must not cost whole pages: rows are then held back until
+            the Progress that covers them. If reading fails after a Progress, the share ends at that Progress
+            instead of failing, and the events after it are taken back.
         check_position: raises if a position cannot be stored; None if no position is stored.
     """
     if first is not None and (
@@ -135,11 +137,12 @@ def read_bounded(
     pages = _Pages(split, budget, first)
     items = conformed(reader.read, split, [split], context)
     held = HeldRows(f"split {split.split_id!r}")
+    covered = 0
     try:
         for item in items:
             if not isinstance(item, Progress):
                 pages.count(item)
-                if whole_pages:
+                if sent is not None:
                     held.add(item)
                 else:
                     yield item
@@ -147,6 +150,7 @@ def read_bounded(
             if check_position is not None and item.split is not None:
                 check_position(item.split)
             pages.mark(item.split)
+            covered = 0 if sent is None else sent.mark()
             yield from held.given()
             if (ended := pages.ended()) is not None:
                 return ended
@@ -154,7 +158,8 @@ def read_bounded(
     except ReturnSplit:
         return pages.returned()
     except Exception as error:
-        if whole_pages and pages.any_marked and not isinstance(error, _NOT_OF_THE_PAGE):
+        if sent is not None and pages.any_marked and not isinstance(error, _NOT_OF_THE_PAGE):
+            sent.take_back(covered)
             return pages.exhausted(after_error=True)
         raise
     finally:

@@ -23,6 +23,7 @@ from ..snapshots.store import Store
 from ..source import Source
 from .loss_reports import LossReports
 from .quarantine import Quarantine
+from .sent_events import SentEvents
 from .split_read import Item, conformed, unmarked
 from .subtask_splits import SplitsOfSubtask
 
@@ -85,6 +86,7 @@ def _all(
             policy,
             None,
             LossReports(policy, context.checkpoint_id),
+            SentEvents(),
             subtask_id=context.subtask_id,
             attempt_number=context.attempt_number,
         )

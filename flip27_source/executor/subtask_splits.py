@@ -16,6 +16,7 @@ from ..source_options import MAX_BYTES_PER_SPLIT, MAX_ROWS_PER_SPLIT, MAX_SPLIT_
 from ..split import size_of
 from .held_rows import HeldRows
 from .quarantine import Quarantine
+from .sent_events import SentEvents
 from .split_read import Item, Reading, SplitBudget, conformed, read_bounded, read_whole, unmarked
 
 _log = logging.getLogger("flip27_source")
@@ -69,7 +70,7 @@ class SplitsOfSubtask:
             yield from unmarked(conformed(reader.read_together, splits, splits, self._context))
         else:
             for group in _groups(splits):
-                yield from self._together(reader, group)
+                yield from self._together(reader, group, self._quarantine.sent)
 
     def _kept(self, reading: Reading) -> Generator[Item, None, None]:
         result = yield from reading
@@ -102,7 +103,7 @@ class SplitsOfSubtask:
             duration_s=options[MAX_SPLIT_DURATION],
         )
         expected = self._expected.get(split.split_id)
-        whole_pages = self._quarantine is not None
+        sent = None if self._quarantine is None else self._quarantine.sent
 
         def reading() -> Reading:
             return read_bounded(
@@ -111,7 +112,7 @@ class SplitsOfSubtask:
                 self._context,
                 budget,
                 expected,
-                whole_pages=whole_pages,
+                sent=sent,
                 check_position=self._check_position,
             )
 
@@ -125,15 +126,17 @@ class SplitsOfSubtask:
         is_demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
         return self._quarantine.read(split_id, reading, expected if is_demanded else None)
 
-    def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
+    def _together(self, reader: ReadsTogether[Any], group: Sequence[Any], sent: SentEvents) -> Iterator[Item]:
         """Read a group of small splits together; if that fails, one by one to find the bad split."""
         read = [split for split in group if self._result_before(split) is None]
         if len(read) > 1:
+            before = sent.mark()
             with HeldRows(f"{len(read)} splits that are read together") as held:
                 try:
                     for item in unmarked(conformed(reader.read_together, read, read, self._context)):
                         held.add(item)
                 except Exception as error:  # noqa: BLE001 - reading one by one shows which split fails
+                    sent.take_back(before)
                     _log.warning(
                         "%d splits cannot be read together and are read one by one: %s", len(read), error
                     )
