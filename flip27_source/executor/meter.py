@@ -21,7 +21,7 @@ class Meter:
         self._schema = schema
         self._place: int | None = None
         self._kind: pa.DataType | None = None
-        self._latest: Any = None
+        self._latest: int | None = None
         self.rows = 0
         self.bytes = 0
 
@@ -39,15 +39,22 @@ class Meter:
 
     @property
     def max_event_time(self) -> str | None:
-        """The largest event time, ISO 8601; None if no event time was found."""
-        if isinstance(self._latest, dt.datetime):
-            return self._latest.isoformat(timespec="microseconds")
-        return None if self._latest is None else str(self._latest)
+        """The largest event time, ISO 8601; None if there is none, or if its year is not in 1 to 9999."""
+        try:
+            latest = pa.scalar(self._latest, self._kind).as_py()
+        except (OverflowError, ValueError):
+            return None
+        if isinstance(latest, dt.datetime):
+            return latest.isoformat(timespec="microseconds")
+        return None if latest is None else str(latest)
 
     def _look_at(self, batch: pa.RecordBatch, column: str) -> None:
         import pyarrow.compute as pc  # imported here because the import is slow
 
-        self._keep(pc.max(batch.column(_place_of(column, batch.schema))).as_py())
+        times = batch.column(_place_of(column, batch.schema))
+        self._kind = times.type
+        # The number, because a column may contain times that Python's datetime cannot represent.
+        self._keep(pc.max(times).value)
 
     def _look_at_row(self, row: Sequence[Any], column: str) -> None:
         if self._place is None:
@@ -55,9 +62,9 @@ class Meter:
             self._place = _place_of(column, schema)
             self._kind = schema.field(self._place).type
         if self._place < len(row):
-            self._keep(_time_of(row[self._place], self._kind))
+            self._keep(_number_of(row[self._place], self._kind))
 
-    def _keep(self, time: Any) -> None:
+    def _keep(self, time: int | None) -> None:
         if time is not None and (self._latest is None or time > self._latest):
             self._latest = time
 
@@ -74,11 +81,23 @@ def _place_of(column: str, schema: pa.Schema) -> int:
     return index
 
 
-def _time_of(value: Any, kind: pa.DataType) -> dt.date | None:
-    """A time in a tuple, as Spark interprets it; None if Spark will refuse the value."""
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+_AFTER_ALL_TIMES = 2**63 - 1
+
+
+def _number_of(value: Any, kind: pa.DataType) -> int | None:
+    """A time in a tuple as Arrow's number, as Spark interprets it; None if Spark will refuse the value."""
     if pa.types.is_date(kind):
-        return value if isinstance(value, dt.date) and not isinstance(value, dt.datetime) else None
+        is_date = isinstance(value, dt.date) and not isinstance(value, dt.datetime)
+        return value.toordinal() - _EPOCH.toordinal() if is_date else None
     if not isinstance(value, dt.datetime):
         return None
-    # Spark interprets a time without a zone in the time zone of the machine.
-    return value.replace(tzinfo=None) if kind.tz is None else value.astimezone(dt.UTC)
+    if kind.tz is None:
+        return (value.replace(tzinfo=None) - _EPOCH) // _MICROSECOND
+    try:
+        # Spark interprets a time without a zone in the time zone of the machine.
+        aware = value.astimezone() if value.tzinfo is None else value
+    except (OverflowError, ValueError):  # on the first or last day that datetime can represent
+        return None if value.year == dt.MINYEAR else _AFTER_ALL_TIMES
+    return (aware - _EPOCH.replace(tzinfo=dt.UTC)) // _MICROSECOND

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -138,3 +139,67 @@ def test_a_value_that_spark_refuses_does_not_count_as_event_time() -> None:
     meter.count((1, "2026-01-03", None))
     meter.count((1,))
     assert meter.max_event_time is None
+
+
+_BEFORE_YEAR_1 = -62_135_596_800_000_001
+_AFTER_YEAR_9999 = 253_402_318_799_000_000  # the last second of 9999 in New York, often written for "no end"
+
+
+@pytest.mark.parametrize("out_of_range", [_BEFORE_YEAR_1, _AFTER_YEAR_9999])
+def test_an_event_time_that_python_cannot_represent_does_not_fail_the_batch(out_of_range: int) -> None:
+    meter = Meter("at")
+    numbers = pa.array([out_of_range, None], pa.timestamp("us", "UTC"))
+    meter.count(pa.record_batch([numbers], names=["at"]))
+    assert (meter.rows, meter.max_event_time) == (2, None)
+
+
+def test_times_before_year_1_are_not_the_largest_and_later_ones_than_year_9999_are_not_reported() -> None:
+    meter = Meter("at")
+    meter.count(times(NOON))
+    meter.count(pa.record_batch([pa.array([_BEFORE_YEAR_1], pa.timestamp("us", "UTC"))], names=["at"]))
+    assert meter.max_event_time == "2026-01-03T12:00:00.000000+00:00"
+    meter.count(pa.record_batch([pa.array([_AFTER_YEAR_9999], pa.timestamp("us", "UTC"))], names=["at"]))
+    meter.count(times(NOON))
+    assert meter.max_event_time is None
+
+
+def test_a_date_after_year_9999_does_not_fail_the_batch() -> None:
+    meter = Meter("at")
+    meter.count(pa.record_batch([pa.array([2_932_897], pa.date32())], names=["at"]))
+    assert (meter.rows, meter.max_event_time) == (1, None)
+
+
+@pytest.fixture
+def machine_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
+    """Sets the time zone of the machine."""
+
+    def set_to(name: str) -> None:
+        monkeypatch.setenv("TZ", name)
+        time.tzset()
+
+    yield set_to
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=-5)), None])
+def test_the_last_second_of_year_9999_in_a_tuple_does_not_fail_the_batch(
+    zone: dt.tzinfo | None, machine_zone: Callable[[str], None]
+) -> None:
+    machine_zone("America/New_York")
+    meter = Meter("at", AT)
+    meter.count((1, NOON, None))
+    meter.count((2, dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=zone), None))
+    assert (meter.rows, meter.max_event_time) == (2, None)
+
+
+@pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=5)), None])
+def test_the_first_second_of_year_1_in_a_tuple_does_not_fail_the_batch(
+    zone: dt.tzinfo | None, machine_zone: Callable[[str], None]
+) -> None:
+    machine_zone("Asia/Karachi")
+    meter = Meter("at", AT)
+    meter.count((1, dt.datetime(1, 1, 1, tzinfo=zone), None))
+    assert (meter.rows, meter.max_event_time) == (1, None)
+    meter.count((2, NOON, None))
+    assert meter.max_event_time == "2026-01-03T12:00:00.000000+00:00"
