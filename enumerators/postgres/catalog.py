@@ -20,9 +20,11 @@ if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
 # Without partitions: with publish_via_partition_root, they belong to their partitioned table.
+# The columns that an index INCLUDEs are the last in indkey, and not part of its key. Its first index is 0.
 _TABLES = """
 SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident,
-       coalesce(p.indkey::int2[], '{}'), coalesce(r.indkey::int2[], '{}')
+       coalesce((p.indkey::int2[])[0:p.indnkeyatts - 1], '{}'),
+       coalesce((r.indkey::int2[])[0:r.indnkeyatts - 1], '{}')
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
 LEFT JOIN pg_index p ON p.indrelid = c.oid AND p.indisprimary

@@ -144,6 +144,37 @@ def test_a_table_with_a_key_of_several_columns_is_read_and_followed(postgres: Po
         )
 
 
+@pytest.mark.parametrize(
+    "identity",
+    [
+        ("ALTER TABLE orders ADD PRIMARY KEY (b, a) INCLUDE (v)",),
+        (
+            "CREATE UNIQUE INDEX orders_ab ON orders (b, a) INCLUDE (v)",
+            "ALTER TABLE orders REPLICA IDENTITY USING INDEX orders_ab",
+        ),
+    ],
+    ids=["primary key", "replica identity"],
+)
+def test_columns_that_an_index_includes_are_not_part_of_the_key(
+    postgres: PostgresServer, identity: tuple[str, ...]
+) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (a int NOT NULL, b int NOT NULL, v text)",
+        *identity,
+        "INSERT INTO orders SELECT i, 100 - i, CASE WHEN i % 2 = 0 THEN 'old' END "
+        "FROM generate_series(1, 20) i",
+        columns=("a", "b", "v"), key=("a", "b"), maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        write_among_chunks(
+            found,
+            "UPDATE orders SET v = NULL WHERE a IN (2, 12, 18)",
+            "DELETE FROM orders WHERE a IN (5, 16)",
+            "UPDATE orders SET v = 'new' WHERE a IN (3, 4, 20)",
+            "UPDATE orders SET v = 'last' WHERE v IS NULL",
+        )
+
+
 def test_the_old_key_of_an_update_is_deleted(postgres: PostgresServer) -> None:
     with query(
         postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)", "INSERT INTO orders VALUES (1, 'a')"
