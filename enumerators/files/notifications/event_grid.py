@@ -28,7 +28,7 @@ def events_of(body: str) -> tuple[FileEvent, ...]:
     try:
         found = _opened(body)
         return tuple(event for one in found for event in _events(one))
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, UnicodeError) as error:
         raise ValueError(f"it is not an event of Event Grid: {type(error).__name__}: {error}") from None
 
 
@@ -44,6 +44,8 @@ def _opened(body: str) -> list[Any]:
         found = json.loads(text)
     except ValueError as error:
         raise ValueError(f"it is not JSON: {error}") from None
+    except RecursionError:
+        raise ValueError("its JSON is nested too deeply") from None
     return found if isinstance(found, list) else [found]
 
 
@@ -82,4 +84,6 @@ def _account(event: Mapping[str, Any], url: str) -> str:
 
 
 def _url(account: str, container: str, name: str) -> str:
-    return f"abfs://{container}@{account}.dfs.core.windows.net/{name}"
+    path = f"abfs://{container}@{account}.dfs.core.windows.net/{name}"
+    path.encode()  # JSON can contain half a surrogate pair
+    return path

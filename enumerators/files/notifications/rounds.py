@@ -26,6 +26,7 @@ from flip27_source.enumerators.files.notifications.state import (
 )
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.file_systems.moved_paths import before_moves
+from flip27_source.notifications import FileEvent
 
 _THREADS = 16
 _SETTLED_S = 60.0
@@ -193,16 +194,18 @@ class NotificationRounds:
         named = _Named()
         for item in messages:
             message = item.message
-            if message.problem is not None:
+            not_text = _path_that_is_not_text(message.events)
+            problem = message.problem or not_text
+            if problem is not None:
                 named.set_aside.append(
                     MessageSetAside(
                         queue=item.queue,
                         message_id=message.message_id,
-                        problem=text_of(message.problem),
+                        problem=text_of(problem),
                         body=text_of(message.body),
                     )
                 )
-            for event in message.events:
+            for event in () if not_text else message.events:
                 found = self._lister.entry(event.path, recursive=self._recursive)
                 if found is not None:
                     (named.removed if event.removed else named.written)[found[0]] = found[1]
@@ -220,6 +223,16 @@ class NotificationRounds:
             is_settled = self._inbox.was_emptied or now_s - self._began_s >= _SETTLED_S
             return self._is_bounded or is_settled
         return self._interval_s is not None and now_s - self._listed_s >= self._interval_s
+
+
+def _path_that_is_not_text(events: Iterable[FileEvent]) -> str | None:
+    """A problem for a path that cannot be stored; None if all paths can be."""
+    try:
+        for event in events:
+            event.path.encode()
+    except UnicodeEncodeError as error:
+        return f"the path {error.object!r:.300} is not text: {error.reason}"
+    return None
 
 
 def _asked(infos: Mapping[str, Callable[[], FileInfo | None]]) -> dict[str, FileInfo | None]:

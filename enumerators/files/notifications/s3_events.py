@@ -23,7 +23,7 @@ def events_of(body: str) -> tuple[FileEvent, ...]:
     """
     try:
         return tuple(_events(_opened(body)))
-    except (KeyError, TypeError, AttributeError, UnicodeDecodeError) as error:
+    except (KeyError, TypeError, AttributeError, UnicodeError) as error:
         raise ValueError(f"it is not an event of S3: {type(error).__name__}: {error}") from None
 
 
@@ -35,6 +35,8 @@ def _opened(body: str) -> Mapping[str, Any]:
             found = json.loads(found)
         except ValueError as error:
             raise ValueError(f"it is not JSON: {error}") from None
+        except RecursionError:
+            raise ValueError("its JSON is nested too deeply") from None
         if not isinstance(found, dict):
             raise ValueError(f"it is a JSON {type(found).__name__}, not an object")
         if found.get("Type") != "Notification" or not isinstance(found.get("Message"), str):
@@ -72,4 +74,6 @@ def _of_event_bridge(message: Mapping[str, Any]) -> Iterator[FileEvent]:
 def _event(bucket: Any, key: Any, *, removed: bool) -> FileEvent:
     if not (isinstance(bucket, str) and bucket and isinstance(key, str) and key):
         raise ValueError(f"bucket {bucket!r:.100} and key {key!r:.100} do not name an object")
-    return FileEvent(path=f"s3://{bucket}/{key}", removed=removed)
+    path = f"s3://{bucket}/{key}"
+    path.encode()  # JSON can contain half a surrogate pair
+    return FileEvent(path=path, removed=removed)

@@ -87,6 +87,8 @@ def test_a_message_names_the_blobs_that_were_written_or_removed(body: str, event
         ("[3]", "not an event of Event Grid"),
         (json.dumps({"eventType": "Microsoft.Storage.BlobCreated"}), "KeyError"),
         (json.dumps({**event("in", "a"), "subject": "/somewhere"}), "does not name a blob"),
+        (json.dumps(event("in", "\ud800")), "UnicodeEncodeError"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_message_of_another_form_is_refused_with_the_reason(body: str, said: str) -> None:

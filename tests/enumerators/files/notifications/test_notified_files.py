@@ -322,8 +322,10 @@ def test_a_custom_service_has_three_methods_and_may_name_files_of_any_file_syste
     engine.run_batch()
     (landing / "a").write_text("a")
     Spool.lines |= {"1": str(landing / "a"), "2": str(landing / "gone"), "3": str(tmp_path / "a")}
+    Spool.lines["4"] = str(landing / "\ud800")
     until(lambda: [engine.run_batch()] and not Spool.lines)
     assert read(engine) == Counter(["first", "a"])
+    assert gauges(engine)["messagesSetAside"] > 0, "one path is not text"
 
 
 def test_files_that_existed_at_the_first_start_can_be_left_out_although_messages_name_them(

@@ -52,7 +52,9 @@ def test_a_message_names_the_objects_that_were_written_or_removed(body: str, eve
         (message("landing", "a").replace('"key": "a"', '"key": "%FF"'), "UnicodeDecodeError"),
         (message("landing", "a").replace('"key": "a"', '"key": ""'), "do not name an object"),
         (message("landing", "a").replace('"key": "a"', '"key": 7'), "not an event of S3"),
+        (message("landing", "a").replace('"key": "a"', r'"key": "\ud800"'), "UnicodeEncodeError"),
         (through_sns("no JSON"), "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
         (through_sns(through_sns(through_sns(through_sns(message("landing", "a"))))), "4 envelopes"),
     ],
 )
