@@ -86,13 +86,18 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
     unchanged = list(changes.new.unchanged)
     after = list(changes.new.texts)
     for column, mask in enumerate(unchanged):
+        if mask is None:
+            continue
         # A large key that did not change is in the log as the old key.
         is_old = changes.old_kind == _FULL
         if changes.relation.columns[column].is_key:
             is_old |= changes.old_kind == _KEY
-        if mask is not None and (mask & is_old).any():
-            after[column] = pc.if_else(pa.array(mask & is_old), changes.old.texts[column], after[column])
-            unchanged[column] = mask & ~is_old
+        # The old row of a partition has only its key, though its table has REPLICA IDENTITY FULL, if that of
+        # the partition is another. A value that is not in the log is large, and so never null.
+        is_filled = mask & is_old & np.asarray(changes.old.texts[column].is_valid())
+        if is_filled.any():
+            after[column] = pc.if_else(pa.array(is_filled), changes.old.texts[column], after[column])
+            unchanged[column] = mask & ~is_filled
     op = np.select(
         [changes.op == _INSERT, changes.op == _UPDATE, changes.op == _DELETE],
         [CREATE, UPDATE, DELETE],

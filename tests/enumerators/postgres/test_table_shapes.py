@@ -289,6 +289,25 @@ def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
         assert {change["_table"] for change in found.changes} == {"public.orders"}
 
 
+def test_partitions_may_have_another_replica_identity_than_their_table(postgres: PostgresServer) -> None:
+    with query(
+        postgres,
+        "CREATE TABLE orders (id int PRIMARY KEY, v text, note text) PARTITION BY RANGE (id)",
+        "CREATE TABLE orders_a PARTITION OF orders FOR VALUES FROM (0) TO (100)",
+        "ALTER TABLE orders REPLICA IDENTITY FULL",
+        "ALTER TABLE orders_a ALTER note SET STORAGE EXTERNAL",
+        "INSERT INTO orders SELECT i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i",
+        columns=("id", "v", "note"), maxRowsPerTrigger="3", parallelism="1",
+    ) as found:  # fmt: skip
+        write_among_chunks(
+            found,
+            "UPDATE orders SET v = 'new' WHERE id IN (2, 8)",
+            "UPDATE orders SET id = id + 20 WHERE id IN (3, 7)",
+            "UPDATE orders SET v = 'newer' WHERE id IN (5, 23)",
+            "UPDATE orders SET id = id + 40 WHERE id IN (1, 27)",
+        )
+
+
 def test_a_table_with_the_greatest_possible_number_of_columns_is_followed(postgres: PostgresServer) -> None:
     names = [f"c{number}" for number in range(1598)]
     with query(

@@ -118,6 +118,15 @@ def test_an_unchanged_value_is_taken_from_the_whole_old_row() -> None:
     assert found.unchanged[1] is None or not found.unchanged[1].any()
 
 
+def test_an_unchanged_value_that_the_old_row_lacks_is_unknown() -> None:
+    # The partition has another replica identity than its root, which describes the row.
+    full = relation(identity="f", keys=("id", "name"))
+    found = changes((700, [update(full, b"2", UNCHANGED, old=[b"1", None])]), table=full)
+    assert shown_all(found) == [("d", "1"), ("c", "2")]
+    assert found.unchanged[1] is not None
+    assert found.unchanged[1].tolist() == [False, True]
+
+
 def test_an_unchanged_value_is_unknown_without_the_old_row() -> None:
     found = changes((700, [update(TABLE, b"1", UNCHANGED)]))
     assert found.unchanged[1] is not None
