@@ -15,8 +15,8 @@ from flip27_source.notifications import FileEvent
 _SUBJECT = re.compile(r"/blobServices/default/containers/([^/]+)/blobs/(.+)", re.DOTALL)
 _ACCOUNT = re.compile(r"/storageAccounts/([^/]+)", re.IGNORECASE)
 _STORAGE = "Microsoft.Storage."
-_NOT_WRITTEN_YET = frozenset({"CreateFile"})
-"""Calls that create an empty file, before FlushWithClose reports that it is complete."""
+_NOT_WRITTEN_YET = frozenset({"CreateFile", "SftpCreate", "SftpWrite"})
+"""Calls on a file that is not complete; FlushWithClose or SftpCommit reports that it is."""
 
 
 def events_of(body: str) -> tuple[FileEvent, ...]:
