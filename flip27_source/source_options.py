@@ -109,7 +109,7 @@ TIME_ZONE: Option[str | None] = Option(
     name="timeZone",
     parse=optional(text),
     default=None,
-    default_text="the session's time zone",
+    default_text="spark.sql.session.timeZone if it is set, otherwise the zone of the executor's machine",
     doc="Time zone of timestamps that have none.",
 )
 

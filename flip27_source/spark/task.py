@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 from collections.abc import Iterator
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
+from flip27_source.errors import OptionError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -67,8 +70,10 @@ def _session_time_zone(task: TaskContext | None) -> str:
 
 
 def _system_time_zone() -> str:
-    """The IANA name of the machine's time zone, which is the session's zone if none is set."""
-    if os.environ.get("TZ"):
-        return os.environ["TZ"].lstrip(":")
-    target = os.path.realpath("/etc/localtime")
-    return target.partition("zoneinfo/")[2] or "UTC"
+    """The name of this machine's time zone; Spark tells tasks the session's zone only if it is set."""
+    for name in (os.environ.get("TZ", "").lstrip(":"), os.path.realpath("/etc/localtime")):
+        name = name.partition("zoneinfo/")[2] or name
+        with contextlib.suppress(OptionError):
+            java_zone(name)
+            return name
+    return "UTC"
