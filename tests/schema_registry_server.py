@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
 HOST = "127.0.0.1"
 
 
@@ -41,12 +43,20 @@ class SchemaRegistryServer:
         kind: str = "AVRO",
         references: tuple[tuple[str, str, int], ...] = (),
     ) -> int:
-        """Register a schema and return its id. Bytes are a FileDescriptorProto; all else becomes JSON.
+        """Register a schema and return its id. All but a FileDescriptorProto becomes JSON.
+
+        Confluent's registry names each file of Protobuf "default", whatever the references to it are called.
 
         Args:
             references: name, subject and version of each reference.
         """
-        text = base64.b64encode(schema).decode() if isinstance(schema, bytes) else json.dumps(schema)
+        if isinstance(schema, FileDescriptorProto):
+            file = FileDescriptorProto()
+            file.CopyFrom(schema)
+            file.name = "default"
+            text = base64.b64encode(file.SerializeToString()).decode()
+        else:
+            text = json.dumps(schema)
         stored: dict[str, Any] = {"schema": text}
         if kind != "AVRO":
             stored["schemaType"] = kind

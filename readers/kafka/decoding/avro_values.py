@@ -21,6 +21,8 @@ from flip27_source.readers.kafka.decoding.decoder import (
 )
 from flip27_source.readers.schemas.merging import spark_type
 
+_NAMED = ("record", "error", "enum", "fixed")
+
 
 class AvroSchema:
     """A writer's schema.
@@ -128,7 +130,8 @@ def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
         return [_with_types(branch, named, space) for branch in schema]
     if not isinstance(schema, dict):
         return schema
-    space = schema.get("namespace") or space
+    if schema.get("type") in _NAMED:
+        space = _namespace(schema, space)
     found = dict(schema)
     for inner in ("items", "values", "type"):
         if inner in found:
@@ -136,6 +139,12 @@ def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
     if isinstance(found.get("fields"), list):
         found["fields"] = [_with_types(field, named, space) for field in found["fields"]]
     return found
+
+
+def _namespace(schema: Mapping[str, Any], space: str) -> str:
+    """The namespace of a named type inside the namespace ``space``; one in its name comes first."""
+    before, dot, _ = str(schema.get("name")).rpartition(".")
+    return before if dot else schema.get("namespace", space) or ""
 
 
 def _fastavro() -> Any:

@@ -61,7 +61,8 @@ class ProtobufMessage:
         except Exception as error:  # noqa: BLE001 - protobuf raises errors of many types
             raise SchemaError(
                 f"{where} has no valid descriptors: {type(error).__name__}: {error}",
-                remedy="make the file with protoc --include_imports --descriptor_set_out=FILE",
+                remedy="make the file with protoc --include_imports --descriptor_set_out=FILE; or in a "
+                "registry, register each file that the schema imports as a reference",
             ) from None
         self.name = found.full_name
         self._class = protobuf.GetMessageClass(found)
@@ -206,11 +207,21 @@ def _at(file: Any, path: Iterable[int]) -> Any:
 
 
 def _well_known(protobuf: Any, files: Sequence[bytes]) -> list[bytes]:
-    """Google's own files that ``files`` import but do not contain."""
+    """Google's own files that ``files`` import but do not contain, each after those that it imports."""
     parsed = [protobuf.FileDescriptorProto.FromString(file) for file in files]
     there = {file.name for file in parsed}
-    missing = dict.fromkeys(name for file in parsed for name in file.dependency if name not in there)
-    return [serialized for name in missing if (serialized := protobuf.well_known(name)) is not None]
+    found: dict[str, bytes] = {}
+
+    def add(imports: Iterable[str]) -> None:
+        for name in imports:
+            serialized = protobuf.well_known(name)
+            if serialized is not None and name not in there and name not in found:
+                add(protobuf.FileDescriptorProto.FromString(serialized).dependency)
+                found[name] = serialized
+
+    for file in parsed:
+        add(file.dependency)
+    return list(found.values())
 
 
 class _Protobuf:
@@ -219,12 +230,15 @@ class _Protobuf:
     def __init__(self) -> None:
         from google.protobuf import (
             any_pb2,
+            api_pb2,
             descriptor_pb2,
             duration_pb2,
             empty_pb2,
             field_mask_pb2,
+            source_context_pb2,
             struct_pb2,
             timestamp_pb2,
+            type_pb2,
             wrappers_pb2,
         )  # fmt: skip
         from google.protobuf.descriptor_pool import DescriptorPool
@@ -233,7 +247,10 @@ class _Protobuf:
         self.DescriptorPool: Any = DescriptorPool
         self.GetMessageClass: Any = GetMessageClass
         self.FileDescriptorProto: Any = descriptor_pb2.FileDescriptorProto
-        modules = (any_pb2, duration_pb2, empty_pb2, field_mask_pb2, struct_pb2, timestamp_pb2, wrappers_pb2)
+        modules = (
+            any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2,
+            struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2,
+        )  # fmt: skip
         self._well_known = {module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in modules}
 
     def well_known(self, name: str) -> bytes | None:
@@ -265,3 +282,18 @@ def files_of_set(data: bytes) -> list[bytes]:
     if not found.file:
         raise ValueError("it has no file")
     return [file.SerializeToString() for file in found.file]
+
+
+def renamed_file(data: bytes, name: str) -> bytes:
+    """A FileDescriptorProto with another name.
+
+    Raises:
+        ValueError: it is not a FileDescriptorProto.
+    """
+    protobuf = _protobuf()
+    try:
+        file = protobuf.FileDescriptorProto.FromString(data)
+    except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
+        raise ValueError(str(error)) from None
+    file.name = name
+    return bytes(file.SerializeToString())

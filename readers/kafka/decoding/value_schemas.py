@@ -29,7 +29,12 @@ from flip27_source.readers.kafka.decoding.options import (
     VALUE_SCHEMA_FILE,
     registry_secrets,
 )
-from flip27_source.readers.kafka.decoding.protobuf_values import ProtobufMessage, ProtobufValues, files_of_set
+from flip27_source.readers.kafka.decoding.protobuf_values import (
+    ProtobufMessage,
+    ProtobufValues,
+    files_of_set,
+    renamed_file,
+)
 from flip27_source.readers.kafka.decoding.registered_values import ProtobufPayloads, RegisteredValues
 from flip27_source.readers.kafka.decoding.schema_registry import (
     RegisteredSchema,
@@ -142,9 +147,14 @@ def _avro(schema: RegisteredSchema, where: str) -> AvroSchema:
 
 
 def _files(schema: RegisteredSchema, where: str) -> list[bytes]:
-    texts = [*(needed.text for needed in schema.references.values()), schema.text]
+    # A registry names every file "default", but files import each other by the names of the references.
+    root = "value.proto"
+    while root in schema.references:
+        root = f"_{root}"
+    named = {**schema.references, root: schema}
     try:
-        return [base64.b64decode(text, validate=True) for text in texts]
+        files = {name: base64.b64decode(needed.text, validate=True) for name, needed in named.items()}
+        return [renamed_file(file, name) for name, file in files.items()]
     except ValueError:
         raise SchemaError(f"{where} has no serialized descriptors") from None
 

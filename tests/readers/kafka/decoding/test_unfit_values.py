@@ -55,7 +55,7 @@ def test_a_protobuf_value_that_does_not_fit_its_type_fails_alone(
     if schema_from == "file":
         given = descriptor_set(tmp_path, descriptors())
     else:
-        number = registry.add("orders-value", descriptors().SerializeToString(), kind="PROTOBUF")
+        number = registry.add("orders-value", descriptors(), kind="PROTOBUF")
         given = {"valueFormat": "protobuf", "schemaRegistryUrl": registry.url}
         values = [value if value is None else framed(number, b"\0" + value) for value in values]
     found = decoded(values, kind, **given)
@@ -77,7 +77,7 @@ def test_a_string_of_proto2_that_is_not_utf_8_fails_alone(tmp_path: Path) -> Non
 def test_a_column_of_a_type_that_no_value_has_fails_every_value(
     registry: SchemaRegistryServer,
 ) -> None:
-    number = registry.add("orders-value", descriptors().SerializeToString(), kind="PROTOBUF")
+    number = registry.add("orders-value", descriptors(), kind="PROTOBUF")
     given = {"valueFormat": "protobuf", "schemaRegistryUrl": registry.url}
     values = [framed(number, b"\0" + message(id=1))] * 2
     found = decoded(values, pa.struct([("id", pa.bool_())]), **given)

@@ -97,24 +97,6 @@ def test_each_schema_is_requested_from_the_registry_once(registry: SchemaRegistr
     assert asked == ["/subjects/orders-value/versions/latest", "/schemas/ids/1", "/schemas/ids/2"]
 
 
-def test_an_avro_schema_may_reference_other_schemas(registry: SchemaRegistryServer) -> None:
-    money = {
-        "type": "record",
-        "name": "Money",
-        "namespace": "shop",
-        "fields": [{"name": "cents", "type": "long"}],
-    }
-    registry.add("money", money)
-    fields = [{"name": "net", "type": "Money"}, {"name": "tax", "type": "shop.Money"}]
-    order = {"type": "record", "name": "Order", "namespace": "shop", "fields": fields}
-    number = registry.add("orders-value", order, references=(("shop.Money", "money", 1),))
-    whole = {**order, "fields": [{"name": "net", "type": money}, {"name": "tax", "type": "shop.Money"}]}
-    row = {"net": {"cents": 1}, "tax": {"cents": 2}}
-    value = framed(number, avro(row, fastavro.parse_schema(whole)))
-    found = decoded([value], valueFormat="avro", schemaRegistryUrl=registry.url)
-    assert found.values.to_pylist() == [row]
-
-
 def test_credentials_for_a_registry_come_from_the_environment(
     registry: SchemaRegistryServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -245,7 +227,7 @@ def test_protobuf_is_decoded_with_a_descriptor_set(tmp_path: Path) -> None:
 
 
 def test_protobuf_is_decoded_with_a_registry(registry: SchemaRegistryServer) -> None:
-    number = registry.add("orders-value", descriptors().SerializeToString(), kind="PROTOBUF")
+    number = registry.add("orders-value", descriptors(), kind="PROTOBUF")
     values = [
         framed(number, b"\0" + FULL), framed(number, b"\2\0" + FULL), framed(number, b"\2\x0e"),
         framed(number, b""),
