@@ -139,7 +139,8 @@ class AvroTypes:
                 continue
             field = {"name": f"member{member}", "type": self.decoded_by(branch)}
             self._branches += 1
-            decoded.append({"type": "record", "name": f"flip27.branch{self._branches}", "fields": [field]})
+            # A namespace in this name would also be the namespace of types in the branch that have none.
+            decoded.append({"type": "record", "name": f"flip27_branch{self._branches}", "fields": [field]})
             member += 1
         return decoded
 

@@ -122,6 +122,25 @@ def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
     assert read_table(AvroReader(), [tmp_path / "a"], "missing string").to_pylist() == [{"missing": None}]
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "wanted", "found"),
+    [
+        (["null", POINT, "string"], "Point", "a struct<member0: struct<y: int>>, b struct<y: int>",
+         {"a": {"member0": {"y": 2}}, "b": {"y": 4}}),
+        (POINT, ["string", "Point"], "a struct<y: int>, b struct<member1: struct<y: int>>",
+         {"a": {"y": 2}, "b": {"member1": {"y": 4}}}),
+    ],
+)  # fmt: skip
+def test_a_type_without_a_namespace_is_used_inside_and_outside_of_a_union(
+    tmp_path: Path, first: Any, second: Any, wanted: str, found: Any
+) -> None:
+    fields = [{"name": "a", "type": first}, {"name": "b", "type": second}]
+    with (tmp_path / "a").open("wb") as file:
+        record = {"a": {"X": 1, "y": 2}, "b": {"X": 3, "y": 4}}
+        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [record])
+    assert read_table(AvroReader(), [tmp_path / "a"], wanted).to_pylist() == [found]
+
+
 @pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
 def test_ranges_give_every_record_once_wherever_they_are_cut(tmp_path: Path, codec: str) -> None:
     path = write(tmp_path / "a", "long", list(range(5000)), codec=codec)
