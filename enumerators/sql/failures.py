@@ -9,7 +9,13 @@ from urllib.parse import quote, unquote, urlsplit
 
 from flip27_source.errors import OptionError
 
-_NAMED_SECRET = re.compile(r"(?:password|passwd|pwd|token|secret|key)\s*=\s*'?([^\s'&;]+)", re.IGNORECASE)
+_NAMED_SECRET = re.compile(
+    # In quotation marks; or words up to the next "=", because the quotation marks may be missing.
+    r"(?:password|passwd|pwd|token|secret|key)\s*=\s*"
+    r"(?:'((?:[^'\\]|\\.)*)'|([^\s'&;]+(?:\s+[^\s=]+(?=\s|$))*))",
+    re.IGNORECASE,
+)
+_DELIMITERS = re.compile(r"[\s/@?#:%\[\]]+")
 _REMEDIES = (
     (r"password|authentication|access denied", "check the user in uri, and the password in passwordEnv"),
     (r"no such table|does not exist|unknown table|catalog error|undefinedtable|no such column|binder error",
@@ -41,9 +47,11 @@ class Secrets:
     def __init__(self, uri: str, password: str | None) -> None:
         found = {password or ""}
         with contextlib.suppress(ValueError):
-            parts = urlsplit(uri)
-            found.update(filter(None, (parts.password, unquote(parts.password or ""))))
-        found.update(_NAMED_SECRET.findall(uri))
+            found.add(urlsplit(uri).password or "")
+        found.update(_misread_password(uri))
+        found.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
+        # A driver may name a part of a password in which characters are not escaped.
+        found.update(part for text in tuple(found) for part in (*_DELIMITERS.split(text), unquote(text)))
         spellings = {quote(text, safe=safe) for text in found for safe in ("", "/", "!*'()")} | found
         self._hidden = sorted((text for text in spellings if len(text) > 1), key=len, reverse=True)
         self._uri = uri
@@ -69,8 +77,17 @@ def needed(module: str, package: str) -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise OptionError(
             f"the sql source needs {module}, which is not installed: {error}",
-            remedy=f"pip install 'flip27-source[sql]' {package} on the driver and on every node",
+            remedy=f"pip install 'flip27-source[sql]' {package or error.name} on the driver and on every "
+            "node",
         ) from error
+
+
+def _misread_password(uri: str) -> Iterator[str]:
+    """The password of a URI that drivers may split elsewhere, because it contains an unescaped / or @."""
+    user, is_given, _ = uri.partition("://")[2].rpartition("@")
+    name, has_password, password = user.partition(":")
+    if is_given and has_password and "@" not in name:
+        yield password
 
 
 def _remedy(said: str) -> str:

@@ -32,7 +32,7 @@ class SqlAlchemyDatabase(RowDatabase):
             ) from None
         if password is not None:
             url = url.set(password=password)
-        with self._guarded(), needed(url.drivername, url.drivername):
+        with self._guarded(), needed(url.drivername, ""):
             engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
             self._connection = engine.connect()
         base = dialect_of(engine.dialect.name)

@@ -12,9 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flip27_source.enumerators.sql.adbc import with_password
+from flip27_source.enumerators.sql.adbc import AdbcDatabase, with_password
 from flip27_source.enumerators.sql.dialects import ANSI, MYSQL, POSTGRESQL, SQLITE, dialect_of, text_of
-from flip27_source.enumerators.sql.failures import Secrets
+from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
+from flip27_source.errors import OptionError
 
 
 @pytest.mark.parametrize("operator", [">", ">=", "<=", "<"])
@@ -110,6 +112,29 @@ def test_the_name_of_the_database_selects_the_dialect() -> None:
 def test_secrets_are_masked_in_the_errors_of_drivers(uri: str, password: str | None) -> None:
     said = Secrets(uri, password).failure(OSError(f"bad {uri}: 's3cr@t!' and s3cr%40t%21")).what
     assert "s3cr" not in said
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        "postgresql://flip27:S3cr/etPw@127.0.0.1:1/shop",
+        "postgresql://flip27:S3cr@etPw@127.0.0.1:1/shop",
+        "postgresql://flip27:S3cr#etPw@127.0.0.1:1/shop",
+        "postgresql://flip27:S3cr?etPw@127.0.0.1:1/shop",
+        "host=127.0.0.1 port=1 user=x password=S3cr etPw",
+        "host=127.0.0.1 port=1 user=x password='S3cr etPw' sslmode=etPw",
+    ],
+)
+def test_no_part_of_an_unescaped_password_is_in_the_error_of_a_driver(uri: str) -> None:
+    with pytest.raises(DatabaseFailure) as failed:
+        AdbcDatabase("postgresql", uri, None)
+    assert "S3cr" not in failed.value.what
+    assert "etPw" not in failed.value.what
+
+
+def test_the_remedy_for_a_missing_driver_names_its_package() -> None:
+    with pytest.raises(OptionError, match=r"pip install 'flip27-source\[sql\]' pymysql on the driver"):
+        SqlAlchemyDatabase("mysql+pymysql://flip27@127.0.0.1:1/shop", None)
 
 
 @pytest.mark.parametrize(
