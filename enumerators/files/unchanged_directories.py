@@ -8,9 +8,10 @@ a directory may change without a new time stamp. An overwritten file does not ch
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 
 from flip27_source.enumerators.files.links import Folder
 
@@ -21,6 +22,8 @@ MOST_DIRECTORIES = 100_000
 """The most directories that are remembered, which take about 60 MB; others are listed in each round."""
 
 _TRUSTED = frozenset({"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "tmpfs", "overlay", "f2fs"})
+_ESCAPED = re.compile(rb"\\([0-7]{3})")
+"""Spaces and a few other bytes in mountinfo."""
 
 Stamp = tuple[int, int, int, int]
 
@@ -109,20 +112,26 @@ class UnchangedDirectories:
 def device_to_trust(root: str) -> int:
     """The device of the root if its file system keeps the times of directories; otherwise -1."""
     try:
-        if sys.platform != "linux" or _file_system_of(os.path.realpath(root)) not in _TRUSTED:
+        if sys.platform != "linux":
             return -1
-        return os.stat(root).st_dev
+        with open("/proc/self/mountinfo", "rb") as mounts:
+            kind = file_system_of(os.path.realpath(root), mounts)
+        return os.stat(root).st_dev if kind in _TRUSTED else -1
     except OSError:
         return -1
 
 
-def _file_system_of(path: str) -> str:
+def file_system_of(path: str, mounts: Iterable[bytes]) -> str:
+    """The type of the file system that contains a path.
+
+    Args:
+        mounts: the lines of ``/proc/self/mountinfo``.
+    """
     best = ("", "")
-    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as mounts:
-        for line in mounts:
-            before, _, after = line.partition(" - ")
-            point = before.split(" ")[4].encode().decode("unicode_escape")
-            is_above = path == point or path.startswith(point.rstrip("/") + "/")
-            if is_above and len(point) >= len(best[0]):
-                best = (point, after.split(" ")[0])
+    for line in mounts:
+        before, _, after = line.partition(b" - ")
+        point = os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), before.split(b" ")[4]))
+        is_above = path == point or path.startswith(point.rstrip("/") + "/")
+        if is_above and len(point) >= len(best[0]):
+            best = (point, after.split(b" ")[0].decode())
     return best[1]

@@ -15,7 +15,11 @@ import pytest
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.listing.s3 import S3Lister
 from flip27_source.enumerators.files.listing.walk import Lister, LocalLister, open_lister
-from flip27_source.enumerators.files.unchanged_directories import GRANULARITY_S, device_to_trust
+from flip27_source.enumerators.files.unchanged_directories import (
+    GRANULARITY_S,
+    device_to_trust,
+    file_system_of,
+)
 from tests.s3_server import S3Bucket
 from tests.toy_sources import source_of
 
@@ -191,6 +195,26 @@ def test_directories_are_skipped_only_on_file_systems_known_to_update_their_time
     assert device_to_trust("/proc") == -1
     assert device_to_trust(str(tmp_path / "nothing")) == -1
     assert device_to_trust(str(tmp_path)) == os.stat(tmp_path).st_dev
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/data", "ext4"),
+        ("/data/größe/in", "nfs4"),
+        ("/data/a b\\/in", "cifs"),
+        (os.fsdecode(b"/data/lat\xe9/in"), "fuse"),
+        ("/data/größer", "ext4"),
+    ],
+)
+def test_the_file_system_of_a_path_is_that_of_the_mount_point_above_it(path: str, kind: str) -> None:
+    mounts = [
+        b"21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 rw\n",
+        "22 21 0:40 / /data/größe rw - nfs4 server:/a rw\n".encode(),
+        b"23 21 0:41 / /data/a\\040b\\134 rw shared:2 - cifs //server/a rw\n",
+        b"24 21 0:42 / /data/lat\xe9 rw - fuse none rw\n",
+    ]
+    assert file_system_of(path, mounts) == kind
 
 
 PAGE = 50
