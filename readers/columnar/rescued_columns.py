@@ -60,7 +60,7 @@ class RescuedColumns(NamedColumns):
         self._misfits = []
         fitting = super().batch(stored, prepare)
         left = dict.fromkeys((*self._others, *self._grown, *self._misfits))
-        rescued = None
+        rescued = pa.nulls(stored.num_rows, pa.string())
         if left:
             rescued = _as_json({name: stored.column(name).to_pylist() for name in left}, self.path)
         arrays = self._evolution.with_rescued(list(fitting.columns), rescued)

@@ -143,10 +143,8 @@ class SchemaEvolution:
         problems += [f"the schema needs a wider type: {one}" for one in wider]
         return "; ".join(problems)
 
-    def with_rescued(self, arrays: list[pa.Array], rescued: pa.Array | None) -> list[pa.Array]:
-        """The columns with the column of rescued data in its place; None means no rescued data."""
+    def with_rescued(self, arrays: list[pa.Array], rescued: pa.Array) -> list[pa.Array]:
+        """The columns with the column of rescued data in its place."""
         if self.rescued_at is None:
             return arrays
-        if rescued is None:
-            rescued = pa.nulls(len(arrays[0]) if arrays else 0, pa.string())
         return [*arrays[: self.rescued_at], rescued, *arrays[self.rescued_at :]]

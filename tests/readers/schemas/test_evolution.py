@@ -87,6 +87,18 @@ def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", READERS)
+def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data(
+    tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "day=7"
+    folder.mkdir()
+    write_row(name, folder / "a", {"day": 1})
+    options = options_of(name, schemaEvolutionMode="rescue")
+    found = read(READERS[name], [folder / "a"], "day int, _rescued_data string", **options)
+    assert found == [{"day": 7, "_rescued_data": None}]
+
+
+@pytest.mark.parametrize("name", READERS)
 def test_by_default_columns_missing_from_the_schema_are_not_read(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": 2, "name": "x"})
     assert read(READERS[name], [tmp_path / "a"], "id bigint", **options_of(name))[0]["id"] == 2
