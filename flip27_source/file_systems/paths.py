@@ -283,12 +283,21 @@ def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
 
         given["get_client"] = session_for(server)
     arguments = {**of_url, **given}
-    file_system = fsspec.filesystem(_registered(protocol), **arguments)
-    if protocol in _SSH and file_system.client.is_closed():
-        # fsspec keeps a file system until the process ends, and sshfs uses one connection for all that time,
-        # but servers close connections that are idle.
-        kind.clear_instance_cache()
-        file_system = fsspec.filesystem(_registered(protocol), **arguments)
+    return connected(fsspec.filesystem(_registered(protocol), **arguments))
+
+
+def connected(file_system: Any) -> Any:
+    """The same file system, opened again if its server has closed the connection.
+
+    fsspec keeps a file system until the process ends, and sshfs uses one connection for all that time, but
+    servers close connections that are idle.
+    """
+    protocols = file_system.protocol
+    if not _SSH.isdisjoint((protocols,) if isinstance(protocols, str) else protocols):
+        kind = type(file_system)
+        if file_system.client.is_closed():
+            kind.clear_instance_cache()
+            return kind(*file_system.storage_args, **file_system.storage_options)
     return file_system
 
 

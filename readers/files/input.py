@@ -22,6 +22,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import (
     answer_text,
+    connected,
     disk_path,
     is_object_store,
     is_web_server,
@@ -229,6 +230,7 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
         fs, name = open_listed(path, storage)
         _file_systems[key] = fs
         return fs, name
+    fs = _file_systems[key] = connected(fs)
     return fs, listed_name(path)
 
 

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from flip27_source.enumerators.files.listing.walk import open_lister
 from flip27_source.errors import StateLocationError
 from flip27_source.file_systems.paths import open_file_system, open_listed
+from flip27_source.options import Options
+from flip27_source.readers.files.input import file_system
 from tests.deadline import until
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 
@@ -22,3 +25,32 @@ def test_a_file_is_read_after_the_sftp_server_has_closed_the_connection(tmp_path
         assert after.cat_file(name) == b"1\n"
         again, _ = open_listed(f"{server.url}/a.txt", options)
         assert again is after
+
+
+def test_a_directory_is_listed_after_the_sftp_server_has_closed_the_connection(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a.txt").write_bytes(b"1\n")
+    with sftp_server(tmp_path) as server:
+        options = {"username": USER, "password": PASSWORD}
+        lister = open_lister(f"{server.url}/in", options)
+        lister.check_root()
+        before = [path for path, _ in lister.files(recursive=False)]
+        file_system, _ = open_listed(f"{server.url}/in/a.txt", options)
+        server.drop_connections()
+        until(file_system.client.is_closed)
+        assert [path for path, _ in lister.files(recursive=False)] == before
+        assert len(before) == 1
+
+
+def test_a_worker_reads_after_the_sftp_server_has_closed_the_connection(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_bytes(b"1\n")
+    with sftp_server(tmp_path) as server:
+        given = {"storage.username": USER, "storage.password": PASSWORD}
+        options = Options.parse(given, ())
+        path = f"{server.url}/a.txt"
+        before, name = file_system(path, options)
+        assert before.cat_file(name) == b"1\n"
+        server.drop_connections()
+        until(before.client.is_closed)
+        after, name = file_system(path, options)
+        assert after.cat_file(name) == b"1\n"

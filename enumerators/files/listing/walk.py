@@ -31,6 +31,7 @@ from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import (
     check_name,
     checked_location,
+    connected,
     disk_path,
     host_of,
     is_azure,
@@ -362,7 +363,7 @@ class FsspecLister(Lister):
         ignore_missing: bool = False,
         host: str = "",
     ) -> None:
-        self._fs = file_system
+        self._opened = file_system
         self._directory_links = DirectoryLinks()
         self._host = host
         self._root = root.rstrip("/")
@@ -370,6 +371,11 @@ class FsspecLister(Lister):
         self._is_file = False
         self._tests = [(glob.startswith((".", "_")), name_test(glob)) for glob in pattern]
         self._ignore_missing = ignore_missing
+
+    @property
+    def _fs(self) -> Any:
+        self._opened = connected(self._opened)
+        return self._opened
 
     def check_root(self) -> None:
         try:

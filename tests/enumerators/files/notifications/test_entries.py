@@ -77,7 +77,7 @@ class NoHead:
 def test_an_unreadable_object_has_an_entry_as_in_a_listing(bucket: S3Bucket) -> None:
     lister: Any = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
-    lister._fs = NoHead(lister._fs)
+    lister._opened = NoHead(lister._opened)
     path = f"s3://{bucket.name}/landing/a"
     assert lister.entry(path, recursive=False)[1]() == listed[path] is not None
     assert lister.entry(f"{path}gone", recursive=False)[1]() is None
