@@ -17,7 +17,7 @@ snapshots, so that changes in the meantime are delivered too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from flip27_source.enumerators.postgres.split import (
@@ -62,6 +62,22 @@ class Observation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """The next bounds of a table.
+
+    Attributes:
+        lower: the last bound when they were searched for; None if there was none.
+        bounds: each with the number of rows in the chunk that it ends.
+        is_end: whether no bound follows.
+    """
+
+    oid: int
+    lower: Key | None
+    bounds: tuple[tuple[Key, int], ...]
+    is_end: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableProgress:
     """A table whose snapshot is still needed.
 
@@ -84,6 +100,11 @@ class TableProgress:
     again: tuple[int, ...] = ()
     assigned: dict[str, int] = field(default_factory=dict)
     is_cut: bool = False
+
+    @property
+    def last_bound(self) -> Key | None:
+        """The bound after which the next one is searched for; None if there is none yet."""
+        return self.bounds[-1] if self.bounds else None
 
     @property
     def is_read(self) -> bool:
@@ -224,24 +245,21 @@ class Assigner:
         # Only now, because the rules of a table that was truncated are still needed.
         self.reads_up_to(event.end)
 
-    def cut(
-        self, oid: int, bounds: Iterable[tuple[Key, int]], *, is_end: bool, rows_at_end: int | None
-    ) -> None:
-        """Add the next bounds of a table, each with the number of rows in the chunk that it ends.
+    def cut(self, cut: Cut) -> None:
+        """Add the next bounds of a table, unless they do not follow its present last bound.
 
-        Args:
-            is_end: whether no bound follows.
-            rows_at_end: the number of rows of the last chunk, if it is known.
+        The server is polled several times while a batch runs: these polls start at the same bound, and only
+        the first result counts. The table may also be forgotten meanwhile.
         """
-        found = self._tables[oid]
-        new = list(bounds)
-        rows = [*found.rows[:-1], *(count for _, count in new), rows_at_end]
-        self._tables[oid] = replace(
+        found = self._tables.get(cut.oid)
+        if found is None or found.is_cut or cut.lower != found.last_bound:
+            return
+        self._tables[cut.oid] = replace(
             found,
-            bounds=(*found.bounds, *(bound for bound, _ in new)),
-            rows=tuple(rows),
-            snapshots=(*found.snapshots, *([None] * len(new))),
-            is_cut=is_end,
+            bounds=(*found.bounds, *(bound for bound, _ in cut.bounds)),
+            rows=(*found.rows[:-1], *(count for _, count in cut.bounds), None),
+            snapshots=(*found.snapshots, *([None] * len(cut.bounds))),
+            is_cut=cut.is_end,
         )
 
     def chunk_read(self, event: ChunkRead) -> bool:

@@ -292,7 +292,7 @@ class PostgresEnumerator(
         for seen in result.seen:
             self._assigner.observe(seen)
         for cut in result.cuts:
-            self._assigner.cut(cut.oid, cut.bounds, is_end=cut.is_end, rows_at_end=None)
+            self._assigner.cut(cut)
         if result.position is not None and result.has_changes is not None:
             self._has_changes = (result.position, result.has_changes)
         if result.slot is not None:
@@ -350,10 +350,7 @@ class PostgresEnumerator(
             position=assigner.position,
             makes_horizon=assigner.wants_horizon,
             pending=assigner.pending,
-            cut=tuple(
-                (progress.table, progress.key, progress.bounds[-1] if progress.bounds else None)
-                for progress in assigner.uncut
-            ),
+            cut=tuple((progress.table, progress.key, progress.last_bound) for progress in assigner.uncut),
             known=assigner.known,
         )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, Key, Observation
+from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Key, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, table_of
 from flip27_source.enumerators.postgres.chunks import CTID, block_bounds, next_bound
 from flip27_source.enumerators.postgres.connection import checked, connect
@@ -66,20 +66,6 @@ class Wanted:
     pending: Horizon | None = None
     cut: tuple[tuple[TableName, tuple[KeyColumn, ...], Key | None], ...] = ()
     known: tuple[TableName, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cut:
-    """The next bounds of a table.
-
-    Attributes:
-        bounds: each with the number of rows in the chunk that it ends.
-        is_end: whether no bound follows.
-    """
-
-    oid: int
-    bounds: tuple[tuple[Key, int], ...]
-    is_end: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -405,7 +391,7 @@ class ServerPoller:
             if key == (CTID,):
                 rows = self._options[opts.SNAPSHOT_CHUNK_ROWS]
                 places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
-                found.append(Cut(oid=table.oid, bounds=places, is_end=True))
+                found.append(Cut(oid=table.oid, lower=lower, bounds=places, is_end=True))
                 continue
             bounds: list[tuple[Key, int]] = []
             bound = lower
@@ -422,5 +408,6 @@ class ServerPoller:
                 if bound is None:
                     break
                 bounds.append((bound, self._options[opts.SNAPSHOT_CHUNK_ROWS]))
-            found.append(Cut(oid=table.oid, bounds=tuple(bounds), is_end=present is None or bound is None))
+            is_end = present is None or bound is None
+            found.append(Cut(oid=table.oid, lower=lower, bounds=tuple(bounds), is_end=is_end))
         return tuple(found)

@@ -1,8 +1,8 @@
 """A query that reads the model server with the real assigner and the real rules for rows.
 
-It imitates the enumerator and the coordinator: a poll of the server is made first and applied later, a batch
-has chunks and at most one window, its tasks read at different moments, and after a crash only the last
-checkpoint is left.
+It imitates the enumerator and the coordinator: polls of the server are made first and applied later, several
+of them at once if a batch ran meanwhile, a batch has chunks and at most one window, its tasks read at
+different moments, and after a crash only the last checkpoint is left.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Cut, Horizon, Observation
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
@@ -31,7 +31,7 @@ from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from tests.enumerators.postgres.model_server import ModelServer, Write
 
 KEY = (KeyColumn(name="id", type="integer"),)
-BOUNDS = ((("5",), 5), (("10",), 5))
+BOUNDS = (5, 10)
 
 Row = tuple[int, int, str, int, int, int]
 """Position, index in the transaction, operation, table, key, value."""
@@ -60,6 +60,25 @@ class Stored:
     batch: tuple[PostgresSplit, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a poll is to find out, as the poller's class of this name."""
+
+    makes_horizon: bool
+    pending: Horizon | None
+    cut: tuple[tuple[int, int], ...]
+    known: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polled:
+    """The result of a poll that is not applied yet."""
+
+    seen: Observation
+    new: tuple[int, ...]
+    cuts: tuple[Cut, ...]
+
+
 @dataclass
 class ModelQuery:
     """One query. Its steps may be called in any order; a step that is not possible does nothing.
@@ -68,6 +87,9 @@ class ModelQuery:
         keeps_reports: a task that is repeated after a crash has new rows and the report of its first run.
         batches: the rows of each batch, as the sink received them.
         is_exact: false once rows have been read a second time.
+        polled: the results of polls that are not applied yet.
+        next_wanted: what the next poll is to find out, if it has begun; None if it has not.
+        stale_cuts: how many results were applied whose bounds do not follow the present last bound.
     """
 
     server: ModelServer
@@ -82,10 +104,12 @@ class ModelQuery:
     live: list[PostgresSplit] = field(default_factory=list)
     batch: tuple[PostgresSplit, ...] = ()
     done: dict[str, Done] = field(default_factory=dict)
-    polled: tuple[Observation, tuple[int, ...]] | None = None
+    polled: list[Polled] = field(default_factory=list)
+    next_wanted: Wanted | None = None
     stored: Stored | None = None
     planned_ids: set[str] = field(default_factory=set)
     windows_beside_chunks: int = 0
+    stale_cuts: int = 0
     checks_horizon: bool = True
 
     def __post_init__(self) -> None:
@@ -98,26 +122,51 @@ class ModelQuery:
 
     def poll_server(self, tables: Iterable[int] = ()) -> None:
         """Poll the server, after these tables have been published."""
-        new = tuple(sorted(tables))
-        self.server.published |= set(new)
-        if self.assigner.pending is not None:
-            self.server.reach_id(self.assigner.pending.xid)
-        self.polled = (self.server.observe(makes_horizon=self.assigner.wants_horizon), new)
+        wanted = self.next_wanted or self._wanted()
+        listed = tuple(sorted(tables))
+        self.server.published |= set(listed)
+        new = [number for number in listed if number not in wanted.known]
+        if wanted.pending is not None:
+            self.server.reach_id(wanted.pending.xid)
+        seen = self.server.observe(makes_horizon=wanted.makes_horizon or bool(new))
+        cuts = tuple(self._cut(oid, lower) for oid, lower in (*wanted.cut, *((oid, -1) for oid in new)))
+        self.polled.append(Polled(seen=seen, new=listed, cuts=cuts))
+        # The next poll may begin before this result is applied and query the server afterwards.
+        self.next_wanted = self._wanted() if self.rng.random() < 0.3 else None
 
     def take_in(self) -> None:
-        if self.polled is None:
-            return
-        seen, new = self.polled
-        self.polled = None
-        added = [self.assigner.add_table(table_name(number), KEY) for number in new]
-        if any(added):
-            self.assigner.renew_horizon()
-        self.assigner.observe(seen)
-        for progress in self.assigner.uncut:
-            left = BOUNDS[len(progress.bounds) :]
-            some = left[: self.rng.randint(0, len(left))]
-            is_end = len(some) == len(left)
-            self.assigner.cut(progress.table.oid, some, is_end=is_end, rows_at_end=None)
+        """Apply the results of all polls, in their order."""
+        results, self.polled = self.polled, []
+        for result in results:
+            added = [self.assigner.add_table(table_name(number), KEY) for number in result.new]
+            if any(added):
+                self.assigner.renew_horizon()
+            self.assigner.observe(result.seen)
+            present = {progress.table.oid: progress.last_bound for progress in self.assigner.uncut}
+            for cut in result.cuts:
+                self.stale_cuts += cut.oid not in present or present[cut.oid] != cut.lower
+                self.assigner.cut(cut)
+
+    def _wanted(self) -> Wanted:
+        return Wanted(
+            makes_horizon=self.assigner.wants_horizon,
+            pending=self.assigner.pending,
+            cut=tuple(
+                (progress.table.oid, int(progress.last_bound[0]) if progress.last_bound else -1)
+                for progress in self.assigner.uncut
+            ),
+            known=frozenset(table.oid for table in self.assigner.known),
+        )
+
+    def _cut(self, oid: int, lower: int) -> Cut:
+        left = [bound for bound in BOUNDS if bound > lower]
+        some = left[: self.rng.randint(0, len(left))]
+        return Cut(
+            oid=oid,
+            lower=None if lower < 0 else (str(lower),),
+            bounds=tuple(((str(bound),), 5) for bound in some),
+            is_end=len(some) == len(left),
+        )
 
     # Batches.
 
@@ -168,7 +217,7 @@ class ModelQuery:
         if self.stored is None:
             return
         is_complete = not self.batch
-        self.polled = None
+        self.polled, self.next_wanted = [], None
         self.assigner = self._assigner_of(self.stored.assigner, start=self.stored.start)
         self.start, self.log_first = self.stored.start, self.stored.log_first
         self.live, self.batch = list(self.stored.live), self.stored.batch

@@ -9,6 +9,7 @@ import pytest
 from flip27_source.enumerators.postgres.assigner import (
     Assigner,
     AssignerState,
+    Cut,
     Horizon,
     Observation,
 )
@@ -36,8 +37,17 @@ def assigner(*, start: int = 100, most_chunks: int = 100, most_lag_bytes: int = 
     return found
 
 
-def cut(found: Assigner, *bounds: int, is_end: bool = True, oid: int = ORDERS.oid) -> None:
-    found.cut(oid, [((str(bound),), 10) for bound in bounds], is_end=is_end, rows_at_end=None)
+def cut(
+    found: Assigner, *bounds: int, lower: int | None = None, is_end: bool = True, oid: int = ORDERS.oid
+) -> None:
+    found.cut(
+        Cut(
+            oid=oid,
+            lower=None if lower is None else (str(lower),),
+            bounds=tuple(((str(bound),), 10) for bound in bounds),
+            is_end=is_end,
+        )
+    )
 
 
 def seen(end: int, *, xmin: int, lsn_after: int | None = None, horizon: Horizon | None = None) -> Observation:
@@ -163,9 +173,45 @@ def test_the_last_chunk_waits_until_its_end_is_known() -> None:
     found.observe(seen(100, xmin=8, horizon=Horizon(lsn=100, xid=7)))
     assert ids(chunks(found)) == [FIRST]
     assert [progress.table for progress in found.uncut] == [ORDERS]
-    cut(found, 20)
+    cut(found, 20, lower=10)
     assert ids(chunks(found)) == [SECOND, THIRD]
     assert not found.uncut
+
+
+def test_bounds_that_two_polls_find_from_the_same_last_bound_are_added_once() -> None:
+    found = assigner()
+    cut(found, 10, is_end=False)
+    cut(found, 10, 20, is_end=False)
+    assert found.tables[0].bounds == (("10",),)
+    cut(found, 20, lower=10, is_end=False)
+    cut(found, lower=10)
+    assert found.tables[0].bounds == (("10",), ("20",))
+    assert found.uncut
+
+
+@pytest.mark.parametrize("bounds", [(), (10,)])
+def test_bounds_of_a_table_that_is_cut_already_are_not_added(bounds: tuple[int, ...]) -> None:
+    found = assigner()
+    cut(found, *bounds)
+    before = found.tables
+    cut(found, 30, lower=bounds[-1] if bounds else None, is_end=False)
+    assert found.tables == before
+
+
+def test_bounds_of_a_table_that_is_no_longer_read_are_not_added() -> None:
+    found = assigner()
+    cut(found, 10, is_end=False)
+    found.keep(lambda table: table != ORDERS)
+    cut(found, 20, lower=10)
+    assert not found.tables
+
+
+def test_a_table_that_two_polls_list_is_cut_once() -> None:
+    found = assigner()
+    for _ in range(2):
+        found.add_table(ITEMS, ID)
+        cut(found, 10, oid=ITEMS.oid)
+    assert [(table.table, table.bounds) for table in found.tables] == [(ORDERS, ()), (ITEMS, (("10",),))]
 
 
 def test_a_table_without_a_key_is_one_chunk() -> None:

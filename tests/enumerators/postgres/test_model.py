@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from flip27_source.enumerators.postgres import assigner as real_assigner
-from flip27_source.enumerators.postgres.assigner import Assigner, Horizon, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, Cut, Horizon, Observation
 from flip27_source.enumerators.postgres.split import LogRead
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from tests.enumerators.postgres.model_query import ModelQuery, Row
@@ -163,15 +163,17 @@ def test_the_copy_equals_the_table_in_every_interleaving() -> None:
 
 
 def test_the_interleavings_reach_the_cases_that_matter() -> None:
-    exact = again = windows_beside_chunks = 0
+    exact = again = windows_beside_chunks = stale_cuts = 0
     for seed in range(150):
         query = simulate(seed)
         exact += query.is_exact
         again += any(".1/" in split_id for split_id in query.planned_ids)
         windows_beside_chunks += query.windows_beside_chunks > 0
+        stale_cuts += query.stale_cuts > 0
     assert exact > 20
     assert again > 1
     assert windows_beside_chunks > 10
+    assert stale_cuts > 30
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -299,7 +301,19 @@ def ids_of_a_chunk_are_assigned_again(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ModelQuery, "keep_ids", lambda _query: None)
 
 
+def bounds_are_added_whatever_precedes_them(patch: pytest.MonkeyPatch) -> None:
+    def cut(self: Assigner, cut: Cut) -> None:
+        found = self._tables.get(cut.oid)
+        if found is not None:
+            self._tables[cut.oid] = real_assigner.replace(found, is_cut=False)
+            _cut(self, real_assigner.replace(cut, lower=found.last_bound))
+
+    _cut = Assigner.cut
+    patch.setattr(Assigner, "cut", cut)
+
+
 DEFECTS: list[Patch] = [
+    bounds_are_added_whatever_precedes_them,
     ids_of_a_chunk_are_assigned_again,
     commits_are_compared_by_position,
     a_horizon_settles_at_once,
