@@ -285,7 +285,7 @@ def _very_many_known_files(bench: Bench, _pair: Pair | None) -> list[Outcome]:
 
 def _report_cost(bench: Bench, _pair: Pair | None) -> list[Outcome]:
     batches = bench.sizes.report_batches
-    note = "no Spark; all that reports do, one after the other"
+    note = "without Spark; all work for reports is done sequentially"
     outcomes = []
     with tempfile.TemporaryDirectory(prefix="flip27-bench-") as folder:
         cost = measure_report_cost(folder, {}, batches)

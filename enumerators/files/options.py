@@ -106,8 +106,8 @@ FILE_ORDER: Option[str] = Option(
     name="fileOrder",
     parse=one_of("modified", "name", "size"),
     default="modified",
-    doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Equal "
-    "files are read in the order of their paths.",
+    doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Files "
+    "that tie are read in the order of their paths.",
 )
 LATEST_FIRST: Option[bool] = Option(
     name="latestFirst",
@@ -129,7 +129,7 @@ INCLUDE_EXISTING_FILES: Option[bool] = Option(
     parse=boolean,
     default=True,
     doc="false: files that exist when the query is first started are not read. The first batch records "
-    "which files these are; a query that ends by itself (availableNow) cannot be started this way.",
+    "which files these are. The first run cannot be one that ends by itself (availableNow).",
     first_start_only=True,
 )
 IGNORE_MISSING_FILES: Option[bool] = Option(
@@ -144,8 +144,9 @@ SEEN_FILES: Option[str] = Option(
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
     default="exact",
     doc="Which files are new. exact: every unknown file is new; 16 bytes of state for each file. nameCursor: "
-    "names only grow, and files after the last name are new. modifiedCursor: modification times grow, within "
-    "allowedLateness. You may change the option at a restart: no file is read again.",
+    "files that sort after the last known path are new; each new file's path has to sort after all earlier "
+    "paths. modifiedCursor: modification times increase, within allowedLateness. You may change the option "
+    "at a restart: no file is read again.",
 )
 ALLOWED_LATENESS: Option[float] = Option(
     name="allowedLateness",

@@ -179,7 +179,7 @@ def _last_commit_lost(check: SourceCheck) -> None:
     for _ in range(2):
         engine.restart()
         again = [row for batch in engine.process_all_available() for row in batch.rows]
-        agree("rows after a restart when all was read", again, [])
+        agree("rows after a restart when everything had been read", again, [])
     check.agree("after restarts at the end", engine)
 
 
@@ -244,7 +244,7 @@ def _zombies(check: SourceCheck) -> None:
         for zombie in zombies[::2]:
             _ends(zombie)
     engine.process_all_available()
-    check.agree("with tasks of dead drivers that read on", engine)
+    check.agree("with tasks of dead drivers that continue to read", engine)
 
 
 def _ends(zombie: Any) -> None:
@@ -336,7 +336,7 @@ SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (
     Law("a stage that runs again gives the same rows", _stages_again),
     Law("no row is read again when the last commit is lost (S97)", _last_commit_lost),
     Law("every row exactly once, after a crash at any step", _crashes),
-    Law("every row exactly once, after crash upon crash", _crashes_again),
+    Law("every row exactly once, after repeated crashes", _crashes_again),
     Law("a plan depends only on stored state (S95)", _plans),
     Law("every row exactly once, when tasks are killed and retried", _killed_tasks),
     Law("every row exactly once, with speculative copies (S96)", _speculation),

@@ -145,7 +145,7 @@ def _varint(stream: BinaryIO) -> int:
 def _sized(stream: BinaryIO) -> bytes:
     size = _varint(stream)
     if not 0 <= size <= _MOST_HEADER_BYTES:
-        raise ValueError(f"{size} bytes of header")
+        raise ValueError(f"a header field of {size} bytes")
     return _exactly(stream, size)
 
 

@@ -101,7 +101,8 @@ def test_an_idle_query_makes_a_savepoint_with_a_batch_without_splits(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "killed", ["before the tasks", "before the commit is told", "before the request is deleted"]
+    "killed",
+    ["before the tasks", "before the source is notified of the commit", "before the request is deleted"],
 )
 def test_a_query_killed_while_it_makes_a_savepoint_makes_it_exactly_once(tmp_path: Path, killed: str) -> None:
     state, saved = tmp_path / "state", tmp_path / "saved"

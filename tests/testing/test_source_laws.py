@@ -71,7 +71,7 @@ def test_a_source_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, fas
         enforce(SOURCE_LAWS, check)
     # A fast check crashes at each step in one run, so the law of a single crash fails first.
     first = {
-        "every row exactly once, after crash upon crash": "every row exactly once, after a crash at any step"
+        "every row exactly once, after repeated crashes": "every row exactly once, after a crash at any step"
     }
     assert caught.value.law == (first.get(law, law) if fast else law)
 
