@@ -6,7 +6,6 @@ on another thread; :mod:`.assigner` decides what is read.
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -31,8 +30,7 @@ from flip27_source.enumerators.kafka.state import KafkaState
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksSource, Finding
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+from flip27_source.values.times import datetime_or_none
 
 _MOST_POLLS_FOR = 2
 """The most polls for the offset of one partition: the first may have begun before the offset was wanted."""
@@ -260,7 +258,7 @@ class KafkaEnumerator(
             for split in (*self._assigner.held, *live)
             if (end := ends.get(split.split_id, 0)) > split.next >= 0
         ]
-        oldest = None if self._oldest_ms is None else _EPOCH + dt.timedelta(milliseconds=self._oldest_ms)
+        oldest = None if self._oldest_ms is None else datetime_or_none(self._oldest_ms)
         return Backlog(
             splits=len(rows), rows=sum(rows), bytes=None, oldest_event_time=oldest if rows else None
         )

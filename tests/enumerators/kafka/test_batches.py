@@ -276,6 +276,23 @@ def test_the_backlog_has_the_time_of_the_oldest_unread_record(kafka: KafkaBroker
     assert "backlogOldestEventTime" not in told
 
 
+@pytest.mark.parametrize("unit_per_s", [10**6, 10**9])
+def test_a_record_with_a_time_in_a_smaller_unit_does_not_stop_the_query(
+    kafka: KafkaBroker, unit_per_s: int
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=b"%d" % n, timestamp_ms=1_760_000_000 * unit_per_s) for n in range(5)])
+    engine = stream(kafka, topic, maxOffsetsPerTrigger=2, schema=pa.schema([("offset", pa.int64())]))
+    engine.run_batch()
+    engine.run_batch()
+    told = engine.holder.report()
+    assert told is not None
+    assert told["backlogRows"] == 1
+    assert "backlogOldestEventTime" not in told
+    engine.process_all_available()
+    assert len(engine.rows) == 5
+
+
 def test_the_backlog_is_in_offsets(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     fill(kafka, topic, 5, 2)
