@@ -362,7 +362,8 @@ class Assigner:
             first=first,
             end=end,
             rules=tuple(progress.rules() for progress in self._tables.values()),
-            known=tuple(table.oid for table in self._known) if self._reads_tables else None,
+            known=tuple(table.oid for table in self._known),
+            also_by_name=not self._reads_tables,
         )
 
     def state(self) -> AssignerState:

@@ -87,8 +87,11 @@ class LogWindow:
     Attributes:
         rules: the rules of the tables whose snapshot is still needed.
         slot, publication: those by which the window is read; set with ``end``.
-        known: the tables of which every event is delivered; None for all tables without rules. Events of a
-            table that is neither here nor in ``rules`` are dropped: its snapshot comes later and has them.
+        known: the oids of the tables of which every event is delivered. Events of a table that is neither
+            here nor in ``rules`` are dropped: its snapshot comes later and has them. None in a window of an
+            older version without a snapshot, which knows tables by their names alone.
+        also_by_name: whether the events of other tables are delivered if the option ``tables`` has the name
+            in the log: without a snapshot, a new table's events are in the log before its oid is known.
     """
 
     first: int
@@ -97,6 +100,7 @@ class LogWindow:
     known: tuple[int, ...] | None = None
     slot: str | None = None
     publication: str | None = None
+    also_by_name: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

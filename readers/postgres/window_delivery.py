@@ -43,7 +43,8 @@ class WindowDelivery:
         self, window: LogWindow, options: Options, *, near: int, side: Callable[[], Connection]
     ) -> None:
         self._rules = {rules.table.oid: rules for rules in window.rules}
-        self._known = None if window.known is None else set(window.known)
+        self._known = set(window.known or ())
+        self._also_by_name = window.also_by_name or window.known is None
         self._near = near
         self._side = side
         self._reads_all = options[opts.UNCHANGED_VALUES] == "read"
@@ -59,11 +60,7 @@ class WindowDelivery:
         """
         relation = changes.relation
         rules = self._rules.get(relation.oid)
-        if self._known is None:
-            if rules is None and not matched(self._patterns, relation.schema, relation.name):
-                return None
-        elif rules is None and relation.oid not in self._known:
-            # Tables are known by oid, not by name, so a renamed table is still read.
+        if rules is None and not self._is_known(relation):
             return None
         key = self._key(relation)
         found = delivered_changes(changes, key=key, xid_near=self._near)
@@ -74,6 +71,12 @@ class WindowDelivery:
         mask = kept(found, rules, key, self._rank)
         found = found if mask.all() else found.take(np.flatnonzero(mask))
         return self._filled(found, key)
+
+    def _is_known(self, relation: Relation) -> bool:
+        # Tables are known by their oids, so a renamed table is still read.
+        return relation.oid in self._known or (
+            self._also_by_name and matched(self._patterns, relation.schema, relation.name)
+        )
 
     def _filled(self, found: DeliveredChanges, key: Sequence[int]) -> DeliveredChanges:
         rows = rows_to_read(found, reads_all=self._reads_all)

@@ -407,13 +407,15 @@ def test_a_table_that_does_not_exist_yet_is_not_a_known_table() -> None:
     found.add_known(ITEMS)
     found.observe(seen(300, xmin=8))
     assert window(found).known == (ITEMS.oid,)
+    assert not window(found).also_by_name
 
 
-def test_without_a_snapshot_every_table_of_the_log_is_known() -> None:
+def test_without_a_snapshot_a_table_is_known_by_its_oid_or_its_name() -> None:
     found = Assigner(AssignerState(), start=100, most_chunks=9, most_lag_bytes=50, reads_tables=False)
     found.add_known(ORDERS)
     found.observe(seen(300, xmin=8))
-    assert window(found).known is None
+    assert window(found).known == (ORDERS.oid,)
+    assert window(found).also_by_name
 
 
 def test_a_table_is_added_once() -> None:

@@ -359,6 +359,26 @@ def test_a_renamed_table_continues_even_if_its_new_name_does_not_match_the_optio
     assert changes(shop, engine) == [("c", 11, "x")]
 
 
+def test_without_a_snapshot_a_renamed_table_continues(shop: FaultyShop) -> None:
+    shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
+    engine = caught_up(shop.engine(snapshot="never", tables="public.ord*"))
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
+    shop.execute("INSERT INTO sales VALUES (12, 'y')")
+    caught_up(engine)
+    assert shop.ops(engine) == [("c", 11, "x"), ("c", 12, "y")]
+
+
+def test_without_a_snapshot_changes_from_before_a_renaming_are_not_lost(shop: FaultyShop) -> None:
+    engine = caught_up(shop.engine(snapshot="never"))
+    shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
+    shop.execute("INSERT INTO sales VALUES (12, 'y')")
+    renamed = shop.engine(snapshot="never", tables="public.sales")
+    renamed.logs, renamed.sink, renamed.store = engine.logs, engine.sink, engine.store
+    engine.stop()
+    caught_up(renamed)
+    assert shop.ops(renamed) == [("c", 11, "x"), ("c", 12, "y")]
+
+
 def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
     engine = read(shop, tables="public.orders,public.other")
