@@ -24,7 +24,8 @@ class SchemaRegistryServer:
     Attributes:
         requests: the paths that clients have requested.
         credentials: the user:password that a client needs; empty if it needs none.
-        failures: how many of the next requests fail with HTTP 503.
+        failures: how many of the next requests fail.
+        failure: the status and the body of the responses to them.
     """
 
     url: str = ""
@@ -32,6 +33,7 @@ class SchemaRegistryServer:
     credentials: str = ""
     token: str = ""
     failures: int = 0
+    failure: tuple[int, bytes] = (503, b'{"message": "busy"}')
     _schemas: dict[int, dict[str, Any]] = field(default_factory=dict)
     _subjects: dict[str, list[int]] = field(default_factory=dict)
 
@@ -69,27 +71,34 @@ class SchemaRegistryServer:
         self._subjects.setdefault(subject, []).append(number)
         return number
 
-    def answer(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
+    def answer(self, path: str, authorization: str) -> tuple[int, bytes]:
         """The status and the body of the response to a request."""
         self.requests.append(path)
         if self.failures:
             self.failures -= 1
-            return 503, {"message": "busy"}
+            return self.failure
+        status, found = self._found(path, authorization)
+        return status, json.dumps(found).encode()
+
+    def _found(self, path: str, authorization: str) -> tuple[int, dict[str, Any]]:
         wanted = f"Basic {base64.b64encode(self.credentials.encode()).decode()}" if self.credentials else ""
         wanted = f"Bearer {self.token}" if self.token else wanted
         if authorization != wanted:
             return 401, {"error_code": 401, "message": "unauthorized"}
-        try:
-            match unquote(urlsplit(path).path).split("/")[1:]:
-                case ["schemas", "ids", number]:
+        code = 404
+        match unquote(urlsplit(path).path).split("/")[1:]:
+            case ["schemas", "ids", number]:
+                if int(number) in self._schemas:
                     return 200, self._schemas[int(number)]
-                case ["subjects", subject, "versions", version]:
-                    numbers = self._subjects[subject]
-                    number = numbers[-1] if version == "latest" else numbers[int(version) - 1]
-                    return 200, {"subject": subject, "id": number, **self._schemas[number]}
-        except (KeyError, IndexError):
-            pass
-        return 404, {"error_code": 40403, "message": "not found"}
+                code = 40403
+            case ["subjects", subject, "versions", version]:
+                numbers = self._subjects.get(subject, [])
+                at = len(numbers) if version == "latest" else int(version)
+                if 0 < at <= len(numbers):
+                    found = numbers[at - 1]
+                    return 200, {"subject": subject, "id": found, **self._schemas[found]}
+                code = 40402 if numbers else 40401
+        return 404, {"error_code": code, "message": "not found"}
 
 
 @contextmanager
@@ -99,8 +108,7 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            status, found = registry.answer(self.path, self.headers.get("Authorization", ""))
-            body = json.dumps(found).encode()
+            status, body = registry.answer(self.path, self.headers.get("Authorization", ""))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()

@@ -19,6 +19,8 @@ _TIMEOUT_S = 10.0
 _RETRIES = 5
 _BUSY = (429, 500, 502, 503, 504)
 _NOT_FOUND = 404
+_UNKNOWN = (40401, 40402, 40403)
+"""The codes in the bodies of a registry: no such subject, version or schema."""
 _REFUSED = (401, 403)
 _MOST_SCHEMA_BYTES = 16 << 20
 _PIECE_BYTES = 1 << 16
@@ -123,6 +125,9 @@ class SchemaRegistry:
         except self._error as error:
             raise self._failed(path, type(error).__name__) from None
         if answer.status_code == _NOT_FOUND:
+            # A proxy also answers 404, for example while the registry restarts.
+            if _error_code(body) not in _UNKNOWN:
+                raise self._failed(path, f"HTTP {_NOT_FOUND}")
             raise UnknownSchemaError(f"{self.place} has nothing at {path}")
         if answer.status_code in _REFUSED:
             raise OptionError(
@@ -143,6 +148,13 @@ class SchemaRegistry:
             remedy="check schemaRegistryUrl and the registry, and restart the query: the batch is then read "
             "again",
         )
+
+
+def _error_code(body: bytes | bytearray) -> Any:
+    try:
+        return json.loads(body)["error_code"]
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 _lock = threading.Lock()

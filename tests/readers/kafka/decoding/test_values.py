@@ -128,6 +128,39 @@ def test_a_failing_registry_fails_the_task_and_quarantines_no_record(registry: S
     assert decoded([framed(1, avro(ROW))], kind, **given).failures == {}
 
 
+@pytest.mark.parametrize(
+    "body", [b"default backend - 404", b"[]", b'{"error_code": 404, "message": "HTTP 404 Not Found"}']
+)
+def test_a_404_that_is_not_about_a_schema_fails_the_task(body: bytes, registry: SchemaRegistryServer) -> None:
+    registry.add("orders-value", ORDER)
+    given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
+    kind = pa.struct([("id", pa.int64())])
+    registry.failures, registry.failure = 1, (404, body)
+    with pytest.raises(SplitReadError, match="returned no schema for /schemas/ids/1: HTTP 404"):
+        decoded([framed(1, avro(ROW))], kind, **given)
+    assert decoded([framed(1, avro(ROW))], kind, **given).failures == {}
+
+
+def test_a_value_whose_schema_the_registry_does_not_know_cannot_be_decoded(
+    registry: SchemaRegistryServer,
+) -> None:
+    money = {"type": "record", "name": "Money", "fields": [{"name": "cents", "type": "long"}]}
+    registry.add("money", money)
+    order = {"type": "record", "name": "Order", "fields": [{"name": "net", "type": "Money"}]}
+    for subject, version in (("money", 2), ("nothing", 1)):
+        registry.add("orders-value", order, references=(("Money", subject, version),))
+    given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
+    values = [framed(number, b"") for number in (2, 3, 99)]
+    found = decoded(values, pa.struct([("id", pa.int64())]), **given)
+    assert [found.failures[row].partition(" has nothing at ")[2] for row in range(3)] == [
+        "/subjects/money/versions/2",
+        "/subjects/nothing/versions/1",
+        "/schemas/ids/99",
+    ]
+    with pytest.raises(SchemaError, match="has nothing at /subjects/payments-value/versions/latest"):
+        value_type(options(**given), ("payments",))
+
+
 def test_a_response_of_a_registry_is_read_up_to_a_limit(registry: SchemaRegistryServer) -> None:
     number = registry.add("orders-value", "a" * (17 << 20))
     with pytest.raises(SplitReadError, match=r"returned no schema for .*larger than 16,777,216 bytes"):
