@@ -14,7 +14,12 @@ from pyarrow import ipc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.columnar.named_columns import NamedColumns, middle_of_part, rows_without_columns
+from flip27_source.readers.columnar.named_columns import (
+    NO_COLUMN,
+    NamedColumns,
+    middle_of_part,
+    rows_without_columns,
+)
 from flip27_source.readers.columnar.rescued_columns import columns_of
 from flip27_source.readers.files.input import Fetched, damaged, opened_by_arrow, reading
 from flip27_source.readers.files.read_ahead import fetched_ahead
@@ -36,6 +41,7 @@ class ArrowReader(FileReader, InfersFromFooters, ReadsRanges):
     """
 
     options: ClassVar[tuple[Option[Any], ...]] = (*FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN)
+    placeholder = NO_COLUMN
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:

@@ -19,7 +19,7 @@ from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
 from flip27_source.readers.columnar.avro_types import AvroTypes
 from flip27_source.readers.columnar.conversions import MismatchError
-from flip27_source.readers.columnar.named_columns import NamedColumns, rows_without_columns
+from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns, rows_without_columns
 from flip27_source.readers.columnar.rescued_columns import columns_of
 from flip27_source.readers.files.input import Fetched, check_length, damaged, open_raw, reading
 from flip27_source.readers.files.read_ahead import fetched_ahead
@@ -44,6 +44,7 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
     options: ClassVar[tuple[Option[Any], ...]] = (
         *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_AVRO,
     )  # fmt: skip
+    placeholder = NO_COLUMN
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:

@@ -19,6 +19,9 @@ from flip27_source.readers.columnar.conversions import (
     nulls,
 )
 
+NO_COLUMN = pa.field("\0", pa.null())
+"""A column that no file has; a reader has it if it needs the number of rows only."""
+
 _BATCH_ROWS = 1 << 18
 
 

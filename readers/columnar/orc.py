@@ -16,7 +16,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.columnar.named_columns import middle_of_part, rows_without_columns
+from flip27_source.readers.columnar.named_columns import NO_COLUMN, middle_of_part, rows_without_columns
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_hive
 from flip27_source.readers.columnar.orc_columns import orc_conversions
 from flip27_source.readers.columnar.rescued_columns import columns_of
@@ -44,6 +44,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
     options: ClassVar[tuple[Option[Any], ...]] = (
         TIME_ZONE, *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_ORC,
     )  # fmt: skip
+    placeholder = NO_COLUMN
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -105,7 +106,7 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
 
     def _named(self, stored: pa.Schema) -> pa.Schema:
         """The columns of a file, renamed as in the schema if they are matched by position."""
-        own = self._evolution.schema.names[: len(stored)]
+        own = [name for name in self._evolution.schema.names if name != NO_COLUMN.name][: len(stored)]
         by_position = stored.names and all(name.startswith("_col") for name in stored.names)
         names = [*own, *stored.names[len(own) :]] if by_position else stored.names
         return pa.schema([field.with_name(name) for field, name in zip(stored, names, strict=True)])

@@ -18,7 +18,7 @@ from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.columnar.named_columns import NamedColumns, rows_without_columns
+from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns, rows_without_columns
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
 from flip27_source.readers.columnar.parquet_columns import PARQUET_CONVERSIONS
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
@@ -47,6 +47,7 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
     options: ClassVar[tuple[Option[Any], ...]] = (
         *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_PARQUET,
     )  # fmt: skip
+    placeholder = NO_COLUMN
     null_type = pa.int32()  # as in Spark, which uses the stored type of such a column
 
     @classmethod

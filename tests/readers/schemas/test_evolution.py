@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,21 @@ def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data
     options = options_of(name, schemaEvolutionMode="rescue")
     found = read(READERS[name], [folder / "a"], "day int, _rescued_data string", **options)
     assert found == [{"day": 7, "_rescued_data": None}]
+
+
+@pytest.mark.parametrize("names", [["id", "value"], ["_col0", "_col1"]], ids=["named", "as in old Hive"])
+@pytest.mark.parametrize("name", ["parquet", "orc", "arrow", "avro"])
+def test_a_schema_of_partition_columns_reads_no_column_of_the_files(
+    tmp_path: Path, name: str, names: list[str]
+) -> None:
+    folder = tmp_path / "day=7"
+    folder.mkdir()
+    write_row(name, folder / "a", dict.fromkeys(names, 1))
+    read_day = partial(read, READERS[name], [folder / "a"], "day int")
+    assert read_day() == [{"day": 7}]
+    with pytest.raises(NewColumnsError) as error:
+        read_day(schemaEvolutionMode="addNewColumns")
+    assert parse_columns(error.value.columns).names == names
 
 
 @pytest.mark.parametrize("name", READERS)
