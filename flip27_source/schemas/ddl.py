@@ -33,7 +33,7 @@ _TEXTS = ("varchar", "char")
 _NESTED = ("array", "map", "struct")
 _NAMES = {kind: name for name, kind in reversed(_SIMPLE.items())}
 _TOKEN = re.compile(
-    r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([^\s`'\",:<>()]+)|(\S))"
+    r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|([^\s`'\",:<>()]+)|(\S))"
 )
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

@@ -222,6 +222,7 @@ def test_an_inferred_schema_grows_unless_another_mode_is_set(tmp_path: Path) -> 
         ("a dec, b numeric(5), c varchar(10)", "a decimal(10,0), b decimal(5,0), c string"),
         ("d byte, e void", "d tinyint, e void"),
         ("a struct<>", "a struct<>"),
+        ("`` int, s struct<``: int, ````: int>", "`` int, s struct<``: int, ````: int>"),
     ],
 )
 def test_columns_are_written_as_in_spark(ddl: str, canonical: str) -> None:
