@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import Any
 
 import msgspec
 
 from ..values.stored_json import decode_json
+from ..values.times import datetime_or_none
 from .history import StoredSplit
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
@@ -22,7 +20,10 @@ class _Record(msgspec.Struct):
 
 
 def record_columns(split: StoredSplit) -> dict[str, Any]:
-    """The columns of the record that a split keeps; None in each if the split keeps none."""
+    """The columns of the record that a split keeps; None in each if the split keeps none.
+
+    ``timestamp`` is also None if its year is not in 1 to 9999.
+    """
     nothing = dict.fromkeys(RECORD_COLUMNS)
     text = split.fields.get("record")
     topic, _, place = split.split_id.rpartition("/")
@@ -37,7 +38,7 @@ def record_columns(split: StoredSplit) -> dict[str, Any]:
         "topic": topic,
         "partition": int(partition),
         "offset": int(offset),
-        "timestamp": _EPOCH + dt.timedelta(milliseconds=record.timestamp_ms),
+        "timestamp": datetime_or_none(record.timestamp_ms),
         "key": record.key,
         "value": record.value,
     }

@@ -126,6 +126,21 @@ def test_the_state_has_the_record_with_its_position_bytes_time_and_error(
     engine.stop()
 
 
+@pytest.mark.parametrize("unit_per_s", [10**6, 10**9])
+def test_a_record_with_a_time_in_a_smaller_unit_is_set_aside_and_retried(
+    kafka: KafkaBroker, tmp_path: Path, unit_per_s: int
+) -> None:
+    topic = kafka.topic()
+    kafka.produce(topic, [Record(value=BROKEN, timestamp_ms=1_760_000_000 * unit_per_s)])
+    engine = quarantining(kafka, topic, tmp_path)
+    engine.process_all_available()
+    (line,) = lines(tmp_path)
+    assert (line["value"], line["timestamp"]) == (BROKEN, None)
+    texts = SCHEMA.set(0, pa.field("value", pa.string()))
+    assert retry(engine, schema=texts, valueFormat="string") == [(BROKEN.decode(), 0, 0)]
+    engine.stop()
+
+
 def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_fixed(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
