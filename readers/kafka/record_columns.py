@@ -31,6 +31,9 @@ RECORD_SCHEMA = pa.schema(
 _MOST_BYTES = (1 << 31) - 1
 """The most bytes of values in one array."""
 
+_MOST_MILLISECONDS = ((1 << 63) - 1) // 1000
+"""The largest time that a timestamp in microseconds can hold."""
+
 
 def record_schema(*, include_headers: bool) -> pa.Schema:
     """The columns, in Spark's order."""
@@ -87,8 +90,8 @@ def _partitions(runs: Sequence[Run]) -> pa.Array:
 
 # pa.array and pa.scalar import pandas if it is installed, which takes a third of a second in each Python
 # worker. So the columns that every record has are built from buffers.
-def _numbers(values: np.ndarray, kind: pa.DataType) -> pa.Array:
-    return pa.Array.from_buffers(kind, len(values), [None, pa.py_buffer(np.ascontiguousarray(values))])
+def _numbers(values: np.ndarray, kind: pa.DataType, validity: pa.Buffer | None = None) -> pa.Array:
+    return pa.Array.from_buffers(kind, len(values), [validity, pa.py_buffer(np.ascontiguousarray(values))])
 
 
 def _bytes(values: list[bytes | None]) -> pa.Array:
@@ -144,7 +147,11 @@ def _times(messages: Sequence[Message]) -> np.ndarray:
 
 
 def _timestamps(times: np.ndarray) -> pa.Array:
-    return _numbers(times[:, 1] * 1000, pa.timestamp("us", tz="UTC"))
+    milliseconds = times[:, 1]
+    fits = (milliseconds >= -_MOST_MILLISECONDS) & (milliseconds <= _MOST_MILLISECONDS)
+    validity = None if fits.all() else pa.py_buffer(np.packbits(fits, bitorder="little"))
+    # The product of a null wraps around, and is not read.
+    return _numbers(milliseconds * 1000, pa.timestamp("us", tz="UTC"), validity)
 
 
 def _timestamp_types(times: np.ndarray) -> pa.Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from flip27_source.readers.kafka.record_columns import HEADERS, RECORD_SCHEMA, Run, columns, record_schema
@@ -81,6 +81,18 @@ def test_columns_equal_those_that_arrow_builds_from_the_values(
         assert (column.cast(pa.int64()) if name == "timestamp" else column).equals(pa.array(values, kind))
     headers = [record["headers"] or None for record in records]
     assert batch.column("headers").equals(pa.array(headers, HEADERS))
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=9))
+@example([1_760_000_000 * 10**9, 0, -(2**63), 9_223_372_036_854_775, 9_223_372_036_854_776])
+def test_a_time_that_does_not_fit_into_microseconds_is_null(times: list[int]) -> None:
+    fields = {"key": None, "value": b"v", "offset": 1, "headers": None}
+    records = [Record({**fields, "timestamp": (1, time)}) for time in times]
+    run = Run(topic="t", partition=0, messages=cast("Any", records), size=0, range_id="")
+    (column,) = columns(["timestamp"], [run])
+    column.validate(full=True)
+    expected = [time * 1000 if -(2**63) <= time * 1000 < 2**63 else None for time in times]
+    assert column.cast(pa.int64()).to_pylist() == expected
 
 
 def test_building_the_record_columns_does_not_import_pandas() -> None:
