@@ -11,9 +11,17 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.store import Store, open_store
 from .claims import mark_of
 from .format import METADATA, read_savepoint, savepoint_folder, write_savepoint
-from .query_state import checkpoint_of, lineage_of, newest_batch, one_source, state_in, surely_complete
+from .query_state import (
+    checkpoint_names,
+    checkpoint_of,
+    lineage_of,
+    newest_batch,
+    one_source,
+    state_in,
+    surely_complete,
+)
 from .requests import Progress, made_by_driver
-from .values import CreatedSavepoint
+from .values import CreatedSavepoint, NewestBatch
 from .whole_queries import copy_query, now_ms
 
 
@@ -115,6 +123,8 @@ def _copied(
     source, target = open_store(state, options), open_store(to, options)
     batch = newest_batch(state, checkpoint, options)
     if batch is not None:
+        if query:
+            _check_is_together(source, batch)
         folder, name = one_source(batch.named, state, lineage, any_of_them=query)
     elif query:
         raise StateLocationError(
@@ -137,6 +147,17 @@ def _copied(
         checkpoint_id=name.checkpoint_id,
         batch_id=None if batch is None else batch.batch_id,
     )
+
+
+def _check_is_together(store: Store, batch: NewestBatch) -> None:
+    """Refuse a whole query whose sources have different state locations."""
+    elsewhere = [lineage for lineage, _ in batch.named if not checkpoint_names(store, lineage)]
+    if elsewhere and len(elsewhere) < len(batch.named):
+        raise StateLocationError(
+            f"the state of the query's sources {', '.join(elsewhere)} is not in {store.location}",
+            remedy="a savepoint of a whole query needs all of its flip27 sources in one stateLocation; "
+            "create a savepoint of each source instead, without query (--query)",
+        )
 
 
 def _is_there(target: Store, name: CheckpointName, *, query: bool) -> bool:

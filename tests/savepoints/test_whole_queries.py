@@ -244,3 +244,15 @@ def test_a_savepoint_is_not_made_where_a_query_has_claimed_one_of_the_same_check
     paged(query.root / "fork", savepoint=made.directory, savepointClaim="claim").batch()
     with pytest.raises(StateLocationError, match="has claimed it and will delete it"):
         query.savepoint()
+
+
+def test_a_query_whose_sources_have_different_state_locations_is_refused(query: Query) -> None:
+    SERVER["customers"] = list("abc")
+    other = paged(query.root / "elsewhere", uid="customers")
+    other.batch()
+    with (query.checkpoint / "offsets" / "1").open("a") as log:
+        log.write("\n" + json.dumps(other.logged))
+    with pytest.raises(
+        StateLocationError, match=r"sources .*customers.* is not in .*(?s:.)*in one stateLocation"
+    ):
+        query.savepoint()
