@@ -7,6 +7,7 @@ are imported where they are used, because the driver also imports the reader's c
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -45,10 +46,11 @@ if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
     from flip27_source.readers.postgres.copied_rows import CopiedBlock
     from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
-    from flip27_source.readers.postgres.relations import Relation
+    from flip27_source.readers.postgres.relations import Relation, RelationColumn
     from flip27_source.readers.postgres.window_delivery import WindowDelivery
 
 _TEXT = PgType(name="text")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -231,22 +233,23 @@ class PostgresReader(SplitReader[PostgresSplit]):
             self._types |= types_of(self.side(), missing)
         found = {}
         for column, pair in zip(relation.columns, wanted, strict=True):
-            kind = self._types.get(pair, _TEXT if self._is_text(column.name) else None)
-            if kind is None:
-                raise SplitReadError(
-                    f"column {column.name} of {relation} has a type that has since been dropped (oid "
-                    f"{pair[0]})",
-                    remedy="start a query with a new stateLocation, whose snapshot has the current columns",
-                )
-            found[column.name] = kind
+            if pair not in self._types:
+                self._check_dropped(relation, column)
+            found[column.name] = self._types.get(pair, _TEXT)
         return found
 
-    def _is_text(self, column: str) -> bool:
-        """True if rows have this column as text, or do not have it."""
+    def _check_dropped(self, relation: Relation, column: RelationColumn) -> None:
+        """Check that rows can have the column's values as text, because their type no longer exists."""
         wanted = self._rows.wanted
+        said = f"column {column.name} of {relation} has a type that has since been dropped"
         if wanted is None:
-            return False
-        return column not in wanted or pa.types.is_string(self.context.schema.field(column).type)
+            self._types[column.type_oid, column.type_modifier] = _TEXT
+            _log.warning("%s (oid %d): its values are strings", said, column.type_oid)
+        elif column.name in wanted and not pa.types.is_string(self.context.schema.field(column.name).type):
+            raise SplitReadError(
+                f"{said} (oid {column.type_oid})",
+                remedy="start a query with a new stateLocation, whose snapshot has the current columns",
+            )
 
     def side(self) -> Connection:
         """A second connection, for queries while the first one reads."""

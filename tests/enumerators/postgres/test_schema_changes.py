@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -253,3 +254,34 @@ def test_values_of_a_dropped_type_that_are_not_text_are_refused(shop: FaultyShop
         SplitReadError, match=r"column price of public\.orders has a type that has since been dropped"
     ):
         caught_up(engine)
+
+
+@pytest.mark.parametrize("change_format", ["envelope", "debezium"])
+def test_in_json_formats_values_of_a_dropped_type_are_strings(
+    shop: FaultyShop, change_format: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop.execute(
+        "CREATE TYPE mood AS ENUM ('sad', 'happy')",
+        "CREATE DOMAIN price AS int",
+        "ALTER TABLE orders ADD mood mood, ADD price price",
+    )
+    engine = caught_up(shop.engine(changeFormat=change_format, snapshot="never"))
+    shop.execute(
+        "INSERT INTO orders VALUES (11, 'x', 'sad', 5)",
+        "INSERT INTO orders VALUES (12, 'x', 'sad', 6)",
+        "CREATE TYPE mood_2 AS ENUM ('sad', 'happy', 'calm')",
+        "ALTER TABLE orders ALTER mood TYPE mood_2 USING mood::text::mood_2, ALTER price TYPE int",
+        "DROP TYPE mood",
+        "DROP DOMAIN price",
+        "INSERT INTO orders VALUES (13, 'x', 'calm', 7)",
+    )
+    caught_up(engine)
+    name = "after" if change_format == "envelope" else "value"
+    found = [json.loads(row[engine.schema.names.index(name)]) for row in engine.rows]
+    rows = found if change_format == "envelope" else [value["after"] for value in found]
+    assert [(row["id"], row["mood"], row["price"]) for row in rows] == [
+        (11, "sad", "5"), (12, "sad", "6"), (13, "calm", 7),
+    ]  # fmt: skip
+    said = [record.getMessage() for record in caplog.records if "has since been dropped" in record.message]
+    assert ["column mood" in text for text in said] == [True, False]
+    assert all("its values are strings" in text for text in said)
