@@ -5,6 +5,7 @@ Pure: no pyspark, no I/O.
 
 from __future__ import annotations
 
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -70,12 +71,13 @@ class MetricGroup:
 
     @property
     def gauges(self) -> dict[str, int | float]:
-        """A copy of the current numbers, by name."""
+        """The current numbers, by name, without NaN and infinity, which JSON cannot represent."""
         with self._lock:
-            return dict(self._numbers)
+            numbers = dict(self._numbers)
+        return {name: value for name, value in numbers.items() if not _is_unpublishable(value)}
 
     def gauge(self, name: str, value: float) -> None:
-        """Set a gauge to its newest value."""
+        """Set a gauge to its newest value. While this is NaN or infinite, the gauge is not published."""
         with self._lock:
             self._numbers[name] = value
 
@@ -83,6 +85,10 @@ class MetricGroup:
         """Add to a counter."""
         with self._lock:
             self._numbers[name] = self._numbers.get(name, 0) + by
+
+
+def _is_unpublishable(value: float) -> bool:
+    return isinstance(value, float) and not math.isfinite(value)
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):

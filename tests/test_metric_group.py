@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
+
+import pytest
 
 from flip27_source import Boundedness, DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import MetricGroup
 from tests.driver.batches import Batches
-from tests.toy_sources import EchoReader, Item
+from tests.toy_sources import EchoReader, Item, Shelf
 
 
 class Step(int):
@@ -43,6 +46,34 @@ def test_gauges_that_were_read_do_not_change_afterwards() -> None:
     taken = metrics.gauges
     metrics.gauge("other", 1)
     assert taken == {"lag": 5}
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_json_cannot_represent_is_not_published(number: float) -> None:
+    class Divides(Shelf):
+        def start(self) -> None:
+            self.context.metrics.gauge("ratio", number)
+            self.context.metrics.count("total", number)  # type: ignore[arg-type]
+            self.context.metrics.gauge("lag", 5)
+            super().start()
+
+    batches = Batches(Divides, EchoReader)
+    batches.shelve("a")
+    assert batches.batch() == ["a"]
+    offset = json.dumps(batches.logged, allow_nan=False)
+    assert json.loads(offset)["summary"]["lag"] == 5
+    report = batches.holder.report()
+    assert report is not None
+    assert {"ratio", "total", "lag"} & report.keys() == {"lag"}
+
+
+def test_a_gauge_is_published_again_once_it_is_finite() -> None:
+    metrics = MetricGroup()
+    metrics.gauge("ratio", float("nan"))
+    assert metrics.gauges == {}
+    metrics.gauge("ratio", 0.5)
+    metrics.gauge("large", 10**400)
+    assert metrics.gauges == {"ratio": 0.5, "large": 10**400}
 
 
 class Asking(DiscoveringEnumerator[Item]):
