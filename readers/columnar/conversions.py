@@ -213,9 +213,14 @@ WIDENING: Conversions = (
         becomes=lambda _, wanted: bool(types.is_timestamp(wanted)),
         cast=_cut_to_microseconds,
     ),
-    Conversion(stored=types.is_float32, becomes=lambda _, wanted: bool(types.is_float64(wanted))),
     Conversion(
-        stored=types.is_date32,
+        stored=types.is_float16,
+        becomes=lambda _, wanted: bool(types.is_float32(wanted) or types.is_float64(wanted)),
+    ),
+    Conversion(stored=types.is_float32, becomes=lambda _, wanted: bool(types.is_float64(wanted))),
+    Conversion(stored=types.is_date64, becomes=lambda _, wanted: bool(types.is_date32(wanted))),
+    Conversion(
+        stored=types.is_date,
         becomes=lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None,
     ),
     Conversion(

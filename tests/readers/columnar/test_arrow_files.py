@@ -26,12 +26,17 @@ def write(path: Path, table: pa.Table, *, stream: bool, rows: int = 100) -> None
 
 MICROS = pa.timestamp("us", "UTC")
 NOON = dt.datetime(2024, 5, 6, 12, tzinfo=dt.UTC)
+DAY = dt.date(2024, 5, 6)
 
 COLUMNS: list[tuple[pa.Array, str, list[Any]]] = [
     (pa.array([1, None], pa.int32()), "long", [1, None]),
     (pa.array([NOON, None], pa.timestamp("ns", "Asia/Tokyo")), "timestamp", [NOON, None]),
     (pa.array(["a", None]).dictionary_encode(), "string", ["a", None]),
     (pa.array(["a", None], pa.string_view()), "string", ["a", None]),
+    (pa.array([1.5, None], pa.float16()), "float", [1.5, None]),
+    (pa.array([1.5, None], pa.float16()), "double", [1.5, None]),
+    (pa.array([DAY, None], pa.date64()), "date", [DAY, None]),
+    (pa.array([DAY, None], pa.date64()), "timestamp_ntz", [dt.datetime(2024, 5, 6), None]),
     (pa.array([[1], None], pa.large_list(pa.int32())), "array<long>", [[1], None]),
     (pa.array([{"A": 1, "b": "x"}, None]), "struct<a: long>", [{"a": 1}, None]),
 ]
