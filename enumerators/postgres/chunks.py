@@ -73,13 +73,13 @@ def next_bound(
     The query walks the index of the key, so all chunks together cost one pass over the index.
     """
     conditions, parameters = key_range(key, lower, None)
-    columns = ", ".join(f"t.{quoted_with_parameters(column.name)}::text" for column in key)
+    # Without an alias, because the user's condition may contain the table's name.
+    names = [quoted_with_parameters(table.schema, table.name, column.name) for column in key]
+    columns = ", ".join(f"{name}::text" for name in names)
     # Qualified, because a bare name would mean the selected text, which has another order.
-    order = ", ".join(f"t.{quoted_with_parameters(column.name)}" for column in key)
     sql = (
-        f"SELECT {columns} FROM {own_rows(connection, table)} "
-        f"t{where(conditions, filter_sql)} "
-        f"ORDER BY {order} OFFSET {rows} LIMIT 1"
+        f"SELECT {columns} FROM {own_rows(connection, table)}{where(conditions, filter_sql)} "
+        f"ORDER BY {', '.join(names)} OFFSET {rows} LIMIT 1"
     )
     found = connection.execute(sql, parameters).fetchone()
     return None if found is None else tuple(found)

@@ -355,6 +355,23 @@ def test_a_condition_filters_the_rows_of_the_snapshot_but_not_the_changes_in_the
         assert found.ops()[11:] == [("u", "1"), ("u", "2")]
 
 
+@pytest.mark.parametrize("table", ['"My %orders"', 'public."My %orders"'])
+def test_a_condition_for_the_snapshot_may_contain_the_name_of_the_table(
+    postgres: PostgresServer, table: str
+) -> None:
+    with query(
+        postgres,
+        'CREATE TABLE "My %orders" (id int PRIMARY KEY, v text)',
+        "CREATE TABLE wanted (id int, v text)",
+        """INSERT INTO "My %orders" SELECT i, 'old' FROM generate_series(1, 40) i""",
+        "INSERT INTO wanted SELECT i, 'wanted' FROM generate_series(2, 40, 2) i",
+        tables='"My %orders"',
+        snapshotWhere=f"EXISTS (SELECT FROM wanted WHERE id = {table}.id)",
+    ) as found:
+        found.batches()
+        assert sorted(int(key or 0) for _, key in found.ops()) == list(range(2, 41, 2))
+
+
 def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_character(
     postgres: PostgresServer,
 ) -> None:
