@@ -87,7 +87,7 @@ class MetricGroup:
             self._numbers[name] = self._numbers.get(name, 0) + by
 
 
-def _is_unpublishable(value: float) -> bool:
+def _is_unpublishable(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
