@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Key, Observation
-from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables, table_of
-from flip27_source.enumerators.postgres.chunks import CTID, block_bounds, next_bound
+from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Observation
+from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
+from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.cuts import Uncut, cuts
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import make_own_slot, own_slot_name
@@ -25,7 +26,7 @@ from flip27_source.enumerators.postgres.publication_scope import check_scope
 from flip27_source.enumerators.postgres.remedies import alter_failover
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
 from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
-from flip27_source.enumerators.postgres.split import KeyColumn, TableName, lsn_text
+from flip27_source.enumerators.postgres.split import TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.table_losses import PublicationEntries, put_back, table_losses
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, timeline_of
@@ -55,7 +56,7 @@ class Wanted:
     Attributes:
         state: None until the first poll has created what is missing.
         position: the position up to which the log is planned.
-        cut: the tables of which bounds are missing, each with its key and its last bound.
+        cut: the tables of which bounds are missing.
         pending: the horizon that is to settle.
         known: the tables that were read before.
     """
@@ -64,7 +65,7 @@ class Wanted:
     position: int | None = None
     makes_horizon: bool = False
     pending: Horizon | None = None
-    cut: tuple[tuple[TableName, tuple[KeyColumn, ...], Key | None], ...] = ()
+    cut: tuple[Uncut, ...] = ()
     known: tuple[TableName, ...] = ()
 
 
@@ -386,28 +387,12 @@ class ServerPoller:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
         uncut = (*wanted.cut, *((found.table, found.key, None) for found in new if found.key))
         deadline = time.monotonic() + _CUT_S
-        found = []
-        for table, key, lower in uncut:
-            if key == (CTID,):
-                rows = self._options[opts.SNAPSHOT_CHUNK_ROWS]
-                places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
-                found.append(Cut(oid=table.oid, lower=lower, bounds=places, is_end=True))
-                continue
-            bounds: list[tuple[Key, int]] = []
-            bound = lower
-            present = table_of(connection, table.oid)
-            while present is not None and (self._run.is_bounded or time.monotonic() < deadline):
-                bound = next_bound(
-                    connection,
-                    present,
-                    key,
-                    bound,
-                    rows=self._options[opts.SNAPSHOT_CHUNK_ROWS],
-                    filter_sql=self._options[opts.SNAPSHOT_WHERE],
-                )
-                if bound is None:
-                    break
-                bounds.append((bound, self._options[opts.SNAPSHOT_CHUNK_ROWS]))
-            is_end = present is None or bound is None
-            found.append(Cut(oid=table.oid, lower=lower, bounds=tuple(bounds), is_end=is_end))
-        return tuple(found)
+        return tuple(
+            cuts(
+                connection,
+                uncut,
+                rows=self._options[opts.SNAPSHOT_CHUNK_ROWS],
+                filter_sql=self._options[opts.SNAPSHOT_WHERE],
+                has_time=lambda: self._run.is_bounded or time.monotonic() < deadline,
+            )
+        )
