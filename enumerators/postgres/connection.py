@@ -43,6 +43,14 @@ _SESSION = {
     "tcp_keepalives_count": "4",
 }
 
+# Without these, a task whose server has vanished would wait for it for two hours.
+_KEEPALIVES = {
+    "keepalives_idle": 30,
+    "keepalives_interval": 10,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 60_000,
+}
+
 
 class ServerError(Flip27Error):
     """The server cannot be reached, or refused a statement.
@@ -99,6 +107,7 @@ def connection_parameters(options: Options) -> dict[str, Any]:
         "user": options[opts.USER],
         "password": _password(options),
         "connect_timeout": max(2, int(options[opts.CONNECT_TIMEOUT])),
+        **_KEEPALIVES,
     }
     found |= {option.name: options[option] for option in opts.SSL_OPTIONS}
     return {name: value for name, value in found.items() if value is not None}
