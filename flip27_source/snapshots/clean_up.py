@@ -3,14 +3,16 @@
 Clean-up keeps the newest ``retained`` ancestors of the committed checkpoint (and that checkpoint itself),
 all documents newer than the oldest of these, and every segment that a kept document names.
 It deletes a segment that no document names only when a second clean-up in a row finds it, because its
-document may be about to be written. Reports and failures are deleted after their documents.
+document may be about to be written. Reports and failures are deleted after their documents. A damaged
+document stops the clean-up only while it is kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from ..errors import CorruptStateError
 from . import file_names
 from .checkpoint_files import InUse
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
@@ -50,11 +52,7 @@ def plan_cleanup(
     suspects: frozenset[str] = frozenset(),
 ) -> CleanupPlan:
     """Plan the clean-up of a lineage with these documents and segments. Pure."""
-    kept_line: list[CheckpointName] = []
-    at: CheckpointName | None = committed
-    while at is not None and at in documents and len(kept_line) < retained:
-        kept_line.append(at)
-        at = documents[at].parent
+    kept_line = _kept_line(committed, documents.get, retained)
     if not kept_line:
         return CleanupPlan(suspects=suspects)
     oldest = kept_line[-1].checkpoint_id
@@ -71,6 +69,18 @@ def plan_cleanup(
         segments=tuple(sorted(gone)),
         suspects=unnamed - gone,
     )
+
+
+def _kept_line(
+    committed: CheckpointName, find: Callable[[CheckpointName], KnownDocument | None], retained: int
+) -> list[CheckpointName]:
+    """The committed checkpoint and its newest ancestors, at most ``retained`` in total."""
+    line: list[CheckpointName] = []
+    at: CheckpointName | None = committed
+    while at is not None and len(line) < retained and (known := find(at)) is not None:
+        line.append(at)
+        at = known.parent
+    return line
 
 
 class Cleaner:
@@ -90,7 +100,7 @@ class Cleaner:
         segments = self.store.list(f"{self.lineage}/{file_names.SEGMENTS}")
         plan = plan_cleanup(
             committed=committed,
-            documents=self._documents(),
+            documents=self._documents(committed),
             segments=segments,
             retained=self.retained,
             suspects=self._suspects,
@@ -118,12 +128,29 @@ class Cleaner:
                 if name is not None and name.checkpoint_id < min(oldest, committed_id):
                     self._deletion.delete(f"{self.lineage}/{folder}/{file_name}")
 
-    def _documents(self) -> dict[CheckpointName, KnownDocument]:
-        found = self.store.list(f"{self.lineage}/{file_names.CHECKPOINTS}")
-        names = [name for text in found if (name := CheckpointName.parse(text)) is not None]
-        for name in names:
-            if name not in self._known:
-                data = self.store.read(file_names.checkpoint_file(self.lineage, name), MOST_DOCUMENT_BYTES)
-                self._known[name] = KnownDocument.of(decode_document(data, name))
-        self._known = {name: self._known[name] for name in names}
-        return dict(self._known)
+    def _documents(self, committed: CheckpointName) -> dict[CheckpointName, KnownDocument]:
+        """The documents of the lineage; one that is damaged and will not be kept names no segments.
+
+        Raises:
+            CorruptStateError: a document that will be kept is damaged.
+        """
+        listed = self.store.list(f"{self.lineage}/{file_names.CHECKPOINTS}")
+        names = {name for text in listed if (name := CheckpointName.parse(text)) is not None}
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        line = _kept_line(committed, lambda name: self._read(name) if name in names else None, self.retained)
+        oldest = line[-1].checkpoint_id if line else 0
+        damaged: dict[CheckpointName, KnownDocument] = {}
+        for name in sorted(names):
+            try:
+                self._read(name)
+            except CorruptStateError:
+                if name.checkpoint_id >= oldest:
+                    raise
+                damaged[name] = KnownDocument(parent=None)
+        return self._known | damaged
+
+    def _read(self, name: CheckpointName) -> KnownDocument:
+        if name not in self._known:
+            data = self.store.read(file_names.checkpoint_file(self.lineage, name), MOST_DOCUMENT_BYTES)
+            self._known[name] = KnownDocument.of(decode_document(data, name))
+        return self._known[name]

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.errors import Flip27Error
+from flip27_source.errors import CorruptStateError, Flip27Error
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage, InUse
 from flip27_source.snapshots.clean_up import Cleaner, CleanupPlan, KnownDocument, plan_cleanup
@@ -376,6 +376,84 @@ def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
     with pytest.raises(Flip27Error, match="has format 4"):
         run.clean(2)
     assert set(store.files) == before
+
+
+def damage(run: Run, checkpoint_id: int) -> str:
+    """Cut the document of a checkpoint short; return its path."""
+    damaged = run.offsets[checkpoint_id].name
+    assert damaged is not None
+    path = f"{run.offsets[-1].lineage}/checkpoints/{damaged.file_name}"
+    run.store.replace(path, run.store.read(path)[:100])
+    return path
+
+
+def test_a_damaged_document_that_is_older_than_all_kept_ones_is_cleaned_up_too() -> None:
+    sound, store = MemoryStore(), MemoryStore()
+    for each in (sound, store):
+        run = Run(each, "damaged")
+        run.checkpoints(9)
+        run.restart()
+        if each is store:
+            damage(run, 2)
+        cleaner = run.cleaner(3)
+        # The segments that only the damaged document names are found unnamed, and deleted by the second one.
+        for _ in range(2):
+            run.clean(3, cleaner)
+        assert run.restorable() == [7, 8, 9]
+    assert store.files == sound.files
+
+
+@pytest.mark.parametrize("damaged", [7, 8, 9])
+def test_a_damaged_document_that_is_kept_stops_the_clean_up(damaged: int) -> None:
+    store = MemoryStore()
+    run = Run(store, "damaged")
+    run.checkpoints(9)
+    damage(run, damaged)
+    before = set(store.files)
+    cleaner = run.cleaner(3)
+    for _ in range(2):
+        with pytest.raises(CorruptStateError, match="does not match its digest"):
+            run.clean(3, cleaner)
+    assert set(store.files) == before
+
+
+def test_a_damaged_document_newer_than_the_oldest_kept_one_stops_the_clean_up() -> None:
+    """It may be an orphan, or belong to a batch that is running: its segments are not known."""
+    store = MemoryStore()
+    run = Run(store, "damaged")
+    run.checkpoints(9)
+    damage(run, 9)
+    before = set(store.files)
+    committed = run.offsets[8].name
+    assert committed is not None
+    with pytest.raises(CorruptStateError, match="does not match its digest"):
+        run.cleaner(3).clean(committed)
+    assert set(store.files) == before
+
+
+def test_no_document_may_be_damaged_if_the_committed_one_is_missing() -> None:
+    store = MemoryStore()
+    run = Run(store, "damaged")
+    run.checkpoints(4)
+    damage(run, 1)
+    before = set(store.files)
+    with pytest.raises(CorruptStateError, match="does not match its digest"):
+        run.cleaner(2).clean(name(5))
+    assert set(store.files) == before
+
+
+def test_clean_up_continues_once_a_damaged_document_is_no_longer_kept() -> None:
+    store = MemoryStore()
+    run = Run(store, "damaged")
+    run.checkpoints(9)
+    path = damage(run, 8)
+    cleaner = run.cleaner(3)
+    with pytest.raises(CorruptStateError):
+        run.clean(3, cleaner)
+    run.checkpoints(2)
+    assert run.clean(3, cleaner).documents[0] == run.offsets[8].name
+    assert path not in store.files
+    assert run.restorable() == [9, 10, 11]
 
 
 def test_only_the_segments_of_the_newest_checkpoints_are_in_use() -> None:
