@@ -162,8 +162,9 @@ class SourceReaderContext:
 
         The event is stored in this subtask's report. When the batch is complete, it reaches the enumerator's
         ``handle_source_event`` exactly once. Events arrive in the order of subtasks, and in the order in
-        which a subtask sent them (FLINK-28639). The enumerator must define ``handle_source_event``. In a
-        batch read events are not delivered.
+        which a subtask sent them (FLINK-28639). With ``onSplitError=quarantine`` or ``ignore``, the events of
+        a failed try to read a split are discarded with its rows. The enumerator must define
+        ``handle_source_event``. In a batch read events are not delivered.
         """
         self.event_sender(event)
 
