@@ -195,7 +195,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     found.rows += len(delivered)
                     types = self._checked_types(delivered.relation)
                     key = delivery.key_names(delivered.relation)
-                    yield self._rows.changes(delivered, types, key=key)
+                    for part in delivery.filled(delivered):
+                        yield self._rows.changes(part, types, key=key)
         decoder.finish()
 
     def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:

@@ -7,9 +7,10 @@ log's name and type is not read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,11 +18,14 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.catalog import current_columns, own_rows, table_of
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
-from flip27_source.readers.postgres.delivered_changes import CREATE, Bools, DeliveredChanges
+from flip27_source.readers.postgres.delivered_changes import CREATE, Bools, DeliveredChanges, Int64s
 from flip27_source.readers.postgres.relations import Relation
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
+
+PART_BYTES = 8 << 20
+"""The size of the values that are read at once; a value that is longer is read alone."""
 
 
 def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
@@ -40,33 +44,49 @@ def rows_to_read(changes: DeliveredChanges, *, reads_all: bool) -> Bools:
 
 def with_values_read(
     connection: Connection, changes: DeliveredChanges, *, key: Sequence[int], rows: Bools
-) -> DeliveredChanges:
-    """The changes, with the table's current values for these rows.
+) -> Iterator[DeliveredChanges]:
+    """The changes in parts, with the table's current values for these rows.
 
-    A change whose row or column the table no longer has stays as it is.
+    The values of a part have about :data:`PART_BYTES`: those of all changes may not fit into memory. A change
+    whose row or column the table no longer has stays as it is.
     """
-    relation = changes.relation
-    types = _current_types(connection, relation)
-    columns = [
-        number
-        for number, mask in enumerate(changes.unchanged)
-        if mask is not None and number in types and (mask & rows).any()
-    ]
-    table = table_of(connection, relation.oid)
-    if table is None or not columns or not types.keys() >= set(key):
+    for start, stop in _parts(connection, changes, key, rows):
+        part = changes.take(np.arange(start, stop))
+        yield _with_values(connection, part, key=key, rows=rows[start:stop])
+
+
+def _parts(
+    connection: Connection, changes: DeliveredChanges, key: Sequence[int], rows: Bools
+) -> list[tuple[int, int]]:
+    """The first change of each part, and the one after its last."""
+    found = _Readable.of(connection, changes, key, rows)
+    sizes = np.zeros(len(changes), np.int64)
+    if found is not None and len(found.places) > 1:
+        for place, size in found.query(connection, [f"({' + '.join(map(_size, found.names))})"]):
+            sizes[found.places[place]] = size
+    starts, total = [0], 0
+    for row, size in enumerate(sizes.tolist()):
+        if total and total + size > PART_BYTES:
+            starts.append(row)
+            total = 0
+        total += size
+    return list(pairwise([*starts, len(changes)]))
+
+
+def _with_values(
+    connection: Connection, changes: DeliveredChanges, *, key: Sequence[int], rows: Bools
+) -> DeliveredChanges:
+    readable = _Readable.of(connection, changes, key, rows)
+    if readable is None:
         return changes
-    places = np.flatnonzero(rows)
-    keys = [pc.cast(changes.after[column].take(pa.array(places)), pa.string()).to_pylist() for column in key]
-    typed_key = [(relation.columns[column].name, types[column]) for column in key]
-    names = [relation.columns[column].name for column in columns]
-    found = dict(_read(connection, own_rows(connection, table), typed_key, names, keys))
+    found = {place: texts for place, *texts in readable.query(connection, map(_text, readable.names))}
     after, unchanged = list(changes.after), list(changes.unchanged)
-    for at, column in enumerate(columns):
+    for at, column in enumerate(readable.columns):
         mask = unchanged[column]
         assert mask is not None
         filled = mask.copy()
         values: list[bytes | None] = [None] * len(changes)
-        for place, row in enumerate(places.tolist()):
+        for place, row in enumerate(readable.places.tolist()):
             if filled[row] and place in found:
                 text = found[place][at]
                 values[row] = None if text is None else text.encode()
@@ -77,6 +97,77 @@ def with_values_read(
     return replace(changes, after=after, unchanged=unchanged)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Readable:
+    """The values that the table still has.
+
+    Attributes:
+        table: SQL for the table.
+        columns, names: the columns to read, as indexes and as names.
+        key: the names of the key's columns, and SQL for their types.
+        places: the rows to read, as indexes of the changes.
+        keys: the texts of their keys, one list for each column of the key.
+    """
+
+    table: str
+    columns: Sequence[int]
+    names: Sequence[str]
+    key: Sequence[tuple[str, str]]
+    places: Int64s
+    keys: Sequence[Sequence[str | None]]
+
+    @classmethod
+    def of(
+        cls, connection: Connection, changes: DeliveredChanges, key: Sequence[int], rows: Bools
+    ) -> _Readable | None:
+        """The missing values of these rows; None if none can be read."""
+        relation = changes.relation
+        types = _current_types(connection, relation)
+        columns = [
+            number
+            for number, mask in enumerate(changes.unchanged)
+            if mask is not None and number in types and (mask & rows).any()
+        ]
+        table = table_of(connection, relation.oid)
+        if table is None or not columns or not types.keys() >= set(key):
+            return None
+        places = np.flatnonzero(rows)
+        return cls(
+            table=own_rows(connection, table),
+            columns=columns,
+            names=[relation.columns[column].name for column in columns],
+            key=[(relation.columns[column].name, types[column]) for column in key],
+            places=places,
+            keys=[
+                pc.cast(changes.after[column].take(pa.array(places)), pa.string()).to_pylist()
+                for column in key
+            ],
+        )
+
+    def query(self, connection: Connection, selected: Iterable[str]) -> Iterator[tuple[Any, ...]]:
+        """For each row that exists, its number in ``places`` and these SQL expressions."""
+        texts = ", ".join("%s::text[]" for _ in self.key)
+        names = ", ".join(f"c{number}" for number in range(len(self.key)))
+        same = " AND ".join(
+            f"x.{quoted_with_parameters(name)} = CAST(t.c{number} AS {kind})"
+            for number, (name, kind) in enumerate(self.key)
+        )
+        sql = (
+            f"SELECT t.place - 1, {', '.join(selected)} FROM unnest({texts}) WITH ORDINALITY "
+            f"AS t({names}, place) JOIN {self.table} x ON {same}"
+        )
+        return iter(connection.execute(sql, list(self.keys)))
+
+
+def _text(column: str) -> str:
+    return f"x.{quoted_with_parameters(column)}::text"
+
+
+def _size(column: str) -> str:
+    # The server knows the length of a text without reading it.
+    return f"coalesce(octet_length({_text(column)}), 0)::bigint"
+
+
 def _current_types(connection: Connection, relation: Relation) -> dict[int, str]:
     """SQL for the types of the relation's columns that the table still has, by their indexes."""
     current = current_columns(connection, relation.oid)
@@ -85,29 +176,3 @@ def _current_types(connection: Connection, relation: Relation) -> dict[int, str]
         for number, column in enumerate(relation.columns)
         if column.name in current and current[column.name].type_oid == column.type_oid
     }
-
-
-def _read(
-    connection: Connection,
-    table: str,
-    key: Sequence[tuple[str, str]],
-    columns: Sequence[str],
-    keys: Sequence[Sequence[str | None]],
-) -> list[tuple[int, tuple[str | None, ...]]]:
-    """The place of each key that exists in the table, and the texts of its row's columns.
-
-    Args:
-        table: SQL for the table.
-        key: the names of the key's columns, and SQL for their types.
-        keys: the texts of the keys, one list for each column of the key.
-    """
-    parts = range(len(key))
-    listed = ", ".join(f"x.{quoted_with_parameters(column)}::text" for column in columns)
-    same = " AND ".join(
-        f"x.{quoted_with_parameters(name)} = CAST(t.c{i} AS {kind})" for i, (name, kind) in enumerate(key)
-    )
-    sql = (
-        f"SELECT t.place - 1, {listed} FROM unnest({', '.join('%s::text[]' for _ in parts)}) WITH ORDINALITY "
-        f"AS t({', '.join(f'c{i}' for i in parts)}, place) JOIN {table} x ON {same}"
-    )
-    return [(row[0], tuple(row[1:])) for row in connection.execute(sql, list(keys))]

@@ -5,7 +5,7 @@ What must not live here: reading the log, and making rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -65,24 +65,26 @@ class WindowDelivery:
         key = self._key(relation)
         found = delivered_changes(changes, key=key, xid_near=self._near)
         if rules is None:
-            return self._filled(found, key)
+            return found
         if is_truncated_between(found, rules):
             truncated[relation.oid] = None
         mask = kept(found, rules, key, self._rank)
-        found = found if mask.all() else found.take(np.flatnonzero(mask))
-        return self._filled(found, key)
+        return found if mask.all() else found.take(np.flatnonzero(mask))
+
+    def filled(self, found: DeliveredChanges) -> Iterator[DeliveredChanges]:
+        """The changes in parts, with the large values that are read from the table."""
+        key = self._key(found.relation)
+        rows = rows_to_read(found, reads_all=self._reads_all)
+        if not key or not rows.any():
+            yield found
+        else:
+            yield from with_values_read(self._side(), found, key=key, rows=rows)
 
     def _is_known(self, relation: Relation) -> bool:
         # Tables are known by their oids, so a renamed table is still read.
         return relation.oid in self._known or (
             self._also_by_name and matched(self._patterns, relation.schema, relation.name)
         )
-
-    def _filled(self, found: DeliveredChanges, key: Sequence[int]) -> DeliveredChanges:
-        rows = rows_to_read(found, reads_all=self._reads_all)
-        if not key or not rows.any():
-            return found
-        return with_values_read(self._side(), found, key=key, rows=rows)
 
     def _rank(self, rules: TableRules, keys: Sequence[pa.Array]) -> Any:
         local = local_ranges(rules, keys)
