@@ -21,12 +21,15 @@ class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     Attributes:
         base_depth: number of directories of a path that are above its partition columns; None if the names of
             directories are not partition columns.
+        base_names: the paths of the source, if there are several: a file's base path is the one that contains
+            it.
         on_error, ignored_by, reports_loss, max_quarantined: the policies for files that cannot be read.
         state_location: where the source stores its state; None if it is not set.
         uid: the source's name in its state location.
     """
 
     base_depth: int | None = None
+    base_names: tuple[str, ...] = ()
     on_error: str = "fail"
     ignored_by: tuple[str, ...] = ()
     reports_loss: bool = False

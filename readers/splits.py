@@ -17,8 +17,9 @@ from flip27_source.errors import SchemaError
 from flip27_source.file_systems.paths import canonical_path, names_a_user
 from flip27_source.options import Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
+from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
 from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
-from flip27_source.readers.files.file_columns import BASE_PATH, depth_of_base, partition_values
+from flip27_source.readers.files.file_columns import partition_values
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.source_options import (
@@ -108,7 +109,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
         context = self.context
         count = len(splits)
         ends = [split.length if split.end is None else split.end for split in splits]
-        depth = base_depth(context.options)
+        bases = base_paths(context.options)
         columns: dict[str, Any] = {
             PATH_COLUMN: [split.path for split in splits],
             "start": [split.start for split in splits],
@@ -116,7 +117,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
             "fileLength": [split.length for split in splits],
             "modificationTime": [split.modified_us for split in splits],
             "etag": [split.etag for split in splits],
-            "partitionValues": [list(partition_values(split.path, depth).items()) for split in splits],
+            "partitionValues": [list(partition_values(split.path, bases).items()) for split in splits],
             "splitId": [split.split_id for split in splits],
             "checkpointId": [context.checkpoint_id] * count,
             "checkpoint": [context.checkpoint_name] * count,
@@ -126,16 +127,18 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def base_depth(options: Options) -> int | None:
-    """How many directories of a path are above its partition columns; None if there are no such columns."""
+def base_paths(options: Options) -> BasePaths | None:
+    """The directories above the partition columns; None if there are no such columns."""
     # With recursiveFileLookup, the names of directories have no meaning, as in Spark.
-    return None if options.get("recursiveFileLookup", False) else depth_of_base(options)
+    return None if options.get("recursiveFileLookup", False) else BasePaths.of(options)
 
 
 def _source(options: Options) -> SourceOfSplits:
     location = options.get(STATE_LOCATION.name)
+    bases = base_paths(options)
     return SourceOfSplits(
-        base_depth=base_depth(options),
+        base_depth=None if bases is None else bases.depth,
+        base_names=() if bases is None else bases.names,
         on_error=options.get(ON_SPLIT_ERROR.name, ON_SPLIT_ERROR.default),
         ignored_by=tuple(name for name in IGNORED_BY if options.get(name, False)),
         reports_loss=options.get(ON_DATA_LOSS.name, ON_DATA_LOSS.default) == "report",

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
+from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.recorded_schemas import SchemaStorage
@@ -96,7 +97,7 @@ class _NativeBatches:
                 self._format,
                 options.spark,
                 rewrites=options.own[PATH_REWRITES],
-                base_depth=source.base_depth,
+                bases=_base_paths_of(source),
             )
             left_out = LeftOutFiles(source, planned.checkpoint_name, options.own)
             _Batch(self, source, options, reads, left_out, batch_id).deliver(planned.files)
@@ -246,6 +247,10 @@ def _without_scheme(path: str) -> str:
 def _planned_files(rows: DataFrame, options: NativeOptions) -> PlannedFiles:
     files = files_without_tasks(rows, options.own)
     return PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
+
+
+def _base_paths_of(source: SourceOfSplits) -> BasePaths | None:
+    return None if source.base_depth is None else BasePaths(depth=source.base_depth, names=source.base_names)
 
 
 def _source_of(rows: DataFrame) -> SourceOfSplits:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ContractError, SchemaError
 from flip27_source.file_systems.file_ids import FileSplitId
-from flip27_source.file_systems.paths import listed_name, local_path
+from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
 from flip27_source.splits_column import PATH_COLUMN
 
 COLUMNS = (PATH_COLUMN, "start", "length", "fileLength", "modificationTime", "etag", "splitId", "checkpoint")
@@ -98,25 +98,24 @@ class PlannedFiles:
 
 
 def by_base_path(
-    files: Sequence[FileSplit], base_depth: int | None
+    files: Sequence[FileSplit], bases: BasePaths | None
 ) -> Mapping[str | None, Sequence[FileSplit]]:
     """The files by the directory above their partition columns; None for files without such columns.
 
     Args:
-        base_depth: number of directories above the partition columns; None if there are none.
+        bases: the directories above the partition columns; None if there are no such columns.
     """
     groups: dict[str | None, list[FileSplit]] = {}
     for file in files:
-        groups.setdefault(_base_path(file.path, base_depth), []).append(file)
+        groups.setdefault(_base_path(file.path, bases), []).append(file)
     return groups
 
 
-def _base_path(path: str, base_depth: int | None) -> str | None:
-    if base_depth is None or "=" not in path:
+def _base_path(path: str, bases: BasePaths | None) -> str | None:
+    if bases is None or "=" not in path:
         return None
-    local = local_path(path)
-    name = listed_name(path) if local is None else local
-    below = [part for part in name.split("/") if part][base_depth:]
+    parts = parts_of_listed(path)
+    below = parts[bases.depth_of(parts[:-1]) :]
     if not any("=" in part for part in below[:-1]):
         return None
     return path.rsplit("/", len(below))[0] or "/"

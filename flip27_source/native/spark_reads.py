@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.file_systems.paths import local_path
+from flip27_source.readers.files.base_paths import BasePaths
 
 from .hadoop_paths import hadoop_name, hadoop_path
 from .planned_files import by_base_path
@@ -43,13 +44,13 @@ class SparkReads:
         options: Mapping[str, str],
         *,
         rewrites: Mapping[str, str],
-        base_depth: int | None,
+        bases: BasePaths | None,
     ) -> None:
         self._spark = spark
         self._format = format_name
         self._options = {**options, **_ALL_FILES}
         self._rewrites = rewrites
-        self._base_depth = base_depth
+        self._bases = bases
 
     def frame(self, files: Sequence[FileSplit], schema: StructType | str | None) -> DataFrame:
         """The rows of the files.
@@ -57,7 +58,7 @@ class SparkReads:
         Raises:
             SplitReadError: a file has a path that Spark cannot read.
         """
-        groups = by_base_path(files, self._base_depth)
+        groups = by_base_path(files, self._bases)
         with self._listing(files):
             frames = [self._of_group(base, group, schema) for base, group in groups.items()]
         return functools.reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
@@ -70,7 +71,7 @@ class SparkReads:
             self._format,
             {**merged, **self._options},
             rewrites=self._rewrites,
-            base_depth=self._base_depth,
+            bases=self._bases,
         )
         return reads.frame(files, None).schema
 

@@ -16,14 +16,14 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
-from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.file_systems.paths import given_name, listed_name, local_path, location, with_percents
-from flip27_source.options import Option, Options, boolean, optional
+from flip27_source.file_systems.paths import local_path, with_percents
+from flip27_source.options import Option, Options, boolean
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
 from flip27_source.readers.scalars.decimals import exact_decimal
-from flip27_source.source_options import PATH, TIME_ZONE
+from flip27_source.source_options import TIME_ZONE
 
 INCLUDE_METADATA = Option(
     name="includeMetadata",
@@ -33,14 +33,6 @@ INCLUDE_METADATA = Option(
     "file_size, "
     "file_block_start, file_block_length, file_modification_time, as in Spark.",
 )
-BASE_PATH: Option[str | None] = Option(
-    name="basePath",
-    parse=optional(location),
-    default=None,
-    default_text="the path",
-    doc="Directories named key=value below it are partition columns.",
-)
-
 METADATA = "_metadata"
 METADATA_TYPE = pa.struct(
     [
@@ -110,7 +102,7 @@ class FileColumns:
             _check_metadata(context.schema)
         # With recursiveFileLookup, the names of directories have no meaning, as in Spark.
         self._looks_at_paths = not context.options.get("recursiveFileLookup", False)
-        self._base_depth: int | None = None
+        self._bases: BasePaths | None = None
 
     def groups(self, splits: Sequence[FileSplit]) -> Iterator[tuple[Constants, Sequence[FileSplit]]]:
         """``splits`` in order; adjacent splits with the same constants form a group."""
@@ -129,7 +121,7 @@ class FileColumns:
 
     def _values(self, split: FileSplit, folder: str) -> dict[str, pa.Scalar]:
         values: dict[str, pa.Scalar] = {}
-        for name in _parts_of_listed(folder)[self._depth_of_base() :]:
+        for name in self._names_below_base(folder):
             key, is_partition, raw = name.partition("=")
             field = self._fields.get(_unescaped(key).lower()) if is_partition else None
             if field is None:
@@ -142,10 +134,11 @@ class FileColumns:
             values[field.name] = _partition_value(raw, field, self._zone, split.path)
         return values
 
-    def _depth_of_base(self) -> int:
-        if self._base_depth is None:
-            self._base_depth = depth_of_base(self._options)
-        return self._base_depth
+    def _names_below_base(self, folder: str) -> list[str]:
+        if self._bases is None:
+            self._bases = BasePaths.of(self._options)
+        parts = parts_of_listed(folder)
+        return parts[self._bases.depth_of(parts) :]
 
 
 def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], Mapping[tuple[str, ...], Any]]:
@@ -178,9 +171,10 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
     found: dict[str, dict[str, None]] = {}
     spelled: dict[str, str] = {}
     if not options.get("recursiveFileLookup", False):
-        depth = depth_of_base(options)
+        bases = BasePaths.of(options)
         for folder in folders:
-            for name in _parts_of_listed(folder)[depth:]:
+            parts = parts_of_listed(folder)
+            for name in parts[bases.depth_of(parts) :]:
                 key, is_partition, raw = name.partition("=")
                 if is_partition:
                     column = spelled.setdefault(_unescaped(key).lower(), _unescaped(key))
@@ -188,31 +182,13 @@ def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[st
     return {column: list(values) for column, values in found.items()}
 
 
-def partition_values(path: str, depth: int | None) -> dict[str, str | None]:
-    """The partition columns of one file as text, in order; empty if the depth is None."""
-    if depth is None or "=" not in path:
+def partition_values(path: str, bases: BasePaths | None) -> dict[str, str | None]:
+    """The partition columns of one file as text, in order; empty without base paths."""
+    if bases is None or "=" not in path:
         return {}
-    parts = (part.partition("=") for part in _parts_of_listed(path)[depth:-1] if "=" in part)
+    folder = parts_of_listed(path)[:-1]
+    parts = (part.partition("=") for part in folder[bases.depth_of(folder) :] if "=" in part)
     return {_unescaped(key): None if raw == HIVE_NULL else _unescaped(raw) for key, _, raw in parts}
-
-
-def depth_of_base(options: Options) -> int:
-    """How many components of a file's path belong to the base path, below which partitions begin."""
-    base = options[BASE_PATH] or options.get(PATH.name)
-    # A glob is as deep as the path that it matches, unless its braces contain slashes.
-    if base is not None and expand_paths(base) != [base]:
-        base = split_glob(base)[0]
-    return 0 if base is None else len(_parts(given_name(base)))
-
-
-def _parts_of_listed(path: str) -> list[str]:
-    local = local_path(path)
-    return _parts(listed_name(path) if local is None else local)
-
-
-def _parts(name: str) -> list[str]:
-    """The components of a path."""
-    return [part for part in name.split("/") if part]
 
 
 def _unescaped(name: str) -> str:

@@ -16,8 +16,9 @@ import pyarrow as pa
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Option, Options
 from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
-from flip27_source.readers.files.file_columns import BASE_PATH, INCLUDE_METADATA, FileColumns, constants_of
+from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
 from flip27_source.readers.files.joined_batches import joined
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)

@@ -13,6 +13,7 @@ from flip27_source.errors import ContractError, OptionError, SchemaError, SplitR
 from flip27_source.native.hadoop_paths import hadoop_path
 from flip27_source.native.options import PATH_REWRITES, NativeOptions
 from flip27_source.native.planned_files import PlannedFiles, by_base_path
+from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.splits_column import SourceOfSplits, source_in, splits_comment
 
 AZURE = "abfs://in@account.dfs.core.windows.net/"
@@ -79,7 +80,17 @@ def test_files_are_grouped_by_the_directory_above_their_partition_columns(
     path: str, depth: int | None, base: str | None
 ) -> None:
     file = FileSplit(path=path, length=1, modified_us=0)
-    assert by_base_path([file], depth) == {base: [file]}
+    bases = None if depth is None else BasePaths(depth=depth)
+    assert by_base_path([file], bases) == {base: [file]}
+
+
+def test_with_several_paths_each_file_has_the_directory_of_its_path() -> None:
+    bases = BasePaths(depth=3, names=("/very/deep/orders", "/old"))
+    deep, old = (
+        FileSplit(path=path, length=1, modified_us=0)
+        for path in ("/very/deep/orders/day=1/a", "/old/day=2/b")
+    )
+    assert by_base_path([deep, old], bases) == {"/very/deep/orders": [deep], "/old": [old]}
 
 
 def rows(**changed: Any) -> pa.Table:
@@ -139,7 +150,12 @@ def test_options_that_choose_files_belong_to_the_stream(name: str) -> None:
 
 def test_a_source_is_restored_from_its_comment() -> None:
     source = SourceOfSplits(
-        base_depth=2, on_error="quarantine", ignored_by=("a",), state_location="/s", uid="u"
+        base_depth=2,
+        base_names=("/a", "/b"),
+        on_error="quarantine",
+        ignored_by=("a",),
+        state_location="/s",
+        uid="u",
     )
     assert source_in(splits_comment(source)) == source
     assert source_in(splits_comment(SourceOfSplits())) == SourceOfSplits()
