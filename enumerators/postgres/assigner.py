@@ -363,7 +363,7 @@ class Assigner:
             end=end,
             rules=tuple(progress.rules() for progress in self._tables.values()),
             known=tuple(table.oid for table in self._known),
-            also_by_name=not self._reads_tables,
+            also_by_name=None if self._reads_tables else True,
         )
 
     def state(self) -> AssignerState:

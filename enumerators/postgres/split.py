@@ -91,7 +91,8 @@ class LogWindow:
             here nor in ``rules`` are dropped: its snapshot comes later and has them. None in a window of an
             older version without a snapshot, which knows tables by their names alone.
         also_by_name: whether the events of other tables are delivered if the option ``tables`` has the name
-            in the log: without a snapshot, a new table's events are in the log before its oid is known.
+            in the log: without a snapshot, a new table's events are in the log before its oid is known. None
+            instead of false, which ``flip27 state splits`` would show.
     """
 
     first: int
@@ -100,7 +101,7 @@ class LogWindow:
     known: tuple[int, ...] | None = None
     slot: str | None = None
     publication: str | None = None
-    also_by_name: bool = False
+    also_by_name: bool | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

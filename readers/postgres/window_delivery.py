@@ -44,7 +44,7 @@ class WindowDelivery:
     ) -> None:
         self._rules = {rules.table.oid: rules for rules in window.rules}
         self._known = set(window.known or ())
-        self._also_by_name = window.also_by_name or window.known is None
+        self._also_by_name = bool(window.also_by_name) or window.known is None
         self._near = near
         self._side = side
         self._reads_all = options[opts.UNCHANGED_VALUES] == "read"
