@@ -2,7 +2,7 @@
 
 The process that plans a batch read ends before the tasks begin, and an exported snapshot ends with its
 transaction. So the transaction belongs to a keeper process: this module, run as a program. It ends once
-nobody has read from the snapshot for a while, or when Spark's driver has ended.
+the snapshot was not read for a while, or when Spark's driver has ended.
 """
 
 from __future__ import annotations
