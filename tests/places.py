@@ -78,6 +78,11 @@ class Place:
         return [secret for secret in (key and key[1], password) if secret]
 
     @property
+    def own_client(self) -> dict[str, object]:
+        """Options with which a file system is not shared with others in this process, as in another process."""
+        return {} if self.is_quick else {"skip_instance_cache": True}
+
+    @property
     def is_quick(self) -> bool:
         """Whether the time of a request is negligible."""
         return not self.url.startswith(("s3:", "abfs:", "gs:"))
@@ -211,7 +216,7 @@ def on_sftp(request: pytest.FixtureRequest) -> Iterator[Place]:
             skip_instance_cache=True,
         )
         options = {"storage.username": USER, "storage.password": PASSWORD}
-        yield Place(fs, "", server.url, options, creates_exclusively=False, keeps_folders=True)
+        yield Place(fs, "", server.url, options, creates_exclusively=True, keeps_folders=True)
 
 
 @contextmanager

@@ -12,10 +12,10 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import StateError, StateLocationError
+from ..errors import MissingStateError, StateError, StateLocationError
 from ..file_systems.durable_files import (
     ABANDONED_AFTER_S,
     OS_DISK,
@@ -28,6 +28,7 @@ from ..file_systems.paths import (
     checked_location,
     disk_path,
     is_object_store,
+    link_file,
     move_file,
     open_file_system,
     redacted,
@@ -54,6 +55,19 @@ class Store(ABC):
             MissingStateError: ``name`` does not exist.
             CorruptStateError: ``name`` has more bytes than ``limit``, or is not a file.
         """
+
+    def read_surely(self, name: str, limit: int | None = None) -> bytes:
+        """Like :meth:`read`, for a name that must exist: if it seems missing, it is looked for again (R19).
+
+        A file system on a network may remember that a name was missing; listing its folder corrects that.
+        """
+        try:
+            return self.read(name, limit)
+        except MissingStateError:
+            folder, _, last = name.rpartition("/")
+            if last not in self.list(folder):
+                raise
+            return self.read(name, limit)
 
     @abstractmethod
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
@@ -154,7 +168,7 @@ class MemoryStore(Store):
         self.files[name] = data
 
     def list(self, folder: str) -> list[str]:
-        prefix = folder + "/"
+        prefix = f"{folder}/" if folder else ""
         # A copy, because other threads may write at the same time.
         rests = (name[len(prefix) :] for name in tuple(self.files) if name.startswith(prefix))
         return sorted({rest.partition("/")[0] for rest in rests})
@@ -249,8 +263,11 @@ class FsspecStore(Store):
     """A directory of any fsspec file system.
 
     In object stores objects appear as a whole, and a conditional put creates them. On other file systems,
-    such as SFTP, files are written under a temporary name and moved; exclusive creation is not possible
+    such as SFTP, files are written under a temporary name and moved; exclusive creation needs hard links
     there, since a move may overwrite.
+
+    Args:
+        file_system: an instance that keeps no listings: another process may just have written (R19).
     """
 
     def __init__(self, file_system: Any, root: str, location: str) -> None:
@@ -260,9 +277,8 @@ class FsspecStore(Store):
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        path = self._path(name)
         try:
-            data = read_remote_file(self._fs, path, limit)
+            data = read_remote_file(self._fs, self._path(name), limit)
         except FileNotFoundError:
             raise _missing(self.location, name) from None
         except UnreadableFileError as error:
@@ -272,50 +288,52 @@ class FsspecStore(Store):
         return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        path = self._path(name)
+        if not self._has_objects and exclusive:
+            return self._create_linked(name, data)
         if not self._has_objects:
-            if exclusive:
-                raise _not_exclusive(self.location, name)
             if self._exists(name):
                 return False
             self.replace(name, data)
             return True
         try:
-            self._make_folder(path)
+            self._make_folder(name)
             # s3fs, gcsfs and adlfs turn this into a conditional put.
-            self._fs.pipe_file(path, data, mode="create")
+            self._fs.pipe_file(self._path(name), data, mode="create")
         except FileExistsError:
             return False
         except NotImplementedError as error:
             if exclusive:
                 raise _not_exclusive(self.location, name) from error
-            if self._fs.exists(path):
+            if self._exists(name):
                 return False
-            self._pipe(name, data)
+            self.replace(name, data)
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
         return True
 
     def check_exclusive(self, name: str, data: bytes) -> None:
-        if is_object_store(self._fs) and self.create(name, data, exclusive=True):
+        if self.create(name, data, exclusive=True):
             raise _not_exclusive(self.location, name)
 
     def replace(self, name: str, data: bytes) -> None:
         try:
-            self._make_folder(self._path(name))
+            self._make_folder(name)
+            if self._has_objects:
+                self._fs.pipe_file(self._path(name), data)
+            else:
+                with self._written_beside(name, data) as temporary:
+                    self._move(temporary, name)
         except Exception as error:
             raise _failed("write", self.location, name, error) from error
-        self._pipe(name, data)
 
     def list(self, folder: str) -> list[str]:
         try:
-            self._fs.invalidate_cache(self._path(folder))
-            found = self._fs.ls(self._path(folder), detail=False)
+            paths = self._fs.ls(self._path(folder), detail=False)
         except FileNotFoundError:
             return []
         except Exception as error:
             raise _failed("list", self.location, folder, error) from error
-        names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
         return sorted(name for name in names if name and not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
@@ -351,7 +369,6 @@ class FsspecStore(Store):
             return 0
         removed = 0
         try:
-            self._fs.invalidate_cache(self._path(folder))
             for path in self._fs.ls(self._path(folder), detail=False):
                 is_temporary = str(path).rpartition("/")[2].startswith(TEMPORARY_PREFIX)
                 if is_temporary and time.time() - self._fs.modified(path).timestamp() >= older_than_s:
@@ -363,14 +380,13 @@ class FsspecStore(Store):
             raise _failed("list", self.location, folder, error) from error
         return removed
 
-    def _make_folder(self, path: str) -> None:
+    def _make_folder(self, name: str) -> None:
         # Object stores have no folders; some would create a bucket for a misspelled name.
         if not is_object_store(self._fs):
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
     def _exists(self, name: str) -> bool:
         try:
-            self._fs.invalidate_cache(self._path(name))
             self._fs.info(self._path(name))
         except FileNotFoundError:
             return False
@@ -378,30 +394,43 @@ class FsspecStore(Store):
             raise _failed("read", self.location, name, error) from error
         return True
 
-    def _pipe(self, name: str, data: bytes) -> None:
-        path = self._path(name)
-        try:
-            if self._has_objects:
-                self._fs.pipe_file(path, data)
-            else:
-                self._write_beside(name, data)
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
-
-    def _write_beside(self, name: str, data: bytes) -> None:
+    @contextlib.contextmanager
+    def _written_beside(self, name: str, data: bytes) -> Iterator[str]:
+        """A temporary name in the folder of ``name`` under which the data is stored."""
         folder, slash, _ = name.rpartition("/")
         temporary = f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
             self._fs.pipe_file(self._path(temporary), data)
-            self._fs.invalidate_cache(self._path(temporary))
             stored_bytes = self._fs.info(self._path(temporary))["size"]
             if stored_bytes != len(data):
                 raise OSError(f"the file system stored {stored_bytes} of {len(data)} bytes")
-            self._move(temporary, name)
-        except BaseException:
+            yield temporary
+        finally:
+            # After a move there is nothing to remove; after an error nothing else may hide it.
             with contextlib.suppress(Exception):
                 self._fs.rm_file(self._path(temporary))
+
+    def _create_linked(self, name: str, data: bytes) -> bool:
+        """Create a name by a hard link to a complete file, which fails if the name exists."""
+        try:
+            if self._exists(name):
+                return False
+            self._make_folder(name)
+            with self._written_beside(name, data) as temporary:
+                try:
+                    link_file(self._fs, self._path(temporary), self._path(name))
+                except NotImplementedError as error:
+                    raise _not_exclusive(self.location, name) from error
+                except Exception:
+                    # SFTP has one error for everything, so whether the name exists tells what has happened.
+                    if not self._exists(name):
+                        raise
+                    return False
+        except StateLocationError:
             raise
+        except Exception as error:
+            raise _failed("write", self.location, name, error) from error
+        return True
 
     def _move(self, temporary: str, name: str) -> None:
         source, target = self._path(temporary), self._path(name)
@@ -418,7 +447,7 @@ class FsspecStore(Store):
                 raise OSError(f"{source} was not moved to {target}")
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self._root}/{name}".rstrip("/")
 
 
 def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
@@ -432,6 +461,10 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     if local is not None:
         return LocalStore(os.path.abspath(local))
     file_system, root = open_file_system(
-        location, storage_options, what="stateLocation", error_type=StateLocationError
+        location,
+        storage_options,
+        what="stateLocation",
+        error_type=StateLocationError,
+        caches_listings=False,
     )
     return FsspecStore(file_system, root, redacted(location))

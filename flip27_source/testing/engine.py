@@ -23,7 +23,7 @@ from ..executor.split_read import Item
 from ..executor.subtask import read_subtask
 from ..reader import SourceReaderContext, SplitReader
 from ..snapshots.planned_subtask import PlannedSubtask
-from ..snapshots.store import MemoryStore, Store, open_store
+from ..snapshots.store import LocalStore, MemoryStore, Store, open_store
 from ..source_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_FILES_PER_TRIGGER,
@@ -94,9 +94,15 @@ class MicroBatchEngine:
         self.source = self.given.resolve()
         self.schema = self.given.arrow_schema()
         location = self.source.options[STATE_LOCATION]
+        store_of_tasks = store
         if store is None and location is not None:
-            store = open_store(location, self.source.options.with_prefix("storage."))
+            options = self.source.options.with_prefix("storage.")
+            store = open_store(location, options)
+            # Tasks run in other processes, which share no connection or cache with the driver.
+            own = {} if isinstance(store, LocalStore) else {"skip_instance_cache": True}
+            store_of_tasks = open_store(location, options | own)
         self.store: Store | None = None if inline_state else store or MemoryStore()
+        self._store_of_tasks = store_of_tasks or self.store
         self.available_now = available_now
         self.parallelism = parallelism
         self.max_failures = max_failures
@@ -272,7 +278,9 @@ class MicroBatchEngine:
             if driver.is_alive:
                 self.itinerary.passing(step, batch_id)
 
-        view = self._view(lambda: come_by(Step.REPORT_WRITE), lambda: come_by(Step.REPORT_WRITTEN))
+        view = self._view(
+            self._store_of_tasks, lambda: come_by(Step.REPORT_WRITE), lambda: come_by(Step.REPORT_WRITTEN)
+        )
         context = SourceReaderContext(
             options=self.source.options,
             schema=self.schema,
@@ -337,7 +345,9 @@ class MicroBatchEngine:
             self._driver.kill()
 
     def _new_driver(self) -> _Driver:
-        view = self._view(lambda: self._pass(Step.STATE_WRITE), lambda: self._pass(Step.STATE_WRITTEN))
+        view = self._view(
+            self.store, lambda: self._pass(Step.STATE_WRITE), lambda: self._pass(Step.STATE_WRITTEN)
+        )
         environment = inline_environment(
             now_ms=lambda: self.now_ms,
             new_random=lambda: f"{next(_lineages):016x}",
@@ -348,8 +358,9 @@ class MicroBatchEngine:
         holder = CoordinatorHolder(self.source, boundedness, store=view, environment=environment)
         return _Driver(holder, view)
 
-    def _view(self, before: Any, after: Any) -> WatchedStore | None:
-        return None if self.store is None else WatchedStore(self.store, before, after)
+    def _view(self, store: Store | None, before: Any, after: Any) -> WatchedStore | None:
+        # Without a location of its own, the state is inside the offsets, and tasks have no store either.
+        return None if self.store is None or store is None else WatchedStore(store, before, after)
 
     def _log(self, end: str, batch_id: int) -> None:
         self.logs.write_offset(end)
