@@ -79,7 +79,7 @@ class Place:
 
     @property
     def own_client(self) -> dict[str, object]:
-        """Options with which a file system is not shared with others in this process, as in another process."""
+        """Options for a file system that is shared with nothing in this process, as in another process."""
         return {} if self.is_quick else {"skip_instance_cache": True}
 
     @property

@@ -73,6 +73,11 @@ class Requests:
         # Savepoint requests that the pending checkpoint answers.
         self._under_way: frozenset[str] = frozenset()
 
+    @property
+    def are_taken(self) -> bool:
+        """Whether the source takes requests."""
+        return self._store is not None
+
     def restored_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
         """A coordinator starts at an offset whose document has this metadata: look for requests."""
         self._go_to(offset)
@@ -177,8 +182,13 @@ class Requests:
         self._undeleted |= {edit.request_id for edit in self._applied}
         self._applied = ()
 
-    def edits_completed(self) -> None:
-        """A checkpoint is complete: delete the requests that it and earlier checkpoints have applied."""
+    def completed(self, metadata: CheckpointMetadata, offset: Offset) -> None:
+        """The checkpoint at an offset is complete."""
+        self._delete_recorded()
+        self._finish_savepoint(metadata, offset)
+
+    def _delete_recorded(self) -> None:
+        """Delete the requests for edits that complete checkpoints have applied."""
         for request_id in sorted(self._undeleted):
             assert self._folder is not None
             try:
@@ -188,8 +198,8 @@ class Requests:
             else:
                 self._undeleted.discard(request_id)
 
-    def savepoint_completed(self, metadata: CheckpointMetadata, offset: Offset) -> None:
-        """A checkpoint is complete: if it is a savepoint, copy it. A failed copy is not retried."""
+    def _finish_savepoint(self, metadata: CheckpointMetadata, offset: Offset) -> None:
+        """If a complete checkpoint is a savepoint, copy it. A failed copy is not retried."""
         target = metadata.target_directory
         if target is None or offset.lineage is None or offset.name is None:
             return

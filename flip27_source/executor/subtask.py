@@ -19,7 +19,7 @@ from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.event_codec import EventCodec
 from ..snapshots.planned_subtask import PlannedSubtask
-from ..snapshots.store import Store
+from ..snapshots.store import LocalStore, Store
 from ..source import Source
 from .loss_reports import LossReports
 from .quarantine import Quarantine
@@ -36,6 +36,8 @@ def read_subtask(
     Args:
         store: where reports are written; None for the source's state location.
     """
+    if store is None and planned.state is not None:
+        store = LocalStore(planned.state)
     try:
         yield from _read(source, planned, context, store)
     except NewColumnsError as error:

@@ -295,8 +295,8 @@ def _file_system(url: str, storage_options: Mapping[str, Any], *, caches_listing
 
 
 _WITHOUT_LISTINGS: dict[str, Any] = {}
-"""The instances of this process that keep no listings, by their arguments. fsspec would keep them together with
-the instances of the data, which keep listings: not every file system takes an argument that tells the two apart."""
+"""The instances of this process that keep no listings, by their arguments. fsspec would give the data the
+same instances, because not every file system takes an argument that tells the two apart."""
 
 
 def _without_listings(protocol: str, arguments: dict[str, Any]) -> Any:

@@ -9,10 +9,10 @@ from ..errors import StateLocationError, StopError
 from ..file_systems.paths import redacted
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.store import Store, open_store
+from ..snapshots.stored_lineage import StoredLineage
 from .claims import mark_of
 from .format import METADATA, read_savepoint, savepoint_folder, write_savepoint
 from .query_state import (
-    checkpoint_names,
     checkpoint_of,
     lineage_of,
     newest_batch,
@@ -151,7 +151,7 @@ def _copied(
 
 def _check_is_together(store: Store, batch: NewestBatch) -> None:
     """Refuse a whole query whose sources have different state locations."""
-    elsewhere = [lineage for lineage, _ in batch.named if not checkpoint_names(store, lineage)]
+    elsewhere = [lineage for lineage, _ in batch.named if not StoredLineage(store, lineage).names()]
     if elsewhere and len(elsewhere) < len(batch.named):
         raise StateLocationError(
             f"the state of the query's sources {', '.join(elsewhere)} is not in {store.location}",

@@ -7,18 +7,18 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import Flip27Error, MissingStateError, StateLocationError
+from ..errors import Flip27Error, StateLocationError
 from ..file_systems.paths import canonical_path
-from ..snapshots import file_names
-from ..snapshots.documents import MOST_DOCUMENT_BYTES, decode_document, timestamp
+from ..snapshots.documents import timestamp
 from ..snapshots.driver_epochs import DriverRecord, DriverWatch
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, check_target
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
+from ..snapshots.stored_lineage import StoredLineage
 from .additions import failed_additions
 from .format import Savepoint, read_savepoint, savepoint_folder, write_savepoint
-from .query_state import checkpoint_names, lineage_of, newest_batch
+from .query_state import lineage_of, newest_batch
 from .values import CreatedSavepoint, NewestBatch, PendingSavepoint, RequestedSavepoint
 from .whole_queries import now_ms
 
@@ -277,15 +277,12 @@ class _PendingRequest:
 
     def _under_way(self) -> CheckpointName | None:
         """The checkpoint that becomes the savepoint; None if the driver has not started the request."""
-        for name in checkpoint_names(self._store, self._lineage)[:1]:
-            file = file_names.checkpoint_file(self._lineage, name)
-            try:
-                document = decode_document(self._store.read(file, MOST_DOCUMENT_BYTES), name)
-            except MissingStateError:
-                return None
-            if document.target_directory == self._asked.target and savepoint_folder(name) not in self._before:
-                return name
-        return None
+        lineage = StoredLineage(self._store, self._lineage)
+        name = lineage.line().newest
+        document = None if name is None else lineage.document_if_there(name)
+        if name is None or document is None or savepoint_folder(name) in self._before:
+            return None
+        return name if document.target_directory == self._asked.target else None
 
     def _made(self) -> Savepoint | None:
         return max(self._savepoints(but=self._before), key=lambda found: found.name, default=None)

@@ -34,6 +34,7 @@ from .documents import (
     FORMAT,
     FORMAT_WITH_BLOCKS,
     FORMAT_WITH_DELAYED_ACTIONS,
+    FORMAT_WITH_RANGES,
     CheckpointDocument,
     SegmentFinder,
     SourceIdentity,
@@ -96,10 +97,13 @@ class SnapshotCodec:
         parent: CheckpointName | None,
         inline_all: bool,
         savepoint: CheckpointName | None = None,
+        epoch: int = 0,
     ) -> EncodedDocument:
         """The document of ``snapshot``; with ``inline_all`` it contains every segment.
 
-        ``savepoint``: the savepoint that the state was restored from.
+        Args:
+            savepoint: the savepoint that the state was restored from.
+            epoch: the driver's epoch; 0 if it has none. Within an epoch ids increase along one line.
         """
         collected: dict[str, Segment] = {}
         encode = self.encode_split
@@ -130,6 +134,7 @@ class SnapshotCodec:
             ignored_count=snapshot.ledger.ignored_count,
             losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
             loss_count=snapshot.ledger.loss_count,
+            ranges=[encode(cut) for cut in snapshot.ledger.ranges],
         )
         state = msgspec.Raw(self._states.encode(snapshot.enumerator_state, collected))
         actions = encode_actions(self._enumerator_type, snapshot.actions)
@@ -138,7 +143,7 @@ class SnapshotCodec:
         collected |= {page.actions.name: page.actions for page in snapshot.delayed}
         inside, beside = _placed(collected, inline_all)
         document = StoredDocument(
-            format=_format_with(quarantine_blocks=bool(quarantine.blocks), delayed=bool(snapshot.delayed)),
+            format=_format_with(ledger, delayed=bool(snapshot.delayed)),
             id=snapshot.metadata.checkpoint_id,
             parent=None if parent is None else str(parent),
             timestamp=snapshot.metadata.timestamp_ms,
@@ -156,6 +161,7 @@ class SnapshotCodec:
             answered=list(snapshot.metadata.answered),
             savepoint=None if savepoint is None else str(savepoint),
             target=snapshot.metadata.target_directory,
+            epoch=epoch,
         )
         data = msgspec.json.encode(document, order="sorted")
         name = CheckpointName(document.id, content_digest(data))
@@ -191,6 +197,7 @@ class SnapshotCodec:
                 WaitingEvent(event=self.events_to_readers.decode(item.event), subtask_id=item.subtask)
                 for item in raw.ledger.events
             ),
+            ranges=tuple(split(value) for value in raw.ledger.ranges),
             quarantined=as_given(document.quarantined(load), split),
             ignored=as_given(raw.ledger.ignored, split),
             ignored_count=raw.ledger.ignored_count,
@@ -343,11 +350,13 @@ class SnapshotCodec:
             ) from error
 
 
-def _format_with(*, quarantine_blocks: bool, delayed: bool) -> int:
+def _format_with(ledger: StoredLedger, *, delayed: bool) -> int:
     """The oldest format that supports the content of a document."""
+    if ledger.ranges:
+        return FORMAT_WITH_RANGES
     if delayed:
         return FORMAT_WITH_DELAYED_ACTIONS
-    return FORMAT_WITH_BLOCKS if quarantine_blocks else FORMAT
+    return FORMAT_WITH_BLOCKS if ledger.quarantine_blocks else FORMAT
 
 
 def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:

@@ -13,13 +13,14 @@ from typing import Any
 
 from ..coordination.data_losses import DataLoss
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import CorruptStateError, MissingStateError
+from ..errors import CorruptStateError
 from . import file_names
 from .documents import StoredLoss
 from .file_names import CheckpointName
-from .report_files import FORMAT, StoredReport, StoredResult, decode_stored_report
+from .report_contents import FORMAT, StoredReport, StoredResult
 from .sealed import seal
 from .store import Store
+from .stored_lineage import StoredLineage
 
 FIRST_LATE_SUBTASK = 900_000_000
 """The subtask ids of late reports start here; no plan has that many subtasks."""
@@ -49,8 +50,8 @@ class LateReports:
     def read(self) -> list[tuple[tuple[SplitResult[Any], ...], tuple[DataLoss, ...]]]:
         """The results and losses of each late report, in order."""
         found: list[tuple[tuple[SplitResult[Any], ...], tuple[DataLoss, ...]]] = []
-        while (data := self._data(len(found))) is not None:
-            stored = decode_stored_report(*data)
+        lineage = StoredLineage(self._store, self._lineage)
+        while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(found))) is not None:
             results: tuple[SplitResult[Any], ...] = tuple(
                 SplitResult(
                     split_id=item.split,
@@ -88,13 +89,6 @@ class LateReports:
         new = [loss for loss in losses if loss not in known]
         if new:
             self.add((), new)
-
-    def _data(self, number: int) -> tuple[str, bytes] | None:
-        file = self._file(number)
-        try:
-            return file, self._store.read(file)
-        except MissingStateError:
-            return None
 
     def _file(self, number: int) -> str:
         return file_names.report_file(self._lineage, self._name, FIRST_LATE_SUBTASK + number)

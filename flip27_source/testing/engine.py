@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..coordination.packing import Limits
+from ..coordination.batch_limits import Limits
 from ..driver.holder import CoordinatorHolder
 from ..enumerator import SplitEnumerator
 from ..enumerator_context import Boundedness
@@ -112,7 +112,9 @@ class MicroBatchEngine:
         self.sink = OnceSink()
         self.itinerary = Itinerary()
         self.now_ms = 0
-        """The clock of the driver in milliseconds; it changes only when it is set."""
+        """The time of the driver in milliseconds; it changes only when it is set, to later times."""
+        self.clock_error_ms = 0
+        """How far the driver's wall clock is ahead of that time; people set clocks back and forth."""
         self._is_replay = False
         self._driver = self._new_driver()
 
@@ -349,7 +351,8 @@ class MicroBatchEngine:
             self.store, lambda: self._pass(Step.STATE_WRITE), lambda: self._pass(Step.STATE_WRITTEN)
         )
         environment = inline_environment(
-            now_ms=lambda: self.now_ms,
+            now_ms=lambda: max(0, self.now_ms + self.clock_error_ms),
+            steady_ms=lambda: self.now_ms,
             new_random=lambda: f"{next(_lineages):016x}",
             cores=self.parallelism,
             performs_actions=self.performs_actions,

@@ -95,6 +95,7 @@ class InlineActions(ActionRunner):
 def inline_environment(
     *,
     now_ms: Callable[[], int] = lambda: 0,
+    steady_ms: Callable[[], int] | None = None,
     new_random: Callable[[], str] | None = None,
     cores: int = 2,
     performs_actions: bool = True,
@@ -102,10 +103,12 @@ def inline_environment(
     """An environment without threads: a holder in it does all work inside its calls.
 
     Args:
+        now_ms, steady_ms: the wall clock, and the clock that never goes back; the same if only one is given.
         performs_actions: if False, actions count as done without being performed.
     """
     given = Environment(
         now_ms=now_ms,
+        steady_ms=steady_ms or now_ms,
         cores=cores,
         new_runner=InlineRunner,
         new_actions=InlineActions if performs_actions else _without_performing,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..driver.demanded_reports import report_demand
+from ..driver.reports import report_demand
 from ..enumerator import Budget
 from ..reader import YieldsProgress
 from ..source import Source

@@ -174,8 +174,8 @@ def _others_see_it_at_once(subject: StoreUnderTest) -> None:
     agree("list after the other's delete", store.list("folder"), [])
 
 
-def _a_listing_hides_nothing_written_after_it(subject: StoreUnderTest) -> None:
-    """What a store has listed, or not found, must not come from a memory of it: another process writes, too."""
+def _a_listing_hides_nothing(subject: StoreUnderTest) -> None:
+    """What a store has listed or missed must not come from a memory of it: others write, too."""
     if subject.reopen is None:
         return
     store = subject.empty()
@@ -205,7 +205,7 @@ STORE_LAWS: tuple[Law[StoreUnderTest], ...] = (
     Law("a second store at the same location sees every change at once", _others_see_it_at_once),
     Law(
         "a listing hides nothing that another process writes after it",
-        _a_listing_hides_nothing_written_after_it,
+        _a_listing_hides_nothing,
     ),
 )
 """Laws of every store."""

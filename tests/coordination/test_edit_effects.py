@@ -20,6 +20,7 @@ from flip27_source.coordination.checkpoints import (
 )
 from flip27_source.coordination.edit_effects import Edited, Editing, rewound
 from flip27_source.coordination.packing import Plan
+from flip27_source.coordination.split_rules import SplitRules
 from flip27_source.errors import EditError
 from flip27_source.options import Options
 from tests.driver.test_action_runner import Archives
@@ -27,9 +28,8 @@ from tests.toy_sources import Item, Shelf, all_ids, coordinator_of, freeze, item
 
 
 def editing(kind: Any = Shelf, *, reader_bounds_splits: bool = False) -> Editing[Item]:
-    return Editing(
-        enumerator_type=kind, options=Options.parse({}, ()), reader_bounds_splits=reader_bounds_splits
-    )
+    rules: SplitRules[Item] = SplitRules(enumerator_type=kind, reader_bounds_splits=reader_bounds_splits)
+    return Editing(rules=rules, options=Options.parse({}, ()))
 
 
 def standing(

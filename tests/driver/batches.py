@@ -8,8 +8,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import Snapshot
-from flip27_source.coordination.packing import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder, identity_of
 from flip27_source.enumerator import SplitEnumerator
@@ -54,7 +54,7 @@ class Batches:
             self.source,
             self.boundedness,
             store=self.store,
-            environment=Environment(now_ms=lambda: self.now_ms, cores=2),
+            environment=Environment(now_ms=lambda: self.now_ms, steady_ms=lambda: self.now_ms, cores=2),
         )
 
     def enumerator(self) -> Any:

@@ -13,7 +13,7 @@ import pytest
 from flip27_source import Backlog, BoundedRange, Budget, SplitSize
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.view import Watcher
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import ContractError
@@ -109,7 +109,8 @@ def test_waiting_files_are_counted_with_their_bytes(tmp_path: Path) -> None:
         (tmp_path / f"{name}.txt").write_text("x" * size)
     batches = Batches(FilesEnumerator, TextReader, {"path": str(tmp_path), "discoveryInterval": "1h"})
     batches.holder.coordinator_at(batches.logged)
-    batches.holder._runner.wait_for_first_rounds()
+    assert batches.holder.cycle.run is not None
+    batches.holder.cycle.run.runner.wait_for_first_rounds()
     assert batches.batch(Limits(files=1)) is not None
     assert told(batches) == {"backlogSplits": 2, "backlogBytes": 3200}
     batches.restart()

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness

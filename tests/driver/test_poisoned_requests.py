@@ -396,7 +396,7 @@ def test_a_checkpoint_with_an_impossible_target_from_an_older_version_completes(
         request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
     )
     with pytest.MonkeyPatch.context() as patch:
-        requests = query.engine.holder._requests
+        requests = query.engine.holder.cycle.requests
         patch.setattr(requests, "found", lambda _found, _error: None)
         patch.setattr(requests, "_savepoints_due", (asked,))
         patch.setattr(requests._savepoints, "problem_with", lambda _target: None)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import CorruptStateError, StaleDriverError
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
@@ -70,7 +70,7 @@ def test_a_replaced_driver_gets_an_error_that_says_so_and_mentions_no_older_copy
     batches.restart()
     for _ in range(3):
         batches.batch(ONE)
-    stale._start_over()  # as it does after an error
+    stale.cycle.end()  # as it does after an error
     with pytest.raises(StaleDriverError):
         stale.latest_offset(start, ONE)
 

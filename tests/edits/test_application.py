@@ -242,7 +242,7 @@ def test_forgotten_files_are_found_again_and_other_files_are_not(tmp_path: Path)
     source = files(tmp_path, "abcd")
     assert source.batches() == [["a", "b"], ["c", "d"]]
     source.ask("forget", glob="*/[bc]")
-    assert source.batches() == [[], ["b", "c"]]
+    assert source.batches() == [["b", "c"]]
     source.engine.restart()
     assert source.batches() == []
 
@@ -253,7 +253,7 @@ def test_a_file_outside_the_retained_batches_is_forgotten_by_its_path(tmp_path: 
     add_files(tmp_path, "ijklmnopqrstuvwxyz")
     source.batches()
     source.ask("forget", splits=[str(tmp_path / "in" / "a"), "/nowhere"])
-    assert source.batches() == [[], ["a"]]
+    assert source.batches() == [["a"]]
     (edit,) = source.history()
     assert edit["left_alone"] == {"/nowhere": "is unknown: discovery has not found such a file"}
 
@@ -280,7 +280,7 @@ def test_files_known_by_name_alone_are_forgotten_by_path(tmp_path: Path) -> None
     source = files(tmp_path, "ab", fileNameOnly="true")
     source.batch()
     source.ask("forget", glob="*/a")
-    assert source.batches() == [[], ["a"]]
+    assert source.batches() == [["a"]]
 
 
 def test_a_partly_read_file_is_forgotten_and_read_again_completely(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_the_store_keeps_the_laws(place: Place) -> None:
 
 @pytest.mark.parametrize("place", each(SHARED), indirect=True)
 def test_thirty_batches_report_while_old_reports_are_cleaned_up(place: Place) -> None:
-    """Tasks are other processes, with file systems of their own; the driver lists the reports now and then."""
+    """Tasks are other processes, with their own file systems; the driver lists the reports now and then."""
     for number in range(30):
         place.put(
             *(f"{number:02}.gz", b"damaged") if number % 10 == 5 else (f"{number:02}", b"%d\n" % number)

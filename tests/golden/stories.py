@@ -10,7 +10,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator

@@ -34,12 +34,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flip27_source.driver.demanded_reports import DemandedReports
+
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import PendingCheckpoint
 from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.coordination.gateway import GatewayState
-from flip27_source.coordination.packing import Limits
 from flip27_source.coordination.subtask_reports import AcknowledgeResult, SubtaskReport
-from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness

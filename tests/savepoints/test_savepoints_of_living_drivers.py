@@ -54,8 +54,7 @@ class Query:
 
     def poll(self) -> None:
         """Let the driver poll for requests, as it does every requestInterval."""
-        desk = self.batches.holder._requests
-        desk.found(desk.poll(), None)
+        self.batches.holder.look_for_requests()
 
     def create(self, meanwhile: Callable[[], object] | None = None, **options: Any) -> CreatedSavepoint:
         """Create a savepoint; ``meanwhile`` is called once the driver has the request."""
@@ -266,8 +265,7 @@ def test_a_request_reaches_a_living_driver_through_a_bucket(s3_bucket: S3Bucket)
     batches.batch()
 
     def next_batch(said: str) -> None:
-        desk = batches.holder._requests
-        desk.found(desk.poll(), None)
+        batches.holder.look_for_requests()
         assert [batches.batch(), batches.batch()] == [[], None]
 
     given = s3_bucket.storage_options
@@ -497,7 +495,7 @@ def test_a_driver_that_renews_its_record_never_appears_dead(clocks: Clocks) -> N
 def test_a_running_query_renews_its_record_independently_of_its_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.driver.holder.RENEWED_EVERY_MS", 1)
+    monkeypatch.setattr("flip27_source.driver.cycle.RENEWED_EVERY_MS", 1)
     FEEDS["renewed"] = items("first")
     state = tmp_path / "state"
     batches = Batches(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...coordination.packing import UNLIMITED, Limits
+from ...coordination.batch_limits import UNLIMITED, Limits
 from ...driver.environment import Environment
 from ...driver.holder import CoordinatorHolder
 from ...enumerator_context import Boundedness

@@ -11,7 +11,7 @@ from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
 from ...snapshots import file_names
 from ...snapshots.documents import StoredLoss
 from ...snapshots.offsets import Offset
-from ...snapshots.report_files import decode_stored_report
+from ...snapshots.report_contents import decode_stored_report
 from ...snapshots.store import Store
 from ..under_test import SourceUnderTest
 from .lives import STATE, DefectFound, Life, document_at

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import Snapshot
-from flip27_source.coordination.packing import UNLIMITED, Limits
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import DiscoveryError, IncompatibleStateError, OptionError
 from flip27_source.source import Source

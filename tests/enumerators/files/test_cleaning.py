@@ -13,7 +13,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.cleaning import Cleaning, FinishedRanges
 from flip27_source.enumerators.files.enumerator import FilesEnumerator

@@ -12,7 +12,7 @@ from typing import Any
 import fsspec
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.holder import identity_of
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition

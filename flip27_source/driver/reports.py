@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
-from ..coordination.checkpoints import PendingCheckpoint, Snapshot
+from ..coordination.checkpoints import PendingCheckpoint
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskReport
@@ -25,6 +25,7 @@ from ..source_options import EVENT_TIME_COLUMN, ON_DATA_LOSS, ON_MISSING_REPORT,
 _log = logging.getLogger("flip27_source")
 
 _READ_AT_ONCE = 8
+_UNDELIVERED = frozenset({SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.RETURNED})
 
 
 def report_demand(source: Source) -> ReportDemand:
@@ -46,19 +47,9 @@ def report_demand(source: Source) -> ReportDemand:
 def demand_of_tasks(planned: ReportDemand, now: ReportDemand) -> ReportDemand:
     """The reports that the tasks of a batch must write, which may have been planned with another demand.
 
-    A failed batch may be repeated with options that set aside unreadable data, which requires reports.
+    A failed batch may be repeated with options that quarantine unreadable data, which requires reports.
     """
     return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
-
-
-def demanded_since(state: Snapshot[Any] | None, now: ReportDemand) -> Snapshot[Any] | None:
-    """A restored state; if tasks must write reports now, its plan says that its batch may have reports.
-
-    They are not required, because the batch may have been read before tasks had to write reports.
-    """
-    if state is None or now is not ReportDemand.REQUIRED or state.plan.reports is ReportDemand.REQUIRED:
-        return state
-    return replace(state, plan=replace(state.plan, reports=ReportDemand.WANTED))
 
 
 def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> ReportPlace | None:
@@ -73,14 +64,14 @@ def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> Repor
     )
 
 
-class DemandedReports:
+class SubtaskReports:
     """Collects the reports of complete checkpoints."""
 
     def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:
         self._repeats = source.options[ON_MISSING_REPORT] == "repeat"
         self._storage = ReportStorage(store, codec, source.enumerator_type)
-        has_late = source.reader_type.reads_later or SplitErrorPolicy.of(source).reports_loss
-        self._late_store = store if has_late else None
+        self._store = store
+        self._may_have_late = source.reader_type.reads_later or SplitErrorPolicy.of(source).reports_loss
         self.numbers: dict[str, Any] = {}
         """Numbers for progress events, from the newest checkpoint whose tasks reported."""
 
@@ -93,6 +84,9 @@ class DemandedReports:
     ) -> None:
         """Pass every report of a checkpoint whose batch is complete to the coordinator.
 
+        What the tasks of this run may have written follows from its options. The tasks of an earlier run may
+        have had other options, so whatever they have written is read, even if the plan does not demand it.
+
         Args:
             change: applied to each report first.
 
@@ -100,9 +94,12 @@ class DemandedReports:
             MissingReportError: a required report is missing, and ``onMissingReport`` is fail.
         """
         plan = pending.snapshot.plan
+        if plan.reports is ReportDemand.NONE and not coordinator.is_restored:
+            return
         subtasks = [item.subtask_id for item in plan.assignments]
-        places = [place for i in subtasks if (place := report_place(offset, plan.reports, i)) is not None]
-        late = self._late(places)
+        demand = plan.reports if plan.reports is ReportDemand.REQUIRED else ReportDemand.WANTED
+        places = [place for i in subtasks if (place := report_place(offset, demand, i)) is not None]
+        late = self._late(places) if self._may_have_late or coordinator.is_restored else []
         if change is not None:
             late = [change(report) for report in late]
         owned = {item.subtask_id: {split.split_id for split in item.splits} for item in plan.assignments}
@@ -123,45 +120,52 @@ class DemandedReports:
 
     def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
         if len(places) < 2:
-            return [self._storage.read(place) for place in places]
+            return [self._read_one(place) for place in places]
         with ThreadPoolExecutor(min(_READ_AT_ONCE, len(places))) as pool:
-            return list(pool.map(self._storage.read, places))
+            return list(pool.map(self._read_one, places))
+
+    def _read_one(self, place: ReportPlace) -> SubtaskReport[Any] | None:
+        return self._storage.read(place, surely=place.required)
 
     def _late(self, places: list[ReportPlace]) -> list[SubtaskReport[Any]]:
-        if self._late_store is None or not places:
+        if not places:
             return []
         place = places[0]
-        found = LateReports(self._late_store, place.lineage, place.name).read()
         checkpoint_id = place.name.checkpoint_id
         return [
             SubtaskReport(checkpoint_id=checkpoint_id, subtask_id=-1, results=results, losses=losses)
-            for results, losses in found
+            for results, losses in LateReports(self._store, place.lineage, place.name).read()
         ]
 
 
 def _with_late(
     report: SubtaskReport[Any], late: list[SubtaskReport[Any]], split_ids: set[str]
 ) -> SubtaskReport[Any]:
-    """``report`` with the late results and losses of its splits, each once."""
-    known = {item.split_id for item in report.results}
-    results = {
+    """``report`` with the late results and losses of its splits, each once.
+
+    The report decides what became of a split; a loss that was found later counts all the same, unless the
+    report says that nothing of the split was delivered.
+    """
+    results = {item.split_id: item for item in report.results}
+    undelivered = {name for name, item in results.items() if item.status in _UNDELIVERED}
+    late_results = {
         item.split_id: item
-        for one in reversed(late)
-        for item in one.results
-        if item.split_id in split_ids and item.split_id not in known
+        for of_late in reversed(late)
+        for item in of_late.results
+        if item.split_id in split_ids and item.split_id not in results
     }
-    losses = {
+    late_losses = {
         loss: None
-        for one in late
-        for loss in one.losses
-        if (loss.split_id is None or loss.split_id in split_ids) and loss.split_id not in known
+        for of_late in late
+        for loss in of_late.losses
+        if (loss.split_id is None or loss.split_id in split_ids) and loss.split_id not in undelivered
     }
-    if not results and not losses:
+    if not late_results and not late_losses:
         return report
     return replace(
         report,
-        results=(*report.results, *results.values()),
-        losses=(*report.losses, *losses),
+        results=(*report.results, *late_results.values()),
+        losses=(*report.losses, *late_losses),
     )
 
 
@@ -182,8 +186,8 @@ def _missing(place: ReportPlace) -> MissingReportError:
         f"{place.subtask_id} has not written its report (lineage {place.lineage}): the rows that it read "
         "and the events that its reader sent are not known",
         remedy="read every batch to its end (a foreachBatch that only takes or limits rows does not), or "
-        "restore the state location from a backup; with onMissingReport=repeat the splits of that subtask "
-        "are read again, so rows that were already used are delivered twice",
+        "restore the state location from a backup. With onMissingReport=repeat the query continues and reads "
+        "the splits of that subtask again: rows of theirs that are already in the sink are then there twice",
     )
 
 
