@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -322,15 +322,26 @@ class MicroBatchEngine:
             self._is_replay = False
             self.itinerary.passing(Step.COMMIT_LOGGED, batch.batch_id)
 
-    def restart(self, *, parallelism: int | None = None, available_now: bool | None = None) -> None:
+    def restart(
+        self,
+        *,
+        parallelism: int | None = None,
+        available_now: bool | None = None,
+        options: Mapping[str, str | None] | None = None,
+    ) -> None:
         """Start a new driver from the store and the logs; kills the old driver if it is alive.
 
         If no schema was given, it is determined again, as Spark does when a query is started.
 
         Args:
             parallelism, available_now: new values for the run; None keeps the old ones.
+            options: options that the new run has in addition, or with other values; None removes one.
         """
         self._driver.kill()
+        for name, value in (options or {}).items():
+            without = self.given.without_option(name)
+            self.given = without if value is None else without.with_options(**{name: value})
+        self.source = self.given.resolve()
         if parallelism is not None:
             self.parallelism = parallelism
         if available_now is not None:
