@@ -229,7 +229,8 @@ class _Pages:
                 remedy="yield Progress after the last rows: the split at its new position, or "
                 "Progress(None) when it is finished for good",
             )
-        return self._checked(self._live(caught_up=True))
+        # After an error there may be more data: a bounded run has to try again.
+        return self._checked(self._live(caught_up=not after_error))
 
     def returned(self) -> SplitResult[Any]:
         """The result after the reader returned the split."""
