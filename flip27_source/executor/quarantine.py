@@ -61,6 +61,10 @@ class Quarantine:
         self._attempt_number = attempt_number
         self._set_aside = 0
 
+    def may_give_up(self, error: Exception) -> bool:
+        """Whether a split that fails with this error may be given up; otherwise its task fails."""
+        return self._policy.outcome(error) is not None
+
     def read(
         self, split_id: str, reading: Callable[[], Reading], demanded: SplitResult[Any] | None = None
     ) -> Reading:

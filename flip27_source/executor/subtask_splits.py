@@ -148,8 +148,11 @@ class SplitsOfSubtask:
                 try:
                     for item in unmarked(conformed(reader.read_together, read, read, self._context)):
                         held.add(item)
-                except Exception as error:  # noqa: BLE001 - reading one by one shows which split fails
+                except Exception as error:
                     sent.take_back(before)
+                    if not self._quarantine.may_give_up(error):
+                        raise
+                    # Reading one by one shows which split fails.
                     _log.warning(
                         "%d splits cannot be read together and are read one by one: %s", len(read), error
                     )
