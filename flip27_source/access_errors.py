@@ -87,7 +87,8 @@ _TYPES = {
          "ReadTimeoutError", "ConnectionClosedError", "HTTPClientError", "ServiceRequestError",
          "ServiceResponseError", "TransportError", "FSTimeoutError", "NewConnectionError", "MaxRetryError",
          "ProtocolError", "RemoteDisconnected", "URLError", "SSLError", "Timeout", "ConnectionLost",
-         "SFTPConnectionLost", "SFTPNoConnection", "DisconnectError", "gaierror", "OperationalError", "InterfaceError"),
+         "SFTPConnectionLost", "SFTPNoConnection", "DisconnectError", "gaierror", "OperationalError",
+         "InterfaceError"),
         NETWORK,
     ),
 }  # fmt: skip

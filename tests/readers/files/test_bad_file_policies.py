@@ -229,5 +229,6 @@ def test_a_file_whose_permission_was_revoked_fails_its_task_whatever_the_policy(
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert [policy for policy, *_ in outcomes] == ["fail", "ignore", "quarantine"]
     for policy, said in outcomes:
-        assert f"split '{tmp_path / policy / 'bad'}' cannot be read: permission is denied" in said
+        assert str(tmp_path / policy / "bad") in said
+        assert "cannot be read: permission is denied" in said
         assert "give the user or role that runs the executors" in said
