@@ -17,10 +17,12 @@ class SplitRules(Generic[SplitT]):
     Attributes:
         enumerator_type: its hooks tell ranges from whole splits.
         reader_bounds_splits: splits stay live until the reader finishes them.
+        read_in_ranges: ids of splits that are read in ranges, for an enumerator whose class is not known.
     """
 
     enumerator_type: type[SplitEnumerator[SplitT]]
     reader_bounds_splits: bool = False
+    read_in_ranges: frozenset[str] = frozenset()
 
     @property
     def cuts_splits(self) -> bool:
@@ -29,6 +31,8 @@ class SplitRules(Generic[SplitT]):
 
     def is_range(self, split: SplitT) -> bool:
         """Whether a planned split is a range that was cut from a split which continues."""
+        if split.split_id in self.read_in_ranges:
+            return True
         kind: Any = self.enumerator_type
         return self.cuts_splits and (not issubclass(kind, CutsSomeSplits) or kind.is_cut_off(split))
 

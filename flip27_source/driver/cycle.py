@@ -27,6 +27,7 @@ from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.driver_epochs import RENEWED_EVERY_MS
+from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..source import Source
 from ..source_options import REQUEST_INTERVAL
@@ -271,17 +272,16 @@ class Cycle:
             self.requests.written(self.at)
         return self.at
 
-    def _state_after(self, offset: Offset) -> Snapshot[Any]:
+    def _state_after(self, name: CheckpointName) -> Snapshot[Any]:
         """The state after the batch of an older checkpoint on this line, with its reports.
 
         The enumerator is not notified of the completion.
 
         Raises:
             MissingStateError, MissingReportError: the checkpoint no longer exists, or is not complete.
-            CorruptStateError: the checkpoint is not an ancestor of the current one.
         """
         self._cleaner.wait()
-        list(self._storage.plans_between(offset, self.at))
+        offset = Offset(checkpoint_id=name.checkpoint_id, lineage=self.at.lineage, name=name)
         no_work = BackgroundRunner()
         no_work.close()
         older = SourceCoordinator(

@@ -13,7 +13,6 @@ from ..coordination.coordinator import SourceCoordinator
 from ..coordination.edit_effects import Editing
 from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
-from ..edits.application import EditApplication
 from ..enumerator_context import Boundedness
 from ..errors import StateLocationError
 from ..savepoints.requested_savepoints import RequestedSavepoints, savepoint_of
@@ -90,7 +89,9 @@ class CoordinatorHolder:
         )
         requests = Requests(
             shared,
-            EditApplication(editing, self._storage, codec),
+            editing,
+            self._storage,
+            codec,
             RequestedSavepoints(shared, storage_options, environment.open_store, environment.new_random),
             storage_options,
             environment.now_ms,

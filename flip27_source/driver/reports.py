@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 
 from ..coordination.checkpoints import PendingCheckpoint
@@ -15,7 +14,7 @@ from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskRep
 from ..errors import MissingReportError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.late_reports import LateReports
+from ..snapshots.late_reports import LateReports, with_late
 from ..snapshots.offsets import Offset
 from ..snapshots.report_files import ReportPlace, ReportStorage
 from ..snapshots.store import Store
@@ -25,7 +24,6 @@ from ..source_options import EVENT_TIME_COLUMN, ON_DATA_LOSS, ON_MISSING_REPORT,
 _log = logging.getLogger("flip27_source")
 
 _READ_AT_ONCE = 8
-_UNDELIVERED = frozenset({SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.RETURNED})
 
 
 def report_demand(source: Source) -> ReportDemand:
@@ -107,7 +105,7 @@ class SubtaskReports:
         for place, report in zip(places, self._read(places), strict=True):
             if report is not None:
                 report = report if change is None else change(report)
-                report = _with_late(report, late, owned[place.subtask_id])
+                report = with_late(report, late, owned[place.subtask_id])
                 coordinator.acknowledge(report)
                 reports.append(report)
             elif place.required and self._repeats:
@@ -128,45 +126,7 @@ class SubtaskReports:
         return self._storage.read(place, surely=place.required)
 
     def _late(self, places: list[ReportPlace]) -> list[SubtaskReport[Any]]:
-        if not places:
-            return []
-        place = places[0]
-        checkpoint_id = place.name.checkpoint_id
-        return [
-            SubtaskReport(checkpoint_id=checkpoint_id, subtask_id=-1, results=results, losses=losses)
-            for results, losses in LateReports(self._store, place.lineage, place.name).read()
-        ]
-
-
-def _with_late(
-    report: SubtaskReport[Any], late: list[SubtaskReport[Any]], split_ids: set[str]
-) -> SubtaskReport[Any]:
-    """``report`` with the late results and losses of its splits, each once.
-
-    The report decides what became of a split; a loss that was found later counts all the same, unless the
-    report says that nothing of the split was delivered.
-    """
-    results = {item.split_id: item for item in report.results}
-    undelivered = {name for name, item in results.items() if item.status in _UNDELIVERED}
-    late_results = {
-        item.split_id: item
-        for of_late in reversed(late)
-        for item in of_late.results
-        if item.split_id in split_ids and item.split_id not in results
-    }
-    late_losses = {
-        loss: None
-        for of_late in late
-        for loss in of_late.losses
-        if (loss.split_id is None or loss.split_id in split_ids) and loss.split_id not in undelivered
-    }
-    if not late_results and not late_losses:
-        return report
-    return replace(
-        report,
-        results=(*report.results, *late_results.values()),
-        losses=(*report.losses, *late_losses),
-    )
+        return LateReports(self._store, places[0].lineage, places[0].name).read() if places else []
 
 
 def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:

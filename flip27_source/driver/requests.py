@@ -19,12 +19,15 @@ from dataclasses import replace
 from typing import Any
 
 from ..coordination.checkpoints import CheckpointMetadata, Snapshot
+from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
-from ..edits.application import EditApplication, StateAfter
+from ..edits.engine import EditEngine, StateAfter
 from ..enumerator_context import RetryPolicy
-from ..errors import LONGEST_KEPT, Flip27Error, IncompatibleStateError, StateError, said_of
+from ..errors import LONGEST_KEPT, EditError, Flip27Error, IncompatibleStateError, StateError, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints
+from ..snapshots.checkpoint_files import CheckpointStorage
+from ..snapshots.codec import SnapshotCodec
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, WaitingRequests
 from ..snapshots.store import Store
@@ -47,13 +50,16 @@ class Requests:
     def __init__(
         self,
         store: Store | None,
-        edits: EditApplication,
+        editing: Editing[Any],
+        storage: CheckpointStorage,
+        codec: SnapshotCodec,
         savepoints: RequestedSavepoints,
         storage_options: Mapping[str, Any],
         now_ms: Callable[[], int],
     ) -> None:
         self._store = store
-        self._edits = edits
+        self._engine = EditEngine(editing, codec)
+        self._storage = storage
         self._savepoints = savepoints
         self._hidden = Hidden(storage_options)
         self._now_ms = now_ms
@@ -128,7 +134,7 @@ class Requests:
         """
         for request in self._edits_due:
             try:
-                edited = self._edits.apply(request, standing, self._at, state_after)
+                edited = self._apply(request, standing, state_after)
             except Exception as error:  # noqa: BLE001 - the reason is in the history
                 outcome = AppliedEdit.of(request, refused=self._reason(error))
             else:
@@ -148,6 +154,14 @@ class Requests:
         self._edited |= {request.request_id for request in self._edits_due}
         self._edits_due = ()
         return standing
+
+    def _apply(self, request: EditRequest, standing: Snapshot[Any], state_after: StateAfter) -> Edited[Any]:
+        lineage, at = self._at.lineage, self._at.name
+        if lineage is None or at is None:
+            raise EditError("the source has no checkpoint yet", remedy="submit the edit again later")
+        edited = self._engine.apply(request, standing, self._storage.lineage(lineage), at, state_after)
+        self._storage.check_storable(edited.snapshot)
+        return edited
 
     def refuse_edits(self, error: Exception) -> None:
         """Refuse all edits of this batch boundary: the query cannot continue from the edited state."""

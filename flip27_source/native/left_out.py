@@ -62,7 +62,7 @@ class LeftOutFiles:
         late = self._late
         if late is None:
             return list(files)
-        gone = {item.split_id for results, _ in late.read() for item in results}
+        gone = {item.split_id for report in late.read() for item in report.results}
         return [file for file in files if file.split_id not in gone]
 
     def leave_out(self, bad: Sequence[tuple[FileSplit, SplitReadError]]) -> None:

@@ -176,15 +176,8 @@ class CheckpointStorage:
         return self._codec.decode(document, load_segment, with_plan=True)
 
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
-        """Refuse a snapshot that could not be stored and restored; write nothing.
-
-        Raises:
-            ContractError, CorruptStateError: the snapshot is invalid; the message names the value.
-        """
-        encoded = self._codec.encode(snapshot, source=self._source, parent=None, inline_all=False)
-        self._codec.decode(
-            decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True
-        )
+        """Refuse a snapshot that could not be stored and restored; write nothing."""
+        self._codec.check_storable(snapshot, self._source)
 
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
         """The documents whose plans make up ``(start, end]``, oldest first (R3).

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..coordination.actions import PendingAction
 from ..coordination.checkpoints import (
     CheckpointMetadata,
     LedgerState,
@@ -47,6 +48,7 @@ from .documents import (
     StoredState,
     StoredWaiting,
     StoredWaitingEvent,
+    decode_document,
 )
 from .event_codec import EventCodec
 from .file_names import CheckpointName
@@ -168,9 +170,18 @@ class SnapshotCodec:
         return EncodedDocument(name=name, data=data, segments=beside)
 
     def decode(
-        self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_plan: bool = False
+        self,
+        document: CheckpointDocument,
+        load: Callable[[str], bytes],
+        *,
+        with_plan: bool = False,
+        with_events: bool = True,
     ) -> Snapshot[Any]:
-        """The snapshot in a document; its plan, which may be large, is decoded only with ``with_plan``.
+        """The snapshot in a document.
+
+        Args:
+            with_plan: whether to decode the plan, which may be large.
+            with_events: whether to decode events to readers, for which the class of the reader is needed.
 
         Raises:
             IncompatibleStateError: the document has a newer state or split version.
@@ -178,12 +189,11 @@ class SnapshotCodec:
         """
         raw = document.raw
         find = SegmentFinder(raw.segments, load)
-        versions = document.source
+        version = document.source.split_version
         state = self.decode_state(document, load)
-        split_rule = ("split", versions.split_version, *self._split_rule())
 
         def split(value: msgspec.Raw) -> Any:
-            return self._decode_value(value, self._splits.declared, find, split_rule)
+            return self.decode_split(version, value)
 
         ledger: LedgerState[Any] = LedgerState(
             live=tuple(split(value) for value in raw.ledger.live),
@@ -191,11 +201,11 @@ class SnapshotCodec:
             waiting=tuple(
                 WaitingSplit(split=waiting, subtask_id=block.subtask)
                 for block in raw.ledger.waiting
-                for waiting in self.decode_splits(versions.split_version, find(block.splits))
+                for waiting in self.decode_splits(version, find(block.splits))
             ),
             events=tuple(
                 WaitingEvent(event=self.events_to_readers.decode(item.event), subtask_id=item.subtask)
-                for item in raw.ledger.events
+                for item in (raw.ledger.events if with_events else ())
             ),
             ranges=tuple(split(value) for value in raw.ledger.ranges),
             quarantined=as_given(document.quarantined(load), split),
@@ -217,8 +227,8 @@ class SnapshotCodec:
             metadata=metadata,
             enumerator_state=state,
             ledger=ledger,
-            plan=self._decode_plan(document, load) if with_plan else Plan(),
-            actions=() if raw.actions is None else decode_actions(self._enumerator_type, find(raw.actions)),
+            plan=self._decode_plan(document, load, with_events=with_events) if with_plan else Plan(),
+            actions=() if raw.actions is None else self.decode_actions(find(raw.actions)),
             delayed=tuple(document.delayed_actions(load)),
             action_delay_ms=raw.action_delay,
         )
@@ -234,6 +244,19 @@ class SnapshotCodec:
         rule = ("state", stored.version, kind.state_version, kind.upgrade_state)
         find = SegmentFinder(document.raw.segments, load)
         return self._decode_value(stored.state, self._states.declared, find, rule)
+
+    def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:
+        """The actions in a segment; raises CorruptStateError."""
+        return decode_actions(self._enumerator_type, segment)
+
+    def check_storable(self, snapshot: Snapshot[Any], source: SourceIdentity) -> None:
+        """Refuse a snapshot that could not be stored and restored.
+
+        Raises:
+            ContractError, CorruptStateError: the snapshot is invalid; the message names the value.
+        """
+        encoded = self.encode(snapshot, source=source, parent=None, inline_all=False)
+        self.decode(decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
         """Decode one split, which was stored with split version ``version``."""
@@ -263,14 +286,19 @@ class SnapshotCodec:
             for raw in segment.values(msgspec.Raw)
         ]
 
-    def _decode_plan(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Plan[Any]:
+    def _decode_plan(
+        self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_events: bool
+    ) -> Plan[Any]:
         version = document.source.split_version
         return Plan(
             assignments=tuple(
                 Assignment(
                     subtask_id=stored.subtask,
                     splits=tuple(self.decode_splits(version, segment)),
-                    events=tuple(self.events_to_readers.decode(event) for event in stored.events),
+                    events=tuple(
+                        self.events_to_readers.decode(event)
+                        for event in (stored.events if with_events else ())
+                    ),
                 )
                 for stored, segment in document.plan_segments(load)
             ),

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from ..enumerator import SplitEnumerator
 from ..errors import AttemptError, CorruptStateError
@@ -114,10 +116,7 @@ class ReportStorage:
         return seal("report", stored)
 
     def _decoded(self, file: str, stored: StoredReport) -> SubtaskReport[Any]:
-        try:
-            results = tuple(self._result(stored.split_version, item) for item in stored.results)
-        except ValueError as error:
-            raise CorruptStateError(f"report {file} cannot be read: {error}", remedy=REMEDY) from error
+        results = results_of(file, stored, self._codec)
         name = CheckpointName.parse(stored.checkpoint)
         return SubtaskReport(
             checkpoint_id=0 if name is None else name.checkpoint_id,
@@ -128,16 +127,31 @@ class ReportStorage:
             metrics=stored.metrics,
         )
 
-    def _result(self, split_version: int, item: StoredResult) -> SplitResult[Any]:
-        raw = item.position
-        return SplitResult(
-            split_id=item.split,
-            status=SplitStatus(item.status),
-            position=self._codec.decode_split(split_version, raw) if bytes(raw) else None,
-            caught_up=item.caught_up,
-            error=item.error,
-            attempts=item.attempts,
+
+def results_of(file: str, stored: StoredReport, codec: SnapshotCodec) -> tuple[SplitResult[Any], ...]:
+    """The results in a report, with their splits decoded.
+
+    Raises:
+        CorruptStateError: a result is not valid.
+    """
+
+    def position(raw: msgspec.Raw) -> Any:
+        return codec.decode_split(stored.split_version, raw) if bytes(raw) else None
+
+    try:
+        return tuple(
+            SplitResult(
+                split_id=item.split,
+                status=SplitStatus(item.status),
+                position=position(item.position),
+                caught_up=item.caught_up,
+                error=item.error,
+                attempts=item.attempts,
+            )
+            for item in stored.results
         )
+    except ValueError as error:
+        raise CorruptStateError(f"report {file} cannot be read: {error}", remedy=REMEDY) from error
 
 
 def _file(place: ReportPlace) -> str:

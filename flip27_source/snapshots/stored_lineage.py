@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from ..errors import MissingStateError, StateError
+from ..errors import CorruptStateError, MissingStateError, StateError
 from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
 from .driver_epochs import NewestDriver, newest_driver
@@ -157,6 +157,28 @@ class StoredLineage:
                     "not exist",
                     remedy="give only the state location, or restore both from the same backup",
                 )
+
+    def chain(
+        self, start: CheckpointName, end: CheckpointName
+    ) -> list[tuple[CheckpointName, CheckpointDocument]]:
+        """The documents after ``start`` up to ``end``, oldest first.
+
+        Raises:
+            CorruptStateError: ``start`` is not an ancestor of ``end``.
+            MissingStateError: a document between them no longer exists.
+        """
+        found: list[tuple[CheckpointName, CheckpointDocument]] = []
+        at: CheckpointName | None = end
+        while at is not None and at.checkpoint_id > start.checkpoint_id:
+            found.append((at, self.document(at)))
+            at = found[-1][1].parent
+        if at != start:
+            raise CorruptStateError(
+                f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id} in "
+                f"{self.folder}: the query was reset",
+                remedy="choose a checkpoint of the query's present line: flip27 state history",
+            )
+        return found[::-1]
 
     def committed_after(self, start: CheckpointName) -> CheckpointName | None:
         """The newest checkpoint after ``start`` that Spark must have committed; None if there is none.

@@ -50,7 +50,7 @@ def test_late_reports_are_added_and_never_replaced() -> None:
     )
     LateReports.of(store, name).add([first], [])
     LateReports.of(store, name).add([second], [])
-    assert [results for results, _ in LateReports.of(store, name).read()] == [(first,), (second,)]
+    assert [report.results for report in LateReports.of(store, name).read()] == [(first,), (second,)]
 
 
 def test_a_name_that_leads_out_of_the_state_location_is_refused() -> None:
