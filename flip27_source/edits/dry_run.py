@@ -260,7 +260,8 @@ def _changes(
     """
     if request.operation is EditOperation.REWIND:
         after = Predicate(lowest=_checkpoint_id(request) + 1)
-        return [_change(item, "is found and read again") for item in planned(copy, after)]
+        undone = planned(copy, after, also_unread=True)
+        return [_change(item, "is found and read again") for item in undone]
     live_now = {split.split_id: split for split in edited.snapshot.ledger.live}
     changes = []
     changed = set(edited.changed)

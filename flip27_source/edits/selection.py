@@ -162,8 +162,11 @@ def quarantined(copy: StateCopy) -> Iterator[Candidate]:
         yield _candidate(copy, item.split, f"{QUARANTINED}: {item.error}", name, made_ms)
 
 
-def planned(copy: StateCopy, asked: Predicate) -> Iterator[Candidate]:
-    """Splits that retained batches have read, in the order of the batches."""
+def planned(copy: StateCopy, asked: Predicate, *, also_unread: bool = False) -> Iterator[Candidate]:
+    """Splits that retained batches have read, in the order of the batches.
+
+    ``also_unread``: and those that their tasks have returned or quarantined.
+    """
     # The ids of stored splits are only certain once they are decoded.
     wanted = asked if copy.kind is None else replace(asked, split_ids=None)
     for share in shares(copy.history, copy.line, wanted):
@@ -171,7 +174,7 @@ def planned(copy: StateCopy, asked: Predicate) -> Iterator[Candidate]:
         for stored in share.splits:
             split = copy.split_of(stored)
             status = share.outcome(share.result(split.split_id), is_complete=is_complete)
-            if status not in (RETURNED, QUARANTINED):
+            if also_unread or status not in (RETURNED, QUARANTINED):
                 made_ms = share.document.timestamp_ms
                 yield Candidate(split=split, text=stored.text, now=status, name=share.name, made_ms=made_ms)
 

@@ -187,7 +187,8 @@ class OpaqueCodec(SnapshotCodec):
     """Leaves the values of authors as they are stored."""
 
     def __init__(self) -> None:
-        super().__init__(OpaqueEnumerator)
+        kind: Any = OpaqueEnumerator
+        super().__init__(kind)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> StoredSplit:
         """The split as it is stored."""
