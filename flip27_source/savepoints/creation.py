@@ -7,7 +7,6 @@ from typing import Any
 
 from ..errors import StateLocationError, StopError
 from ..file_systems.paths import redacted
-from ..snapshots.file_names import CheckpointName
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
 from .claims import mark_of
@@ -22,7 +21,7 @@ from .query_state import (
 )
 from .requests import Progress, made_by_driver
 from .values import CreatedSavepoint, NewestBatch
-from .whole_queries import copy_query, now_ms
+from .whole_queries import copy_query, is_of_batch, now_ms
 
 
 def create(
@@ -134,9 +133,10 @@ def _copied(
     else:
         folder = lineage_of(state, None, lineage, source)
         name = surely_complete(source, folder)
-    _check_unclaimed(target, name)
-    directory = f"{to.rstrip('/')}/{savepoint_folder(name)}"
-    if not _is_there(target, name, query=query):
+    into = savepoint_folder(name, batch.batch_id if query and batch is not None else None)
+    _check_unclaimed(target, into)
+    directory = f"{to.rstrip('/')}/{into}"
+    if not _is_there(target, into, batch if query else None, options):
         whole = None
         if query and batch is not None:
             others = [item for item in batch.named if item[0] != folder]
@@ -160,16 +160,26 @@ def _check_is_together(store: Store, batch: NewestBatch) -> None:
         )
 
 
-def _is_there(target: Store, name: CheckpointName, *, query: bool) -> bool:
-    """Whether a savepoint of this checkpoint exists and contains the requested parts."""
-    folder = savepoint_folder(name)
+def _is_there(target: Store, folder: str, batch: NewestBatch | None, options: dict[str, Any]) -> bool:
+    """Whether the savepoint exists; ``batch``: the batch of the whole query that it must contain.
+
+    Raises:
+        StateLocationError: it contains another query, such as the one that this query is a fork of.
+    """
     if METADATA not in target.list(folder):
         return False
-    return not query or read_savepoint(target, folder).metadata.query is not None
+    if batch is None:
+        return True
+    query = read_savepoint(target, folder).metadata.query
+    if query is not None and is_of_batch(query, batch, options):
+        return True
+    raise StateLocationError(
+        f"{target.location}/{folder} is a savepoint of another query that shares this checkpoint",
+        remedy="give another directory",
+    )
 
 
-def _check_unclaimed(target: Store, name: CheckpointName) -> None:
-    folder = savepoint_folder(name)
+def _check_unclaimed(target: Store, folder: str) -> None:
     owner = mark_of(target, folder)
     if owner is not None:
         raise StateLocationError(

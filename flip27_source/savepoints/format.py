@@ -1,6 +1,6 @@
 """Savepoints: a checkpoint in its own directory, which is complete, movable and never cleaned up.
 
-<target>/savepoint-<id>-<digest>/
+<target>/savepoint-<id>-<digest>/, and savepoint-<id>-<digest>-batch-<n>/ for a whole query
   segments/<digest>.<kind>.<form>    as in a lineage
   reports/<id>-<digest>.<subtask>.json
   readers/<subtask>/...              files that readers have added
@@ -143,7 +143,7 @@ def write_savepoint(
     """Copy a complete checkpoint into a new directory.
 
     Args:
-        query: the query of the source; its files are already in the directory.
+        query: the query of the source; its files are already in the directory, which its batch names.
 
     Raises:
         MissingStateError: the checkpoint is not complete, or was cleaned up in the meantime.
@@ -152,7 +152,7 @@ def write_savepoint(
     stored = StoredLineage(source, lineage)
     data = stored.document_bytes(name)
     document = decode_document(data, name)
-    folder = savepoint_folder(name)
+    folder = savepoint_folder(name, None if query is None else query.batch)
     for segment, size in ((segment, document.segment_bytes.get(segment)) for segment in document.segments):
         packed = stored.packed_segment(segment, size)
         check_packed(segment, packed, size)
@@ -180,9 +180,13 @@ def write_savepoint(
     return Savepoint(store=target, folder=folder, name=name, document=document, metadata=metadata)
 
 
-def savepoint_folder(name: CheckpointName) -> str:
-    """The name of a savepoint's directory."""
-    return f"savepoint-{name}"
+def savepoint_folder(name: CheckpointName, batch_id: int | None = None) -> str:
+    """The name of a savepoint's directory.
+
+    Args:
+        batch_id: for a whole query, its batch: the source may stay at a checkpoint while the query goes on.
+    """
+    return f"savepoint-{name}" if batch_id is None else f"savepoint-{name}-batch-{batch_id}"
 
 
 def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:

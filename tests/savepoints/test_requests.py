@@ -100,6 +100,20 @@ def test_an_idle_query_makes_a_savepoint_with_a_batch_without_splits(tmp_path: P
     assert len(made_in(saved)) == 1
 
 
+def test_a_savepoint_that_its_user_has_deleted_does_not_come_back_at_a_restart(tmp_path: Path) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state)
+    ask(state, saved)
+    batches.restart()
+    assert batches.batch() == []
+    assert batches.batch() is None
+    (made,) = made_in(saved)
+    savepoints.delete(str(made))
+    batches.restart()
+    assert batches.batch() is None
+    assert made_in(saved) == []
+
+
 @pytest.mark.parametrize(
     "killed",
     ["before the tasks", "before the source is notified of the commit", "before the request is deleted"],
