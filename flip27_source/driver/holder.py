@@ -69,6 +69,7 @@ class CoordinatorHolder:
             )
         codec = SnapshotCodec(source.enumerator_type, source.reader_type)
         self._source = source
+        self._one_batch = one_batch
         self._demand = reports
         self._store = store
         self._storage = CheckpointStorage(
@@ -141,6 +142,7 @@ class CoordinatorHolder:
                 report=report_place(offset, demand_of_tasks(document.reports, self._demand), stored.subtask),
                 savepoint=savepoint_of(offset, document),
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
+                reads_once=self._one_batch,
             )
             for offset, document in self._storage.plans_between(first, last)
             for stored, segment in document.plan_segments(self._storage.segment_loader(offset, document))

@@ -71,17 +71,25 @@ def _read(
     try:
         for event in planned.events:
             reader.handle_source_event(codec.events_to_readers.decode(event))
-        yield from SplitsOfSubtask(reader, context, _without_reports(source, context), reports=False).rows(
-            splits
-        )
+        yield from SplitsOfSubtask(
+            reader, context, _without_reports(source, planned, context), reports=False
+        ).rows(splits)
     finally:
         reader.close()
 
 
-def _without_reports(source: Source, context: SourceReaderContext) -> Quarantine | None:
-    """How a task that writes no report handles unreadable splits; None if it fails."""
+def _without_reports(
+    source: Source, planned: PlannedSubtask, context: SourceReaderContext
+) -> Quarantine | None:
+    """How a task that writes no report handles unreadable splits; None if it fails.
+
+    In a batch read it may leave them out. In a stream nothing is left out that is not recorded: the batch was
+    planned without a state location, and the options apply from the next batch on.
+    """
     policy = SplitErrorPolicy.of(source)
-    if policy.on_error == "quarantine":  # there is no place to record a quarantined split
+    if not planned.reads_once:
+        return None
+    if policy.on_error == "quarantine":  # there is no state in which a split could be kept
         policy = replace(policy, on_error="fail")
     if policy.fails_always or issubclass(source.reader_type, YieldsProgress):
         return None

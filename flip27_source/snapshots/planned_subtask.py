@@ -33,6 +33,7 @@ class PlannedSubtask:
         savepoint: the savepoint that the checkpoint becomes; None if it does not become one.
         state: the driver's absolute path of the state location, if it is on a disk; tasks use the same path,
             whatever their working directory is. Otherwise None: the option says where it is.
+        reads_once: it is part of a batch read (``spark.read``), which records nothing.
     """
 
     library: str
@@ -44,3 +45,4 @@ class PlannedSubtask:
     report: ReportPlace | None = None
     savepoint: SavepointPlace | None = None
     state: str | None = None
+    reads_once: bool = False

@@ -99,6 +99,22 @@ def test_a_fork_without_the_option_knows_what_its_savepoint_has_quarantined(tmp_
     assert numbers(fork)["quarantinedSplits"] == 1
 
 
+@pytest.mark.parametrize("policy", ["ignore", "quarantine"])
+def test_a_batch_that_was_planned_inside_the_offset_leaves_no_split_out_uncounted(
+    policy: str, tmp_path: Path
+) -> None:
+    landing = query(tmp_path).source.options["path"]
+    options = {"enumerator": "files", "reader": "text", "path": landing, "maxSplitAttempts": "1"}
+    engine = MicroBatchEngine(options, inline_state=True)
+    with pytest.raises(SplitReadError):
+        engine.run_batch()
+    later = MicroBatchEngine({**options, "onSplitError": policy, "stateLocation": str(tmp_path / "state")})
+    later.logs, later.sink = engine.logs, engine.sink
+    with pytest.raises(SplitReadError):
+        later.run_batch()
+    assert rows(later) == []
+
+
 def test_a_batch_keeps_the_splits_that_its_reports_have_quarantined_when_it_is_repeated_without_the_option(
     tmp_path: Path,
 ) -> None:
