@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
+import msgspec
+import pyarrow as pa
 import pytest
 
 from flip27_source import DiscoveringEnumerator, Discovery
 from flip27_source.discovery import DiscoveringState
 from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
 from flip27_source.errors import ContractError
+from flip27_source.reader import SplitReader
+from flip27_source.testing import MicroBatchEngine
+from flip27_source.values.stored_values import stored_splits
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,51 @@ class Untyped(FilesEnumerator):
 
 def test_the_type_argument_names_the_split() -> None:
     assert Pages.resolve_split_type() is Page
+
+
+class Chunk(msgspec.Struct, frozen=True, tag="chunk"):
+    split_id: str
+
+
+class Log(msgspec.Struct, frozen=True, tag="log"):
+    split_id: str
+    position: int
+
+
+class ChunksThenLog(DiscoveringEnumerator[Chunk | Log]):
+    def discover(self, position: int | None) -> Discovery[Chunk | Log, int]:
+        new: list[Chunk | Log] = [] if position else [Chunk(split_id="a"), Log(split_id="log", position=7)]
+        return Discovery(new, 1)
+
+
+class Either(DiscoveringEnumerator[Union[Page, Chunk]]):  # noqa: UP007 - as older code writes it
+    def discover(self, position: int | None) -> Discovery[Page | Chunk, int]:
+        return Discovery([], 1)
+
+
+class Names(SplitReader[Chunk | Log]):
+    def read(self, split: Chunk | Log) -> Iterator[tuple[str]]:
+        yield (repr(split),)
+
+
+def test_a_source_may_have_two_kinds_of_split() -> None:
+    engine = MicroBatchEngine(
+        {"maxFilesPerTrigger": "1"},
+        enumerator=ChunksThenLog,
+        reader=Names,
+        schema=pa.schema([("id", pa.string())]),
+    )
+    engine.run_batch()
+    engine.restart()
+    engine.process_all_available()
+    assert [row[0] for row in engine.rows] == ["Chunk(split_id='a')", "Log(split_id='log', position=7)"]
+
+
+def test_two_kinds_of_split_that_their_json_does_not_tell_apart_are_refused_with_the_reason() -> None:
+    assert Either.resolve_split_type() == Union[Page, Chunk]  # noqa: UP007
+    with pytest.raises(ContractError, match=r"cannot be stored as JSON: .*union") as caught:
+        stored_splits(Either)
+    assert "SplitEnumerator[YourSplit]" not in str(caught.value)
 
 
 def test_the_annotation_of_discover_names_the_position() -> None:
