@@ -28,8 +28,8 @@ from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
+from ..snapshots.mailbox import SAVEPOINT, Mailbox, SavepointRequest, WaitingRequests
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
-from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, WaitingRequests
 from ..snapshots.store import Store
 from .background import BackgroundRunner
 
@@ -63,7 +63,7 @@ class Requests:
         self._savepoints = savepoints
         self._hidden = Hidden(storage_options)
         self._now_ms = now_ms
-        self._folder: RequestFolder | None = None
+        self._folder: Mailbox | None = None
         self._at = INITIAL_OFFSET
         self._left_alone: frozenset[str] = frozenset()
         self._unread: Counter[str] = Counter()
@@ -244,7 +244,7 @@ class Requests:
         if self._store is None or lineage is None:
             self._folder = None
         elif self._folder is None or self._folder.lineage != lineage:
-            self._folder = RequestFolder(self._store, lineage)
+            self._folder = Mailbox(self._store, lineage)
 
     def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
         """The requests that have not been withdrawn."""
@@ -276,7 +276,7 @@ class Requests:
             except StateError as error:
                 _log.warning("an answered request could not be deleted: %s", error)
 
-    def _sort_out(self, folder: RequestFolder, found: WaitingRequests) -> None:
+    def _sort_out(self, folder: Mailbox, found: WaitingRequests) -> None:
         """Mark invalid and repeatedly unreadable requests as failed; keep requests of newer versions."""
         newer = {name: e for name, e in found.damaged.items() if isinstance(e, IncompatibleStateError)}
         for request_id in newer.keys() - self._left_alone:
@@ -287,14 +287,14 @@ class Requests:
             if request_id not in newer and self._unread.get(request_id, MAX_FAILED_READS) >= MAX_FAILED_READS:
                 self._mark_unreadable(folder, request_id, error)
 
-    def _mark_unreadable(self, folder: RequestFolder, request_id: str, error: Flip27Error) -> None:
+    def _mark_unreadable(self, folder: Mailbox, request_id: str, error: Flip27Error) -> None:
         _log.warning("a request is marked as failed: %s", error)
         try:
             self._mark(folder, request_id, "", "", str(error))
         except StateError as failure:
             _log.warning("a request cannot be marked as failed; this is tried again later: %s", failure)
 
-    def _mark(self, folder: RequestFolder, request_id: str, kind: str, asked: str, reason: str) -> None:
+    def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
         """Mark a request as failed."""
         folder.fail(
             request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()

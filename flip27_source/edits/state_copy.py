@@ -35,8 +35,8 @@ from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import LateReports, with_late
 from ..snapshots.locations import Lineage
+from ..snapshots.mailbox import Mailbox
 from ..snapshots.report_files import results_of
-from ..snapshots.requests import RequestFolder
 from ..source import declared_options
 from ..state_tables.held_splits import class_of, held_splits
 from ..state_tables.history import Ancestry, History, StoredSplit
@@ -81,7 +81,7 @@ class StateCopy:
         """The edits that the query applies first."""
         recorded = {*self.head.raw.answered, *(edit.request_id for edit in self.head.raw.edits)}
         stored = self.history.stored
-        waiting = RequestFolder(stored.store, stored.folder).waiting().edits
+        waiting = Mailbox(stored.store, stored.folder).waiting().edits
         return tuple(request for request in waiting if request.request_id not in recorded)
 
     def applied(self, request: EditRequest, standing: Snapshot[Any]) -> Edited[Any]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         list_savepoints,
         verify,
     )
-    from .requests import pending, request, withdraw
+    from .running_queries import pending, request, withdraw
     from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
     from .whole_queries import RestoredQuery, restore_query
 
@@ -60,7 +60,7 @@ __getattr__ = late_names(
             "list_savepoints",
             "verify",
         ),
-        "requests": ("pending", "request", "withdraw"),
+        "running_queries": ("pending", "request", "withdraw"),
         "values": ("CreatedSavepoint", "PendingSavepoint", "RequestedSavepoint"),
         "whole_queries": ("RestoredQuery", "restore_query"),
     },

@@ -19,7 +19,7 @@ from .query_state import (
     state_in,
     surely_complete,
 )
-from .requests import Progress, made_by_driver
+from .running_queries import Progress, made_by_driver
 from .values import CreatedSavepoint, NewestBatch
 from .whole_queries import copy_query, is_of_batch, now_ms
 

@@ -37,7 +37,7 @@ def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
 
 
 def type_argument_of(cls: type, base: type) -> Any:
-    """The class, or union of classes, that is the type argument of a subclass of ``base``; None if none is."""
+    """The class or union that is the type argument of a subclass of ``base``; None if there is none."""
     for klass in cls.__mro__:
         for generic in klass.__dict__.get("__orig_bases__", ()):
             origin = get_origin(generic)

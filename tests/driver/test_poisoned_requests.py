@@ -23,7 +23,7 @@ from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.reader import SplitReader
-from flip27_source.snapshots.requests import MOST_BYTES, RequestFolder, SavepointRequest
+from flip27_source.snapshots.mailbox import MOST_BYTES, Mailbox, SavepointRequest
 from flip27_source.snapshots.sealed import seal
 from flip27_source.snapshots.store import LocalStore
 from tests.edits.edited import IDS, Edited, fed, files
@@ -47,8 +47,8 @@ def lineage_of(query: Edited) -> str:
     return folder
 
 
-def requests_of(query: Edited) -> RequestFolder:
-    return RequestFolder(LocalStore(query.state), lineage_of(query))
+def requests_of(query: Edited) -> Mailbox:
+    return Mailbox(LocalStore(query.state), lineage_of(query))
 
 
 def folder_of(query: Edited) -> Path:

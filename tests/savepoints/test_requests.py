@@ -14,7 +14,7 @@ from flip27_source.cli.main import main
 from flip27_source.errors import ContractError, SplitReadError, StateLocationError
 from flip27_source.reader import SplitReader
 from flip27_source.savepoints.format import open_savepoint_at
-from flip27_source.snapshots.requests import RequestFolder
+from flip27_source.snapshots.mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
@@ -192,7 +192,7 @@ def test_a_target_that_cannot_be_written_does_not_stop_the_query(
     (tmp_path / "file").write_text("no directory")
     lineage = next(path.name for path in state.iterdir())
     ask(state, tmp_path / "target")
-    (request,) = RequestFolder(LocalStore(str(state)), lineage).waiting().savepoints
+    (request,) = Mailbox(LocalStore(str(state)), lineage).waiting().savepoints
     (tmp_path / "target").write_text("no directory any more")
     batches.restart()
     with caplog.at_level(logging.ERROR, "flip27_source"):
@@ -275,7 +275,7 @@ def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
     assert main(["savepoint", "withdraw", request_id[:9], "--state", state]) == 0
     capsys.readouterr()
     assert main(["savepoint", "withdraw", request_id, "--state", state]) == 1
-    assert f"0 savepoint requests match {request_id}" in capsys.readouterr().err
+    assert f"there is no request {request_id}" in capsys.readouterr().err
     batches.restart()
     assert batches.batch() is None
     assert not Path(saved).exists()

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from flip27_source.driver.demanded_reports import DemandedReports
 
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.delayed_actions import DelayedActions
-from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
 from flip27_source.enumerators.files.listing import walk as listing
@@ -26,9 +26,9 @@ from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.late_reports import LateReports
+from flip27_source.snapshots.mailbox import WaitingRequests
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_files import ReportStorage
-from flip27_source.snapshots.requests import WaitingRequests
 from flip27_source.snapshots.store import Store
 from flip27_source.values import stored_values
 from flip27_source.values.stored_values import StoredValues

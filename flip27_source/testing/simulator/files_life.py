@@ -16,8 +16,8 @@ from ...file_systems.file_ids import FileSplitId
 from ...savepoints.format import METADATA, read_savepoint
 from ...snapshots import file_names
 from ...snapshots.codec import SnapshotCodec
+from ...snapshots.mailbox import Mailbox
 from ...snapshots.offsets import Offset
-from ...snapshots.requests import RequestFolder
 from ...snapshots.segment_files import unpack_segment
 from ..steps import Killed
 from ..under_test import SourceUnderTest
@@ -140,7 +140,7 @@ class FilesLife(Life):
         else:
             self.asked.add(request.request_id)
 
-    def _edit(self, folder: RequestFolder, operation: EditOperation, why: str, **target: Any) -> EditRequest:
+    def _edit(self, folder: Mailbox, operation: EditOperation, why: str, **target: Any) -> EditRequest:
         return EditRequest(
             request_id=self.new_id(),
             operation=operation,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ...errors import Flip27Error
 from ...snapshots import file_names
 from ...snapshots.documents import CheckpointDocument, decode_document
+from ...snapshots.mailbox import Mailbox, SavepointRequest
 from ...snapshots.offsets import Offset
-from ...snapshots.requests import RequestFolder, SavepointRequest
 from ...snapshots.store import Store
 from ..spark_side import as_value
 from ..steps import Killed
@@ -98,7 +98,7 @@ class Life:
         """Check the result at the end."""
         raise NotImplementedError
 
-    def requests(self) -> RequestFolder | None:
+    def requests(self) -> Mailbox | None:
         """The folder for requests to the query; None while it has no lineage."""
         logs = self.of.query.logs
         if not logs.offsets:
@@ -107,13 +107,13 @@ class Life:
         if lineage is None:
             return None
         store = self.of.store(self.of.query.state, self.of.new_process("an operator", is_driver=False))
-        return RequestFolder(store, lineage)
+        return Mailbox(store, lineage)
 
     def new_id(self) -> str:
         """The id of a new request; the same for a seed."""
         return str(uuid.UUID(int=self.random.getrandbits(128)))
 
-    def _request(self, folder: RequestFolder, target: str) -> None:
+    def _request(self, folder: Mailbox, target: str) -> None:
         request = SavepointRequest(
             request_id=self.new_id(),
             lineage=folder.lineage,

@@ -1,4 +1,4 @@
-"""Pending edits: submits, lists and withdraws their requests."""
+"""Submits edits, lists those that wait or have failed, and withdraws them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..coordination.edit_values import EditRequest
 from ..errors import EditError
-from ..snapshots.requests import SAVEPOINT, RequestFolder
+from ..snapshots.mailbox import SAVEPOINT, Mailbox
 from ..state_tables.history import History
 from .dry_run import EditPlan, only_lineage
 
@@ -35,10 +35,12 @@ class WithdrawnEdit:
 
     Attributes:
         applied_in: the checkpoint that had already applied the edit; None if it is never applied.
+        error: why it had failed, or could not be read; None for a waiting or applied edit.
     """
 
     request_id: str
     applied_in: int | None
+    error: str | None = None
 
 
 def submit(plan: EditPlan) -> str:
@@ -49,7 +51,7 @@ def submit(plan: EditPlan) -> str:
     """
     store = plan.lineage.store(plan.storage_options)
     assert store is not None
-    RequestFolder(store, plan.lineage.folder).submit(plan.request)
+    Mailbox(store, plan.lineage.folder).submit(plan.request)
     return plan.request.request_id
 
 
@@ -57,23 +59,21 @@ def pending(
     *, state: str, lineage: str | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> list[PendingEdit]:
     """The waiting requests, in the order in which they will be applied; then unreadable and failed ones."""
-    requests, history = _opened(state, lineage, storage_options)
-    found = requests.waiting()
+    return _pending(*_opened(state, lineage, storage_options))
+
+
+def _pending(mailbox: Mailbox, history: History) -> list[PendingEdit]:
+    found = mailbox.waiting()
     applied = _applied(history) if found.edits else {}
     waiting = [
         PendingEdit(request_id=item.request_id, request=item, applied_in=applied.get(item.request_id))
         for item in found.edits
     ]
-    unreadable = [
-        PendingEdit(request_id=request_id, request=None, error=str(error))
-        for request_id, error in sorted((found.damaged | found.unread).items())
+    problems = {name: str(error) for name, error in sorted((found.damaged | found.unread).items())}
+    problems |= {item.request_id: item.reason for item in mailbox.failed() if item.kind != SAVEPOINT}
+    return waiting + [
+        PendingEdit(request_id=name, request=None, error=error) for name, error in problems.items()
     ]
-    failed = [
-        PendingEdit(request_id=item.request_id, request=None, error=item.reason)
-        for item in requests.failed()
-        if item.kind != SAVEPOINT
-    ]
-    return waiting + unreadable + failed
 
 
 def withdraw(
@@ -83,38 +83,30 @@ def withdraw(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> WithdrawnEdit:
-    """Withdraw a request; the result says whether it was already applied.
+    """Withdraw a waiting request, or delete a failed one; the result says whether it was already applied.
 
     Args:
         request_id: the id from ``submit`` or ``pending``, or its beginning.
 
     Raises:
-        EditError: there is no such request, and no retained checkpoint has applied it.
+        EditError: no request, or more than one, starts with the id: waiting, failed, or applied by a retained
+            checkpoint.
     """
-    requests, history = _opened(state, lineage, storage_options)
-    found = requests.waiting()
-    failed = (item.request_id for item in requests.failed() if item.kind != SAVEPOINT)
-    there = (*(edit.request_id for edit in found.edits), *found.damaged, *found.unread, *failed)
-    matching = [name for name in there if name.startswith(request_id)]
-    if len(matching) > 1:
-        raise EditError(f"{len(matching)} requests start with {request_id}", remedy="give more of the id")
-    for name in matching:
-        requests.delete(name)
-    name = matching[0] if matching else request_id
-    applied_in = _applied(history).get(name)
-    if not matching and applied_in is None:
-        raise EditError(f"there is no request {request_id}", remedy="list the requests: flip27 edit list")
-    return WithdrawnEdit(request_id=name, applied_in=applied_in)
+    mailbox, history = _opened(state, lineage, storage_options)
+    existing = {item.request_id: item.error for item in _pending(mailbox, history)}
+    name = mailbox.withdraw(request_id, [*existing, *_applied(history)], EditError)
+    # Read after the deletion: the query may have applied the edit in between.
+    return WithdrawnEdit(request_id=name, applied_in=_applied(history).get(name), error=existing.get(name))
 
 
 def _opened(
     state: str, lineage: str | None, storage_options: Mapping[str, Any] | None
-) -> tuple[RequestFolder, History]:
+) -> tuple[Mailbox, History]:
     options = dict(storage_options or {})
     found = only_lineage(state, lineage, options)
     store = found.store(options)
     assert store is not None
-    return RequestFolder(store, found.folder), History(store, found)
+    return Mailbox(store, found.folder), History(store, found)
 
 
 def _applied(history: History) -> dict[str, int]:

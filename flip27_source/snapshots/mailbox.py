@@ -1,19 +1,22 @@
-"""Requests: edits and savepoints that wait in a lineage for its next batch boundary.
+"""Mailbox: the edits and savepoints that wait in a lineage for its next batch boundary.
 
 Each request is one file, which never changes: it contains the request and its digest. The requester creates
 it; the driver deletes it once it is done, or the requester withdraws it. If a request fails, a second file
 gives the reason; it hides the request from the driver, and remains until the request is withdrawn.
+
+Requests are validated when they are created and again when they are read: their content goes into checkpoint
+documents and to the tasks of a batch, so an invalid request would stop the query at every restart.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ..coordination.edit_values import EditRequest
+from ..coordination.edit_values import EditOperation, EditRequest
 from ..errors import (
     LONGEST_KEPT,
     CorruptStateError,
@@ -23,9 +26,12 @@ from ..errors import (
     MissingStateError,
     StateLocationError,
 )
+from ..file_systems.paths import redacted
+from ..values.differences import unstorable
 from ..values.stored_json import decode_json
+from ..values.stored_values import is_unicode
 from . import file_names
-from .request_checks import LATEST_MS, MOST_BYTES, edit_problem, target_problem, time_problem
+from .file_names import CheckpointName
 from .sealed import BrokenSealError, seal, unseal
 from .store import Store
 
@@ -36,7 +42,15 @@ _PART = "request"
 MOST_FAILURES = 100
 """Maximum number of failed requests that are kept; the oldest are deleted."""
 
+MOST_BYTES = 64 * 1024 * 1024
+"""Larger requests are neither written nor read."""
+LATEST_MS = 253_402_300_799_999
+"""The end of the year 9999, the latest time that Python's datetime supports."""
+
 _MARK_BYTES = 1024 * 1024
+_LONGEST_TARGET = 4096
+_LONGEST_TEXT = 10_000
+_LONGEST_POSITION_BYTES = 64 * 1024
 
 
 class SavepointRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,8 +115,8 @@ class WaitingRequests:
     unread: dict[str, Flip27Error]
 
 
-class RequestFolder:
-    """The requests that wait in one lineage."""
+class Mailbox:
+    """The requests in one lineage."""
 
     def __init__(self, store: Store, lineage: str) -> None:
         self._store = store
@@ -182,6 +196,26 @@ class RequestFolder:
     def failure(self, request_id: str) -> FailedRequest | None:
         """The failure of a request; None if it has not failed."""
         return self._failure(request_id) if request_id in self._listed()[1] else None
+
+    def withdraw(self, prefix: str, request_ids: Iterable[str], error_type: type[Flip27Error]) -> str:
+        """Delete the only one of these requests whose id starts with ``prefix``, and return its id.
+
+        It may be gone already: then nothing is deleted.
+
+        Raises:
+            Flip27Error: an ``error_type``: no request, or more than one, has this id.
+        """
+        known = sorted(set(request_ids))
+        matching = [request_id for request_id in known if prefix.strip() and request_id.startswith(prefix)]
+        if len(matching) != 1:
+            what = f"{len(matching)} requests start with" if matching else "there is no request"
+            raise error_type(
+                f"{what} {prefix or 'with an empty id'} in {self.location}",
+                remedy="give the id, or enough of its beginning; existing requests: "
+                + (", ".join(known[:20]) or "none"),
+            )
+        self.delete(matching[0])
+        return matching[0]
 
     def waiting(self) -> WaitingRequests:
         """All requests that have not failed."""
@@ -304,3 +338,66 @@ def _damaged(file: str, why: Any) -> CorruptStateError:
         remedy="withdraw the request and submit it again (flip27 edit withdraw, flip27 savepoint withdraw); "
         "nothing was changed",
     )
+
+
+def target_problem(target: str) -> str | None:
+    """Why no savepoint can be taken in a directory with this name; None if no reason is known."""
+    if not target:
+        return "the target is empty"
+    if "\0" in target:
+        return f"the target {target!r} contains a NUL character"
+    if not is_unicode(target):
+        return f"the target {target!r} is not Unicode"
+    if len(target) > _LONGEST_TARGET:
+        return f"the target has {len(target)} characters, more than {_LONGEST_TARGET}"
+    if redacted(target) != target:
+        return f"the target {redacted(target)} contains a user name or password, which would be stored"
+    return None
+
+
+def time_problem(name: str, milliseconds: float) -> str | None:
+    """Why a number of milliseconds is not a valid time of a request; None if it is valid."""
+    if 0 <= milliseconds <= LATEST_MS:
+        return None
+    return f"{name} is not a valid time"
+
+
+def edit_problem(edit: EditRequest) -> str | None:
+    """Why an edit is invalid for any state; None if it is valid."""
+    return next(_problems(edit), None)
+
+
+def _problems(edit: EditRequest) -> Iterator[str]:
+    texts = {"who": edit.who, "why": edit.why, "selected": edit.selected}
+    for name, text in texts.items():
+        if not is_unicode(text):
+            yield f"{name} is not Unicode: {text!r:.200}"
+        if len(text) > _LONGEST_TEXT:
+            yield f"{name} has {len(text)} characters, more than {_LONGEST_TEXT}"
+    found = time_problem("requested_us", edit.requested_us / 1000)
+    if found is not None:
+        yield found
+    if not all(map(is_unicode, edit.split_ids)):
+        yield "split_ids contain an id that is not Unicode"
+    if (edit.operation is EditOperation.REWIND) != (edit.checkpoint is not None) or (
+        edit.checkpoint is not None and CheckpointName.parse(edit.checkpoint) is None
+    ):
+        yield f"checkpoint is {edit.checkpoint!r:.200}: a rewind needs a checkpoint's name, other edits none"
+    wrong = [name for name in edit.plans if CheckpointName.parse(name) is None]
+    if wrong:
+        yield f"plans contains an invalid checkpoint name: {wrong[0]!r:.200}"
+    yield from _position_problems(edit)
+
+
+def _position_problems(edit: EditRequest) -> Iterator[str]:
+    if (edit.operation is EditOperation.SET_POSITION) != (edit.position is not None):
+        yield f"{edit.operation} " + ("needs a position" if edit.position is None else "takes no position")
+    if edit.position is None:
+        return
+    found = unstorable(edit.position)
+    if found is not None:
+        yield f"the position cannot be stored as JSON: {found}"
+        return
+    size = len(msgspec.json.encode(edit.position))
+    if size > _LONGEST_POSITION_BYTES:
+        yield f"the position has {size} bytes, more than {_LONGEST_POSITION_BYTES}"

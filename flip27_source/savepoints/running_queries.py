@@ -1,4 +1,4 @@
-"""Requests a savepoint from a query: its next checkpoint becomes one, and its readers can add files."""
+"""Savepoints that a running query takes: its next checkpoint becomes one, and its readers can add files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..file_systems.paths import canonical_path
 from ..snapshots.documents import timestamp
 from ..snapshots.driver_epochs import DriverRecord, DriverWatch
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, check_target
+from ..snapshots.mailbox import SAVEPOINT, Mailbox, SavepointRequest, check_target
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
@@ -47,7 +47,7 @@ def request(
     Raises:
         StateLocationError: the state is not found, or the target is invalid.
     """
-    requests = _folder(state, checkpoint, lineage, storage_options)
+    requests = _mailbox(state, checkpoint, lineage, storage_options)
     asked = _submitted(requests, to)
     return RequestedSavepoint(request_id=asked.request_id, lineage=asked.lineage, target=asked.target)
 
@@ -59,8 +59,8 @@ def withdraw(
     checkpoint: str | None = None,
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> RequestedSavepoint:
-    """Withdraw a request for a savepoint, or delete a failed request.
+) -> PendingSavepoint:
+    """Withdraw a request for a savepoint, or delete a failed request; returns the request.
 
     If the query is already taking the savepoint, the savepoint is still finished.
 
@@ -70,20 +70,9 @@ def withdraw(
     Raises:
         StateLocationError: no waiting or failed request has that id, or several have.
     """
-    requests = _folder(state, checkpoint, lineage, storage_options)
-    waiting = _pending(requests)
-    matching = [item for item in waiting if item.request_id.startswith(request_id)]
-    if len(matching) != 1:
-        raise StateLocationError(
-            f"{len(matching)} savepoint requests match {request_id} in {requests.location}",
-            remedy="the request may have been answered or withdrawn; existing requests: "
-            + (", ".join(item.request_id for item in waiting) or "none"),
-        )
-    (asked,) = matching
-    requests.delete(asked.request_id)
-    return RequestedSavepoint(
-        request_id=asked.request_id, lineage=requests.lineage, target=asked.target or "unknown"
-    )
+    mailbox = _mailbox(state, checkpoint, lineage, storage_options)
+    existing = {item.request_id: item for item in _pending(mailbox)}
+    return existing[mailbox.withdraw(request_id, existing, StateLocationError)]
 
 
 def pending(
@@ -98,31 +87,31 @@ def pending(
     Args:
         state, checkpoint, lineage, storage_options: see :func:`create`.
     """
-    return _pending(_folder(state, checkpoint, lineage, storage_options))
+    return _pending(_mailbox(state, checkpoint, lineage, storage_options))
 
 
-def _folder(
+def _mailbox(
     state: str, checkpoint: str | None, lineage: str | None, storage_options: Mapping[str, Any] | None
-) -> RequestFolder:
+) -> Mailbox:
     options = dict(storage_options or {})
     store = open_store(state, options)
-    return RequestFolder(store, lineage_of(state, newest_batch(state, checkpoint, options), lineage, store))
+    return Mailbox(store, lineage_of(state, newest_batch(state, checkpoint, options), lineage, store))
 
 
-def _pending(requests: RequestFolder) -> list[PendingSavepoint]:
+def _pending(mailbox: Mailbox) -> list[PendingSavepoint]:
     waiting = [
-        PendingSavepoint(request_id=item.request_id, lineage=requests.lineage, target=item.target)
-        for item in requests.waiting().savepoints
+        PendingSavepoint(request_id=item.request_id, lineage=mailbox.lineage, target=item.target)
+        for item in mailbox.waiting().savepoints
     ]
     failed = [
         PendingSavepoint(
             request_id=item.request_id,
-            lineage=requests.lineage,
+            lineage=mailbox.lineage,
             target=item.asked,
             error=item.reason,
             failed_at=timestamp(item.failed_ms),
         )
-        for item in requests.failed()
+        for item in mailbox.failed()
         if item.kind == SAVEPOINT
     ]
     return waiting + failed
@@ -189,7 +178,7 @@ class _PendingRequest:
         self._committed = committed
         self._progress = progress
         self._before = frozenset(found.folder for found in self._savepoints())
-        self._requests = RequestFolder(store, lineage)
+        self._requests = Mailbox(store, lineage)
         self._asked = _submitted(self._requests, to)
 
     def wait(self, timeout_s: float) -> Savepoint | None:
@@ -300,7 +289,7 @@ class _PendingRequest:
         return found
 
 
-def _submitted(requests: RequestFolder, to: str) -> SavepointRequest:
+def _submitted(requests: Mailbox, to: str) -> SavepointRequest:
     check_target(to)
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()),
