@@ -32,7 +32,7 @@ def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) ->
             batch = newest_committed(store)
             named = [
                 (offset.lineage, offset.name)
-                for offset in batch.offsets
+                for offset in batch.offsets.values()
                 if offset.lineage is not None and offset.name is not None
             ]
             return NewestBatch(checkpoint=location, batch_id=batch.batch_id, named=tuple(named))

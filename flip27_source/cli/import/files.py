@@ -14,7 +14,7 @@ from flip27_source.enumerators.files.migration.known_files import state_with_kno
 from flip27_source.enumerators.files.migration.patterns import FoundPattern, pattern_of
 from flip27_source.enumerators.files.options import FILE_NAME_ONLY, PATHS
 from flip27_source.savepoints.imported_state import write_imported
-from flip27_source.snapshots.spark_checkpoint import CommittedLines, committed_lines
+from flip27_source.snapshots.spark_checkpoint import LoggedBatch, newest_committed
 from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_file_log
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
@@ -275,13 +275,11 @@ class _Import:
         return found is not None and bool(self.known and found.found) and not found.known
 
 
-def _log_of(checkpoint: str, source: int | None, storage: list[str] | None) -> tuple[CommittedLines, FileLog]:
+def _log_of(checkpoint: str, source: int | None, storage: list[str] | None) -> tuple[LoggedBatch, FileLog]:
     store = open_store(checkpoint, storage_options(storage))
-    committed = committed_lines(store)
+    committed = newest_committed(store)
     offsets = [
-        (name, offset)
-        for name, line in zip(committed.names, committed.lines, strict=True)
-        if (offset := log_offset(line)) is not None
+        (name, offset) for name, line in committed.lines.items() if (offset := log_offset(line)) is not None
     ]
     name, offset = chosen_source(
         offsets,

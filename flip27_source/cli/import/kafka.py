@@ -13,7 +13,7 @@ from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.split import EARLIEST
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
-from flip27_source.snapshots.spark_checkpoint import committed_lines
+from flip27_source.snapshots.spark_checkpoint import newest_committed, newest_planned
 from flip27_source.snapshots.store import open_store
 
 from ..answers import Answer, Table
@@ -94,8 +94,11 @@ def _of_spark(
     checkpoint: str, source: int | None, storage: list[str] | None
 ) -> tuple[int, dict[TopicPartition, int], bool]:
     """The last committed batch, its end offsets, and whether a later batch was planned."""
-    committed = committed_lines(open_store(checkpoint, storage_options(storage)))
-    found = [known for line in committed.lines if (known := migration.offsets_of_spark(line)) is not None]
+    store = open_store(checkpoint, storage_options(storage))
+    committed = newest_committed(store)
+    found = [
+        known for line in committed.lines.values() if (known := migration.offsets_of_spark(line)) is not None
+    ]
     known = chosen_source(
         found,
         source,
@@ -103,7 +106,7 @@ def _of_spark(
         batch=f"batch {committed.batch_id} in {checkpoint}",
         remedy="give the checkpoint location of a query that reads Kafka, and --source from 0",
     )
-    return committed.batch_id, known, committed.newest_planned > committed.batch_id
+    return committed.batch_id, known, newest_planned(store) > committed.batch_id
 
 
 def _answer(
