@@ -22,6 +22,7 @@ from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 from flip27_source.readers.files.file_columns import partition_values
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.unchanged import changed_files
+from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, splits_comment
 from flip27_source.source_options import (
     MAX_QUARANTINED_SPLITS,
     ON_DATA_LOSS,
@@ -29,7 +30,6 @@ from flip27_source.source_options import (
     STATE_LOCATION,
     UID,
 )
-from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, splits_comment
 
 FILE_RANGES = Option(
     name="fileRanges",

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.errors import OptionError, SchemaError
-from flip27_source.header_comment import header_comment, header_in
 from flip27_source.options import Option, Options, boolean
 from flip27_source.readers.delimited.dialect import NONE
 from flip27_source.readers.delimited.options import COMMENT as CSV_COMMENT
+from flip27_source.schemas.column_comments import header_comment, header_in
 
 HEADER = Option(
     name="header",

@@ -19,7 +19,6 @@ from ..events import SourceEvent
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
-from .backlog_numbers import backlog_numbers
 from .batch_collector import BatchCollector
 from .batch_limits import BatchBudget, Limits
 from .checkpoint_states import CheckpointCall, CheckpointState, transition
@@ -131,7 +130,7 @@ class SourceCoordinator(Generic[SplitT]):
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
-        return {**self._context.metrics.gauges, **known, **backlog_numbers(self._backlog)}
+        return {**self._context.metrics.gauges, **known, **self._backlog.numbers()}
 
     def start(self) -> None:
         """Start the enumerator and register the subtasks as its readers."""

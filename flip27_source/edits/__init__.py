@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flip27_source.late_names import late_names
+from flip27_source.values.late_names import late_names
 
 if TYPE_CHECKING:
     from .dry_run import EditPlan, plan

@@ -22,9 +22,8 @@ from ..errors import (
     kept_text,
 )
 from ..snapshots.failure_counts import FailureLog, FailureRecord
+from .events_and_losses import LossReports, SentEvents
 from .held_rows import bytes_of
-from .loss_reports import LossReports
-from .sent_events import SentEvents
 from .split_read import Item, Reading
 
 _log = logging.getLogger("flip27_source")

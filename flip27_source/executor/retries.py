@@ -27,12 +27,11 @@ from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_rang
 from ..snapshots.store import LocalStore, Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
-from .loss_reports import LossReports
+from .events_and_losses import LossReports, SentEvents
 from .meter import Meter
 from .parts_set_aside import PartsSetAside
 from .quarantine import Quarantine
 from .range_results import NOT_READ, ids_not_read, with_ranges
-from .sent_events import SentEvents
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 

@@ -17,8 +17,8 @@ from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
+from .events_and_losses import SentEvents
 from .held_rows import HeldRows
-from .sent_events import SentEvents
 from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]

@@ -20,9 +20,8 @@ from ..snapshots.event_codec import EventCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import LocalStore, Store
 from ..source import Source
-from .loss_reports import LossReports
+from .events_and_losses import LossReports, SentEvents
 from .quarantine import Quarantine
-from .sent_events import SentEvents
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 

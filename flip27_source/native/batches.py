@@ -17,9 +17,9 @@ from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
+from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
 from flip27_source.schemas.recorded_schemas import SchemaStorage
 from flip27_source.snapshots.store import open_store
-from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, source_in
 
 from .left_out import LeftOutFiles
 from .options import PATH_REWRITES, SCHEMA_EVOLUTION_MODE, NativeOptions

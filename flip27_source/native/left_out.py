@@ -16,9 +16,9 @@ from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DataLossError, QuarantineError, SplitReadError, kept_text
 from flip27_source.options import Options
+from flip27_source.schemas.column_comments import SourceOfSplits
 from flip27_source.snapshots.late_reports import LateReports
 from flip27_source.snapshots.store import open_store
-from flip27_source.splits_column import SourceOfSplits
 
 _log = logging.getLogger("flip27_source")
 

@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from ..coordination.backlog_numbers import backlog_numbers
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import (
@@ -341,4 +340,4 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, Any]:
     # non-ASCII character as six or twelve characters.
     gauges = sorted(pending.summary.gauges.items())[:20]
     published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
-    return known | published | backlog_numbers(metrics.backlog)
+    return known | published | metrics.backlog.numbers()

@@ -15,6 +15,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ..access_errors import DISK, PERMISSION, cause_of_failed_access
 from ..errors import MissingStateError, StateError, StateLocationError
 from ..file_systems.durable_files import (
     ABANDONED_AFTER_S,
@@ -35,10 +36,7 @@ from ..file_systems.paths import (
     remove_empty_folders,
 )
 from ..file_systems.regular_files import UnreadableFileError, no_state, read_remote_file, within
-from .linked_folders import LinkedFolderError, check_local_folders, check_remote_folders
-from .store_errors import failed as _failed
-from .store_errors import missing as _missing
-from .store_errors import not_exclusive as _not_exclusive
+from .linked_folders import check_local_folders, check_remote_folders
 
 
 class Store(ABC):
@@ -142,6 +140,50 @@ class Store(ABC):
             pass  # an unreadable file is treated like a damaged one
         self.replace(name, data)
 
+    @contextlib.contextmanager
+    def _failing(self, verb: str, name: str) -> Iterator[None]:
+        """Make an error of the file system an error about state; ``verb``: what is done to ``name``."""
+        try:
+            yield
+        except StateError:
+            raise
+        except FileNotFoundError as error:
+            if verb in ("write", "sync"):
+                raise self._failed(verb, name, error) from error
+            raise self._missing(name) from None
+        except UnreadableFileError as error:
+            raise no_state(name, self.location, error) from None
+        except NoExclusiveCreateError as error:
+            raise self._not_exclusive(name) from error
+        except Exception as error:
+            raise self._failed(verb, name, error) from error
+
+    def _missing(self, name: str) -> MissingStateError:
+        return MissingStateError(
+            f"{name} is missing from the state location {self.location}",
+            remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
+            "copy, move and restore both together), or start again with a new checkpoint location",
+        )
+
+    def _not_exclusive(self, name: str) -> StateLocationError:
+        return StateLocationError(
+            f"the file system of the state location {self.location} cannot create {name} only if it does not "
+            "exist, which reports of subtasks, claims of savepoints and inferred schemas need",
+            remedy="use a local disk with hard links, S3, GCS or Azure",
+        )
+
+    def _failed(self, verb: str, name: str, error: Exception) -> StateLocationError:
+        cause = cause_of_failed_access(error)
+        if cause is None or cause in (PERMISSION, DISK):
+            remedy = (
+                "check that the location exists, has free space, and that the driver's user may read and "
+                "write there"
+            )
+        else:
+            remedy = f"{cause.what}: {cause.remedy}"
+        what = f"cannot {verb} {name} in the state location {self.location}: {error}"
+        return StateLocationError(what, remedy=remedy)
+
 
 class MemoryStore(Store):
     """A store in memory, for tests and for sources that need no durability."""
@@ -154,7 +196,7 @@ class MemoryStore(Store):
     def read(self, name: str, limit: int | None = None) -> bytes:
         data = self.files.get(name)
         if data is None:
-            raise _missing(self.location, name)
+            raise self._missing(name)
         return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
@@ -186,66 +228,45 @@ class LocalStore(Store):
         self._files = DurableFiles(root, disk)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        try:
+        with self._failing("read", name):
             return self._disk.read(self._path(name), limit)
-        except FileNotFoundError:
-            raise _missing(self.location, name) from None
-        except UnreadableFileError as error:
-            raise no_state(name, self.location, error) from None
-        except OSError as error:
-            raise _failed("read", self.location, name, error) from error
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        try:
+        with self._failing("write", name):
             return self._files.create(self._path(name), data, exclusive=exclusive)
-        except NoExclusiveCreateError as error:
-            raise _not_exclusive(self.location, name) from error
-        except OSError as error:
-            raise _failed("write", self.location, name, error) from error
 
     def replace(self, name: str, data: bytes) -> None:
-        try:
+        with self._failing("write", name):
             self._files.replace(self._path(name), data)
-        except OSError as error:
-            raise _failed("write", self.location, name, error) from error
 
     def list(self, folder: str) -> list[str]:
         try:
-            names = self._disk.names(self._path(folder))
-        except FileNotFoundError:
+            with self._failing("list", folder):
+                names = self._disk.names(self._path(folder))
+        except MissingStateError:
             return []
-        except OSError as error:
-            raise _failed("list", self.location, folder, error) from error
         return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
-        try:
+        with self._failing("delete", name):
             check_local_folders(self.location, name)
             self._files.remove(self._path(name))
-        except OSError as error:
-            raise _failed("delete", self.location, name, error) from error
 
     def check_inside(self, name: str) -> None:
-        try:
+        with self._failing("delete", name):
             check_local_folders(self.location, name)
-        except OSError as error:
-            raise _failed("delete", self.location, name, error) from error
 
     def remove_empty(self, folder: str) -> None:
         self.check_inside(f"{folder}/")
         self._remove_empty(self._path(folder))
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        try:
+        with self._failing("list", folder):
             return self._files.remove_abandoned(self._path(folder), older_than_s=older_than_s)
-        except OSError as error:
-            raise _failed("list", self.location, folder, error) from error
 
     def make_durable(self, name: str) -> None:
-        try:
+        with self._failing("sync", name):
             self._files.make_durable(self._path(name))
-        except OSError as error:
-            raise _failed("sync", self.location, name, error) from error
 
     def _remove_empty(self, path: str) -> None:
         with contextlib.suppress(OSError):
@@ -277,14 +298,8 @@ class FsspecStore(Store):
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        try:
+        with self._failing("read", name):
             data = read_remote_file(self._fs, self._path(name), limit)
-        except FileNotFoundError:
-            raise _missing(self.location, name) from None
-        except UnreadableFileError as error:
-            raise no_state(name, self.location, error) from None
-        except Exception as error:
-            raise _failed("read", self.location, name, error) from error
         return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
@@ -295,89 +310,71 @@ class FsspecStore(Store):
                 return False
             self.replace(name, data)
             return True
-        try:
+        with self._failing("write", name):
             self._make_folder(name)
-            # s3fs, gcsfs and adlfs turn this into a conditional put.
-            self._fs.pipe_file(self._path(name), data, mode="create")
-        except FileExistsError:
-            return False
-        except NotImplementedError as error:
-            if exclusive:
-                raise _not_exclusive(self.location, name) from error
-            if self._exists(name):
+            try:
+                # s3fs, gcsfs and adlfs turn this into a conditional put.
+                self._fs.pipe_file(self._path(name), data, mode="create")
+            except FileExistsError:
                 return False
-            self.replace(name, data)
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
+            except NotImplementedError as error:
+                if exclusive:
+                    raise NoExclusiveCreateError(name) from error
+                if self._exists(name):
+                    return False
+                self.replace(name, data)
         return True
 
     def check_exclusive(self, name: str, data: bytes) -> None:
         if self.create(name, data, exclusive=True):
-            raise _not_exclusive(self.location, name)
+            raise self._not_exclusive(name)
 
     def replace(self, name: str, data: bytes) -> None:
-        try:
+        with self._failing("write", name):
             self._make_folder(name)
             if self._has_objects:
                 self._fs.pipe_file(self._path(name), data)
             else:
                 with self._written_beside(name, data) as temporary:
                     self._move(temporary, name)
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
 
     def list(self, folder: str) -> list[str]:
         try:
-            paths = self._fs.ls(self._path(folder), detail=False)
-        except FileNotFoundError:
+            with self._failing("list", folder):
+                paths = self._fs.ls(self._path(folder), detail=False)
+        except MissingStateError:
             return []
-        except Exception as error:
-            raise _failed("list", self.location, folder, error) from error
         names = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
         return sorted(name for name in names if name and not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
         self.check_inside(name)
-        try:
+        with contextlib.suppress(MissingStateError), self._failing("delete", name):
             self._fs.rm_file(self._path(name))
-        except FileNotFoundError:
-            return
-        except Exception as error:
-            raise _failed("delete", self.location, name, error) from error
 
     def check_inside(self, name: str) -> None:
-        if self._has_objects:
-            return
-        try:
-            check_remote_folders(self._fs, self._root, name, self.location)
-        except LinkedFolderError:
-            raise
-        except Exception as error:
-            raise _failed("delete", self.location, name, error) from error
+        if not self._has_objects:
+            with self._failing("delete", name):
+                check_remote_folders(self._fs, self._root, name, self.location)
 
     def remove_empty(self, folder: str) -> None:
         if is_object_store(self._fs):
             return
         self.check_inside(f"{folder}/")
-        try:
+        with self._failing("delete", folder):
             remove_empty_folders(self._fs, self._path(folder))
-        except Exception as error:
-            raise _failed("delete", self.location, folder, error) from error
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
         if self._has_objects:
             return 0
         removed = 0
-        try:
+        with contextlib.suppress(MissingStateError), self._failing("list", folder):
             for path in self._fs.ls(self._path(folder), detail=False):
                 is_temporary = str(path).rpartition("/")[2].startswith(TEMPORARY_PREFIX)
-                if is_temporary and time.time() - self._fs.modified(path).timestamp() >= older_than_s:
-                    self._fs.rm_file(path)
-                    removed += 1
-        except (FileNotFoundError, NotImplementedError):
-            return removed
-        except Exception as error:
-            raise _failed("list", self.location, folder, error) from error
+                with contextlib.suppress(NotImplementedError):
+                    if is_temporary and time.time() - self._fs.modified(path).timestamp() >= older_than_s:
+                        self._fs.rm_file(path)
+                        removed += 1
         return removed
 
     def _make_folder(self, name: str) -> None:
@@ -387,11 +384,10 @@ class FsspecStore(Store):
 
     def _exists(self, name: str) -> bool:
         try:
-            self._fs.info(self._path(name))
-        except FileNotFoundError:
+            with self._failing("read", name):
+                self._fs.info(self._path(name))
+        except MissingStateError:
             return False
-        except Exception as error:
-            raise _failed("read", self.location, name, error) from error
         return True
 
     @contextlib.contextmanager
@@ -412,7 +408,7 @@ class FsspecStore(Store):
 
     def _create_linked(self, name: str, data: bytes) -> bool:
         """Create a name by a hard link to a complete file, which fails if the name exists."""
-        try:
+        with self._failing("write", name):
             if self._exists(name):
                 return False
             self._make_folder(name)
@@ -420,16 +416,12 @@ class FsspecStore(Store):
                 try:
                     link_file(self._fs, self._path(temporary), self._path(name))
                 except NotImplementedError as error:
-                    raise _not_exclusive(self.location, name) from error
+                    raise NoExclusiveCreateError(name) from error
                 except Exception:
                     # SFTP has one error for everything, so whether the name exists tells what has happened.
                     if not self._exists(name):
                         raise
                     return False
-        except StateLocationError:
-            raise
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
         return True
 
     def _move(self, temporary: str, name: str) -> None:

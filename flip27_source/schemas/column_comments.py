@@ -1,11 +1,13 @@
-"""The source of the rows of ``reader=splits``: the reader records it, native_batches reads it.
+"""Comments of columns, which say how the source of a DataFrame was loaded. Pure: no pyspark, no I/O.
 
-A DataFrame does not show the options that it was loaded with. The comment of the column ``path`` travels
-with it, so that ``flip27_source.native`` can apply the policies of the source. Pure: no pyspark, no I/O.
+A DataFrame does not show the options that it was loaded with. The comment of a column travels with it through
+``select``, ``where`` and ``withWatermark``: so that a parser of lines can check that no header is left, and
+``flip27_source.native`` can apply the policies of the source of ``reader=splits``.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 import msgspec
@@ -13,10 +15,11 @@ import msgspec
 PATH_COLUMN: Final = "path"
 
 _START = "flip27 splits "
+_HEADER = re.compile(r"header=true(?:, comment=(.))?")
 
 
 class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The source of the rows.
+    """The source of the rows of ``reader=splits``.
 
     Attributes:
         base_depth: number of directories of a path that are above its partition columns; None if the names of
@@ -51,3 +54,18 @@ def source_in(comment: str) -> SourceOfSplits | None:
         return msgspec.json.decode(comment.removeprefix(_START), type=SourceOfSplits)
     except msgspec.MsgspecError:
         return None
+
+
+def header_comment(comment: str = "") -> str:
+    """The comment of a column that contains the lines of files without their headers.
+
+    Args:
+        comment: the character at the start of lines that do not count as a header; empty for none.
+    """
+    return f"header=true, comment={comment}" if comment else "header=true"
+
+
+def header_in(text: str) -> str | None:
+    """The ``comment`` of a ``header_comment``; None if the text is something else."""
+    match = _HEADER.fullmatch(text)
+    return None if match is None else match[1] or ""
