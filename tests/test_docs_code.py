@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source import edits, savepoints
 from flip27_source.readers.sequence import SequenceReader
-from flip27_source.snapshots.mailbox import Mailbox, SavepointRequest
+from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.kafka.reading import stream

@@ -35,8 +35,8 @@ from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import LateReports, with_late
 from ..snapshots.locations import Lineage
-from ..snapshots.mailbox import Mailbox
 from ..snapshots.report_files import results_of
+from ..snapshots.request_mailbox import Mailbox
 from ..source import declared_options
 from ..state_tables.held_splits import class_of, held_splits
 from ..state_tables.history import Ancestry, History, StoredSplit

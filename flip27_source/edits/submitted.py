@@ -8,7 +8,7 @@ from typing import Any
 
 from ..coordination.edit_values import EditRequest
 from ..errors import EditError
-from ..snapshots.mailbox import SAVEPOINT, Mailbox
+from ..snapshots.request_mailbox import SAVEPOINT, Mailbox
 from ..state_tables.history import History
 from .dry_run import EditPlan, only_lineage
 

@@ -12,7 +12,7 @@ from ..file_systems.paths import canonical_path
 from ..snapshots.documents import timestamp
 from ..snapshots.driver_epochs import DriverRecord, DriverWatch
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.mailbox import SAVEPOINT, Mailbox, SavepointRequest, check_target
+from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, check_target
 from ..snapshots.spark_checkpoint import batch_of
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage

@@ -23,7 +23,7 @@ from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.reader import SplitReader
-from flip27_source.snapshots.mailbox import MOST_BYTES, Mailbox, SavepointRequest
+from flip27_source.snapshots.request_mailbox import MOST_BYTES, Mailbox, SavepointRequest
 from flip27_source.snapshots.sealed import seal
 from flip27_source.snapshots.store import LocalStore
 from tests.edits.edited import IDS, Edited, fed, files

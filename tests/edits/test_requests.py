@@ -17,7 +17,7 @@ from flip27_source import edits, savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.segment import content_digest
-from flip27_source.snapshots.mailbox import Mailbox, SavepointRequest
+from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Passing
 from tests.driver.batches import Batches

@@ -54,10 +54,10 @@ from flip27_source.errors import (
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import SourceReaderContext
 from flip27_source.snapshots.codec import SnapshotCodec
-from flip27_source.snapshots.mailbox import Mailbox, WaitingRequests
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.report_files import ReportPlace
+from flip27_source.snapshots.request_mailbox import Mailbox, WaitingRequests
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from tests.driver.batches import SCHEMA

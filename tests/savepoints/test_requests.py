@@ -14,7 +14,7 @@ from flip27_source.cli.main import main
 from flip27_source.errors import ContractError, SplitReadError, StateLocationError
 from flip27_source.reader import SplitReader
 from flip27_source.savepoints.format import open_savepoint_at
-from flip27_source.snapshots.mailbox import Mailbox
+from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk

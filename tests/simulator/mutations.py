@@ -26,9 +26,9 @@ from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.late_reports import LateReports
-from flip27_source.snapshots.mailbox import WaitingRequests
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_files import ReportStorage
+from flip27_source.snapshots.request_mailbox import WaitingRequests
 from flip27_source.snapshots.store import Store
 from flip27_source.values import stored_values
 from flip27_source.values.stored_values import StoredValues

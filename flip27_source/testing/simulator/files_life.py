@@ -16,8 +16,8 @@ from ...file_systems.file_ids import FileSplitId
 from ...savepoints.format import METADATA, read_savepoint
 from ...snapshots import file_names
 from ...snapshots.codec import SnapshotCodec
-from ...snapshots.mailbox import Mailbox
 from ...snapshots.offsets import Offset
+from ...snapshots.request_mailbox import Mailbox
 from ...snapshots.segment_files import unpack_segment
 from ..steps import Killed
 from ..under_test import SourceUnderTest

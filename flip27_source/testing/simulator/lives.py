@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from ...errors import Flip27Error
 from ...snapshots import file_names
 from ...snapshots.documents import CheckpointDocument, decode_document
-from ...snapshots.mailbox import Mailbox, SavepointRequest
 from ...snapshots.offsets import Offset
+from ...snapshots.request_mailbox import Mailbox, SavepointRequest
 from ...snapshots.store import Store
 from ..spark_side import as_value
 from ..steps import Killed
