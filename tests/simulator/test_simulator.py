@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from flip27_source.testing.simulator.process import Process, SuspendedCall
-from flip27_source.testing.simulator.simulation import Outcome, simulate
 from flip27_source.testing.steps import Killed
 from tests.simulator.mutations import MUTATIONS, Mutation
+from tests.simulator.process import Process, SuspendedCall
+from tests.simulator.simulation import Outcome, simulate
 
 SEEDS = 300
 TOGETHER = 50

@@ -236,7 +236,7 @@ class Talking(Shape):
     def _stream(self, spark: SparkSession) -> DataFrame:
         return (
             spark.readStream.format("flip27")
-            .option("enumerator", "tests.soak.source:SoakEnumerator")
+            .option("enumerator", "tests.audited_source:AuditedEnumerator")
             .option("reader", "tests.soak.source:SoakReader")
             .option("stateLocation", str(self.places.state / "talking"))
             .option("parallelism", 2)

@@ -11,19 +11,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...coordination.packing import UNLIMITED, Limits
-from ...driver.environment import Environment
-from ...driver.holder import CoordinatorHolder
-from ...enumerator_context import Boundedness
-from ...errors import AttemptError, Flip27Error
-from ...executor.subtask import read_subtask
-from ...reader import SourceReaderContext
-from ...snapshots.offsets import Offset
-from ...snapshots.planned_subtask import PlannedSubtask
-from ...snapshots.store import Store
-from ..spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
-from ..steps import Killed
-from ..under_test import SourceUnderTest
+from flip27_source.coordination.packing import UNLIMITED, Limits
+from flip27_source.driver.environment import Environment
+from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.errors import AttemptError, Flip27Error
+from flip27_source.executor.subtask import read_subtask
+from flip27_source.reader import SourceReaderContext
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
+from flip27_source.snapshots.store import Store
+from flip27_source.testing.spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
+from flip27_source.testing.steps import Killed
+from flip27_source.testing.under_test import SourceUnderTest
+
 from .process import Process
 from .threads import SeededActions, SeededRunner
 
@@ -205,7 +206,7 @@ class Query:
         planned = self.driver.holder.plan(start, end)
         if self.machine.random.random() < 0.1 and planned != self.driver.holder.plan(start, end):
             self.stages_differ = f"batch {batch_id} was planned differently at the second call"
-        return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
+        return [pickle.loads(pickle.dumps(task)) for task in planned]
 
     def run_stage(self, tasks: list[PlannedSubtask]) -> list[Row]:
         """Run all tasks with randomly interleaved attempts; returns the rows that count.

@@ -10,17 +10,18 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ...coordination.edit_values import EditOperation, EditRequest
-from ...errors import Flip27Error
-from ...file_systems.file_ids import FileSplitId
-from ...savepoints.format import METADATA, read_savepoint
-from ...snapshots import file_names
-from ...snapshots.codec import SnapshotCodec
-from ...snapshots.offsets import Offset
-from ...snapshots.requests import RequestFolder
-from ...snapshots.segment_files import unpack_segment
-from ..steps import Killed
-from ..under_test import SourceUnderTest
+from flip27_source.coordination.edit_values import EditOperation, EditRequest
+from flip27_source.errors import Flip27Error
+from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.savepoints.format import METADATA, read_savepoint
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.requests import RequestFolder
+from flip27_source.snapshots.segment_files import unpack_segment
+from flip27_source.testing.steps import Killed
+from flip27_source.testing.under_test import SourceUnderTest
+
 from .landing import NAMES, Landing, LocalLanding, SimulatedLanding, register_file_system
 from .lives import SAVEPOINTS, STATE, DefectFound, Life, document_at
 from .query import Query

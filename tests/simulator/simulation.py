@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import Flip27Error
-from ...file_systems.durable_files import TEMPORARY_PREFIX
-from ...snapshots import file_names
-from ...snapshots.offsets import Offset
-from ...snapshots.segment_files import check_packed
-from ...snapshots.store import LocalStore, Store
-from ..spark_side import as_value
-from ..steps import Killed
+from flip27_source.errors import Flip27Error
+from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.segment_files import check_packed
+from flip27_source.snapshots.store import LocalStore, Store
+from flip27_source.testing.spark_side import as_value
+from flip27_source.testing.steps import Killed
+
 from .disk import ProcessDisk, SimulatedDisk
 from .files_life import FilesLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
