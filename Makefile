@@ -27,7 +27,7 @@ setup-%:
 	@bash scripts/setup.sh $*
 
 demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
-	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
+	@$(PY) -m flip27_source.cli.main demo $(ARGS)
 
 # Tests spend as much time on the disk as on the CPU, so they write to memory if it has room (a container's
 # /dev/shm often has none).

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter
 
-from .sink_log import committed_files
+from flip27_source.cli.demo.folder import committed_files
 
 BACKLOG_FILES = 40
 FILES_PER_BATCH = 4
