@@ -48,6 +48,11 @@ class _Driver:
 class MicroBatchEngine(SparkQuery):
     """One query on one source, batch by batch.
 
+    Attributes:
+        holder: the coordinator's holder of this run.
+        now_ms: the clock of the driver in milliseconds; it changes only when it is set.
+        logs, sink: Spark's logs, and the batches that were written.
+
     Args:
         source: options, or a SourceUnderTest such as one from ``literal_source``.
         enumerator, reader, schema: as in SourceUnderTest; they override ``source``.
@@ -282,12 +287,10 @@ class MicroBatchEngine(SparkQuery):
             self._driver.kill()
 
     def start(self) -> None:
-        """Start a driver; use ``restart``, which kills the old one."""
         self._driver = _Driver()
         super().start()
 
     def environment(self) -> Environment:
-        """An environment without threads."""
         return inline_environment(
             now_ms=self.clock,
             new_random=lambda: f"{next(_lineages):016x}",
@@ -296,17 +299,13 @@ class MicroBatchEngine(SparkQuery):
         )
 
     def driver_store(self) -> Store | None:
-        """The store; writes of the driver are steps, and calls of a dead driver have no effect."""
-        driver = self._driver
-
         def reach(step: Step) -> None:
             self.reach(step, self.logs.next_batch_id)
 
-        driver.view = self._view(lambda: reach(Step.STATE_WRITE), lambda: reach(Step.STATE_WRITTEN))
-        return driver.view
+        self._driver.view = self._view(lambda: reach(Step.STATE_WRITE), lambda: reach(Step.STATE_WRITTEN))
+        return self._driver.view
 
     def reach(self, step: Step, batch_id: int) -> None:
-        """Pass a step, or be killed there."""
         self.itinerary.passing(step, batch_id)
 
     def _view(self, before: Any, after: Any) -> WatchedStore | None:
