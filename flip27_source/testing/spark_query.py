@@ -99,7 +99,7 @@ class SparkQuery:
         """latestOffset and reportLatestOffset: the end of the next batch; its start if nothing is new."""
         batch_id = self.logs.next_batch_id
         self.reach(Step.TRIGGER, batch_id)
-        end = self.holder.latest_offset(as_value(self.logs.start_of(batch_id)), limits)
+        end = self.holder.latest_offset(self.logs.committed, limits)
         self.holder.report()
         self.reach(Step.OFFSET_RETURNED, batch_id)
         return end

@@ -95,6 +95,11 @@ class SparkLogs:
         """Whether the newest batch has an offset and no commit."""
         return self.next_batch_id < len(self.offsets)
 
+    @property
+    def committed(self) -> dict[str, Any]:
+        """The end of the last committed batch, where the next one starts."""
+        return as_value(self.start_of(self.next_batch_id))
+
     def start_of(self, batch_id: int) -> str:
         """The start offset of a batch, as text; the initial offset is a constant and is not stored."""
         return as_text(INITIAL_OFFSET.to_json()) if batch_id == 0 else self.offsets[batch_id - 1]

@@ -50,7 +50,7 @@ class Batches(SparkQuery):
     @property
     def committed(self) -> dict[str, Any]:
         """The end of the last committed batch. Setting it continues another query's logs, or older ones."""
-        return as_value(self.logs.start_of(self.logs.next_batch_id))
+        return self.logs.committed
 
     @committed.setter
     def committed(self, offset: dict[str, Any]) -> None:

@@ -182,7 +182,7 @@ class FilesLife(Life):
         self._retry_what_trouble_set_aside()
         expected = Counter(row for rows in self.arrived.values() for row in rows)
         self.of.check_rows(expected + self._rows_edited())
-        quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
+        quarantined = (self.of.query.holder.report() or {}).get("quarantinedSplits", 0)
         if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
             raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
         self._check_that_files_stay()

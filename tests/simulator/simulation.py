@@ -212,28 +212,24 @@ class Simulation(Machine):
     def run_batch(self) -> bool:
         """Run one batch as far as possible; False if nothing is new."""
         query = self.query
-        if query.driver.process.is_dead:
+        if query.process.is_dead:
             self.restart()
         query = self.query
         try:
-            if not query.logs.has_uncommitted and not query.log(query.latest_offset()):
+            if not query.logs.has_uncommitted and not query.trigger():
                 self.tell("nothing is new")
                 return False
-            self._survive("before planning")
-            tasks = query.tasks()
+            tasks = query.partitions()
             rows = query.run_stage(tasks)
             if self.random.random() < 0.1:
                 again = query.run_stage(tasks)  # foreachBatch with a further action
                 if Counter(again) != Counter(rows):
                     raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
-            self._survive("before the sink")
-            query.write(rows)
-            self._survive("before the commit log")
-            query.commit()
+            query.finish(rows)
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
-            self._survive("after the commit log")
+            self.survive("after the commit log")
         except _PowerCut:
             self.cut_power()
         except Killed as killed:
@@ -260,23 +256,23 @@ class Simulation(Machine):
 
     def stop_query(self) -> None:
         """Stop the query normally; slow threads of its driver end after that."""
-        driver = self.query.driver
-        if driver.process.is_dead:
+        holder, process = self.query.holder, self.query.process
+        if process.is_dead:
             return
         self.tell("the query is stopped")
         was_calm, self.is_calm = self.is_calm, self.is_calm or self.random.random() < 0.5
         try:
-            driver.holder.close()
+            holder.close()
             self._let_threads_end()
-            if self.is_calm and not self.is_read_only and driver.process.signs_of_life:
-                self._check_none_is_left(driver.process.signs_of_life)
+            if self.is_calm and not self.is_read_only and process.signs_of_life:
+                self._check_none_is_left(process.signs_of_life)
         except Killed:
             pass
         except Flip27Error as error:
             self._has_a_remedy(error)
         finally:
             self.is_calm = was_calm
-            driver.process.kill()
+            process.kill()
 
     def _let_threads_end(self) -> None:
         for call in [call for call in self.stopped if call.is_of_a_thread]:
@@ -316,12 +312,12 @@ class Simulation(Machine):
     def suspend(self) -> None:
         """Suspend the driver in the middle of planning; a second driver takes over."""
         query = self.query
-        if query.driver.process.is_dead or query.logs.has_uncommitted:
+        if query.process.is_dead or query.logs.has_uncommitted:
             return
-        holder, start = query.driver.holder, query.next_start()
+        holder, start = query.holder, query.logs.committed
         call = SuspendedCall(lambda: holder.latest_offset(start, None), self.random.randint(1, 25))
         if call.begin():
-            self.fault("zombie", f"{query.driver.process} is suspended")
+            self.fault("zombie", f"{query.process} is suspended")
             self.stopped.append(call)
             self.query.start()
         elif isinstance(call.error, Flip27Error):
@@ -330,7 +326,7 @@ class Simulation(Machine):
             self.query.kill()
         else:
             self.tell("the driver planned before it could be suspended, and its answer is lost")
-            self.zombies.append((query.driver, start))
+            self.zombies.append((holder, start))
             self.query.start()
 
     def wake(self) -> None:
@@ -341,9 +337,9 @@ class Simulation(Machine):
             call.resume()
             self._only_regular(call.error)
         if self.zombies:
-            driver, start = self.random.choice(self.zombies)
+            holder, start = self.random.choice(self.zombies)
             try:
-                driver.holder.latest_offset(start, None)
+                holder.latest_offset(start, None)
             except BaseException as error:  # noqa: BLE001 - checked below
                 self._only_regular(error)
         if self.query.forsaken:
@@ -373,18 +369,18 @@ class Simulation(Machine):
     def run_to_the_end(self) -> None:
         restarts = 0
         for _ in range(_CALM_BATCHES):
-            if self.query.driver.process.is_dead:
+            if self.query.process.is_dead:
                 restarts += 1
                 if restarts > _CALM_RESTARTS:
                     self.outcome.stuck = True
                     raise DefectFound("the query does not continue although all faults have ended")
                 self.restart()
-            if not self.run_batch() and not self.query.driver.process.is_dead:
+            if not self.run_batch() and not self.query.process.is_dead:
                 return
         self.outcome.stuck = True
         raise DefectFound(f"the query has not come to rest after {_CALM_BATCHES} batches")
 
-    def _survive(self, where: str) -> None:
+    def survive(self, where: str) -> None:
         if self.is_calm:
             return
         if self.random.random() < self.kill_rate * 5:
