@@ -21,6 +21,7 @@ from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
 from flip27_source.readers.files import input as file_input
 from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
+from flip27_source.snapshots import file_names
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.late_reports import LateReports
@@ -111,21 +112,13 @@ def two_colons_in_a_name_are_taken_for_a_chain_of_file_systems(patch: pytest.Mon
 
 
 @mutation
-def a_renewal_that_is_late_brings_a_driver_back_to_life(patch: pytest.MonkeyPatch) -> None:
-    def end(self: DriverEpoch) -> None:
-        if self._renewed is not None:
-            self._forget(self._renewed)
-            self._renewed = None
-
-    def renew(self: DriverEpoch, now_ms: int) -> None:
-        before = self._renewed
-        if before is not None:
-            self._say(now_ms)
-            if before != self._renewed:
-                self._forget(before)
-
-    patch.setattr(DriverEpoch, "end", end)
-    patch.setattr(DriverEpoch, "renew", renew)
+@around(DriverEpoch, "_say")
+def a_renewal_that_is_late_brings_a_driver_back_to_life(_: Any, self: DriverEpoch, now_ms: int) -> None:
+    name = file_names.renewal_file(self.lineage, self.epoch, now_ms)
+    older, self._said = self._said - {name}, {name}
+    self._store.create(name, b"")
+    for gone in older:
+        self._forget(gone)
 
 
 @mutation
