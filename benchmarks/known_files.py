@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import msgspec
 
 from flip27_source import savepoints
-from flip27_source.cli.demo.processes import obey_parent
+from flip27_source.cli.demo.process import obey_parent
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness

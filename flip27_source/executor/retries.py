@@ -7,7 +7,6 @@ report must read exactly the ranges in the report. Data lost since then is recor
 from __future__ import annotations
 
 import logging
-import os
 import socket
 import time
 from collections.abc import Iterator, Sequence
@@ -209,7 +208,7 @@ def _check_is_shared(store: Store, place: ReportPlace) -> None:
     if not isinstance(store, LocalStore):
         return
     document = file_names.checkpoint_file(place.lineage, place.name)
-    if not os.path.exists(os.path.join(store.location, document)):
+    if not store.has(document):
         raise StateLocationError(
             f"the state location {store.location} on host {socket.gethostname()} does not contain "
             f"{document}, whose batch this task reads: driver and executors do not share that directory",

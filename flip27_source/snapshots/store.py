@@ -231,6 +231,11 @@ class LocalStore(Store):
         with self._failing("read", name):
             return self._disk.read(self._path(name), limit)
 
+    def has(self, name: str) -> bool:
+        """Whether ``name`` exists on this host."""
+        with self._failing("read", name):
+            return self._disk.exists(self._path(name))
+
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         with self._failing("write", name):
             return self._files.create(self._path(name), data, exclusive=exclusive)

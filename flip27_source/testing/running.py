@@ -23,7 +23,6 @@ from ..snapshots.store import MemoryStore
 from ..source_options import STATE_LOCATION
 from ..split import size_of
 from .engine import MicroBatchEngine
-from .spark_side import Batch, as_value
 from .under_test import GivenSource, SourceUnderTest, under_test
 
 PLAN_SCHEMA = pa.schema(
@@ -136,9 +135,7 @@ def _run(engine: MicroBatchEngine, ends: Callable[[pa.RecordBatch], bool]) -> It
                     yield batch
                     if ends(batch):
                         return
-            number = engine.logs.next_batch_id
-            start, end = engine.logs.start_of(number), engine.logs.offsets[number]
-            engine.finish(Batch(batch_id=number, start=as_value(start), end=as_value(end)))
+            engine.finish(())
     finally:
         engine.stop()
 

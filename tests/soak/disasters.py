@@ -1,6 +1,6 @@
 """Disasters on real Spark: processes are killed and the disk of the state fails while queries run.
 
-The simulator (``flip27_source.testing.simulator``) plays far more of them, without Spark; this is its
+The simulator (``tests.simulator``) plays far more of them, without Spark; this is its
 counterpart. During a disaster a query may fail, with an error that says what to do. When it is over, the
 query continues at its next start, and in the end every row is in its sink exactly once.
 """

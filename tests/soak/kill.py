@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pyarrow.dataset as ds
 
-from flip27_source.cli.demo.processes import ChildProcess
+from flip27_source.cli.demo.folder import committed_files
+from tests.child_processes import ChildProcess
 from tests.spark.streams import Folders
 
 from .processes import parent_of
-from .sink_log import committed_files
 
 DEADLINE_S = 300.0
 

@@ -34,7 +34,7 @@ def main(root: str, options: str, settings: str) -> None:
     spark.sparkContext.setLogLevel("ERROR")
     frame = (
         spark.readStream.format("flip27")
-        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("enumerator", "tests.audited_source:AuditedEnumerator")
         .option("reader", "tests.soak.source:SoakReader")
         .option("stateLocation", str(folders.state))
         .option("parallelism", 2)

@@ -20,7 +20,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from flip27_source.cli.demo.processes import obey_parent
+from flip27_source.cli.demo.process import obey_parent
 
 from .shapes import SHAPES, Places, Shape
 from .table_copies import TableCopy

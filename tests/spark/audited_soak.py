@@ -1,6 +1,6 @@
 """Soaks of the protocol on real Spark: readers bound pages and exchange events, through failures.
 
-The source itself keeps account of its events (tests/soak/source.py): its audit shows every event that is
+The source itself keeps account of its events (tests/audited_source.py): its audit shows every event that is
 lost, repeated or out of order.
 """
 

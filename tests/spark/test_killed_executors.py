@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.cli.demo.processes import ChildProcess
+from tests.child_processes import ChildProcess
 from tests.soak.kill import kill_worker_then_executor, reported_attempts
 
 from .audited_soak import assert_exact, audited_soak

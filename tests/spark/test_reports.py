@@ -22,7 +22,7 @@ def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFra
     """Return a stream of the soak test's source, whose enumerator and readers exchange counted events."""
     reader = (
         spark.readStream.format("flip27")
-        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("enumerator", "tests.audited_source:AuditedEnumerator")
         .option("reader", "tests.soak.source:SoakReader")
         .option("parallelism", 2)
         .options(**(COUNTERS | options))
@@ -128,7 +128,7 @@ def test_a_source_with_events_is_refused_without_a_state_location(
 def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> None:
     frame = (
         spark.read.format("flip27")
-        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("enumerator", "tests.audited_source:AuditedEnumerator")
         .option("reader", "tests.soak.source:SoakReader")
         .options(**COUNTERS)
         .load()

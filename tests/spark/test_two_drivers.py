@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.cli.demo.processes import ChildProcess
+from tests.child_processes import ChildProcess
 
 from .audited_soak import assert_exact, audited_soak
 

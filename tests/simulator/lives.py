@@ -9,24 +9,18 @@ import uuid
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from ...errors import Flip27Error
-from ...snapshots import file_names
-from ...snapshots.documents import CheckpointDocument, decode_document
-from ...snapshots.offsets import Offset
-from ...snapshots.request_mailbox import Mailbox, SavepointRequest
-from ...snapshots.store import Store
-from ..spark_side import as_value
-from ..steps import Killed
-from ..under_test import SourceUnderTest
-from .sources import (
-    LINE,
-    MISTAKES,
-    CarelessEnumerator,
-    ItemReader,
-    TalkingEnumerator,
-    TalkingReader,
-    rows_of_talking,
-)
+from flip27_source.errors import Flip27Error
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.documents import CheckpointDocument, decode_document
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
+from flip27_source.snapshots.store import Store
+from flip27_source.testing.spark_side import as_value
+from flip27_source.testing.steps import Killed
+from flip27_source.testing.under_test import SourceUnderTest
+from tests.audited_source import AuditedEnumerator, AuditedReader, audited_rows
+
+from .sources import LINE, MISTAKES, CarelessEnumerator, ItemReader
 
 if TYPE_CHECKING:
     from .simulation import Simulation
@@ -146,14 +140,14 @@ class TalkingLife(Life):
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(
-            options=self.options, enumerator=TalkingEnumerator, reader=TalkingReader, schema=LINE
+            options=self.options, enumerator=AuditedEnumerator, reader=AuditedReader, schema=LINE
         )
 
     def ask(self) -> None:
         self.ask_for_a_savepoint()
 
     def check(self) -> None:
-        self.of.check_rows(Counter(rows_of_talking(self.counters, self.rows)))
+        self.of.check_rows(Counter(audited_rows(self.counters, self.rows)))
         self.of.check_state()
 
 

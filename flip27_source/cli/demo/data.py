@@ -1,7 +1,8 @@
-"""The demo's proof: compares every written row with every delivered row. Without Spark."""
+"""The demo's data: the files that arrive, and the comparison of all their rows with the delivered rows."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from collections.abc import Iterable
@@ -13,10 +14,30 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .folder import DemoFolder
+from .folder import DemoFolder, committed_files
 
 Row = tuple[Any, ...]
 _COLUMNS = ("id", "customer", "amount", "at")
+_CUSTOMERS = ("Ada", "Blaise", "Carl", "Émilie", "Grace", "Sofja", "李善兰", 'Bobby "Tables"')
+
+
+def row(number: int) -> dict[str, object]:
+    """The row with this id; the same at every call."""
+    return {
+        "id": number,
+        "customer": _CUSTOMERS[number % len(_CUSTOMERS)],
+        "amount": number * 7919 % 100_000 / 100,
+        "at": f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
+    }
+
+
+def write_file(landing: Path, file: int, rows: int) -> None:
+    """Write file number ``file`` under a hidden name, then rename it, so that it appears as a whole."""
+    first = file * rows
+    lines = [json.dumps(row(number), ensure_ascii=False) for number in range(first, first + rows)]
+    hidden = landing / f".{file:06d}.json.writing"
+    hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    hidden.rename(landing / f"{file:06d}.json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +62,8 @@ class Comparison:
 
 def compare(folder: DemoFolder) -> Comparison:
     """Read all written and all committed rows, and compare whole rows."""
-    written = rows_in(folder.landing)
-    delivered = rows_out(folder.sink.committed())
+    written = _rows_in(folder.landing)
+    delivered = _rows_out(committed_files(folder.output))
     return Comparison(
         rows_in=written.total(),
         rows_out=delivered.total(),
@@ -51,8 +72,17 @@ def compare(folder: DemoFolder) -> Comparison:
     )
 
 
-def rows_in(landing: Path) -> Counter[Row]:
-    """The rows of the landing folder."""
+def delivered_rows(folder: DemoFolder) -> int:
+    """The number of rows that are committed so far."""
+    return sum(map(_count, committed_files(folder.output)))
+
+
+@functools.cache
+def _count(file: Path) -> int:
+    return int(pq.read_metadata(file).num_rows)
+
+
+def _rows_in(landing: Path) -> Counter[Row]:
     rows: Counter[Row] = Counter()
     for file in landing.glob("[0-9]*.json"):
         with file.open(encoding="utf-8") as lines:
@@ -63,8 +93,7 @@ def rows_in(landing: Path) -> Counter[Row]:
     return rows
 
 
-def rows_out(files: Iterable[Path]) -> Counter[Row]:
-    """The rows of these Parquet files."""
+def _rows_out(files: Iterable[Path]) -> Counter[Row]:
     rows: Counter[Row] = Counter()
     for file in files:
         table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
@@ -73,20 +102,3 @@ def rows_out(files: Iterable[Path]) -> Counter[Row]:
         table = table.set_column(at, "at", table.column("at").cast(pa.timestamp("us", tz="UTC")))
         rows.update(zip(*(table.column(column).to_pylist() for column in _COLUMNS), strict=True))
     return rows
-
-
-class DeliveredRows:
-    """Counts the committed rows while the query runs; each file's footer is read once."""
-
-    def __init__(self, folder: DemoFolder) -> None:
-        self._folder = folder
-        self._counted = 0
-        self._rows = 0
-
-    def count(self) -> int:
-        """The rows of all files committed so far."""
-        files = self._folder.sink.committed()
-        for file in files[self._counted :]:
-            self._rows += pq.read_metadata(file).num_rows
-        self._counted = len(files)
-        return self._rows

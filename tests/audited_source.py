@@ -1,4 +1,10 @@
-"""Sources of the simulator other than files and kafka: one with events, and one with an author's mistake."""
+"""A source that keeps account of its own events, for tests that kill its processes.
+
+Its splits are counters, which the reader bounds page by page. Readers report every page to the enumerator,
+which answers with a numbered note to a subtask; the subtask reports the arrival of the note. The enumerator
+counts pages and notes in its state. The split ``audit`` is assigned once all have arrived. Its one row says
+how many notes were sent, and how many events were repeated, skipped or out of order.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +12,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-import pyarrow as pa
+from flip27_source import Option, Options, Progress, SourceEvent, SplitEnumerator, SplitReader, YieldsProgress
+from flip27_source.options import integer
 
-from ...discovery import DiscoveringEnumerator, Discovery
-from ...enumerator import SplitEnumerator
-from ...events import Progress, SourceEvent
-from ...options import Option, Options, integer
-from ...reader import SplitReader, YieldsProgress
+AUDIT = "audit"
 
-LINE = pa.schema([pa.field("value", pa.string())])
-
-COUNTERS = Option(name="counters", parse=integer(minimum=1), default=3, doc="Number of splits.")
-ROWS = Option(name="rows", parse=integer(minimum=1), default=10, doc="Rows of each split.")
-_PAGE_ROWS = 3
-_AUDIT = "audit"
+COUNTERS = Option(name="counters", parse=integer(minimum=1), default=4, doc="Number of splits.")
+ROWS = Option(name="rows", parse=integer(minimum=1), default=1000, doc="Rows of each split.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counter:
-    """A split that is read page by page; the audit reports its findings in ``words``."""
+    """A split that is read page by page. ``words`` is the text of the audit."""
 
     split_id: str
     next: int = 0
@@ -61,7 +60,7 @@ class Account:
     anomalies: int = 0
 
 
-class TalkingEnumerator(SplitEnumerator[Counter]):
+class AuditedEnumerator(SplitEnumerator[Counter]):
     """Answers every reported page with a numbered note, and records all events."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (COUNTERS, ROWS)
@@ -86,8 +85,8 @@ class TalkingEnumerator(SplitEnumerator[Counter]):
             and all(account.told.get(name) == rows for name in names)
         ):
             self.account = replace(account, audited=True)
-            words = f"anomalies={account.anomalies}"
-            self.context.assign_split(Counter(split_id=_AUDIT, last=1, words=words))
+            words = f"notes={sum(account.sent.values())} anomalies={account.anomalies}"
+            self.context.assign_split(Counter(split_id=AUDIT, last=1, words=words))
 
     def handle_source_event(self, subtask_id: int, event: PageRead | NoteHeard) -> None:
         account, subtask = self.account, str(subtask_id)
@@ -114,17 +113,19 @@ class TalkingEnumerator(SplitEnumerator[Counter]):
         return self.account
 
 
-class TalkingReader(YieldsProgress, SplitReader[Counter]):
+class AuditedReader(YieldsProgress, SplitReader[Counter]):
     """Yields numbers page by page, and reports each page and each note that arrives."""
+
+    page_rows: ClassVar[int] = 3
 
     def handle_source_event(self, event: Note) -> None:
         self.context.send_event_to_coordinator(NoteHeard(number=event.number))
 
     def read(self, split: Counter) -> Iterator[Any]:
         while split.next < split.last:
-            end = min(split.next + _PAGE_ROWS, split.last)
-            yield from ((split.words or f"{split.split_id}:{number}",) for number in range(split.next, end))
-            if split.split_id != _AUDIT:
+            end = min(split.next + self.page_rows, split.last)
+            yield from self.page(split, end)
+            if split.split_id != AUDIT:
                 page = PageRead(split_id=split.split_id, first=split.next, end=end)
                 self.context.send_event_to_coordinator(page)
             split = replace(split, next=end)
@@ -132,59 +133,14 @@ class TalkingReader(YieldsProgress, SplitReader[Counter]):
                 yield Progress(split)
         yield Progress(None)
 
+    def page(self, split: Counter, end: int) -> Iterator[Any]:
+        """The rows of a split from its position to ``end``, as texts."""
+        for number in range(split.next, end):
+            yield (split.words or f"{split.split_id}:{number}",)
 
-def rows_of_talking(counters: int, rows: int) -> list[str]:
-    """All rows of the source with events."""
+
+def audited_rows(counters: int, rows: int) -> list[str]:
+    """All rows of an AuditedReader if every event arrives once."""
     names = [f"counter-{number}" for number in range(counters)]
-    return [*(f"{name}:{number}" for name in names for number in range(rows)), "anomalies=0"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Item:
-    """A split with a single row: its name and number."""
-
-    split_id: str
-    number: int = 0
-    weight: float = 1.0
-
-
-class ItemReader(SplitReader[Item]):
-    def read(self, split: Item) -> Iterator[Any]:
-        yield (f"{split.split_id}:{split.number}",)
-
-
-class CarelessEnumerator(DiscoveringEnumerator[Item]):
-    """Finds an item in each round; a mistake of its author shows in one of the rounds.
-
-    Attributes:
-        mistake: one of ``MISTAKES``; None once the author has fixed it.
-        comes_at: the round in which it shows.
-    """
-
-    mistake: ClassVar[str | None] = None
-    comes_at: ClassVar[int] = 0
-    last: ClassVar[int] = 0
-
-    def discover(self, position: int | None) -> Discovery[Item, int | None]:
-        at = position or 0
-        if at >= self.last:
-            return Discovery([], at)
-        mistake = self.mistake if at == self.comes_at else None
-        change = MISTAKES.get(mistake or "", {})
-        if "instead" in change:
-            return change["instead"]  # type: ignore[no-any-return] # that is the mistake
-        item = replace(Item(split_id=f"item-{at}", number=at), **change.get("split", {}))
-        return Discovery(change.get("splits", [item]), change.get("position", at + 1))
-
-
-MISTAKES: dict[str, dict[str, Any]] = {
-    "a position that is NaN": {"position": float("nan")},
-    "a position that is a text": {"position": "1"},
-    "a split_id that is a number": {"split": {"split_id": 7}},
-    "a split_id that is not Unicode": {"split": {"split_id": "\udcff"}},
-    "a field that is infinite": {"split": {"weight": float("inf")}},
-    "a field that is a text": {"split": {"number": "7"}},
-    "splits that are texts": {"splits": ["a"]},
-    "a list instead of a Discovery": {"instead": ["a"]},
-}
-"""Mistakes of an author, each with the value that ``discover`` returns instead."""
+    notes = counters * -(-rows // AuditedReader.page_rows)
+    return [*(f"{name}:{number}" for name in names for number in range(rows)), f"notes={notes} anomalies=0"]

@@ -1,29 +1,26 @@
-"""A query on a simulated machine: Spark's calls in Spark's order, its two logs, and a sink that writes once.
+"""A query on a simulated machine, whose tasks run in any order.
 
 The logs, the sink, the disk or object store, and the landing folder survive every process.
 """
 
 from __future__ import annotations
 
-import pickle
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...coordination.batch_limits import UNLIMITED, Limits
-from ...driver.environment import Environment
-from ...driver.holder import CoordinatorHolder
-from ...enumerator_context import Boundedness
-from ...errors import AttemptError, Flip27Error
-from ...executor.subtask import read_subtask
-from ...reader import SourceReaderContext
-from ...snapshots.offsets import Offset
-from ...snapshots.planned_subtask import PlannedSubtask
-from ...snapshots.store import Store
-from ..spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
-from ..steps import Killed
-from ..under_test import SourceUnderTest
+from flip27_source.coordination.batch_limits import UNLIMITED, Limits
+from flip27_source.driver.environment import Environment
+from flip27_source.errors import AttemptError, Flip27Error
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.planned_subtask import PlannedSubtask
+from flip27_source.snapshots.store import Store
+from flip27_source.testing.spark_query import SparkQuery
+from flip27_source.testing.spark_side import Row, as_value, rows_of
+from flip27_source.testing.steps import Killed, Step
+from flip27_source.testing.under_test import SourceUnderTest
+
 from .process import Process
 from .threads import SeededActions, SeededRunner
 
@@ -39,7 +36,7 @@ class Machine:
 
     Attributes:
         random: decides everything.
-        now_ms: returns the time.
+        now_ms: the wall clock, which people set back and forth. steady_ms: the time that has passed.
         result_lost: probability that a task succeeds and its result is lost.
         copies: probability, at each row, that a task gets a speculative copy.
     """
@@ -47,6 +44,7 @@ class Machine:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.now_ms = 1_700_000_000_000
+        self.steady_ms = 0
         self.result_lost = 0.0
         self.copies = 0.0
         self.count = 0
@@ -67,17 +65,13 @@ class Machine:
     def tell(self, text: str) -> None:
         raise NotImplementedError
 
+    def survive(self, where: str) -> None:
+        """Called where the driver may be killed between two calls."""
+        raise NotImplementedError
+
     def random_hex(self) -> str:
         """16 hex digits."""
         return f"{self.random.getrandbits(64):016x}"
-
-
-@dataclass(slots=True)
-class Driver:
-    """One run of the coordinator's process."""
-
-    process: Process
-    holder: CoordinatorHolder
 
 
 @dataclass(slots=True, eq=False)
@@ -102,12 +96,16 @@ class TasksFailed(Exception):  # noqa: N818 - Spark's word
     """A task failed more often than Spark allows."""
 
 
-class Query:
+class Query(SparkQuery):
     """One query on one checkpoint location.
 
     Args:
         state: the location of its state.
-        available: whether a run reads only the data that exists at its start.
+
+    Attributes:
+        process: the process of its driver.
+        forsaken: running attempts whose result no longer counts.
+        stages_differ: what differed when a batch was planned a second time.
     """
 
     def __init__(self, machine: Machine, given: SourceUnderTest, state: str, *, cores: int = 2) -> None:
@@ -115,12 +113,9 @@ class Query:
         self.given = given
         self.state = state
         self.cores = cores
-        self.logs = SparkLogs()
-        self.sink = OnceSink()
         self.forsaken: list[RunningAttempt] = []
-        """Running attempts whose result no longer counts."""
         self.stages_differ: str | None = None
-        self.start()
+        super().__init__(given.resolve(), given.arrow_schema(), None)
 
     @property
     def rows(self) -> list[str]:
@@ -138,17 +133,28 @@ class Query:
 
     def start(self) -> None:
         """Start a new driver from the store and the logs."""
-        machine = self.machine
-        machine.count += 1
-        process = machine.new_process(f"driver {machine.count}", is_driver=True)
-        source = self.given.resolve()
-        self.source, self.schema = source, self.given.arrow_schema()
+        self.machine.count += 1
+        self.process = self.machine.new_process(f"driver {self.machine.count}", is_driver=True)
+        try:
+            self.source, self.schema = self.given.resolve(), self.given.arrow_schema()
+            super().start()
+        except Exception:
+            self.kill()
+            raise
+
+    def kill(self) -> None:
+        """SIGKILL of the driver."""
+        self.process.kill()
+
+    def environment(self) -> Environment:
+        machine, process = self.machine, self.process
 
         def open_store(location: str, _options: Mapping[str, Any]) -> Store:
             return machine.store(location, process)
 
-        environment = Environment(
+        return Environment(
             now_ms=lambda: machine.now_ms,
+            steady_ms=lambda: machine.steady_ms,
             new_random=machine.random_hex,
             process=lambda: _PROCESS,
             cores=self.cores,
@@ -157,55 +163,26 @@ class Query:
             run_in_background=lambda work: work(),
             open_store=open_store,
         )
-        holder = CoordinatorHolder(
-            source,
-            Boundedness.CONTINUOUS_UNBOUNDED,
-            store=machine.store(self.state, process),
-            environment=environment,
-        )
-        self.driver = Driver(process, holder)
 
-    def kill(self) -> None:
-        """SIGKILL of the driver."""
-        self.driver.process.kill()
+    def driver_store(self) -> Store:
+        return self.machine.store(self.state, self.process)
 
-    def stop(self) -> None:
-        """The query ends as after an error, and the source is stopped."""
-        try:
-            self.driver.holder.close()
-        finally:
-            self.kill()
+    def reach(self, step: Step, batch_id: int) -> None:
+        where = {Step.TASKS_ENDED: "before the sink", Step.SINK_WRITTEN: "before the commit log"}.get(step)
+        if where is not None:
+            self.machine.survive(where)
 
-    def next_start(self) -> Any:
-        """The start offset of the next batch."""
-        return as_value(self.logs.start_of(self.logs.next_batch_id))
+    def default_limits(self) -> Limits | None:
+        return UNLIMITED if any(name.startswith("max") for name in self.given.options) else None
 
-    def latest_offset(self) -> Any:
-        """The driver's answer to Spark, without writing the log."""
-        limited = any(name.startswith("max") for name in self.given.options)
-        limits: Limits | None = UNLIMITED if limited else None
-        end = self.driver.holder.latest_offset(self.next_start(), limits)
-        self.driver.holder.report()
-        return end
-
-    def log(self, end: Any) -> bool:
-        """Spark writes its offset log, then commits the previous batch; False if nothing is new."""
-        text, batch_id = as_text(end), self.logs.next_batch_id
-        if batch_id > 0 and text == self.logs.start_of(batch_id):
-            return False
-        self.logs.write_offset(text)
-        if batch_id > 0:
-            self.driver.holder.commit(as_value(self.logs.start_of(batch_id)))
-        return True
-
-    def tasks(self) -> list[PlannedSubtask]:
-        """The tasks of the logged and uncommitted batch, as they arrive on executors."""
-        batch_id = self.logs.next_batch_id
-        start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
-        planned = self.driver.holder.plan(start, end)
-        if self.machine.random.random() < 0.1 and planned != self.driver.holder.plan(start, end):
+    def partitions(self) -> list[PlannedSubtask]:
+        """The tasks of the batch; sometimes they are planned twice, which must give the same."""
+        self.machine.survive("before planning")
+        planned = super().partitions()
+        if self.machine.random.random() < 0.1 and planned != super().partitions():
+            batch_id = self.logs.next_batch_id
             self.stages_differ = f"batch {batch_id} was planned differently at the second call"
-        return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
+        return planned
 
     def run_stage(self, tasks: list[PlannedSubtask]) -> list[Row]:
         """Run all tasks with randomly interleaved attempts; returns the rows that count.
@@ -222,29 +199,12 @@ class Query:
             self._advance(task, machine.random.choice(task.attempts))
         return [row for task in running for row in task.rows or ()]
 
-    def write(self, rows: list[Row]) -> None:
-        """The sink writes the batch completely or not at all."""
-        batch_id = self.logs.next_batch_id
-        start, end = as_value(self.logs.start_of(batch_id)), as_value(self.logs.offsets[batch_id])
-        self.sink.write(Batch(batch_id=batch_id, start=start, end=end, rows=tuple(rows)))
-
-    def commit(self) -> None:
-        """Spark writes its commit log."""
-        self.logs.write_commit(self.logs.next_batch_id)
-
     def _attempt(self, task: PlannedSubtask, number: int) -> RunningAttempt:
         machine = self.machine
         machine.count += 1
         what = f"checkpoint {task.checkpoint_id}, subtask {task.subtask_id}, attempt {number}"
         process = machine.new_process(f"task {machine.count} ({what})", is_driver=False)
-        context = SourceReaderContext(
-            options=self.source.options,
-            schema=self.schema,
-            subtask_id=task.subtask_id,
-            checkpoint_id=task.checkpoint_id,
-            attempt_number=number,
-        )
-        items = read_subtask(self.source, task, context, machine.store(self.state, process))
+        items = self.start_attempt(task, number, machine.store(self.state, process))
         return RunningAttempt(process, _rows(items))
 
     def _advance(self, task: _Task, attempt: RunningAttempt) -> None:

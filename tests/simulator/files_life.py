@@ -10,24 +10,22 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from ...coordination.edit_values import EditOperation, EditRequest
-from ...errors import Flip27Error
-from ...file_systems.file_ids import FileSplitId
-from ...savepoints.format import METADATA, read_savepoint
-from ...snapshots import file_names
-from ...snapshots.codec import SnapshotCodec
-from ...snapshots.offsets import Offset
-from ...snapshots.request_mailbox import Mailbox
-from ...snapshots.segment_files import unpack_segment
-from ..steps import Killed
-from ..under_test import SourceUnderTest
+from flip27_source.coordination.edit_values import EditOperation, EditRequest
+from flip27_source.errors import Flip27Error
+from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.savepoints.format import METADATA, read_savepoint
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.codec import SnapshotCodec
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.request_mailbox import Mailbox
+from flip27_source.snapshots.segment_files import unpack_segment
+from flip27_source.testing.steps import Killed
+from flip27_source.testing.under_test import SourceUnderTest
+
 from .landing import NAMES, Landing, LocalLanding, SimulatedLanding, register_file_system
 from .lives import SAVEPOINTS, STATE, DefectFound, Life, document_at
 from .query import Query
 from .sources import LINE
-
-_SET_BACK_MS = 600_000
-"""More than the total time by which the clock is set back in one simulation."""
 
 
 def _folder_for(seed: int) -> Path:
@@ -107,7 +105,7 @@ class FilesLife(Life):
             self.of.tell(f"{name!r} arrives with {len(rows)} rows")
             self.landing.put(name, content, 1_600_000_000 + number)
             self.arrived[name] = rows
-            self.arrived_ms[name] = self.of.now_ms
+            self.arrived_ms[name] = self.of.steady_ms
         self._check_that_files_stay()
 
     def ask(self) -> None:
@@ -181,12 +179,12 @@ class FilesLife(Life):
         self._retry_what_trouble_set_aside()
         expected = Counter(row for rows in self.arrived.values() for row in rows)
         self.of.check_rows(expected + self._rows_edited())
-        quarantined = (self.of.query.driver.holder.report() or {}).get("quarantinedSplits", 0)
+        quarantined = (self.of.query.holder.report() or {}).get("quarantinedSplits", 0)
         if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
             raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
         self._check_that_files_stay()
         if "cleanSource.retentionDuration" in self.options:
-            self.of.now_ms += self.retention_ms + _SET_BACK_MS
+            self.of.set_clock(self.of.latest_ms + self.retention_ms)
             self.of.run_to_the_end()
         if "cleanSource" in self.options:
             left = self.landing.names() - self.broken
@@ -204,8 +202,9 @@ class FilesLife(Life):
         if "cleanSource.retentionDuration" not in self.options:
             return
         there = self.landing.names()
+        passed_ms = self.of.steady_ms + self.of.set_forward_ms
         for name, arrived_ms in self.arrived_ms.items():
-            if name not in there and self.of.now_ms < arrived_ms + self.retention_ms - _SET_BACK_MS:
+            if name not in there and passed_ms < arrived_ms + self.retention_ms:
                 raise DefectFound(f"{name!r} was cleaned before its time")
 
     def _retry_what_trouble_set_aside(self) -> None:

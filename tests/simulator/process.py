@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from ..steps import Killed
+from flip27_source.testing.steps import Killed
 
 
 class Disturber(Protocol):

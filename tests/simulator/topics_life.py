@@ -7,13 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
-from ...snapshots import file_names
-from ...snapshots.documents import StoredLoss
-from ...snapshots.offsets import Offset
-from ...snapshots.report_contents import decode_stored_report
-from ...snapshots.store import Store
-from ..under_test import SourceUnderTest
+from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.documents import StoredLoss
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.report_contents import decode_stored_report
+from flip27_source.snapshots.store import Store
+from flip27_source.testing.under_test import SourceUnderTest
+
 from .lives import STATE, DefectFound, Life, document_at
 from .sources import LINE
 from .topics import LogEnumerator, LogReader, SimulatedCluster

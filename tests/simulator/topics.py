@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
-from ...enumerators.kafka.client import KafkaError
-from ...enumerators.kafka.client_properties import ClientProperties
-from ...enumerators.kafka.clock import Clock
-from ...enumerators.kafka.cluster import Cluster, Topic
-from ...enumerators.kafka.enumerator import KafkaEnumerator
-from ...enumerators.kafka.positions import TopicPartition
-from ...enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
-from ...reader import SplitReader
+from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
+from flip27_source.enumerators.kafka.client import KafkaError
+from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.clock import Clock
+from flip27_source.enumerators.kafka.cluster import Cluster, Topic
+from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
+from flip27_source.reader import SplitReader
 
 TRANSACTION_RECORDS = 5
 MOST_TOPICS = 3

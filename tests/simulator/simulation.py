@@ -18,14 +18,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import Flip27Error
-from ...file_systems.durable_files import TEMPORARY_PREFIX
-from ...snapshots import file_names
-from ...snapshots.offsets import Offset
-from ...snapshots.segment_files import check_packed
-from ...snapshots.store import LocalStore, Store
-from ..spark_side import as_value
-from ..steps import Killed
+from flip27_source.errors import Flip27Error
+from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.segment_files import check_packed
+from flip27_source.snapshots.store import LocalStore, Store
+from flip27_source.testing.spark_side import as_value
+from flip27_source.testing.steps import Killed
+
 from .disk import ProcessDisk, SimulatedDisk
 from .files_life import FilesLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
@@ -104,6 +105,8 @@ class Simulation(Machine):
         self.stopped: list[SuspendedCall] = []
         self.zombies: list[Any] = []
         self.folder: Path | None = None
+        self.latest_ms = self.now_ms
+        self.set_forward_ms = 0
         lives = (FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife)
         self.life: Life = draw.choice(lives)(self)
         self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
@@ -121,7 +124,8 @@ class Simulation(Machine):
             [life.arrive] * 4
             + [self.run_batch] * 10
             + [self.restart, self.cut_power, self.fill_disk, self.free_disk, self.toggle_read_only]
-            + [self.stop_query, self.suspend, self.wake, self.pass_time, life.ask, life.ask_nonsense]
+            + [self.stop_query, self.suspend, self.wake, self.pass_time, self.step_clock]
+            + [life.ask, life.ask_nonsense]
         )
         for _ in range(draw.randint(6, 24)):
             draw.choice(moves)()
@@ -211,28 +215,24 @@ class Simulation(Machine):
     def run_batch(self) -> bool:
         """Run one batch as far as possible; False if nothing is new."""
         query = self.query
-        if query.driver.process.is_dead:
+        if query.process.is_dead:
             self.restart()
         query = self.query
         try:
-            if not query.logs.has_uncommitted and not query.log(query.latest_offset()):
+            if not query.logs.has_uncommitted and not query.trigger():
                 self.tell("nothing is new")
                 return False
-            self._survive("before planning")
-            tasks = query.tasks()
+            tasks = query.partitions()
             rows = query.run_stage(tasks)
             if self.random.random() < 0.1:
                 again = query.run_stage(tasks)  # foreachBatch with a further action
                 if Counter(again) != Counter(rows):
                     raise DefectFound(f"another action of one batch saw other rows: {rows} and {again}")
-            self._survive("before the sink")
-            query.write(rows)
-            self._survive("before the commit log")
-            query.commit()
+            query.finish(rows)
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
-            self._survive("after the commit log")
+            self.survive("after the commit log")
         except _PowerCut:
             self.cut_power()
         except Killed as killed:
@@ -259,23 +259,23 @@ class Simulation(Machine):
 
     def stop_query(self) -> None:
         """Stop the query normally; slow threads of its driver end after that."""
-        driver = self.query.driver
-        if driver.process.is_dead:
+        holder, process = self.query.holder, self.query.process
+        if process.is_dead:
             return
         self.tell("the query is stopped")
         was_calm, self.is_calm = self.is_calm, self.is_calm or self.random.random() < 0.5
         try:
-            driver.holder.close()
+            holder.close()
             self._let_threads_end()
-            if self.is_calm and not self.is_read_only and driver.process.signs_of_life:
-                self._check_none_is_left(driver.process.signs_of_life)
+            if self.is_calm and not self.is_read_only and process.signs_of_life:
+                self._check_none_is_left(process.signs_of_life)
         except Killed:
             pass
         except Flip27Error as error:
             self._has_a_remedy(error)
         finally:
             self.is_calm = was_calm
-            driver.process.kill()
+            process.kill()
 
     def _let_threads_end(self) -> None:
         for call in [call for call in self.stopped if call.is_of_a_thread]:
@@ -308,19 +308,33 @@ class Simulation(Machine):
         self.fault("read-only", f"the state location is {'read-only' if self.is_read_only else 'writable'}")
 
     def pass_time(self) -> None:
-        """Let time pass, or set the clock back."""
-        self.now_ms += self.random.choice((1, 1000, 60_000, 4_000_000, -5000))
-        self.disk.now = self.now_ms / 1000
+        """Let time pass."""
+        passed_ms = self.random.choice((1, 1000, 60_000, 4_000_000))
+        self.steady_ms += passed_ms
+        self.set_clock(self.now_ms + passed_ms)
+
+    def set_clock(self, now_ms: int) -> None:
+        """Set the wall clock."""
+        self.now_ms = now_ms
+        self.latest_ms = max(self.latest_ms, now_ms)
+        self.disk.now = now_ms / 1000
+
+    def step_clock(self) -> None:
+        """Somebody sets the wall clock, back or forth; it is right again when faults have ended."""
+        error_ms = self.random.choice((-3_600_000, -60_000, -5000, 60_000, 86_400_000))
+        self.fault("clock", f"the clock is set by {error_ms} ms")
+        self.set_forward_ms += max(0, error_ms)
+        self.set_clock(self.now_ms + error_ms)
 
     def suspend(self) -> None:
         """Suspend the driver in the middle of planning; a second driver takes over."""
         query = self.query
-        if query.driver.process.is_dead or query.logs.has_uncommitted:
+        if query.process.is_dead or query.logs.has_uncommitted:
             return
-        holder, start = query.driver.holder, query.next_start()
+        holder, start = query.holder, query.logs.committed
         call = SuspendedCall(lambda: holder.latest_offset(start, None), self.random.randint(1, 25))
         if call.begin():
-            self.fault("zombie", f"{query.driver.process} is suspended")
+            self.fault("zombie", f"{query.process} is suspended")
             self.stopped.append(call)
             self.query.start()
         elif isinstance(call.error, Flip27Error):
@@ -329,7 +343,7 @@ class Simulation(Machine):
             self.query.kill()
         else:
             self.tell("the driver planned before it could be suspended, and its answer is lost")
-            self.zombies.append((query.driver, start))
+            self.zombies.append((holder, start))
             self.query.start()
 
     def wake(self) -> None:
@@ -340,9 +354,9 @@ class Simulation(Machine):
             call.resume()
             self._only_regular(call.error)
         if self.zombies:
-            driver, start = self.random.choice(self.zombies)
+            holder, start = self.random.choice(self.zombies)
             try:
-                driver.holder.latest_offset(start, None)
+                holder.latest_offset(start, None)
             except BaseException as error:  # noqa: BLE001 - checked below
                 self._only_regular(error)
         if self.query.forsaken:
@@ -372,18 +386,18 @@ class Simulation(Machine):
     def run_to_the_end(self) -> None:
         restarts = 0
         for _ in range(_CALM_BATCHES):
-            if self.query.driver.process.is_dead:
+            if self.query.process.is_dead:
                 restarts += 1
                 if restarts > _CALM_RESTARTS:
                     self.outcome.stuck = True
                     raise DefectFound("the query does not continue although all faults have ended")
                 self.restart()
-            if not self.run_batch() and not self.query.driver.process.is_dead:
+            if not self.run_batch() and not self.query.process.is_dead:
                 return
         self.outcome.stuck = True
         raise DefectFound(f"the query has not come to rest after {_CALM_BATCHES} batches")
 
-    def _survive(self, where: str) -> None:
+    def survive(self, where: str) -> None:
         if self.is_calm:
             return
         if self.random.random() < self.kill_rate * 5:

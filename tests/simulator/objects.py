@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import random
 
-from ...errors import MissingStateError, StateLocationError
-from ...file_systems.durable_files import TEMPORARY_PREFIX
-from ...file_systems.regular_files import within
-from ...snapshots.store import Store
+from flip27_source.errors import MissingStateError, StateLocationError
+from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
+from flip27_source.file_systems.regular_files import within
+from flip27_source.snapshots.store import Store
+
 from .process import Process
 
 _REMEDY = "check the object store; it is tried again when the query is restarted"

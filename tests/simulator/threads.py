@@ -7,12 +7,12 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from ...coordination.context import Handler
-from ...driver.action_runner import ActionRunner
-from ...driver.background import BackgroundRunner, Deliver
-from ...enumerator_context import RetryPolicy
-from ...errors import kept_text
-from ..inline_environment import AsyncCall
+from flip27_source.coordination.context import Handler
+from flip27_source.driver.action_runner import ActionRunner
+from flip27_source.driver.background import BackgroundRunner, Deliver
+from flip27_source.enumerator_context import RetryPolicy
+from flip27_source.errors import kept_text
+from flip27_source.testing.inline_environment import AsyncCall
 
 _Result = tuple[Handler, Any, BaseException | None]
 

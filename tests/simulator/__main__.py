@@ -1,4 +1,4 @@
-"""``python -m flip27_source.testing.simulator``: play many seeds and count defects, or log one seed."""
+"""``python -m tests.simulator``: play many seeds and count defects, or log one seed."""
 
 from __future__ import annotations
 
