@@ -130,7 +130,7 @@ _MADE_AGAIN = (
     "flip27_source.options", "flip27_source.source", "flip27_source.values.", "flip27_source.file_systems.",
     "flip27_source.snapshots.", "flip27_source.savepoints.", "flip27_source.edits.",
     "flip27_source.driver.environment", "flip27_source.driver.checkpoint_log_lines",
-    "flip27_source.driver.background_cleaner", "flip27_source.driver.demanded_reports",
+    "flip27_source.driver.background_cleaner", "flip27_source.driver.reports",
 )  # fmt: skip
 """Modules whose objects find again what is stored, encode it, measure or count, and decide nothing."""
 

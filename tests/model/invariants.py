@@ -150,7 +150,8 @@ def check_I8(world: World, step: Step) -> Iterator[str]:
     for action in step.performed:
         if not _may_be_performed(world, action):
             yield f"action {action!r} was performed before it was due"
-    if completed and completed[-1] == newest:
+    # Due actions are started in the next cycle, after waiting edits, which may cancel them.
+    if completed and completed[-1] == newest and step.move in ("T", "X", "K") and step.error is None:
         lost = [action for action in _due(world) if action not in world.performed]
         if lost:
             yield f"actions were due and not performed: {lost}"

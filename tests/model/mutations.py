@@ -13,15 +13,17 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from flip27_source.coordination.report_delivery import ReportDelivery
 
+from flip27_source.coordination import coordinator as coordination
 from flip27_source.coordination.actions import PendingActions
 from flip27_source.coordination.batch import Batch
+from flip27_source.coordination.checkpoints import PendingCheckpoint
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.gateway import SubtaskGateway
+from flip27_source.coordination.gateway import GatewayState, SubtaskGateway
 from flip27_source.coordination.ledger import Ledger
 from flip27_source.coordination.subtask_reports import SubtaskReport
 from flip27_source.coordination.waiting_queues import WaitingQueues
+from flip27_source.driver.cycle import Cycle
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.driver.requests import Requests
 from flip27_source.executor.retries import SubtaskAttempt
@@ -77,20 +79,18 @@ def events_sent_between_trigger_and_freeze_are_in_no_document(*_: Any) -> Any:
 
 
 @mutation("I1", "T r0 A0 C", 5)
-@around(ReportDelivery, "notify")
-def reports_are_folded_twice(notify: Any, self: ReportDelivery[Any], **more: Any) -> None:
-    notify(self, **more)
-    for report in self.reports:
+@around(coordination, "notify_enumerator")
+def reports_are_folded_twice(notify: Any, enumerator: Any, pending: Any, folded: Any, **more: Any) -> None:
+    notify(enumerator, pending, folded, **more)
+    for report in pending.reports_in_order:
         for event in report.events:
-            self._enumerator.handle_source_event(report.subtask_id, event)
+            enumerator.handle_source_event(report.subtask_id, event)
 
 
 @mutation("I1", "e1 T r0 r1 A0 A1 C", 8)
 def reports_are_folded_in_the_wrong_order(patch: pytest.MonkeyPatch) -> None:
-    backwards = property(
-        lambda self: tuple(r for _, r in sorted(self._pending.reports.items(), reverse=True))
-    )
-    patch.setattr(ReportDelivery, "reports", backwards)
+    backwards = property(lambda self: tuple(r for _, r in sorted(self.reports.items(), reverse=True)))
+    patch.setattr(PendingCheckpoint, "reports_in_order", backwards)
 
 
 @mutation("I1", "e0 T", 3)
@@ -153,10 +153,10 @@ def one_acknowledgement_opens_all_gateways(
 
 @mutation("I2 I5", "T A0 C X", 5)
 def an_abort_forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
-    @around(CoordinatorHolder, "_start_over")
-    def forgets(start_over: Any, self: Any) -> None:
-        start_over(self)
-        self._storage.forgets = True
+    @around(Cycle, "reach")
+    def forgets(reach: Any, self: Any, offset: Any) -> Any:
+        self._storage.forgets = self.run is not None and offset != self.at
+        return reach(self, offset)
 
     @around(CheckpointStorage, "restore")
     def restored(restore: Any, self: Any, *arguments: Any, **more: Any) -> Any:
@@ -168,17 +168,18 @@ def an_abort_forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 
 
 @mutation("I5 I9 I11", "T A0 C X", 5)
-@around(CoordinatorHolder, "_coordinator_at")
-def an_abort_keeps_the_same_instance(standing: Any, self: Any, offset: Any) -> Any:
-    if self._coordinator is not None and offset != self._at:
-        self._coordinator._pending = None
-        self._coordinator._last_id = offset.checkpoint_id
-        self._coordinator._ledger._planned_id = None
-        for gateway in self._coordinator._queues._gateways.values():
-            gateway.open()
+@around(Cycle, "reach")
+def an_abort_keeps_the_same_instance(reach: Any, self: Cycle, offset: Any) -> Any:
+    if self.run is not None and offset != self.at:
+        coordinator = self.run.coordinator
+        coordinator._pending = None
+        coordinator._last_id = offset.checkpoint_id
+        coordinator._ledger._planned_id = None
+        for gateway in coordinator._queues._gateways.values():
+            gateway._state = GatewayState.OPEN
             gateway._checkpoint_id = gateway._last_closed = offset.checkpoint_id
-        self._at = offset
-    return standing(self, offset)
+        self.at = offset
+    return reach(self, offset)
 
 
 @mutation("I2 I6", "e0 T", 2)
@@ -198,7 +199,7 @@ def a_further_attempt_gets_no_events(
 @mutation("I6", "e0 T D", 3)
 @around(CoordinatorHolder, "plan")
 def a_replay_plans_again(plan: Any, self: Any, start: Any, end: Any) -> Any:
-    return plan(self, start, end if self._coordinator is not None else self.latest_offset(start, None))
+    return plan(self, start, end if self.cycle.run is not None else self.latest_offset(start, None))
 
 
 @mutation("I7", "T A0 C", 4)
@@ -208,18 +209,18 @@ def documents_do_not_know_their_parent(encode: Any, *arguments: Any, **more: Any
 
 
 @mutation("I8", "T", 1)
-@around(CoordinatorHolder, "_written")
-def complete_is_told_when_the_document_is_written(written: Any, self: Any, *arguments: Any) -> Any:
-    offset = written(self, *arguments)
-    self._coordinator.enumerator.notify_checkpoint_complete(offset.checkpoint_id)
+@around(Cycle, "_write")
+def complete_is_told_when_the_document_is_written(write: Any, self: Any, *arguments: Any) -> Any:
+    offset = write(self, *arguments)
+    self.run.coordinator.enumerator.notify_checkpoint_complete(offset.checkpoint_id)
     return offset
 
 
 @mutation("I8", "T A0 C N", 4)
-@around(ReportDelivery, "notify")
-def complete_is_told_twice(notify: Any, self: ReportDelivery[Any], **more: Any) -> None:
-    notify(self, **more)
-    self._enumerator.notify_checkpoint_complete(self._pending.checkpoint_id)
+@around(coordination, "notify_enumerator")
+def complete_is_told_twice(notify: Any, enumerator: Any, pending: Any, folded: Any, **more: Any) -> None:
+    notify(enumerator, pending, folded, **more)
+    enumerator.notify_checkpoint_complete(pending.checkpoint_id)
 
 
 @mutation("I8", "T A0 C D", 5)
@@ -250,22 +251,22 @@ def failed_attempts_are_not_told(*_: Any) -> None:
 
 
 @mutation("I10 I14", "T H", 2)
-@around(CoordinatorHolder, "_whole_or_not_at_all")
+@around(Cycle, "whole_or_not_at_all")
 def a_checkpoint_that_could_not_be_written_stays_pending(*_: Any) -> Any:
     return contextlib.nullcontext()
 
 
 @mutation("I14", "Q", 1)
-@around(CoordinatorHolder, "_whole_or_not_at_all")
+@around(Cycle, "whole_or_not_at_all")
 def a_coordinator_continues_after_its_enumerator_failed(*_: Any) -> Any:
     return contextlib.nullcontext()
 
 
 @mutation("I14", "G", 1)
-@around(CoordinatorHolder, "_next_after")
-def an_error_of_the_enumerator_is_swallowed(next_after: Any, *arguments: Any) -> Any:
+@around(Cycle, "next")
+def an_error_of_the_enumerator_is_swallowed(next_: Any, *arguments: Any) -> Any:
     try:
-        return next_after(*arguments)
+        return next_(*arguments)
     except Exception:  # noqa: BLE001 - this is the mutation
         return None
 
@@ -326,7 +327,7 @@ def the_request_of_an_edit_is_deleted_before_its_checkpoint_is_complete(
     written: Any, self: Requests, offset: Any
 ) -> None:
     written(self, offset)
-    self.edits_completed()
+    self._delete_recorded()
 
 
 @mutation("edits", "T A0 A1 C", 4, begins="T A0 A1 C S T D")
