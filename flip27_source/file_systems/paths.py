@@ -307,10 +307,11 @@ def _without_listings(protocol: str, arguments: dict[str, Any]) -> Any:
     # An instance does not survive a fork.
     key = tokenize(protocol, arguments, os.getpid())
     file_system = _WITHOUT_LISTINGS.get(key)
-    if file_system is None or _is_closed(file_system) or arguments.get("skip_instance_cache"):
+    if file_system is None or _is_closed(file_system):
         file_system = fsspec.filesystem(protocol, **(arguments | {"skip_instance_cache": True}))
         file_system.dircache = DirCache(use_listings_cache=False)
-        _WITHOUT_LISTINGS[key] = file_system
+        if not arguments.get("skip_instance_cache"):
+            _WITHOUT_LISTINGS[key] = file_system
     return file_system
 
 

@@ -1,21 +1,24 @@
-"""SimulatedObjects: an object store in memory with the faults of real ones.
+"""SimulatedObjects: an object store in memory with the faults of real ones and of their clients.
 
 A request may fail, or succeed with its answer lost. The client may send a conditional put twice, and the
-second one is refused. A listing may lack the newest writes, if ``stale_lists`` allows it.
+second one is refused. A listing may lack the newest writes, if ``stale_lists`` allows it. Each process has its
+own client, which keeps listings as s3fs does, unless it is told not to.
 """
 
 from __future__ import annotations
 
+import itertools
 import random
+from typing import Any, ClassVar
 
-from flip27_source.errors import MissingStateError, StateLocationError
-from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
-from flip27_source.file_systems.regular_files import within
-from flip27_source.snapshots.store import Store
+import fsspec
+from fsspec.spec import AbstractFileSystem
+
+from flip27_source.snapshots.store import Store, open_store
 
 from .process import Process
 
-_REMEDY = "check the object store; it is tried again when the query is restarted"
+PROTOCOL = "flip27bucket"
 
 
 class SimulatedObjects:
@@ -32,75 +35,123 @@ class SimulatedObjects:
         self.trouble = 0.0
         self.stale_lists = 0.0
         self.newest: list[str] = []
+        self._stores: dict[tuple[Process, str], Store] = {}
+        fsspec.register_implementation(PROTOCOL, Client, clobber=True)
 
-    def seen_by(self, process: Process, root: str) -> ObjectStore:
+    def seen_by(self, process: Process, root: str) -> Store:
         """The store below ``root`` as seen by one process."""
-        return ObjectStore(self, process, root)
+        known = self._stores.get((process, root))
+        if known is None:
+            number = next(_numbers)
+            Client.users[number] = (self, process)
+            options = {"number": number, "skip_instance_cache": True}
+            known = self._stores[process, root] = open_store(f"{PROTOCOL}://bucket{root}", options)
+            del Client.users[number]
+        return known
 
     def put(self, key: str, data: bytes) -> None:
         """Write an object."""
         self.objects[key] = data
         self.newest = [*self.newest[-3:], key]
 
+    def happens(self) -> bool:
+        """Whether a fault occurs now."""
+        return self.random.random() < self.trouble
 
-class ObjectStore(Store):
-    """The store of one process."""
 
-    def __init__(self, bucket: SimulatedObjects, process: Process, root: str) -> None:
-        self.location = root
-        self._bucket = bucket
-        self._process = process
+_numbers = itertools.count()
 
-    def read(self, name: str, limit: int | None = None) -> bytes:
-        self._enter("read", name)
-        try:
-            return within(limit, self._bucket.objects[self._key(name)], name, self.location)
-        except KeyError:
-            raise MissingStateError(f"{name} is missing from {self.location}", remedy=_REMEDY) from None
 
-    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        self._enter("create", name)
-        created = self._key(name) not in self._bucket.objects
-        if created:
-            self._bucket.put(self._key(name), data)
-        if self._happens():
-            return False  # the client has sent the put a second time, because the first answer was late
-        self._answer("create", name)
-        return created
+class Client(AbstractFileSystem):  # type: ignore[misc] # fsspec has no types
+    """The file system of one process."""
 
-    def replace(self, name: str, data: bytes) -> None:
-        self._enter("replace", name)
-        self._bucket.put(self._key(name), data)
-        self._answer("replace", name)
+    protocol = (PROTOCOL, "s3")
+    cachable = False
+    users: ClassVar[dict[int, tuple[SimulatedObjects, Process]]] = {}
 
-    def list(self, folder: str) -> list[str]:
-        self._enter("list", folder)
-        prefix = self._key(folder).rstrip("/") + "/" if folder else f"{self.location}/"
-        keys = set(self._bucket.objects)
-        if self._bucket.random.random() < self._bucket.stale_lists:
-            keys -= set(self._bucket.newest)
-        names = {key[len(prefix) :].partition("/")[0] for key in keys if key.startswith(prefix)}
-        return sorted(name for name in names if name and not name.startswith(TEMPORARY_PREFIX))
+    def __init__(self, number: int, **more: Any) -> None:
+        super().__init__(**more)
+        self._bucket, self._process = self.users[number]
 
-    def delete(self, name: str) -> None:
-        self._enter("delete", name)
-        self._bucket.objects.pop(self._key(name), None)
-        self._answer("delete", name)
+    def ls(self, path: str, detail: bool = True, refresh: bool = False, **_: Any) -> list[Any]:
+        path = self._strip_protocol(path)
+        found = None if refresh else self._ls_from_cache(path)
+        if found is None:
+            found = self.dircache[path] = self._requested(path)
+        return found if detail else [item["name"] for item in found]
 
-    def _key(self, name: str) -> str:
-        return f"{self.location}/{name}"
+    def info(self, path: str, **_: Any) -> dict[str, Any]:
+        path = self._strip_protocol(path)
+        listed = self._ls_from_cache(self._parent(path))
+        if listed is None:
+            self._process.gate("head", path)
+            listed = [self._file(path)] if path in self._bucket.objects else self._requested(path)
+        for item in listed:
+            if item["name"] == path:
+                return dict(item)
+        if any(item["name"].startswith(f"{path}/") for item in listed):
+            return {"name": path, "size": 0, "type": "directory"}
+        raise FileNotFoundError(path)
 
-    def _happens(self) -> bool:
-        return self._bucket.random.random() < self._bucket.trouble
+    def cat_file(self, path: str, start: int | None = None, end: int | None = None, **_: Any) -> bytes:
+        path = self._strip_protocol(path)
+        if start is None:
+            self.info(path)  # the size decides how the object is read
+        self._process.gate("read", path)
+        if path not in self._bucket.objects:
+            raise FileNotFoundError(path)
+        data = self._bucket.objects[path]
+        if start is not None and not data:
+            raise OSError("416: the requested range is not satisfiable")
+        return data[start:end]
 
-    def _answer(self, call: str, name: str) -> None:
-        if self._happens():
-            raise StateLocationError(f"the answer to {call} {name} was lost", remedy=_REMEDY)
+    def pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: Any) -> None:
+        path = self._strip_protocol(path)
+        self._process.gate("create" if mode == "create" else "replace", path)
+        is_new = path not in self._bucket.objects
+        if is_new or mode != "create":
+            self._bucket.put(path, bytes(value))
+        self.invalidate_cache(path)
+        if mode == "create" and self._bucket.happens():
+            is_new = False  # the client has sent the put a second time, because the first answer was late
+        elif self._bucket.happens():
+            raise OSError(f"the answer to put {path} was lost")
+        if mode == "create" and not is_new:
+            raise FileExistsError(path)
 
-    def _enter(self, call: str, name: str) -> None:
-        try:
-            self._process.gate(call, name)
-        except OSError as error:
-            raise StateLocationError(
-                f"cannot {call} {name} in {self.location}: {error}", remedy=_REMEDY
-            ) from error
+    def rm_file(self, path: str) -> None:
+        path = self._strip_protocol(path)
+        self._process.gate("delete", path)
+        self._bucket.objects.pop(path, None)
+        self.invalidate_cache(path)
+        if self._bucket.happens():
+            raise OSError(f"the answer to delete {path} was lost")
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        if path is None:
+            self.dircache.clear()
+            return
+        path = self._strip_protocol(path)
+        while path:
+            self.dircache.pop(path, None)
+            path = self._parent(path)
+
+    def _requested(self, path: str) -> list[dict[str, Any]]:
+        """The answer to a request for a listing."""
+        self._process.gate("list", path)
+        bucket, prefix = self._bucket, f"{path.rstrip('/')}/"
+        keys = set(bucket.objects)
+        if bucket.random.random() < bucket.stale_lists:
+            keys -= set(bucket.newest)
+        found = {}
+        for key in sorted(keys):
+            if key.startswith(prefix):
+                name, _, inside = key[len(prefix) :].partition("/")
+                item = {"name": prefix + name, "size": 0, "type": "directory"}
+                found[name] = item if inside else self._file(key)
+        if not found:
+            raise FileNotFoundError(path)
+        return list(found.values())
+
+    def _file(self, key: str) -> dict[str, Any]:
+        return {"name": key, "size": len(self._bucket.objects[key]), "type": "file"}
