@@ -40,17 +40,21 @@ class PageRead(SourceEvent):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Note(SourceEvent):
+    """A note for a subtask; after a restart with fewer subtasks another one receives it."""
+
+    target: int
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoteHeard(SourceEvent):
+    target: int
     number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Reported rows by split, sent and received notes by subtask, and repeated, late or missing events."""
+    """Reported rows by split, sent and received notes by target, and repeated, late or missing events."""
 
     assigned: bool = False
     audited: bool = False
@@ -89,22 +93,22 @@ class AuditedEnumerator(SplitEnumerator[Counter]):
             self.context.assign_split(Counter(split_id=AUDIT, last=1, words=words))
 
     def handle_source_event(self, subtask_id: int, event: PageRead | NoteHeard) -> None:
-        account, subtask = self.account, str(subtask_id)
+        account = self.account
         if isinstance(event, NoteHeard):
-            in_order = event.number == account.heard.get(subtask, 0) + 1
-            heard = account.heard | {subtask: event.number}
+            key = str(event.target)
+            in_order = event.number == account.heard.get(key, 0) + 1
+            heard = account.heard | {key: event.number}
             self.account = replace(account, heard=heard, anomalies=account.anomalies + (not in_order))
             return
         in_order = event.first == account.told.get(event.split_id, 0)
-        target = subtask_id % self.context.current_parallelism
-        number = account.sent.get(str(target), 0) + 1
+        number = account.sent.get(str(subtask_id), 0) + 1
         self.account = replace(
             account,
             told=account.told | {event.split_id: event.end},
-            sent=account.sent | {str(target): number},
+            sent=account.sent | {str(subtask_id): number},
             anomalies=account.anomalies + (not in_order),
         )
-        self.context.send_event_to_reader(target, Note(number=number))
+        self.context.send_event_to_reader(subtask_id, Note(target=subtask_id, number=number))
 
     def add_splits_back(self, splits: Sequence[Counter], subtask_id: int) -> None:
         raise AssertionError("no reader of this source returns splits")
@@ -119,7 +123,7 @@ class AuditedReader(YieldsProgress, SplitReader[Counter]):
     page_rows: ClassVar[int] = 3
 
     def handle_source_event(self, event: Note) -> None:
-        self.context.send_event_to_coordinator(NoteHeard(number=event.number))
+        self.context.send_event_to_coordinator(NoteHeard(target=event.target, number=event.number))
 
     def read(self, split: Counter) -> Iterator[Any]:
         while split.next < split.last:

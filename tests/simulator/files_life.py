@@ -8,12 +8,12 @@ import random
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.file_ids import FileSplitId
-from flip27_source.savepoints.format import METADATA, read_savepoint
+from flip27_source.savepoints.format import read_savepoint
 from flip27_source.snapshots import file_names
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
@@ -22,7 +22,7 @@ from flip27_source.snapshots.segment_files import unpack_segment
 from flip27_source.testing.steps import Killed
 from flip27_source.testing.under_test import SourceUnderTest
 
-from .landing import NAMES, Landing, LocalLanding, SimulatedLanding, register_file_system
+from .landing import NAMES, OUT_OF_REACH, Landing, LocalLanding, SimulatedLanding, register_file_system
 from .lives import SAVEPOINTS, STATE, DefectFound, Life, document_at
 from .query import Query
 from .sources import LINE
@@ -43,14 +43,34 @@ def _folder_for(seed: int) -> Path:
 class FilesLife(Life):
     """The files source: files with any names arrive, some broken; with cleaning, replays and savepoints."""
 
+    OPTIONS: ClassVar = {
+        "maxFilesPerTrigger": (None, "1", "3"),
+        "taskReports": (None, "always"),
+        "onSplitError": (None, "quarantine"),
+        "onDataLoss": (None, "report"),
+        "discoveryRetries": ("0", "3"),
+        "parallelism": (None, "1", "3"),
+    }
+    FIXED: ClassVar = {
+        "cleanSource": (None, None, "delete", "archive"),
+        "retainedCheckpoints": (None, None, None, "2", "5"),
+        "allowOverwrites": (None, None, None, "true"),
+    }
+    NAME = "landing"
+
     def begin(self) -> None:
         draw, of = self.random, self.of
-        if draw.random() < 0.5:
-            of.folder = _folder_for(of.outcome.seed)
-            self.landing: Landing = LocalLanding(of.folder / "landing")
+        fixed = self.drawn(self.FIXED)
+        # The documents show what was read again, so all of them must be retained.
+        self.edits: EditOperation | None = None
+        if not fixed.keys() - {"cleanSource"}:
+            self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REPLAY, EditOperation.REWIND))
+        if draw.random() < 0.5 and not (self.edits and fixed):
+            of.folder = of.folder or _folder_for(of.outcome.seed)
+            self.landing: Landing = LocalLanding(of.folder / self.NAME)
         else:
             register_file_system()
-            self.landing = SimulatedLanding(of.outcome.seed)
+            self.landing = SimulatedLanding(of.outcome.seed, self.NAME, lambda: of.outcome.steps)
             self.landing.trouble = draw.choice((0.0, 0.02, 0.1))
         if of.bucket is not None:
             of.bucket.trouble = draw.choice((0.0, 0.01, 0.05))
@@ -61,18 +81,7 @@ class FilesLife(Life):
             "reader": "text",
             "requestInterval": "1s",
         }
-        for name, values in {
-            "maxFilesPerTrigger": (None, "1", "3"),
-            "taskReports": (None, "always"),
-            "onSplitError": (None, "quarantine"),
-            "cleanSource": (None, None, "delete", "archive"),
-            "retainedCheckpoints": (None, "2", "5"),
-            "allowOverwrites": (None, None, "true"),
-            "discoveryRetries": ("0", "3"),
-        }.items():
-            value = draw.choice(values)
-            if value is not None:
-                self.options[name] = value
+        self.options |= {**fixed, **self.drawn(self.OPTIONS)}
         if self.options.get("cleanSource") == "archive":
             self.options["sourceArchiveDir"] = self.landing.archive
         # Drawn from a separate generator, so that the other random decisions of a seed do not change.
@@ -83,10 +92,7 @@ class FilesLife(Life):
         self.arrived: dict[str, list[str]] = {}
         self.broken: set[str] = set()
         self.asked: set[str] = set()
-        self.edits: EditOperation | None = None
-        # The documents show what was read again, so all of them must be retained.
-        if not {"cleanSource", "retainedCheckpoints"} & self.options.keys():
-            self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REWIND))
+        self.breaks = draw.random() < 0.5
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
@@ -99,7 +105,7 @@ class FilesLife(Life):
             content = "".join(f"{row}\n" for row in rows).encode()
             if self.random.random() < 0.1:
                 name, content = f"{name}.gz", gzip.compress(content, mtime=0)
-                if self.options.get("onSplitError") == "quarantine" and self.random.random() < 0.5:
+                if self.breaks and self.random.random() < 0.5:
                     content, rows = content[:-9], []
                     self.broken.add(name)
             self.of.tell(f"{name!r} arrives with {len(rows)} rows")
@@ -109,7 +115,7 @@ class FilesLife(Life):
         self._check_that_files_stay()
 
     def ask(self) -> None:
-        if self.edits is None or self.random.random() < 0.5:
+        if self.edits is None or self.random.random() < 0.3:
             self.ask_for_a_savepoint()
         else:
             self._ask_for_an_edit()
@@ -174,17 +180,21 @@ class FilesLife(Life):
     def calm(self) -> None:
         if isinstance(self.landing, SimulatedLanding):
             self.landing.trouble = 0.0
+        # The remedies of the errors about files that cannot be read, or that are gone.
+        if self.broken:
+            self.options["onSplitError"] = "quarantine"
+        if self.edits is not None and "cleanSource" in self.options:
+            self.options["onDataLoss"] = "report"
 
     def check(self) -> None:
         self._retry_what_trouble_set_aside()
-        expected = Counter(row for rows in self.arrived.values() for row in rows)
-        self.of.check_rows(expected + self._rows_edited())
+        self._check_rows()
         quarantined = (self.of.query.holder.report() or {}).get("quarantinedSplits", 0)
         if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
             raise DefectFound(f"{len(self.broken)} files are broken and {quarantined} are quarantined")
         self._check_that_files_stay()
         if "cleanSource.retentionDuration" in self.options:
-            self.of.set_clock(self.of.latest_ms + self.retention_ms)
+            self.of.wait(self.retention_ms)
             self.of.run_to_the_end()
         if "cleanSource" in self.options:
             left = self.landing.names() - self.broken
@@ -194,8 +204,23 @@ class FilesLife(Life):
             archived = self.landing.archived()
             if archived != self.arrived.keys() - self.broken:
                 raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
-        self._check_savepoints()
+        self._check_forks()
+        self.check_savepoints()
         self.of.check_state()
+
+    def _check_rows(self) -> None:
+        """Every row is there once, and once more for each edit that had its file read again.
+
+        A file that was cleaned before the edit was durable cannot be read again.
+        """
+        once = Counter(row for rows in self.arrived.values() for row in rows)
+        again, perhaps = self._rows_edited()
+        found = Counter(self.of.query.rows)
+        missing = {row for row, times in perhaps.items() if found[row] < (once + again + perhaps)[row]}
+        gone = Counter({row: (once + again + perhaps)[row] - found[row] for row in missing})
+        if any(count > perhaps[row] for row, count in gone.items()):
+            gone = Counter()
+        self.of.check_rows(once + again + perhaps - gone)
 
     def _check_that_files_stay(self) -> None:
         """Check that no file is gone before it can have been there for the retention time."""
@@ -208,54 +233,62 @@ class FilesLife(Life):
                 raise DefectFound(f"{name!r} was cleaned before its time")
 
     def _retry_what_trouble_set_aside(self) -> None:
-        """Retry intact files that are quarantined after repeated failures."""
-        query, folder = self.of.query, self.requests()
-        if folder is None or not query.offsets or "onSplitError" not in self.options:
-            return
-        store = self.of.store(query.state, self.of.new_process("an operator", is_driver=False))
-        quarantined = document_at(store, query.offsets[-1]).raw.ledger.quarantined
-        codec = SnapshotCodec(query.source.enumerator_type)
-        ids = [codec.decode_split(1, item.split).split_id for item in quarantined]
-        whole = tuple(name for name in ids if self._name_of(name) not in self.broken)
-        if not whole:
-            return
-        self.of.tell(f"{whole} are retried")
-        retry = EditOperation.QUARANTINE_RETRY
-        folder.submit(self._edit(folder, retry, "the faults are over", split_ids=whole))
-        self.of.run_to_the_end()
+        """Retry intact files that are quarantined after repeated failures.
 
-    def _rows_edited(self) -> Counter[str]:
-        """The rows that edits delivered again, according to the documents on the line.
+        Raises:
+            DefectFound: a file is quarantined although it was only out of reach.
+        """
+        self.of.run_to_the_end()
+        if "onSplitError" not in self.options:
+            return
+        items = self.of.quarantined()
+        if unreached := [item.split.split_id for item in items if OUT_OF_REACH in item.error]:
+            raise DefectFound(f"are quarantined because they were out of reach: {unreached}")
+        ids = [item.split.split_id for item in items]
+        self.of.retry_quarantined([name for name in ids if self._name_of(name) not in self.broken])
+
+    def _rows_edited(self, upto: int | None = None) -> tuple[Counter[str], Counter[str]]:
+        """The rows that edits delivered again, according to the documents on the line up to a checkpoint.
+
+        Returns:
+            Those of files that were there when the edit was durable, and those of files that were not.
 
         Raises:
             DefectFound: an edit was applied twice, or never.
         """
         store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
-        rows: Counter[str] = Counter()
+        there: Counter[str] = Counter()
+        gone: Counter[str] = Counter()
         applied: Counter[str] = Counter()
         if self.edits is None:
-            return rows
+            return there, gone
         for offset in self.of.query.offsets:
+            if upto is not None and offset.checkpoint_id > upto:
+                break
             for edit in document_at(store, offset).raw.edits:
                 if edit.operation is EditOperation.QUARANTINE_RETRY:
                     continue
                 applied[edit.request_id] += 1
-                rows.update(row for split_id in edit.split_ids for row in self._rows_of(split_id))
+                durable = self.of.written[file_names.checkpoint_file("", offset.name).rpartition("/")[2]]
+                for split_id in edit.split_ids:
+                    is_gone = self.landing.gone.get(self._name_of(split_id), durable) < durable
+                    (gone if is_gone else there).update(self._rows_of(split_id))
         if twice := [name for name, count in applied.items() if count > 1]:
             raise DefectFound(f"applied twice: {twice}")
-        if never := self.asked - applied.keys():
+        if upto is None and (never := self.asked - applied.keys()):
             raise DefectFound(f"requested and never answered: {sorted(never)}")
-        return rows
+        return there, gone
 
-    def _check_savepoints(self) -> None:
+    def _check_forks(self) -> None:
         """Check that a query from a savepoint reads exactly what the batches after the savepoint read."""
         of = self.of
-        store = of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False))
-        whole = [name for name in store.list("") if METADATA in store.list(name)]
-        if not whole or self.edits is not None or "cleanSource" in self.options:
+        whole = self.savepoints()
+        if not whole or "cleanSource" in self.options:
             return
         folder = self.random.choice(whole)
-        savepoint = read_savepoint(store, folder)
+        savepoint = read_savepoint(of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False)), folder)
+        upto = savepoint.name.checkpoint_id
+        expected = Counter(row for rows in self.arrived.values() for row in rows) + self._rows_edited(upto)[0]
         fork = Query(
             of,
             SourceUnderTest(options={**self.options, "savepoint": f"{SAVEPOINTS}/{folder}"}, schema=LINE),
@@ -267,16 +300,23 @@ class FilesLife(Life):
             self._retry_what_trouble_set_aside()
         finally:
             of.query = original
-        upto = savepoint.name.checkpoint_id
         before = Counter(
             row[0]
             for batch in original.sink.batches
             if Offset.from_json(batch.end).checkpoint_id <= upto
             for row in batch.rows
         )
-        expected = Counter(row for rows in self.arrived.values() for row in rows)
         found = before + Counter(fork.rows)
         if found != expected:
             raise DefectFound(
                 f"with savepoint {folder}: lost {expected - found}, duplicated {found - expected}"
             )
+
+
+class NeighbourLife(FilesLife):
+    """The second source of a query."""
+
+    NAME = "landing-2"
+
+    def ask(self) -> None:
+        """Nothing: edits and savepoints are those of the other source."""

@@ -6,6 +6,7 @@ import io
 import os
 import random
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -13,6 +14,7 @@ import fsspec
 from fsspec.spec import AbstractFileSystem
 
 PROTOCOL = "flip27sim"
+OUT_OF_REACH = "the credentials have expired"
 
 NAMES = (
     "a", "b.txt", "a::b", "a.txt::b.txt", "http:", "C:x", "~", "$HOME", "%20", "a b", "#", "a#0-5", "a@1",
@@ -28,6 +30,9 @@ class Landing(ABC):
     path: str
     archive: str
     """The options ``path`` and ``sourceArchiveDir`` of the source."""
+
+    gone: Mapping[str, int] = {}
+    """The files that were cleaned, with the step at which each disappeared, if that is known."""
 
     @abstractmethod
     def put(self, name: str, content: bytes, modified_s: int) -> None:
@@ -72,14 +77,17 @@ class SimulatedLanding(Landing):
         trouble: probability that a listing fails or is outdated, or a file is unreadable or truncated.
     """
 
-    def __init__(self, seed: int) -> None:
-        self.path = f"{PROTOCOL}://bucket-{seed}/landing"
-        self.archive = f"{PROTOCOL}://bucket-{seed}/archive"
+    def __init__(self, seed: int, name: str, step: Callable[[], int]) -> None:
+        self.path = f"{PROTOCOL}://bucket-{seed}-{name}/{name}"
+        self.archive = f"{PROTOCOL}://bucket-{seed}-{name}/archive"
+        self.gone: dict[str, int] = {}
+        self._name = name
+        self._step = step
         self.files: dict[str, tuple[bytes, int]] = {}
         self.listed: dict[str, tuple[bytes, int]] = {}
         self.random = random.Random(seed)
         self.trouble = 0.0
-        SimulatedFileSystem.landings[f"bucket-{seed}"] = self
+        SimulatedFileSystem.landings[f"bucket-{seed}-{name}"] = self
 
     def put(self, name: str, content: bytes, modified_s: int) -> None:
         self.files[f"{self._root}/{name}"] = (content, modified_s)
@@ -88,11 +96,16 @@ class SimulatedLanding(Landing):
         return self._below(self._root)
 
     def archived(self) -> set[str]:
-        return self._below(f"{self.archive.partition('://')[2]}/landing")
+        return self._below(f"{self.archive.partition('://')[2]}/{self._name}")
 
     def happens(self) -> bool:
         """Whether a fault occurs now."""
         return self.random.random() < self.trouble
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it exists."""
+        if self.files.pop(path, None) is not None:
+            self.gone[path.removeprefix(f"{self._root}/")] = self._step()
 
     def _below(self, folder: str) -> set[str]:
         return {name[len(folder) + 1 :] for name in self.files if name.startswith(f"{folder}/")}
@@ -137,8 +150,11 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec ha
             raise FileNotFoundError(path)
         content = landing.files[path][0][start:end]
         if landing.happens():
-            if landing.random.random() < 0.5:
-                raise OSError("the connection was reset")
+            fault = landing.random.random()
+            if fault < 0.3:
+                raise PermissionError(f"AccessDenied: {OUT_OF_REACH}")
+            if fault < 0.5:
+                raise OSError("the file is torn")
             content = content[: landing.random.randrange(len(content) + 1)]
         return content
 
@@ -146,7 +162,7 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec ha
         return io.BytesIO(self.cat_file(path))
 
     def rm_file(self, path: str) -> None:
-        self._landing(path).files.pop(path, None)
+        self._landing(path).remove(path)
 
     def cp_file(self, path1: str, path2: str, **_: Any) -> None:
         landing = self._landing(path1)

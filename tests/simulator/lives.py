@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from flip27_source.errors import Flip27Error
+from flip27_source.savepoints.format import METADATA, read_savepoint
 from flip27_source.snapshots import file_names
 from flip27_source.snapshots.documents import CheckpointDocument, decode_document
 from flip27_source.snapshots.offsets import Offset
@@ -41,14 +43,44 @@ def document_at(store: Store, offset: Offset) -> CheckpointDocument:
 
 
 class Life:
-    """The behaviour of one kind of source, and its operations."""
+    """The behaviour of one kind of source, and its operations.
 
-    def __init__(self, simulation: Simulation) -> None:
+    Attributes:
+        OPTIONS: the values of options that may change between runs; None: not set.
+        options: the options of the present run.
+        state: the state location.
+    """
+
+    OPTIONS: ClassVar[Mapping[str, Sequence[str | None]]] = {}
+
+    def __init__(self, simulation: Simulation, state: str = STATE) -> None:
         self.of = simulation
         self.random = simulation.random
+        self.options: dict[str, str] = {}
+        self.state = state
+        self.deleted: set[str] = set()
 
     def begin(self) -> None:
         """Called before the query is started."""
+
+    def drawn(self, options: Mapping[str, Sequence[str | None]]) -> dict[str, str]:
+        """Options with random values."""
+        values = {name: self.random.choice(choices) for name, choices in options.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def redraw(self) -> None:
+        """Change some of the options, as between two runs of a query."""
+        for name, choices in self.OPTIONS.items():
+            if self.random.random() < 0.3:
+                self.options.pop(name, None)
+                self.options |= self.drawn({name: choices})
+        self.of.tell(f"the options are {dict(sorted(self.options.items()))}")
+
+    def started(self) -> None:
+        """Called when a run of the query has started."""
+
+    def rested(self) -> None:
+        """Called when a run finds nothing new."""
 
     def given(self) -> SourceUnderTest:
         """The source."""
@@ -65,7 +97,7 @@ class Life:
         folder = self.requests()
         if folder is None:
             return
-        store = self.of.store(STATE, self.of.new_process("an intruder", is_driver=False))
+        store = self.of.store(self.state, self.of.new_process("an intruder", is_driver=False))
         self.of.fault("nonsense", "an invalid file is among the requests")
         name = f"{folder.lineage}/{file_names.REQUESTS}/{self.new_id()}.json"
         deep = b'{"digest":' + b"[" * 5000
@@ -115,26 +147,65 @@ class Life:
             requested_ms=self.of.now_ms,
         )
         self.of.tell(f"a savepoint is requested in {target!r}")
+        self.deleted.clear()  # the savepoint that was deleted may be the answer
         folder.submit(request)
 
     def ask_for_a_savepoint(self) -> None:
-        """Request a savepoint."""
+        """Request a savepoint, or delete one that nobody waits for."""
         folder = self.requests()
-        if folder is not None:
-            try:
+        if folder is None:
+            return
+        try:
+            if self.random.random() < 0.6:
                 self._request(folder, SAVEPOINTS)
-            except (Flip27Error, Killed) as error:
-                self.of.tell(f"refused: {error}")
+            elif not folder.ids():
+                self._delete_a_savepoint()
+        except (Flip27Error, Killed) as error:
+            self.of.tell(f"refused: {error}")
+
+    def savepoints(self) -> list[str]:
+        """The complete savepoints of this query."""
+        store = self.of.store(SAVEPOINTS, self.of.new_process("a reader", is_driver=False))
+        folders = [name for name in self.of.listed(SAVEPOINTS, "") if METADATA in store.list(name)]
+        lineages = {offset.lineage for offset in self.of.query.offsets}
+        return [name for name in folders if read_savepoint(store, name).metadata.lineage in lineages]
+
+    def _delete_a_savepoint(self) -> None:
+        was_calm, self.of.is_calm = self.of.is_calm, True
+        try:
+            there = self.savepoints()
+            if there:
+                name = self.random.choice(there)
+                self.of.tell(f"savepoint {name} is deleted")
+                store = self.of.store(SAVEPOINTS, self.of.new_process("an operator", is_driver=False))
+                store.delete(f"{name}/{METADATA}")
+                self.deleted.add(name)
+        finally:
+            self.of.is_calm = was_calm
+
+    def check_savepoints(self) -> None:
+        """Check that a savepoint that was deleted stays deleted.
+
+        Raises:
+            DefectFound: it exists again.
+        """
+        if back := self.deleted.intersection(self.savepoints()):
+            raise DefectFound(f"were deleted and exist again: {sorted(back)}")
 
 
 class TalkingLife(Life):
     """Pages bounded by the reader, and numbered events in both directions."""
 
+    OPTIONS: ClassVar = {
+        "maxRowsPerSplit": (None, "3"),
+        "parallelism": (None, "1", "3"),
+        "onSplitError": (None, "quarantine"),
+    }
+
     def begin(self) -> None:
         self.counters, self.rows = self.random.randint(1, 4), self.random.choice((1, 7, 20))
-        self.options = {"counters": str(self.counters), "rows": str(self.rows), "requestInterval": "1s"}
-        if self.random.random() < 0.5:
-            self.options["maxRowsPerSplit"] = "3"
+        fixed = {"counters": str(self.counters), "rows": str(self.rows), "requestInterval": "1s"}
+        self.options = {**fixed, **self.drawn(self.OPTIONS)}
         if self.of.bucket is not None:
             self.of.bucket.trouble = self.random.choice((0.0, 0.01, 0.05))
 
@@ -148,6 +219,7 @@ class TalkingLife(Life):
 
     def check(self) -> None:
         self.of.check_rows(Counter(audited_rows(self.counters, self.rows)))
+        self.check_savepoints()
         self.of.check_state()
 
 

@@ -1,8 +1,8 @@
 """SimulatedObjects: an object store in memory with the faults of real ones and of their clients.
 
 A request may fail, or succeed with its answer lost. The client may send a conditional put twice, and the
-second one is refused. A listing may lack the newest writes, if ``stale_lists`` allows it. Each process has its
-own client, which keeps listings as s3fs does, unless it is told not to.
+second one is refused. A listing may lack the newest writes, if ``stale_lists`` allows it. Each process has
+its own client, which keeps listings as s3fs does, unless it is told not to.
 """
 
 from __future__ import annotations

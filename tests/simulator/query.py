@@ -12,6 +12,7 @@ from typing import Any
 
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.driver.environment import Environment
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import AttemptError, Flip27Error
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
@@ -130,6 +131,10 @@ class Query(SparkQuery):
         logged = enumerate(self.logs.offsets)
         found = [Offset.from_json(as_value(text)) for number, text in logged if number in self.logs.commits]
         return [offset for offset in found if not offset.is_initial]
+
+    def change(self, given: SourceUnderTest, *, cores: int, boundedness: Boundedness) -> None:
+        """What the next run is started with."""
+        self.given, self.cores, self.boundedness = given, cores, boundedness
 
     def start(self) -> None:
         """Start a new driver from the store and the logs."""

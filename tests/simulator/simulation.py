@@ -13,24 +13,30 @@ import re
 import shutil
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from flip27_source.coordination.edit_values import EditOperation, EditRequest
+from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.durable_files import TEMPORARY_PREFIX
 from flip27_source.snapshots import file_names
+from flip27_source.snapshots.documents import StoredLoss
 from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.report_contents import decode_stored_report
 from flip27_source.snapshots.segment_files import check_packed
 from flip27_source.snapshots.store import LocalStore, Store
+from flip27_source.snapshots.stored_lineage import StoredLineage
 from flip27_source.testing.spark_side import as_value
 from flip27_source.testing.steps import Killed
 
 from .disk import ProcessDisk, SimulatedDisk
-from .files_life import FilesLife
+from .files_life import FilesLife, NeighbourLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
 from .objects import SimulatedObjects
+from .pages_life import PagesLife
 from .process import Process, SuspendedCall
 from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
 from .topics_life import TopicsLife
@@ -107,9 +113,12 @@ class Simulation(Machine):
         self.folder: Path | None = None
         self.latest_ms = self.now_ms
         self.set_forward_ms = 0
-        lives = (FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife)
+        self.changes_options = draw.random() < 0.7
+        self.written: dict[str, int] = {}
+        lives = (FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife, PagesLife, PagesLife)
         self.life: Life = draw.choice(lives)(self)
         self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
+        self.neighbour: tuple[Life, Query] | None = None
 
     def run(self) -> None:
         """Play the seed.
@@ -117,20 +126,39 @@ class Simulation(Machine):
         Raises:
             DefectFound: a guarantee is violated.
         """
-        life, draw = self.life, self.random
-        life.begin()
-        self.query = Query(self, life.given(), STATE, cores=draw.randint(1, 3))
+        draw = self.random
+        self._begin(self.life)
+        if draw.random() < 0.15:
+            # Another source of the same query, with the same state location and the default name.
+            life, query = self.life, self.query
+            self.life = NeighbourLife(self)
+            self._begin(self.life)
+            self.neighbour = (life, query)
         moves = (
-            [life.arrive] * 4
+            [self.arrive] * 4
             + [self.run_batch] * 10
-            + [self.restart, self.cut_power, self.fill_disk, self.free_disk, self.toggle_read_only]
-            + [self.stop_query, self.suspend, self.wake, self.pass_time, self.step_clock]
-            + [life.ask, life.ask_nonsense]
+            + [self.restart, self.cut_power, self.fill_disk, self.make_read_only]
+            + [self.repair] * 4
+            + [self.stop_query, self.suspend, self.wake, self.pass_some_time, self.step_clock]
+            + [self.ask] * 4
+            + [self.ask_nonsense]
         )
-        for _ in range(draw.randint(6, 24)):
+        for _ in range(draw.randint(6, 36)):
             draw.choice(moves)()
-        self.calm()
-        life.check()
+            self._turn_to_the_neighbour()
+        for _ in range(1 if self.neighbour is None else 2):
+            self.calm()
+            self.life.check()
+            self._turn_to_the_neighbour(1.0)
+
+    def _begin(self, life: Life) -> None:
+        life.begin()
+        self.query = Query(self, life.given(), STATE, cores=self.random.randint(1, 3))
+        life.started()
+
+    def _turn_to_the_neighbour(self, probability: float = 0.4) -> None:
+        if self.neighbour is not None and self.random.random() < probability:
+            (self.life, self.query), self.neighbour = self.neighbour, (self.life, self.query)
 
     def end(self) -> None:
         """Remove all files of the simulation."""
@@ -160,6 +188,8 @@ class Simulation(Machine):
             self._trouble(process, call, path)
         if call in ("link", "create") and path.endswith(".alive"):
             process.signs_of_life.add(os.path.basename(path))
+        if call in ("link", "create", "rename", "replace") and "/checkpoints/" in path:
+            self.written[os.path.basename(path)] = self.outcome.steps
 
     def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
@@ -212,6 +242,18 @@ class Simulation(Machine):
 
     # Moves of the simulation.
 
+    def arrive(self) -> None:
+        """Add data."""
+        self.life.arrive()
+
+    def ask(self) -> None:
+        """Submit a request."""
+        self.life.ask()
+
+    def ask_nonsense(self) -> None:
+        """Put an invalid file among the requests."""
+        self.life.ask_nonsense()
+
     def run_batch(self) -> bool:
         """Run one batch as far as possible; False if nothing is new."""
         query = self.query
@@ -221,6 +263,7 @@ class Simulation(Machine):
         try:
             if not query.logs.has_uncommitted and not query.trigger():
                 self.tell("nothing is new")
+                self.life.rested()
                 return False
             tasks = query.partitions()
             rows = query.run_stage(tasks)
@@ -248,11 +291,20 @@ class Simulation(Machine):
 
     def restart(self) -> None:
         """Kill the driver and start a new one."""
-        self.query.kill()
+        query, draw = self.query, self.random
+        query.kill()
         self.tell("the query is restarted")
+        if self.changes_options and not self.is_calm and draw.random() < 0.5:
+            self.life.redraw()
+            ends = draw.random() < 0.3
+            boundedness = Boundedness.BOUNDED if ends else Boundedness.CONTINUOUS_UNBOUNDED
+            query.change(self.life.given(), cores=draw.randint(1, 3), boundedness=boundedness)
+            self.tell(f"on {query.cores} cores, {boundedness}")
+        if self.is_calm:
+            query.change(self.life.given(), cores=query.cores, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
         try:
-            self.query.given = self.life.given()
-            self.query.start()
+            query.start()
+            self.life.started()
         except Flip27Error as error:
             self._has_a_remedy(error)
             self.tell(f"the driver does not start: {error.what}")
@@ -298,18 +350,22 @@ class Simulation(Machine):
             self.disk.room_bytes = self.random.randrange(3000)
             self.fault("full disk", f"{self.disk.room_bytes} bytes are left on the disk")
 
-    def free_disk(self) -> None:
-        """Free disk space."""
+    def make_read_only(self) -> None:
+        """Make the state location read-only."""
+        self.is_read_only = True
+        self.fault("read-only", "the state location is read-only")
+
+    def repair(self) -> None:
+        """Free disk space, and make the state location writable."""
         self.disk.room_bytes = None
+        self.is_read_only = False
 
-    def toggle_read_only(self) -> None:
-        """Make the state location read-only, or writable again."""
-        self.is_read_only = not self.is_read_only
-        self.fault("read-only", f"the state location is {'read-only' if self.is_read_only else 'writable'}")
+    def pass_some_time(self) -> None:
+        """Let some time pass."""
+        self.pass_time(self.random.choice((1, 1000, 60_000, 4_000_000)))
 
-    def pass_time(self) -> None:
+    def pass_time(self, passed_ms: int) -> None:
         """Let time pass."""
-        passed_ms = self.random.choice((1, 1000, 60_000, 4_000_000))
         self.steady_ms += passed_ms
         self.set_clock(self.now_ms + passed_ms)
 
@@ -323,6 +379,14 @@ class Simulation(Machine):
         """Somebody sets the wall clock, back or forth; it is right again when faults have ended."""
         error_ms = self.random.choice((-3_600_000, -60_000, -5000, 60_000, 86_400_000))
         self.fault("clock", f"the clock is set by {error_ms} ms")
+        self._set_forward(error_ms)
+
+    def wait(self, passed_ms: int) -> None:
+        """Let time pass from the latest time that the clock has ever shown."""
+        self._set_forward(self.latest_ms - self.now_ms)
+        self.pass_time(passed_ms)
+
+    def _set_forward(self, error_ms: int) -> None:
         self.set_forward_ms += max(0, error_ms)
         self.set_clock(self.now_ms + error_ms)
 
@@ -450,6 +514,7 @@ class Simulation(Machine):
             DefectFound: a checkpoint cannot be read.
         """
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
+        self._check_line(store)
         retained = int(self.life.given().options.get("retainedCheckpoints", "100"))
         for offset in self.query.offsets[-retained:]:
             try:
@@ -460,24 +525,79 @@ class Simulation(Machine):
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
 
+    def _check_line(self, store: Store) -> None:
+        """Check that whoever reads the state alone finds the line that Spark has committed.
+
+        Raises:
+            DefectFound: another line is found.
+        """
+        names = [offset.name for offset in self.query.offsets]
+        lineage = self.query.offsets[-1].lineage if names else None
+        if lineage is not None:
+            newest = StoredLineage(store, lineage).line().newest
+            planned = Offset.from_json(as_value(self.query.logs.offsets[-1])).name
+            if newest not in (*names[-1:], planned):
+                raise DefectFound(f"the newest checkpoint is {names[-1]}, but the state shows {newest}")
+
     def _check_none_is_left(self, signs_of_life: set[str]) -> None:
         """Check that a stopped driver has left no renewal files."""
         logged = [Offset.from_json(as_value(text)) for text in self.query.logs.offsets]
         for lineage in sorted({offset.lineage for offset in logged if offset.lineage is not None}):
-            left = signs_of_life.intersection(self._listed(f"{lineage}/{file_names.DRIVERS}"))
+            left = signs_of_life.intersection(self.listed(STATE, f"{lineage}/{file_names.DRIVERS}"))
             if left:
                 raise DefectFound(f"the query has stopped, but {sorted(left)} still exist")
 
-    def _listed(self, folder: str) -> list[str]:
-        """The current names in a folder of the state, even if listings are outdated."""
+    def listed(self, location: str, folder: str) -> list[str]:
+        """The current names in a folder, even if listings are outdated."""
         stale = 0.0 if self.bucket is None else self.bucket.stale_lists
         if self.bucket is not None:
             self.bucket.stale_lists = 0.0
         try:
-            return self.store(STATE, self.new_process("a reader", is_driver=False)).list(folder)
+            return self.store(location, self.new_process("a reader", is_driver=False)).list(folder)
         finally:
             if self.bucket is not None:
                 self.bucket.stale_lists = stale
+
+    def losses(self) -> list[StoredLoss]:
+        """All losses that the query has reported."""
+        store = self.store(STATE, self.new_process("a reader", is_driver=False))
+        offsets = self.query.offsets
+        losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
+        for offset in offsets[-1:]:  # the next document will contain those in its reports
+            for file in self.listed(STATE, f"{offset.lineage}/{file_names.REPORTS}"):
+                if file_names.belongs_to(file) == offset.name:
+                    path = f"{offset.lineage}/{file_names.REPORTS}/{file}"
+                    losses += decode_stored_report(path, store.read(path)).losses
+        return losses
+
+    def quarantined(self) -> list[Any]:
+        """The quarantined splits of the query, which rests."""
+        holder, committed = self.query.holder, self.query.logs.committed
+        return list(holder.coordinator_at(committed).standing(self.now_ms).ledger.quarantined)
+
+    def retry_quarantined(self, split_ids: Sequence[str] | None = None) -> None:
+        """Retry quarantined splits, or all of them, and run the query."""
+        mailbox = self.life.requests()
+        ids = (
+            tuple(item.split.split_id for item in self.quarantined())
+            if split_ids is None
+            else tuple(split_ids)
+        )
+        if mailbox is None or not ids:
+            return
+        self.tell(f"{ids} are retried")
+        mailbox.submit(
+            EditRequest(
+                request_id=self.life.new_id(),
+                operation=EditOperation.QUARANTINE_RETRY,
+                who="simulator",
+                why="the faults are over",
+                requested_us=self.now_ms * 1000,
+                lineage=mailbox.lineage,
+                split_ids=ids,
+            )
+        )
+        self.run_to_the_end()
 
 
 class _PowerCut(Killed):

@@ -5,17 +5,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator
+from typing import ClassVar
 
 from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
-from flip27_source.snapshots import file_names
-from flip27_source.snapshots.documents import StoredLoss
-from flip27_source.snapshots.offsets import Offset
-from flip27_source.snapshots.report_contents import decode_stored_report
-from flip27_source.snapshots.store import Store
 from flip27_source.testing.under_test import SourceUnderTest
 
-from .lives import STATE, DefectFound, Life, document_at
+from .lives import DefectFound, Life
 from .sources import LINE
 from .topics import LogEnumerator, LogReader, SimulatedCluster
 
@@ -24,6 +19,16 @@ _LOST_RANGE = re.compile(r"offsets (\d+) to (\d+)|offset (\d+) (?:on|was to be r
 
 class TopicsLife(Life):
     """The kafka source: records, transactions, new partitions, expiry, and topics that are recreated."""
+
+    OPTIONS: ClassVar = {
+        "onDataLoss": (None, "report", "report"),
+        "maxOffsetsPerTrigger": (None, "3", "20"),
+        "maxOffsetsPerPartition": (None, None, "2"),
+        "maxRecordsPerPartition": (None, None, "2"),
+        "taskReports": (None, "always"),
+        "discoveryRetries": ("0", "3"),
+        "parallelism": (None, "1", "3"),
+    }
 
     def begin(self) -> None:
         draw = self.random
@@ -39,17 +44,7 @@ class TopicsLife(Life):
             "discoveryInterval": "0ms",
             "requestInterval": "1s",
         }
-        for name, values in {
-            "onDataLoss": (None, "report", "report"),
-            "maxOffsetsPerTrigger": (None, "3", "20"),
-            "maxOffsetsPerPartition": (None, None, "2"),
-            "maxRecordsPerPartition": (None, None, "2"),
-            "taskReports": (None, "always"),
-            "discoveryRetries": ("0", "3"),
-        }.items():
-            value = draw.choice(values)
-            if value is not None:
-                self.options[name] = value
+        self.options |= self.drawn(self.OPTIONS)
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, enumerator=LogEnumerator, reader=LogReader, schema=LINE)
@@ -93,27 +88,16 @@ class TopicsLife(Life):
         self.of.outcome.lost, self.of.outcome.duplicated = len(lost), len(more)
         if lost or more:
             raise DefectFound(f"lost and not reported: {lost}; duplicated: {more}; losses: {losses}")
+        self.check_savepoints()
         self.of.check_state()
 
     def _losses(self) -> dict[str, list[tuple[int, float]]]:
         """The ranges of offsets that were reported as lost, by split: first and last offset of each."""
-        store = self.of.store(STATE, self.of.new_process("a reader", is_driver=False))
-        offsets = self.of.query.offsets
-        losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
-        losses += _reported_losses(store, offsets[-1]) if offsets else ()
         found: dict[str, list[tuple[int, float]]] = {}
-        for loss in losses:
+        for loss in self.of.losses():
             lost = _LOST_RANGE.search(loss.what)
             if lost is None or loss.split is None:
                 raise DefectFound(f"a loss does not say what is lost: {loss}")
             first, last = lost[1] or lost[3], lost[2]
             found.setdefault(loss.split, []).append((int(first), int(last) if last else math.inf))
         return found
-
-
-def _reported_losses(store: Store, offset: Offset) -> Iterator[StoredLoss]:
-    """The losses in the reports on a checkpoint, which the next document will contain."""
-    for file in store.list(f"{offset.lineage}/{file_names.REPORTS}"):
-        if file_names.belongs_to(file) == offset.name:
-            path = f"{offset.lineage}/{file_names.REPORTS}/{file}"
-            yield from decode_stored_report(path, store.read(path)).losses
