@@ -48,6 +48,7 @@ class FilesLife(Life):
         "taskReports": (None, "always"),
         "onSplitError": (None, "quarantine"),
         "onDataLoss": (None, "report"),
+        "maxSplitAttempts": (None, "1"),
         "discoveryRetries": ("0", "3"),
         "parallelism": (None, "1", "3"),
     }
@@ -205,13 +206,11 @@ class FilesLife(Life):
             if archived != self.arrived.keys() - self.broken:
                 raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
         self._check_forks()
-        self.check_savepoints()
-        self.of.check_state()
 
     def _check_rows(self) -> None:
         """Every row is there once, and once more for each edit that had its file read again.
 
-        A file that was cleaned before the edit was durable cannot be read again.
+        A file that was cleaned before the cycle that applied the edit cannot be read again.
         """
         once = Counter(row for rows in self.arrived.values() for row in rows)
         again, perhaps = self._rows_edited()
@@ -251,7 +250,7 @@ class FilesLife(Life):
         """The rows that edits delivered again, according to the documents on the line up to a checkpoint.
 
         Returns:
-            Those of files that were there when the edit was durable, and those of files that were not.
+            Those of files that were there when the cycle of the edit began, and those of files that were not.
 
         Raises:
             DefectFound: an edit was applied twice, or never.
@@ -269,9 +268,10 @@ class FilesLife(Life):
                 if edit.operation is EditOperation.QUARANTINE_RETRY:
                     continue
                 applied[edit.request_id] += 1
-                durable = self.of.written[file_names.checkpoint_file("", offset.name).rpartition("/")[2]]
+                file = file_names.checkpoint_file("", offset.name).rpartition("/")[2]
+                planned = self.of.planned_from[file]
                 for split_id in edit.split_ids:
-                    is_gone = self.landing.gone.get(self._name_of(split_id), durable) < durable
+                    is_gone = self.landing.gone.get(self._name_of(split_id), planned) < planned
                     (gone if is_gone else there).update(self._rows_of(split_id))
         if twice := [name for name, count in applied.items() if count > 1]:
             raise DefectFound(f"applied twice: {twice}")

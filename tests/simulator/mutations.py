@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from typing import Any
 
+import fsspec
 import pytest
 
+from flip27_source.coordination import coordinator as coordination
 from flip27_source.coordination.checkpoints import CheckpointMetadata
+from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
-from flip27_source.driver.reports import SubtaskReports
+from flip27_source.coordination.subtask_reports import ReportDemand
+from flip27_source.driver import reports
+from flip27_source.driver.cycle import Cycle
+from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
 from flip27_source.enumerators.files.listing import walk as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
-from flip27_source.executor import retries
+from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
 from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
@@ -29,6 +36,7 @@ from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_files import ReportStorage
 from flip27_source.snapshots.request_mailbox import WaitingRequests
 from flip27_source.snapshots.store import Store
+from flip27_source.snapshots.stored_lineage import Line, StoredLineage
 from flip27_source.values import stored_values
 from flip27_source.values.stored_values import StoredValues
 from tests.mutating import Patch, around
@@ -193,3 +201,79 @@ def the_delay_of_actions_begins_at_no_time(take_due: Any, self: DelayedActions, 
     for group in self._fresh:
         group.since_ms = 0
     return take_due(self, now_ms)
+
+
+@mutation
+def state_is_read_through_a_cache_of_listings(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(file_systems, "_without_listings", lambda name, given: fsspec.filesystem(name, **given))
+    patch.setattr(stores, "read_remote_file", lambda fs, path, _: bytes(fs.cat_file(path)))
+    patch.setattr(Store, "read_surely", lambda self, *arguments: self.read(*arguments))
+
+
+@mutation
+@around(split_read, "access_error")
+def files_that_are_out_of_reach_are_quarantined(*_: Any) -> None:
+    pass
+
+
+@mutation
+def reports_count_by_the_options_of_the_present_run(patch: pytest.MonkeyPatch) -> None:
+    @around(SubtaskReports, "__init__")
+    def knows(init: Any, self: Any, source: Any, *more: Any) -> None:
+        init(self, source, *more)
+        self.demand = report_demand(source)
+
+    @around(SubtaskReports, "collect")
+    def collects(collect: Any, self: Any, *more: Any) -> None:
+        if self.demand is not ReportDemand.NONE:
+            collect(self, *more)
+
+    knows(patch)
+    collects(patch)
+
+
+@mutation
+@around(Cycle, "_edit")
+def actions_start_before_edits_are_applied(edit: Any, self: Cycle) -> Any:
+    assert self.run is not None
+    self._act(self.run)
+    return edit(self)
+
+
+@mutation
+@around(coordination, "notify_enumerator")
+def senders_of_events_have_the_numbers_of_an_earlier_run(notify: Any, *more: Any, **named: Any) -> None:
+    notify(*more, **{**named, "parallelism": 1000})
+
+
+@mutation
+@around(reports, "with_late")
+def late_losses_of_splits_with_a_result_are_dropped(with_late: Any, report: Any, late: Any, ids: Any) -> Any:
+    return with_late(report, late, ids - {item.split_id for item in report.results})
+
+
+@mutation
+@around(split_read._Pages, "exhausted")
+def a_split_has_caught_up_after_an_error(exhausted: Any, self: Any, *, after_error: bool = False) -> Any:
+    result = exhausted(self, after_error=after_error)
+    return replace(result, caught_up=True)
+
+
+@mutation
+@around(StoredLineage, "_head")
+def the_newest_checkpoint_is_the_one_with_the_highest_id(_: Any, _self: Any, names: Any) -> Line:
+    return Line(names=(max(names),)) if names else Line()
+
+
+@mutation
+@around(SourceCoordinator, "checkpoint")
+def splits_rest_by_the_wall_clock(checkpoint: Any, self: Any, metadata: Any, limits: Any, _: int) -> Any:
+    return checkpoint(self, metadata, limits, metadata.timestamp_ms)
+
+
+@mutation
+@around(Requests, "_finish_savepoint")
+def a_savepoint_that_was_deleted_comes_back(
+    finish: Any, self: Requests, metadata: CheckpointMetadata, offset: Offset, *, again: bool
+) -> None:
+    finish(self, metadata, offset, again=False)

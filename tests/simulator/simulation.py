@@ -114,7 +114,8 @@ class Simulation(Machine):
         self.latest_ms = self.now_ms
         self.set_forward_ms = 0
         self.changes_options = draw.random() < 0.7
-        self.written: dict[str, int] = {}
+        self.cycle_began = 0
+        self.planned_from: dict[str, int] = {}
         lives = (FilesLife, FilesLife, FilesLife, TalkingLife, CarelessLife, TopicsLife, PagesLife, PagesLife)
         self.life: Life = draw.choice(lives)(self)
         self.outcome.kind = type(self.life).__name__.removesuffix("Life").lower()
@@ -137,7 +138,7 @@ class Simulation(Machine):
         moves = (
             [self.arrive] * 4
             + [self.run_batch] * 10
-            + [self.restart, self.cut_power, self.fill_disk, self.make_read_only]
+            + [self.restart, self.run_available_now, self.cut_power, self.fill_disk, self.make_read_only]
             + [self.repair] * 4
             + [self.stop_query, self.suspend, self.wake, self.pass_some_time, self.step_clock]
             + [self.ask] * 4
@@ -149,6 +150,8 @@ class Simulation(Machine):
         for _ in range(1 if self.neighbour is None else 2):
             self.calm()
             self.life.check()
+            self.life.check_savepoints()
+            self.check_state()
             self._turn_to_the_neighbour(1.0)
 
     def _begin(self, life: Life) -> None:
@@ -189,7 +192,7 @@ class Simulation(Machine):
         if call in ("link", "create") and path.endswith(".alive"):
             process.signs_of_life.add(os.path.basename(path))
         if call in ("link", "create", "rename", "replace") and "/checkpoints/" in path:
-            self.written[os.path.basename(path)] = self.outcome.steps
+            self.planned_from[os.path.basename(path)] = self.cycle_began
 
     def _trouble(self, process: Process, call: str, path: str) -> None:
         luck = self.random.random()
@@ -261,6 +264,7 @@ class Simulation(Machine):
             self.restart()
         query = self.query
         try:
+            self.cycle_began = self.outcome.steps
             if not query.logs.has_uncommitted and not query.trigger():
                 self.tell("nothing is new")
                 self.life.rested()
@@ -289,25 +293,28 @@ class Simulation(Machine):
             raise DefectFound(query.stages_differ)
         return True
 
-    def restart(self) -> None:
-        """Kill the driver and start a new one."""
-        query, draw = self.query, self.random
+    def restart(self, boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED) -> None:
+        """Kill the driver and start a new one, perhaps with other options."""
+        query, cores = self.query, self.query.cores
         query.kill()
-        self.tell("the query is restarted")
-        if self.changes_options and not self.is_calm and draw.random() < 0.5:
+        self.tell(f"the query is restarted, {boundedness}")
+        if self.changes_options and not self.is_calm and self.random.random() < 0.5:
             self.life.redraw()
-            ends = draw.random() < 0.3
-            boundedness = Boundedness.BOUNDED if ends else Boundedness.CONTINUOUS_UNBOUNDED
-            query.change(self.life.given(), cores=draw.randint(1, 3), boundedness=boundedness)
-            self.tell(f"on {query.cores} cores, {boundedness}")
-        if self.is_calm:
-            query.change(self.life.given(), cores=query.cores, boundedness=Boundedness.CONTINUOUS_UNBOUNDED)
+            cores = self.random.randint(1, 3)
+        query.change(self.life.given(), cores=cores, boundedness=boundedness)
         try:
             query.start()
             self.life.started()
         except Flip27Error as error:
             self._has_a_remedy(error)
             self.tell(f"the driver does not start: {error.what}")
+
+    def run_available_now(self) -> None:
+        """Start the query with Trigger.AvailableNow; it may end early."""
+        self.restart(Boundedness.BOUNDED)
+        for _ in range(self.random.choice((1, 20))):
+            if self.query.process.is_dead or not self.run_batch():
+                return
 
     def stop_query(self) -> None:
         """Stop the query normally; slow threads of its driver end after that."""

@@ -88,8 +88,6 @@ class TopicsLife(Life):
         self.of.outcome.lost, self.of.outcome.duplicated = len(lost), len(more)
         if lost or more:
             raise DefectFound(f"lost and not reported: {lost}; duplicated: {more}; losses: {losses}")
-        self.check_savepoints()
-        self.of.check_state()
 
     def _losses(self) -> dict[str, list[tuple[int, float]]]:
         """The ranges of offsets that were reported as lost, by split: first and last offset of each."""
