@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery, Page
+from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import PerformsActions
@@ -42,7 +42,7 @@ from flip27_source.enumerators.files.options import (
     modified_range_us,
     paths_of,
 )
-from flip27_source.enumerators.files.order import merged_latest_first, put_in_order
+from flip27_source.enumerators.files.order import put_in_order
 from flip27_source.enumerators.files.sample import sample_files
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import DiscoveryError, OptionError
@@ -205,13 +205,7 @@ class FilesEnumerator(
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position with partly read files, and the pages of waiting files."""
-        if self._latest_first:
-            self._publish()
-            self._pages = merged_latest_first(page for page in self._pages if page.left)
-            pages = tuple(page.stored(self.split_version) for page in self._pages)
-            state: Any = DiscoveringState(position=self._position, pages=pages)
-        else:
-            state = super().snapshot_state(checkpoint_id)
+        state = super().snapshot_state(checkpoint_id)
         if state.position is None:
             return state
         self._start_is_unsaved = False
@@ -307,8 +301,6 @@ class FilesEnumerator(
         self, found: Discovery[FileSplit, FilesPosition] | None, error: BaseException | None
     ) -> None:
         super()._discovered(found, error)
-        if self._latest_first and found is not None and found.splits:
-            self._pages.rotate(1)
         if self._notifications is not None and found is not None:
             notified = cast("NotifiedDiscovery", found)
             self._notifications.delivered(notified, self._drop(notified.gone))

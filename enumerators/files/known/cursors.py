@@ -6,6 +6,7 @@ were read: it is later than the last full listing, and the file is not among the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from flip27_source.enumerators.files.known.hashes import hashes_in
@@ -22,6 +23,7 @@ from flip27_source.enumerators.files.known.strategy import (
 )
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.segment import Segment
+from flip27_source.values.merged_blocks import merged_blocks
 
 MARGIN_US = 2_000_000
 """File systems round times to up to two seconds."""
@@ -52,21 +54,17 @@ def run_of(current: DiscoveryRound, files: list[FileKnown]) -> tuple[WindowRun, 
     )
 
 
-def joined(runs: tuple[WindowRun, ...]) -> tuple[WindowRun, ...]:
-    """The runs; each is joined to the previous run unless that is at least twice as large."""
-    result: list[WindowRun] = []
-    for run in runs:
-        result.append(run)
-        while len(result) > 1 and (result[-2].hashes.size or 0) < 2 * (result[-1].hashes.size or 0):
-            last, before = result.pop(), result.pop()
-            result.append(
-                WindowRun(
-                    hashes=Segment.of("window", before.hashes.data + last.hashes.data),
-                    newest_us=max(before.newest_us, last.newest_us),
-                    appeared_us=max(before.appeared_us, last.appeared_us),
-                )
-            )
-    return tuple(result)
+def merged(runs: tuple[WindowRun, ...]) -> tuple[WindowRun, ...]:
+    """The runs; small ones are merged."""
+    return tuple(merged_blocks(runs, size_of=lambda run: run.hashes.size or 0, join=_joined))
+
+
+def _joined(runs: Sequence[WindowRun]) -> WindowRun:
+    return WindowRun(
+        hashes=Segment.of("window", b"".join(run.hashes.data for run in runs)),
+        newest_us=max(run.newest_us for run in runs),
+        appeared_us=max(run.appeared_us for run in runs),
+    )
 
 
 class NameCursor(SeenStrategy):
@@ -97,7 +95,7 @@ class NameCursor(SeenStrategy):
             return [], position
         window = position.window
         if self._interval_ms is not None:
-            window = joined((*window, *run_of(current, new)))
+            window = merged((*window, *run_of(current, new)))
         files = current.taken(new)
         after = max(path for path, _ in new)
         return files, counted(replace(position, after=after, window=window), files)
@@ -207,5 +205,5 @@ class ModifiedCursor(SeenStrategy):
         kept = tuple(run for run in position.window if is_needed(run.newest_us, run.appeared_us))
         young = [(path, found) for path, found in files if is_needed(found.modified_us, found.appeared_us)]
         return replace(
-            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(current, young)))
+            position, low_us=low_us, appeared_us=appeared_us, window=merged((*kept, *run_of(current, young)))
         )
