@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
 from flip27_source.errors import StateLocationError
 from flip27_source.file_systems.paths import open_file_system, open_listed
 from flip27_source.options import Options

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.errors import OptionError, StateLocationError, kept_text
 from flip27_source.file_systems.paths import (

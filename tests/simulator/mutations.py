@@ -15,7 +15,7 @@ from flip27_source.coordination.delayed_actions import DelayedActions
 from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
-from flip27_source.enumerators.files.listing import walk as listing
+from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.executor import retries
 from flip27_source.file_systems import durable_files

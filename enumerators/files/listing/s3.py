@@ -8,13 +8,8 @@ from typing import Any
 
 from flip27_source.enumerators.files.entries import etag_of, modified_us
 from flip27_source.enumerators.files.listing.errors import not_answered
-from flip27_source.enumerators.files.listing.walk import (
-    FileFound,
-    FileInfo,
-    FsspecLister,
-    is_hidden,
-    is_partition,
-)
+from flip27_source.enumerators.files.listing.fsspec_systems import FsspecLister
+from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, is_hidden, is_partition
 from flip27_source.file_systems.paths import listed_name
 
 _THREADS = 8
@@ -33,7 +28,7 @@ class S3Lister(FsspecLister):
     def files_after(self, path: str, *, recursive: bool) -> Iterator[FileFound]:
         """One request if no key comes after ``path``; with a glob, all keys are listed."""
         # Inside a partition, the start key would also exclude the folders before the partition.
-        if self._is_file or self._tests or (not recursive and "=" in path):
+        if self._is_file or self._levels or (not recursive and "=" in path):
             return super().files_after(path, recursive=recursive)
         return self._files_of(self._root, recursive=recursive, after=listed_name(path))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from flip27_source.enumerators.files.notifications.event_grid import events_of
+from flip27_source.enumerators.files.notifications.events import events_of_event_grid, message_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.notifications import Message, NotificationQueue
 
@@ -80,7 +80,15 @@ class AzureQueue(NotificationQueue):
             pages = self.client.receive_messages(
                 messages_per_page=min(count, MOST_IN_A_REQUEST), visibility_timeout=seconds
             ).by_page()
-            return [_message(raw) for raw in next(pages, ())]
+            return [
+                message_of(
+                    raw.content,
+                    events_of_event_grid,
+                    message_id=raw.id,
+                    receipt=f"{raw.id} {raw.pop_receipt}",
+                )
+                for raw in next(pages, ())
+            ]
         except Exception as error:
             raise _cannot("be read", self.url, error) from error
 
@@ -121,21 +129,6 @@ def _pauses() -> Iterator[float]:
     yield from _PAUSES_S
     while True:
         yield _PAUSES_S[-1]
-
-
-def _message(raw: Any) -> Message:
-    problem = None
-    try:
-        events = events_of(raw.content)
-    except ValueError as error:
-        events, problem = (), str(error)
-    return Message(
-        message_id=raw.id,
-        receipt=f"{raw.id} {raw.pop_receipt}",
-        events=events,
-        problem=problem,
-        body=raw.content if problem else "",
-    )
 
 
 def _code_of(error: BaseException) -> str:

@@ -11,10 +11,11 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from flip27_source.enumerators.files.notifications.queues import delete_messages
+from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.errors import said_of
 from flip27_source.notifications import Message, NotificationQueue
 
@@ -39,6 +40,17 @@ class Received:
 
     queue: str
     message: Message
+
+
+def in_parts(messages: Iterable[Received]) -> Iterator[DeleteMessages]:
+    """The deletions of these messages, each of messages of one queue, and of no more than a queue allows."""
+    by_queue: dict[str, list[str]] = {}
+    for item in messages:
+        by_queue.setdefault(item.queue, []).append(item.message.receipt)
+    for queue, receipts in by_queue.items():
+        for first in range(0, len(receipts), DELETED_AT_ONCE):
+            part = receipts[first : first + DELETED_AT_ONCE]
+            yield DeleteMessages(queue=queue, receipts=tuple(part))
 
 
 @dataclass(slots=True)
@@ -80,18 +92,16 @@ class Inbox:
         hidden_s: float,
         until_empty: bool,
         most_held: int = MOST_HELD,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queues = dict(queues)
         self._hidden_s = hidden_s
         self._until_empty = until_empty
         self._most_held = most_held
-        self._now_s = now_s
         self._changed = threading.Condition()
         self._arrived: list[Received] = []
         self._held: dict[tuple[str, str], _Hold] = {}
         self._polls = {url: _Poll() for url in queues}
-        self._to_delete: list[tuple[str, str]] = []
+        self._to_delete: list[DeleteMessages] = []
         self._closed = False
         self._started = False
 
@@ -143,21 +153,20 @@ class Inbox:
     def delete_soon(self, messages: Iterable[Received]) -> None:
         """Delete messages on another thread."""
         with self._changed:
-            self._to_delete += [(item.queue, item.message.receipt) for item in messages]
+            self._to_delete += in_parts(messages)
             self._changed.notify_all()
 
-    def newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
-        """The newest receipts of these messages, with which they can be deleted."""
+    def delete(self, action: DeleteMessages) -> bool:
+        """Delete messages now, so that more may be received; False if this is not a queue of the inbox."""
+        queue = self._queues.get(action.queue)
+        if queue is None:
+            return False
+        delete_messages(queue, self._newest_receipts(action.queue, action.receipts))
         with self._changed:
-            held = [self._held.get((queue, receipt)) for receipt in receipts]
-        return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
-
-    def deleted(self, queue: str, receipts: Iterable[str]) -> None:
-        """Record that these messages are deleted, so that more may be received."""
-        with self._changed:
-            for receipt in receipts:
-                self._held.pop((queue, receipt), None)
+            for receipt in action.receipts:
+                self._held.pop((action.queue, receipt), None)
             self._changed.notify_all()
+        return True
 
     def close(self) -> None:
         """Stop receiving. Messages that were not deleted are delivered again later."""
@@ -166,19 +175,19 @@ class Inbox:
             self._changed.notify_all()
 
     def _is_settled(self) -> bool:
-        polls = self._polls.values()
-        is_full = len(self._held) >= self._most_held
-        return self._closed or is_full or all(poll.was_empty or poll.error for poll in polls)
+        is_over = self._closed or not self._has_room()
+        return is_over or all(poll.was_empty or poll.error for poll in self._polls.values())
 
-    def _polled(self, url: str, found: Sequence[Message] | Exception) -> None:
+    def _polled(self, url: str, answer: Sequence[Message] | Exception) -> None:
         """Take in the result of a poll."""
-        until_s = self._now_s() + self._hidden_s
+        until_s = time.monotonic() + self._hidden_s
         with self._changed:
             poll = self._polls[url]
-            poll.error = found if isinstance(found, Exception) else None
-            if not isinstance(found, Exception):
-                poll.was_empty = poll.was_empty or not found
-                for message in found:
+            if isinstance(answer, Exception):
+                poll.error = answer
+            else:
+                poll.error, poll.was_empty = None, poll.was_empty or not answer
+                for message in answer:
                     self._held[url, message.receipt] = _Hold(message.receipt, until_s)
                     self._arrived.append(Received(queue=url, message=message))
             self._changed.notify_all()
@@ -196,25 +205,22 @@ class Inbox:
     def _burst(self, url: str) -> None:
         """Receive on several threads as long as answers are full."""
 
-        def more() -> None:
-            found: Sequence[Message] | Exception = ()
+        def receive() -> None:
             while not self._closed and self._has_room():
-                found = polled(self._queues[url], 0.0, self._hidden_s)
+                answer = polled(self._queues[url], 0.0, self._hidden_s)
                 # An empty answer proves nothing: only a poll that waits queries all servers of a service.
-                if found:
-                    self._polled(url, found)
-                if isinstance(found, Exception) or len(found) < RECEIVED_AT_ONCE:
+                if answer:
+                    self._polled(url, answer)
+                if isinstance(answer, Exception) or len(answer) < RECEIVED_AT_ONCE:
                     return
 
-        helpers = [_thread(more) for _ in range(HELPERS)]
-        more()
-        for helper in helpers:
-            helper.join()
+        _together(receive, HELPERS)
 
-    def _take_deletions(self) -> list[tuple[str, str]]:
+    def _newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
+        """The newest receipts of these messages, with which they can be deleted."""
         with self._changed:
-            due, self._to_delete = self._to_delete, []
-            return due
+            held = [self._held.get((queue, receipt)) for receipt in receipts]
+        return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
 
     def _release(self) -> None:
         """Let others receive the messages that were not taken."""
@@ -224,40 +230,24 @@ class Inbox:
             receipts = [item.message.receipt for item in left if item.queue == url]
             if receipts:
                 with contextlib.suppress(Exception):
-                    queue.extend(self.newest_receipts(url, receipts), 0)
+                    queue.extend(self._newest_receipts(url, receipts), 0)
 
-    def _delete(self, due: Iterable[tuple[str, str]]) -> None:
-        by_queue: dict[str, list[str]] = {}
-        for queue, receipt in due:
-            by_queue.setdefault(queue, []).append(receipt)
-        parts = [
-            (queue, receipts[first : first + DELETED_AT_ONCE])
-            for queue, receipts in by_queue.items()
-            for first in range(0, len(receipts), DELETED_AT_ONCE)
-        ]
-        if len(parts) < 2:
-            for queue, receipts in parts:
-                self._delete_in(queue, receipts)
-            return
+    def _delete_due(self) -> None:
+        """Delete the messages that may be deleted at once."""
+        with self._changed:
+            due, self._to_delete = self._to_delete, []
+        actions = iter(due)
+
+        def delete() -> None:
+            for action in actions:
+                self.delete(action)
+
         # As many threads as receive, because a single one would not keep up with them.
-        with ThreadPoolExecutor(1 + HELPERS, thread_name_prefix="flip27-notifications") as threads:
-            for _ in threads.map(lambda part: self._delete_in(*part), parts):
-                pass
-
-    def _delete_in(self, queue: str, receipts: Sequence[str]) -> None:
-        try:
-            self._queues[queue].delete(self.newest_receipts(queue, receipts))
-        except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
-            _log.warning(
-                "%d messages could not be deleted and will be delivered again: %s",
-                len(receipts),
-                said_of(error),
-            )
-        self.deleted(queue, receipts)
+        _together(delete, min(HELPERS, len(due) - 1))
 
     def _extend(self) -> None:
         """Extend the hiding of messages that others could receive soon."""
-        now_s = self._now_s()
+        now_s = time.monotonic()
         due: dict[str, list[str]] = {}
         with self._changed:
             for (queue, receipt), hold in self._held.items():
@@ -267,29 +257,31 @@ class Inbox:
             self._extend_in(queue, receipts, now_s + self._hidden_s)
 
     def _extend_in(self, queue: str, receipts: list[str], until_s: float) -> None:
-        current = self.newest_receipts(queue, receipts)
+        newest = self._newest_receipts(queue, receipts)
         changed: Mapping[str, str] = {}
         try:
-            changed = self._queues[queue].extend(current, self._hidden_s)
+            changed = self._queues[queue].extend(newest, self._hidden_s)
         except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
             _log.warning("%d messages could not be kept hidden: %s", len(receipts), said_of(error))
         with self._changed:
-            for receipt, before in zip(receipts, current, strict=True):
+            for receipt, before in zip(receipts, newest, strict=True):
                 hold = self._held.get((queue, receipt))
                 if hold is not None:
                     hold.receipt, hold.until_s = changed.get(before, before), until_s
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether ``close`` was called."""
-        with self._changed:
-            return self._closed
 
 
 def _thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
     thread = threading.Thread(target=work, args=arguments, name="flip27-notifications", daemon=True)
     thread.start()
     return thread
+
+
+def _together(work: Callable[[], None], helpers: int) -> None:
+    """Call a function on this thread and, at the same time, on some others."""
+    threads = [_thread(work) for _ in range(helpers)]
+    work()
+    for thread in threads:
+        thread.join()
 
 
 def polled(queue: NotificationQueue, wait_s: float, hidden_s: float) -> Sequence[Message] | Exception:
@@ -314,18 +306,18 @@ def _receive(itself: weakref.ref[Inbox], changed: threading.Condition, url: str)
             if not has_room:
                 changed.wait(_KEEPER_S)
                 continue
-        found = polled(queue, wait_s, hidden_s)
+        answer = polled(queue, wait_s, hidden_s)
         inbox = itself()
         if inbox is None:
             return
-        inbox._polled(url, found)
-        if not isinstance(found, Exception) and len(found) == RECEIVED_AT_ONCE:
+        inbox._polled(url, answer)
+        if not isinstance(answer, Exception) and len(answer) == RECEIVED_AT_ONCE:
             inbox._burst(url)
         del inbox
-        failures = failures + 1 if isinstance(found, Exception) else 0
+        failures = failures + 1 if isinstance(answer, Exception) else 0
         if failures:
             _wait_until_closed(itself, changed, _PAUSES_S[min(failures, len(_PAUSES_S)) - 1])
-    if inbox is not None and inbox.is_closed:
+    if inbox is not None and inbox._closed:
         inbox._release()
 
 
@@ -353,8 +345,8 @@ def _keep(itself: weakref.ref[Inbox], changed: threading.Condition) -> None:
         inbox = itself()
         if inbox is None:
             return
-        inbox._delete(inbox._take_deletions())
-        if inbox.is_closed:
+        inbox._delete_due()
+        if inbox._closed:
             return
         if time.monotonic() - extended_s >= _KEEPER_S:
             inbox._extend()

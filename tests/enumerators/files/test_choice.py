@@ -159,7 +159,7 @@ def test_only_existing_files_are_remembered_as_too_old(
         if number >= 2:
             (tmp_path / f"old{number - 2}").unlink()
     assert rounds.names() == []
-    assert len(rounds.coordinator.enumerator._too_old) == 2
+    assert len(rounds.coordinator.enumerator.search._too_old) == 2
     write(tmp_path, "newer", modified_s=100_001)
     assert rounds.names() == ["newer"]
     assert rounds.gauges["filesTooOld"] == 20
@@ -329,7 +329,7 @@ def test_a_subdirectory_that_vanishes_while_it_is_listed_is_not_an_error(tmp_pat
     write(tmp_path, "a/1", "b/2")
     rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True, discoveryRetries=0))
     enumerator = rounds.coordinator.enumerator
-    found = enumerator.lister.files(recursive=True)
+    found = enumerator.search.listing.lister.files(recursive=True)
     first, _ = next(found)
     other = tmp_path / ("b" if first.endswith("1") else "a")
     for path in list(other.iterdir()):

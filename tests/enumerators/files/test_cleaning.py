@@ -326,12 +326,16 @@ def test_a_local_file_that_was_rewritten_with_the_same_size_stays(tmp_path: Path
         ("landing/*", "landing/done", False),
         ("land{ing,ed}", "landed/done", False),
         ("*", "anything/below", False),
+        ("landing/_*", "landing/_x/done", True),
+        ("landing/*", "landing", True),
+        ("a[1]", "a[1]/done", True),
     ],
 )
 def test_an_archive_in_a_directory_that_the_source_reads_is_refused(
     tmp_path: Path, path: str, archive: str, recursive: bool
 ) -> None:
-    (tmp_path / "landing").mkdir()
+    for folder in ("landing", "a[1]"):
+        (tmp_path / folder).mkdir()
     options = {
         "path": str(tmp_path / path),
         "cleanSource": "archive",

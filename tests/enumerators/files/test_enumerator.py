@@ -15,8 +15,9 @@ import pytest
 from flip27_source.coordination.packing import Limits
 from flip27_source.driver.holder import identity_of
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
-from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
@@ -281,7 +282,7 @@ def test_a_file_that_vanishes_while_it_is_listed_is_left_out_and_found_when_it_r
 ) -> None:
     enumerator = discovering(files_source(tmp_path))
     write(tmp_path, "a", "b")
-    lister = enumerator.lister
+    lister = enumerator.search.listing.lister
 
     class Vanishing(Paths):
         def files(self, *, recursive: bool) -> Iterator[FileFound]:
@@ -290,10 +291,10 @@ def test_a_file_that_vanishes_while_it_is_listed_is_left_out_and_found_when_it_r
                     os.unlink(path)
                 yield path, info
 
-    enumerator.lister = Vanishing()
+    enumerator.search.listing.lister = Vanishing()
     found = enumerator.discover(None)
     assert [split.path for split in found.splits] == [f"{tmp_path}/b"]
-    enumerator.lister = lister
+    enumerator.search.listing.lister = lister
     write(tmp_path, "a")
     assert [split.path for split in enumerator.discover(found.position).splits] == [f"{tmp_path}/a"]
 
@@ -379,7 +380,7 @@ class Stream:
         self.coordinator = coordinator_of(FilesEnumerator, options=source.options, runner=self.works)
         self.listing = Paths()
         assert isinstance(self.coordinator.enumerator, FilesEnumerator)
-        self.coordinator.enumerator.lister = self.listing
+        self.coordinator.enumerator.search.listing.lister = self.listing
         self.store = CountingStore()
         self.storage = CheckpointStorage(
             SnapshotCodec(FilesEnumerator),

@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.choice import open_lister
+from flip27_source.enumerators.files.listing.lister import Lister
+from flip27_source.enumerators.files.listing.local_disk import LocalLister
 from flip27_source.enumerators.files.listing.s3 import S3Lister
-from flip27_source.enumerators.files.listing.walk import Lister, LocalLister, open_lister
-from flip27_source.enumerators.files.unchanged_directories import (
+from flip27_source.enumerators.files.listing.unchanged_directories import (
     GRANULARITY_S,
     device_to_trust,
     file_system_of,
@@ -56,7 +58,7 @@ class Watched:
 
     def watch(self) -> None:
         lister = LocalLister(str(self.root), now_s=self.clock)
-        self.rounds.coordinator.enumerator.lister = lister
+        self.rounds.coordinator.enumerator.search.listing.lister = lister
 
     def round(self, after_s: float = GRANULARITY_S) -> tuple[list[str], list[str]]:
         self.clock.now_s += after_s
@@ -129,16 +131,16 @@ def test_directories_are_not_skipped_after_a_failed_round(tmp_path: Path) -> Non
     enumerator = watched.rounds.coordinator.enumerator
     write(tmp_path, "b")
     watched.clock.now_s += 10
-    list(enumerator.lister.files(recursive=True))
+    list(enumerator.search.listing.lister.files(recursive=True))
     watched.clock.now_s += 10
-    list(enumerator.lister.files(recursive=True))
+    list(enumerator.search.listing.lister.files(recursive=True))
     assert watched.round()[0] == ["b"]
 
 
 def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     """Over years, new directories appear and old ones are removed."""
     watched = Watched(tmp_path)
-    lister = watched.rounds.coordinator.enumerator.lister
+    lister = watched.rounds.coordinator.enumerator.search.listing.lister
     for day in range(20):
         write(tmp_path, f"{day:02}/a")
         watched.settled()
@@ -151,7 +153,7 @@ def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
 
 def test_directories_that_are_gone_are_also_forgotten_if_files_may_be_overwritten(tmp_path: Path) -> None:
     watched = Watched(tmp_path, allowOverwrites=True)
-    lister = watched.rounds.coordinator.enumerator.lister
+    lister = watched.rounds.coordinator.enumerator.search.listing.lister
     for day in range(5):
         write(tmp_path, f"{day}/a")
         watched.settled()
@@ -163,10 +165,10 @@ def test_directories_that_are_gone_are_also_forgotten_if_files_may_be_overwritte
 def test_a_limited_number_of_directories_is_remembered_and_the_others_are_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.enumerators.files.unchanged_directories.MOST_DIRECTORIES", 3)
+    monkeypatch.setattr("flip27_source.enumerators.files.listing.unchanged_directories.MOST_DIRECTORIES", 3)
     write(tmp_path, *(f"{number}/a" for number in range(5)))
     watched = Watched(tmp_path).settled()
-    lister = watched.rounds.coordinator.enumerator.lister
+    lister = watched.rounds.coordinator.enumerator.search.listing.lister
     for number in range(3):
         names, scanned = watched.round()
         assert (names, len(scanned), len(lister._unchanged)) == ([], 3, 3)
@@ -245,7 +247,7 @@ class Bucket:
     def rounds(self, **options: str) -> Rounds:
         given = {"path": f"s3://{self.name}/in", **self.options, **options}
         rounds = Rounds(source_of(FilesEnumerator, given, WholeFiles))
-        rounds.coordinator.enumerator.lister.page_keys = PAGE
+        rounds.coordinator.enumerator.search.listing.lister.page_keys = PAGE
         return rounds
 
     def lister(self) -> Lister:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source.enumerators.files.entries import modified_us
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
 from flip27_source.enumerators.files.listing.web_servers import links_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, Flip27Error, SplitReadError

@@ -11,8 +11,8 @@ import msgspec
 import pytest
 
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.files.known.strategy import FilesPosition
-from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.errors import CorruptStateError, DiscoveryError, MissingStateError, OptionError
 from flip27_source.testing import MicroBatchEngine
 from tests.s3_server import S3Bucket
@@ -166,8 +166,9 @@ def test_a_late_file_is_reported_once_by_count_name_and_log(
     with caplog.at_level(logging.WARNING):
         assert [rounds.names() for _ in range(3)] == [[], [], []]
     assert rounds.gauges["filesLate"] == 1
+    strategy = rounds.coordinator.enumerator.search._strategy.name
     assert [message for message in caplog.messages if "came late" in message] == [
-        f"{tmp_path}/b came late for seenFiles={rounds.coordinator.enumerator._strategy.name} and is not read"
+        f"{tmp_path}/b came late for seenFiles={strategy} and is not read"
     ]
     write(tmp_path, "d")
     assert rounds.names() == ["d"]
@@ -223,13 +224,13 @@ def test_a_modified_cursor_reads_each_file_once_and_remembers_only_files_in_the_
     largest = 0
     for half_hour in range(400):
         objects.put(f"{half_hour}", 10 * DAY + half_hour * HOUR // 2)
-        rounds.coordinator.enumerator.lister = objects
+        rounds.coordinator.enumerator.search.listing.lister = objects
         assert rounds.names() == [f"{half_hour}"]
         position = rounds.restored.enumerator_state.position  # type: ignore[union-attr]
         largest = max(largest, sum(run.hashes.size for run in position.window))
         if half_hour % 50 == 49:
             rounds = rounds.restarted()
-            rounds.coordinator.enumerator.lister = objects
+            rounds.coordinator.enumerator.search.listing.lister = objects
             assert rounds.names() == []
     assert rounds.gauges.get("filesLate", 0) == 0
     assert largest <= 4 * 5 * 16

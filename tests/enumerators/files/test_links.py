@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister
-from flip27_source.enumerators.files.unchanged_directories import GRANULARITY_S
+from flip27_source.enumerators.files.listing.choice import open_lister
+from flip27_source.enumerators.files.listing.unchanged_directories import GRANULARITY_S
 from flip27_source.errors import OptionError
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 

@@ -14,7 +14,8 @@ import fsspec
 import pytest
 
 from flip27_source.enumerators.files.entries import modified_us
-from flip27_source.enumerators.files.listing.walk import Lister, is_hidden, open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
+from flip27_source.enumerators.files.listing.lister import Lister, is_hidden
 from flip27_source.errors import OptionError
 from tests.s3_server import S3Bucket
 
@@ -192,7 +193,7 @@ def test_an_unreadable_directory_is_an_error_that_names_the_missing_permission(t
     """Check it as another user, because root may read anything."""
     program = (
         "import os, sys\n"
-        "from flip27_source.enumerators.files.listing.walk import open_lister\n"
+        "from flip27_source.enumerators.files.listing.choice import open_lister\n"
         "from flip27_source.errors import OptionError\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
         "try: open_lister(sys.argv[1], {}).check_root()\n"

@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.paths import canonical_path
 from flip27_source.snapshots.store import FsspecStore, open_store

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, Flip27Error, OptionError, SplitReadError
 from flip27_source.options import Options

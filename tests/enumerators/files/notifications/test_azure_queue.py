@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_lister
 from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.notifications.azure_queue import AzureQueue
-from flip27_source.enumerators.files.notifications.event_grid import events_of
+from flip27_source.enumerators.files.notifications.events import events_of_event_grid as events_of
 from flip27_source.errors import DiscoveryError
 from flip27_source.notifications import FileEvent
 from flip27_source.options import Options

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister, open_listers
+from flip27_source.enumerators.files.listing.choice import open_lister, open_listers
 from tests.s3_server import S3Bucket, new_bucket
 from tests.soak.objects import Landing
 

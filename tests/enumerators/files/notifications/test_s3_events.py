@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from flip27_source.enumerators.files.notifications.s3_events import events_of
+from flip27_source.enumerators.files.notifications.events import events_of_s3 as events_of
 from flip27_source.notifications import FileEvent
 from tests.file_queues import message, through_event_bridge, through_sns
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 
-from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES, SortedHashes
+from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES, SortedHashes
 from flip27_source.segment import Segment
 from flip27_source.values.merged_blocks import merged_blocks
 
@@ -43,6 +43,13 @@ class SeenFiles:
             self.hashes.update(hashes_in(run))
             run.forget()
 
+    @classmethod
+    def of(cls, hashes: Iterable[bytes]) -> SeenFiles:
+        """A new set of these hashes, which may repeat."""
+        seen = cls()
+        seen.add(list(dict.fromkeys(hashes)))
+        return seen
+
     def __contains__(self, hashed: bytes) -> bool:
         return hashed in self.hashes
 
@@ -54,15 +61,17 @@ class SeenFiles:
         runs = []
         for run in self.runs:
             hashes = hashes_in(run)
-            kept = [hashed for hashed in hashes if hashed not in gone]
-            if len(kept) == len(hashes):
+            left = [hashed for hashed in hashes if hashed not in gone]
+            if len(left) == len(hashes):
                 runs.append(run)
-            elif kept:
-                runs.append(Segment.of("seen", b"".join(kept)))
+            elif left:
+                runs.append(Segment.of("seen", b"".join(left)))
         return SeenFiles(runs)
 
     def add(self, hashes: list[bytes]) -> None:
         """Add new files: all of them, or none if older runs cannot be fetched."""
+        if not hashes:
+            return
         new = Segment.of("seen", b"".join(hashes))
         runs = merged_blocks((*self.runs, new), size_of=_count, join=_joined, width=MERGE_WIDTH)
         self.hashes.update(hashes)

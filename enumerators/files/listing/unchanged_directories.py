@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from flip27_source.enumerators.files.links import Folder
+from flip27_source.enumerators.files.listing.links import Folder
 
 GRANULARITY_S = 2.0
 """A time stamp must be this old before it is trusted; FAT has the coarsest time stamps."""
