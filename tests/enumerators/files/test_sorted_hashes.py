@@ -6,8 +6,8 @@ import hashlib
 import random
 
 import pytest
-from flip27_source.enumerators.files.seen_files import sorted_hashes
 
+from flip27_source.enumerators.files.seen_files import sorted_hashes
 from flip27_source.enumerators.files.seen_files.hashes import SeenFiles
 from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES, SortedHashes
 
