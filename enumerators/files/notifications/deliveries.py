@@ -45,6 +45,7 @@ class Deliveries:
         self._inbox = Inbox(
             checked_queues(options), hidden_s=options[NOTIFICATION_VISIBILITY_TIMEOUT], until_empty=is_bounded
         )
+        self._inbox.close_with(self)
         self.rounds = NotificationRounds(
             self._inbox,
             search,

@@ -1,7 +1,6 @@
 """Inbox: receives the messages of several queues on threads, and keeps them hidden until they are deleted.
 
-It decides nothing: the discovery thread takes the messages and the errors from it. The threads have only a
-weak reference to the inbox, so that they end if a run is abandoned.
+It decides nothing: the discovery thread takes the messages and the errors from it.
 """
 
 from __future__ import annotations
@@ -122,10 +121,13 @@ class Inbox:
         if self._started:
             return
         self._started = True
-        itself = weakref.ref(self)
         for url in self._queues:
-            _thread(_receive, itself, self._changed, url)
-        _thread(_keep, itself, self._changed)
+            _thread(self._receive, url)
+        _thread(self._keep)
+
+    def close_with(self, owner: object) -> None:
+        """Close the inbox when its owner is garbage collected, because a run may be abandoned."""
+        weakref.finalize(owner, self.close).atexit = False
 
     def take(self, *, wait: bool) -> list[Received]:
         """The messages that have arrived since the last call, in order of arrival.
@@ -178,43 +180,67 @@ class Inbox:
         is_over = self._closed or not self._has_room()
         return is_over or all(poll.was_empty or poll.error for poll in self._polls.values())
 
-    def _polled(self, url: str, answer: Sequence[Message] | Exception) -> None:
-        """Take in the result of a poll."""
-        until_s = time.monotonic() + self._hidden_s
-        with self._changed:
-            poll = self._polls[url]
-            if isinstance(answer, Exception):
-                poll.error = answer
-            else:
-                poll.error, poll.was_empty = None, poll.was_empty or not answer
-                for message in answer:
-                    self._held[url, message.receipt] = _Hold(message.receipt, until_s)
-                    self._arrived.append(Received(queue=url, message=message))
-            self._changed.notify_all()
-
-    def _wait_of(self, url: str) -> float:
-        """How long a poll waits: briefly until the queue was empty once, because others may wait for that."""
-        return _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
-
     def _has_room(self) -> bool:
         return len(self._held) < self._most_held
 
     def _is_done(self, url: str) -> bool:
         return self._closed or (self._until_empty and self._polls[url].was_empty)
 
-    def _burst(self, url: str) -> None:
-        """Receive on several threads as long as answers are full."""
+    def _wait_for_room(self, url: str) -> bool:
+        """Wait until more messages may be held; False if no more are to be received from this queue."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._is_done(url) or self._has_room())
+            return not self._is_done(url)
 
-        def receive() -> None:
-            while not self._closed and self._has_room():
-                answer = polled(self._queues[url], 0.0, self._hidden_s)
-                # An empty answer proves nothing: only a poll that waits queries all servers of a service.
-                if answer:
-                    self._polled(url, answer)
-                if isinstance(answer, Exception) or len(answer) < RECEIVED_AT_ONCE:
-                    return
+    def _receive(self, url: str) -> None:
+        """Receive the messages of one queue, until it is empty or the inbox is closed."""
+        failures = 0
+        while self._wait_for_room(url):
+            answer = self._poll(url, waits=True)
+            if isinstance(answer, Exception):
+                pause_s = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
+                failures += 1
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, timeout=pause_s)
+                continue
+            failures = 0
+            if len(answer) == RECEIVED_AT_ONCE:
+                _together(lambda: self._receive_the_rest(url), HELPERS)
+        if self._closed:
+            self._release()
 
-        _together(receive, HELPERS)
+    def _receive_the_rest(self, url: str) -> None:
+        """Receive as long as answers are full."""
+        while not self._closed and self._has_room():
+            answer = self._poll(url, waits=False)
+            if isinstance(answer, Exception) or len(answer) < RECEIVED_AT_ONCE:
+                return
+
+    def _poll(self, url: str, *, waits: bool) -> Sequence[Message] | Exception:
+        """The messages of one poll, which are taken in, or why it failed."""
+        answer: Sequence[Message] | Exception
+        wait_s = 0.0
+        if waits:
+            # The wait is short until the queue was empty once, because others may wait for that.
+            wait_s = _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
+        try:
+            answer = self._queues[url].receive(count=RECEIVED_AT_ONCE, wait_s=wait_s, hidden_s=self._hidden_s)
+        except Exception as error:  # noqa: BLE001 - raised on the discovery thread
+            answer = error
+        until_s = time.monotonic() + self._hidden_s
+        with self._changed:
+            poll = self._polls[url]
+            if isinstance(answer, Exception):
+                poll.error = answer
+            else:
+                poll.error = None
+                # Only a poll that waits asks all servers of a service; otherwise an empty answer is no proof.
+                poll.was_empty = poll.was_empty or (waits and not answer)
+                for message in answer:
+                    self._held[url, message.receipt] = _Hold(message.receipt, until_s)
+                    self._arrived.append(Received(queue=url, message=message))
+            self._changed.notify_all()
+        return answer
 
     def _newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
         """The newest receipts of these messages, with which they can be deleted."""
@@ -232,18 +258,29 @@ class Inbox:
                 with contextlib.suppress(Exception):
                     queue.extend(self._newest_receipts(url, receipts), 0)
 
-    def _delete_due(self) -> None:
-        """Delete the messages that may be deleted at once."""
-        with self._changed:
-            due, self._to_delete = self._to_delete, []
-        actions = iter(due)
+    def _keep(self) -> None:
+        """Delete messages that may be deleted at once, and keep the others hidden."""
+        extended_s = time.monotonic()
+        is_closed = False
+        while not is_closed:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._to_delete, timeout=_KEEPER_S)
+                is_closed = self._closed
+                actions, self._to_delete = self._to_delete, []
+            self._delete_all(actions)
+            if time.monotonic() - extended_s >= _KEEPER_S and not is_closed:
+                self._extend()
+                extended_s = time.monotonic()
+
+    def _delete_all(self, actions: Sequence[DeleteMessages]) -> None:
+        left = iter(actions)
 
         def delete() -> None:
-            for action in actions:
+            for action in left:
                 self.delete(action)
 
         # As many threads as receive, because a single one would not keep up with them.
-        _together(delete, min(HELPERS, len(due) - 1))
+        _together(delete, min(HELPERS, len(actions) - 1))
 
     def _extend(self) -> None:
         """Extend the hiding of messages that others could receive soon."""
@@ -282,73 +319,3 @@ def _together(work: Callable[[], None], helpers: int) -> None:
     work()
     for thread in threads:
         thread.join()
-
-
-def polled(queue: NotificationQueue, wait_s: float, hidden_s: float) -> Sequence[Message] | Exception:
-    """The messages of one poll, or why it failed."""
-    try:
-        return queue.receive(count=RECEIVED_AT_ONCE, wait_s=wait_s, hidden_s=hidden_s)
-    except Exception as error:  # noqa: BLE001 - raised on the discovery thread
-        return error
-
-
-def _receive(itself: weakref.ref[Inbox], changed: threading.Condition, url: str) -> None:
-    """Receive the messages of one queue until the inbox is closed; polls that wait do not keep it alive."""
-    failures = 0
-    while True:
-        with changed:
-            inbox = itself()
-            if inbox is None or inbox._is_done(url):
-                break
-            queue, wait_s, hidden_s = inbox._queues[url], inbox._wait_of(url), inbox._hidden_s
-            has_room = inbox._has_room()
-            del inbox
-            if not has_room:
-                changed.wait(_KEEPER_S)
-                continue
-        answer = polled(queue, wait_s, hidden_s)
-        inbox = itself()
-        if inbox is None:
-            return
-        inbox._polled(url, answer)
-        if not isinstance(answer, Exception) and len(answer) == RECEIVED_AT_ONCE:
-            inbox._burst(url)
-        del inbox
-        failures = failures + 1 if isinstance(answer, Exception) else 0
-        if failures:
-            _wait_until_closed(itself, changed, _PAUSES_S[min(failures, len(_PAUSES_S)) - 1])
-    if inbox is not None and inbox._closed:
-        inbox._release()
-
-
-def _wait_until_closed(itself: weakref.ref[Inbox], changed: threading.Condition, seconds: float) -> None:
-    def is_over() -> bool:
-        inbox = itself()
-        return inbox is None or inbox._closed
-
-    with changed:
-        changed.wait_for(is_over, timeout=seconds)
-
-
-def _keep(itself: weakref.ref[Inbox], changed: threading.Condition) -> None:
-    """Delete messages that may be deleted at once, and keep the others hidden."""
-    extended_s = time.monotonic()
-    while True:
-        with changed:
-            inbox = itself()
-            if inbox is None:
-                return
-            has_work = inbox._closed or bool(inbox._to_delete)
-            del inbox
-            if not has_work:
-                changed.wait(_KEEPER_S)
-        inbox = itself()
-        if inbox is None:
-            return
-        inbox._delete_due()
-        if inbox._closed:
-            return
-        if time.monotonic() - extended_s >= _KEEPER_S:
-            inbox._extend()
-            extended_s = time.monotonic()
-        del inbox
