@@ -212,6 +212,7 @@ def test_partition_directories_belong_to_the_path_and_other_directories_do_not(t
         ({"modifiedAfter": "2026-01-01T12:00:00Z", "modifiedBefore": "2026-01-02T12:00:00Z"}, ["day-2"]),
         ({"modifiedAfter": "2026-01-02T00:30:00", "timeZone": "Europe/Berlin"}, ["day-2", "day-3"]),
         ({"modifiedAfter": "2026-01-02T00:00:00", "timeZone": "UTC"}, ["day-3"]),
+        ({"modifiedAfter": "2026-01-02T00:30:00", "timeZone": "+01:00"}, ["day-2", "day-3"]),
     ],
     ids=str,
 )
