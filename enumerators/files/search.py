@@ -11,6 +11,7 @@ from functools import partial
 
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.listing.skipped_paths import SkippedPaths
 from flip27_source.enumerators.files.options import (
     FILE_NAME_ONLY,
     INCLUDE_EXISTING_FILES,
@@ -22,7 +23,6 @@ from flip27_source.enumerators.files.options import (
 )
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, strategy_named
-from flip27_source.enumerators.files.seen_files.hashes import path_hash
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, switched
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError
@@ -52,7 +52,7 @@ class FileSearch:
         self._modified_range = modified_range_us(options)
         self._max_age_us = _max_age_us(options)
         self._strategy = chosen_strategy(options, paths_of(options))
-        self._too_old = TooOldFiles()
+        self._too_old = SkippedPaths()
 
     def must_list(self, position: FilesPosition | None) -> bool:
         """Whether only a listing of all files can continue from this position."""
@@ -112,7 +112,7 @@ class FileSearch:
             if checks_time and not self._is_in_time(path, modified_us):
                 return None
             if modified_us < oldest_us:
-                self._too_old.skip(path)
+                self._too_old.skip(path, "%s is older than maxFileAge and is not read")
                 return None
             etag = (info.etag or None) if keeps_etag else None
             return FileSplit(path=path, length=info.length, modified_us=modified_us, etag=etag)
@@ -128,42 +128,6 @@ class FileSearch:
                 remedy="remove the options modifiedAfter and modifiedBefore",
             )
         return self._modified_range[0] < modified_us < self._modified_range[1]
-
-
-class TooOldFiles:
-    """Files that are older than ``maxFileAge``, which every round skips: each is logged and counted once.
-
-    Only the files that the last round skipped are remembered.
-
-    Attributes:
-        count: the number of skipped files in total.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._last: set[bytes] = set()
-        self._current: set[bytes] = set()
-
-    def __len__(self) -> int:
-        """The number of files that are remembered."""
-        return len(self._last | self._current)
-
-    def begin(self) -> None:
-        """Start a round; the files of an incomplete previous round stay remembered."""
-        self._last |= self._current
-        self._current = set()
-
-    def skip(self, path: str) -> None:
-        """Skip a file."""
-        hashed = path_hash(path)
-        if hashed not in self._last and hashed not in self._current:
-            self.count += 1
-            _log.warning("%s is older than maxFileAge and is not read", path)
-        self._current.add(hashed)
-
-    def end(self) -> None:
-        """Complete the round; files that it did not skip are forgotten."""
-        self._last, self._current = self._current, set()
 
 
 class _RequestedFiles(Lister):

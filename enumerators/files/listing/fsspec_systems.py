@@ -95,6 +95,7 @@ class FsspecLister(Lister):
             folders = below
         for folder in folders:
             yield from self._files_of(folder, recursive=recursive)
+        self._directory_links.end()
 
     def _only_file(self) -> Iterator[FileFound]:
         """The root, which is a file, unless it has been archived or deleted."""

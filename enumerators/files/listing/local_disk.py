@@ -110,6 +110,7 @@ class LocalLister(Lister):
             self._unchanged.listed(folder[0], below)
             folders += [(subfolder, level + 1) for subfolder in below]
         self._unchanged.end()
+        self._directory_links.end()
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
         # Without a listing, because ``remember`` would then count all listed files as known.
