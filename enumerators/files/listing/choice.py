@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +17,7 @@ from flip27_source.enumerators.files.globs import (
 from flip27_source.enumerators.files.listing.errors import has_a_user, unreachable
 from flip27_source.enumerators.files.listing.fsspec_systems import FsspecLister
 from flip27_source.enumerators.files.listing.lister import FileFound, FileKnown, Lister
-from flip27_source.enumerators.files.listing.local_disk import LocalLister, OneFile, is_one_file, local_root
+from flip27_source.enumerators.files.listing.local_disk import LocalLister, local_root
 from flip27_source.enumerators.files.options import (
     IGNORE_MISSING_FILES,
     PATH_GLOB_FILTER,
@@ -153,8 +152,6 @@ def _open_one(
 ) -> Lister:
     local = disk_path(checked_location(path, what="path", error_type=OptionError))
     if local is not None:
-        if is_one_file(local):
-            return OneFile(os.path.abspath(local))
         return LocalLister(*local_root(local), ignore_missing=ignore_missing)
     if names_a_user(path):
         raise has_a_user(path)

@@ -27,7 +27,7 @@ def is_one_file(path: str) -> bool:
 
 
 def local_root(path: str) -> tuple[str, list[str]]:
-    """The directory in which the listing of a path begins, and the globs below it.
+    """The directory in which the listing of a path begins, or its only file; and the globs below it.
 
     If a directory has a name that looks like a glob, the path means that directory.
     """
@@ -35,25 +35,11 @@ def local_root(path: str) -> tuple[str, list[str]]:
     return os.path.abspath(folder), globs
 
 
-class OneFile(Lister):
-    """A path that is a file; once the file is gone, there are no files."""
-
-    def __init__(self, path: str) -> None:
-        self._path = path
-
-    def check_root(self) -> None:
-        try:
-            os.stat(self._path)
-        except OSError as error:
-            raise cannot_be_listed(self._path, error) from error
-
-    def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        if os.path.exists(self._path):
-            yield path_text(self._path), lambda: _stat_info(lambda: os.stat(self._path))
-
-
 class LocalLister(Lister):
-    """A directory: one scandir for each directory that may have changed, and stat only for new files."""
+    """A directory: one scandir for each directory that may have changed, and stat only for new files.
+
+    If the root is a file when the lister is made, it is the only file, and once it is gone there is none.
+    """
 
     def __init__(
         self,
@@ -64,6 +50,7 @@ class LocalLister(Lister):
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._root = root
+        self._is_file = not globs and is_one_file(root)
         self._unchanged = UnchangedDirectories(root, now_s)
         self._directory_links = DirectoryLinks()
         self._levels = GlobLevels(globs)
@@ -72,6 +59,8 @@ class LocalLister(Lister):
     def check_root(self) -> None:
         try:
             mode = os.stat(self._root).st_mode
+            if self._is_file:
+                return
             if not stat.S_ISDIR(mode):
                 raise not_a_directory(self._root)
             os.scandir(self._root).close()
@@ -82,6 +71,13 @@ class LocalLister(Lister):
             raise cannot_be_listed(self._root, error) from error
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
+        return self._only_file() if self._is_file else self._below(recursive=recursive)
+
+    def _only_file(self) -> Iterator[FileFound]:
+        if os.path.exists(self._root):
+            yield path_text(self._root), lambda: _stat_info(lambda: os.stat(self._root))
+
+    def _below(self, *, recursive: bool) -> Iterator[FileFound]:
         self._unchanged.begin()
         self._directory_links.begin()
         folders: list[tuple[Folder, int]] = [((self._root, ()), 0)]
@@ -113,6 +109,8 @@ class LocalLister(Lister):
         self._directory_links.end()
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
+        if self._is_file:
+            return super().entry(path, recursive=recursive)
         # Without a listing, because ``remember`` would then count all listed files as known.
         local = disk_path(path)
         name = "" if local is None else os.path.abspath(local)

@@ -16,7 +16,7 @@ from flip27_source.enumerators.files.seen_files.strategy import (
     DiscoveryRound,
     SeenStrategy,
     SortedOut,
-    with_late,
+    sorted_files,
 )
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.segment import Segment
@@ -74,19 +74,17 @@ class NameCursor(SeenStrategy):
         if position is None or position.after is None or self._is_check_due(current, position):
             current.listing.lister.forget()
             start = position or replace(NOTHING, strategy=self.name)
-            sorted_out = self.sort_out(current, start)
-            late, start = with_late(current, sorted_out.late, start)
-            files = [*current.taken(sorted_out.new), *late]
-            return files, self.adopt(current, sorted_out.all, start).counted(files)
+            files, fresh, start = sorted_files(self, current, start)
+            return fresh, self.adopt(current, files.all, start).counted(fresh)
         new = list(current.matching(position.after))
         if not new:
             return [], position
         window = position.window
         if self._interval_ms is not None:
             window = extended(window, current, new)
-        files = current.taken(new)
+        fresh = current.taken(new)
         after = max(path for path, _ in new)
-        return files, replace(position, after=after, window=window).counted(files)
+        return fresh, replace(position, after=after, window=window).counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by name; files before the cursor that appeared since the last full listing are late."""
@@ -142,15 +140,13 @@ class ModifiedCursor(SeenStrategy):
         """The files in the time window that are not known."""
         if position is None or position.window is not self._runs:
             current.listing.lister.forget()
-        before = position or replace(NOTHING, strategy=self.name)
-        sorted_out = self.sort_out(current, before)
-        if position is not None and not sorted_out.new and not sorted_out.late:
+        start = position or replace(NOTHING, strategy=self.name)
+        files, fresh, start = sorted_files(self, current, start)
+        if position is not None and not files.new and not files.late:
             return [], position
-        late, before = with_late(current, sorted_out.late, before)
-        files = [*current.taken(sorted_out.new), *late]
-        after = self._moved(current, before, [*sorted_out.new, *sorted_out.late])
+        after = self._moved(current, start, [*files.new, *files.late])
         self._load(after)
-        return files, after.counted(files)
+        return fresh, after.counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by time; files older than the window that appeared since the last listing are late."""

@@ -112,9 +112,7 @@ def switched(
     old: SeenStrategy, new: SeenStrategy, current: DiscoveryRound, position: FilesPosition
 ) -> tuple[list[FileSplit], FilesPosition]:
     """One round by the old strategy; the new strategy continues from its result, so no file is lost."""
-    sorted_out = old.sort_out(current, position)
-    late, position = with_late(current, sorted_out.late, position)
-    fresh = [*current.taken(sorted_out.new), *late]
+    files, fresh, position = sorted_files(old, current, position)
     start = replace(
         NOTHING,
         files=position.files,
@@ -127,21 +125,20 @@ def switched(
         notified=position.notified,
     )
     _log.info("seenFiles=%s continues after the files that seenFiles=%s has read", new.name, old.name)
-    return fresh, new.adopt(current, sorted_out.all, start).counted(fresh)
+    return fresh, new.adopt(current, files.all, start).counted(fresh)
 
 
-def with_late(
-    current: DiscoveryRound, late: list[FileKnown], position: FilesPosition
-) -> tuple[list[FileSplit], FilesPosition]:
-    """The late files to read, and the position that reports all late files.
+def sorted_files(
+    strategy: SeenStrategy, current: DiscoveryRound, position: FilesPosition
+) -> tuple[SortedOut, list[FileSplit], FilesPosition]:
+    """All files, those of them that are read, and the position that reports the late ones.
 
     Raises:
         DiscoveryError: there are late files, and ``onLateFile`` is fail.
     """
-    if not late:
-        return [], position
-    names = sorted(path for path, _ in late)
-    if current.on_late == "fail":
+    files = strategy.sort_out(current, position)
+    names = sorted(path for path, _ in files.late)
+    if names and current.on_late == "fail":
         shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
         raise DiscoveryError(
             f"{shown} came late: the cursor of seenFiles={position.strategy} has passed this position, and "
@@ -153,9 +150,7 @@ def with_late(
     for name in names:
         done = "is read" if is_read else "is not read"
         _log.warning("%s came late for seenFiles=%s and %s", name, position.strategy, done)
-    position = replace(
-        position,
-        late=position.late + len(names),
-        late_names=(*position.late_names, *names)[-LATE_NAMES:],
-    )
-    return (current.taken(late) if is_read else []), position
+    if names:
+        late_names = (*position.late_names, *names)[-LATE_NAMES:]
+        position = replace(position, late=position.late + len(names), late_names=late_names)
+    return files, current.taken([*files.new, *(files.late if is_read else ())]), position
