@@ -142,11 +142,6 @@ def open_listers(
     return listers[0] if len(listers) == 1 else ManyLister(listers)
 
 
-def open_lister(path: str, storage_options: Mapping[str, Any], *, ignore_missing: bool = False) -> Lister:
-    """The lister for a single path; see :func:`open_listers`."""
-    return open_listers([path], storage_options, ignore_missing=ignore_missing)
-
-
 def _open_one(
     path: str, storage_options: Mapping[str, Any], ignore_missing: bool, may_be_emptied: bool
 ) -> Lister:
