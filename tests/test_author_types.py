@@ -12,7 +12,8 @@ import pytest
 
 from flip27_source import DiscoveringEnumerator, Discovery
 from flip27_source.discovery import DiscoveringState
-from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.errors import ContractError
 from flip27_source.reader import SplitReader
 from flip27_source.testing import MicroBatchEngine

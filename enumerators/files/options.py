@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import location
 from flip27_source.options import Option, Options, boolean, duration_s, one_of, optional, text
 from flip27_source.source_options import PATH, TIME_ZONE
+from flip27_source.time_zones import java_zone
 
 
 def _timestamp(value: str) -> datetime:
@@ -22,18 +21,15 @@ def _timestamp(value: str) -> datetime:
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    stripped = value.strip()
-    found: Any
-    if not stripped.startswith("["):
-        found = [part.strip() for part in stripped.split(",")]
-    else:
+    paths: Any = [part.strip() for part in value.split(",")]
+    if value.strip().startswith("["):
         try:
-            found = json.loads(stripped)
+            paths = json.loads(value)
         except ValueError:
-            found = []
-    if not isinstance(found, list) or not found or not all(isinstance(part, str) and part for part in found):
+            paths = []
+    if not (isinstance(paths, list) and paths and all(isinstance(path, str) and path for path in paths)):
         raise ValueError('paths are expected: /landing/a, /landing/b or ["/landing/a", "/landing/b"]')
-    return tuple(found)
+    return tuple(paths)
 
 
 def _duration_or_off(value: str) -> float | None:
@@ -41,10 +37,10 @@ def _duration_or_off(value: str) -> float | None:
 
 
 def _queues(value: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
-    if not found:
+    urls = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    if not urls:
         raise ValueError("URLs of queues are expected, separated by commas")
-    for url in found:
+    for url in urls:
         server = urlsplit(url)
         if not (server.scheme in ("http", "https") and server.netloc and server.path.strip("/")):
             raise ValueError(
@@ -52,7 +48,7 @@ def _queues(value: str) -> tuple[str, ...]:
             )
         if server.query or server.fragment or "@" in server.netloc:
             raise ValueError("a URL without credentials is expected: give them as storage.* options")
-    return found
+    return urls
 
 
 def _visibility_timeout_s(value: str) -> float:
@@ -258,19 +254,8 @@ def _epoch_us(moment: datetime | None, zone: str | None, default: float) -> floa
     if moment is None:
         return default
     if moment.tzinfo is None:
-        local = None if zone is None else _zone(zone)
-        moment = moment.replace(tzinfo=local) if local else moment.astimezone()
+        moment = moment.astimezone() if zone is None else moment.replace(tzinfo=java_zone(zone))
     return moment.timestamp() * 1_000_000
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise OptionError(
-            f"option timeZone has the value {name!r}, which is not a time zone",
-            remedy="use an IANA name such as Europe/Berlin or UTC",
-        ) from None
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (

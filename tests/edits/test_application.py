@@ -13,8 +13,8 @@ import pytest
 from flip27_source import edits
 from flip27_source.enumerators.files.cleaning import PartlyRead
 from flip27_source.enumerators.files.forgotten_files import forgotten
-from flip27_source.enumerators.files.known.hashes import path_hash
-from flip27_source.enumerators.files.known.strategy import FilesPosition
+from flip27_source.enumerators.files.position import FilesPosition
+from flip27_source.enumerators.files.seen_files.hashes import path_hash
 from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment

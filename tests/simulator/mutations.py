@@ -20,7 +20,7 @@ from flip27_source.driver.cycle import Cycle
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
-from flip27_source.enumerators.files.listing import walk as listing
+from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files

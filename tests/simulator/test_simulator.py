@@ -63,10 +63,10 @@ def test_the_seeds_of_these_tests_cover_every_kind_of_fault_and_source() -> None
     outcomes = [played(seed) for seed in range(SEEDS)]
     kinds = {kind for outcome in outcomes for kind in outcome.faults}
     assert kinds >= {
-        "EACCES", "EIO", "ENOSPC", "full disk", "kill", "nonsense", "power cut", "read-only", "short write",
-        "slow thread", "unsynced folder", "zombie",
+        "EACCES", "EIO", "ENOSPC", "clock", "full disk", "kill", "nonsense", "power cut", "read-only",
+        "short write", "slow thread", "unsynced folder", "zombie",
     }  # fmt: skip
-    assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless", "topics"}
+    assert {outcome.kind for outcome in outcomes} == {"files", "talking", "careless", "topics", "pages"}
 
 
 @pytest.mark.slow  # a test of the simulator

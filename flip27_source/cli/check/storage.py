@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from flip27_source.enumerators.files.listing.walk import open_listers
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, RECURSIVE_FILE_LOOKUP, paths_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError

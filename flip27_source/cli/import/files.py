@@ -8,10 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from flip27_source.enumerators.files.migration.comparison import Comparison, compared, listed
 from flip27_source.enumerators.files.migration.hadoop_uris import OurPaths
-from flip27_source.enumerators.files.migration.known_files import state_with_known
-from flip27_source.enumerators.files.migration.patterns import FoundPattern, pattern_of
+from flip27_source.enumerators.files.migration.imported_files import (
+    CommonPath,
+    Comparison,
+    common_path,
+    compared,
+    state_with_known,
+)
 from flip27_source.enumerators.files.options import FILE_NAME_ONLY, PATHS
 from flip27_source.savepoints.imported_state import write_imported
 from flip27_source.snapshots.spark_checkpoint import LoggedBatch, newest_committed
@@ -185,7 +189,7 @@ class _Import:
         """Report what the new query would read; with ``execute``, write its savepoint first."""
         found = self._comparison()
         twice = [*self.unsure, *(() if found is None else found.lookalikes)]
-        pattern = pattern_of(self.known)
+        pattern = common_path(self.known)
         savepoint = self._written(storage) if execute else None
         options = {"stateLocation": self.state} | ({} if savepoint is None else {"savepoint": savepoint})
         path = self.source.options[PATH] or pattern.path
@@ -220,7 +224,7 @@ class _Import:
         options = self.source.options
         if options[PATH] is None and not options[PATHS]:
             return None
-        return compared(listed(options), self.known, options)
+        return compared(self.known, options)
 
     def _written(self, storage: list[str] | None) -> str:
         by_name = self.source.options[FILE_NAME_ONLY]
@@ -243,7 +247,7 @@ class _Import:
             ("new, with name and time of a file that was read elsewhere", len(found.lookalikes)),
         ]
 
-    def _notes(self, found: Comparison | None, pattern: FoundPattern, *, is_dry_run: bool) -> list[str]:
+    def _notes(self, found: Comparison | None, pattern: CommonPath, *, is_dry_run: bool) -> list[str]:
         notes = [self.why_unsure] if self.unsure else []
         if pattern.path is None:
             notes.append("the known files have no directory in common")

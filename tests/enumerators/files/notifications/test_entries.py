@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister, open_listers
+from flip27_source.enumerators.files.listing.choice import open_listers
 from tests.s3_server import S3Bucket, new_bucket
 from tests.soak.objects import Landing
 
@@ -47,7 +47,7 @@ def test_exactly_the_files_of_the_listing_have_an_entry(
 def test_an_entry_has_the_information_of_the_listing_and_that_of_a_missing_file_has_none(
     bucket: S3Bucket,
 ) -> None:
-    lister = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
+    lister = open_listers([f"s3://{bucket.name}/landing"], bucket.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
     path = f"s3a://{bucket.name}/landing/k=1/b.txt"
     entry = lister.entry(path, recursive=False)
@@ -75,7 +75,7 @@ class NoHead:
 
 
 def test_an_unreadable_object_has_an_entry_as_in_a_listing(bucket: S3Bucket) -> None:
-    lister: Any = open_lister(f"s3://{bucket.name}/landing", bucket.storage_options)
+    lister: Any = open_listers([f"s3://{bucket.name}/landing"], bucket.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
     lister._opened = NoHead(lister._opened)
     path = f"s3://{bucket.name}/landing/a"
@@ -93,7 +93,7 @@ def test_entries_on_a_local_disk_equal_those_of_a_first_listing(
     for file in everything:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("x")
-    lister = open_lister(f"{tmp_path}/{pattern}", {})
+    lister = open_listers([f"{tmp_path}/{pattern}"], {})
     found = [lister.entry(str(path), recursive=recursive) for path in everything]
     lister.remember([])
     listed = {path: info() for path, info in lister.files(recursive=recursive)}

@@ -1,7 +1,7 @@
 """The known files: 128-bit hashes of their paths, in immutable runs.
 
-New hashes make a new run; runs of similar size are merged (a log-structured merge). So each hash is written
-only a few times, and a document names few runs. Everything here runs on the discovery thread.
+New hashes make a new run, and runs of similar size are merged. So each hash is written only a few times, and
+a document names few runs. Everything here runs on the discovery thread.
 """
 
 from __future__ import annotations
@@ -9,14 +9,15 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Iterable
 
-from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES, SortedHashes
+from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES, SortedHashes
 from flip27_source.segment import Segment
+from flip27_source.values.merged_blocks import merged_blocks
 
 FEW = 1 << 21
 """Up to this number of hashes is kept in a Python set, which is fastest; more are sorted, to save memory."""
 
 MERGE_WIDTH = 16
-"""This number of runs of one tier becomes one run of the next tier."""
+"""This number of runs of similar size becomes one run."""
 
 
 def path_hash(path: str) -> bytes:
@@ -42,6 +43,13 @@ class SeenFiles:
             self.hashes.update(hashes_in(run))
             run.forget()
 
+    @classmethod
+    def of(cls, hashes: Iterable[bytes]) -> SeenFiles:
+        """A new set of these hashes, which may repeat."""
+        seen = cls()
+        seen.add(list(dict.fromkeys(hashes)))
+        return seen
+
     def __contains__(self, hashed: bytes) -> bool:
         return hashed in self.hashes
 
@@ -53,24 +61,31 @@ class SeenFiles:
         runs = []
         for run in self.runs:
             hashes = hashes_in(run)
-            kept = [hashed for hashed in hashes if hashed not in gone]
-            if len(kept) == len(hashes):
+            left = [hashed for hashed in hashes if hashed not in gone]
+            if len(left) == len(hashes):
                 runs.append(run)
-            elif kept:
-                runs.append(Segment.of("seen", b"".join(kept)))
+            elif left:
+                runs.append(Segment.of("seen", b"".join(left)))
         return SeenFiles(runs)
 
     def add(self, hashes: list[bytes]) -> None:
         """Add new files: all of them, or none if older runs cannot be fetched."""
-        runs = merged((*self.runs, Segment.of("seen", b"".join(hashes))))
+        if not hashes:
+            return
+        new = Segment.of("seen", b"".join(hashes))
+        runs = merged_blocks((*self.runs, new), size_of=_count, join=_joined, width=MERGE_WIDTH)
         self.hashes.update(hashes)
         if isinstance(self.hashes, set) and len(self.hashes) > self._few:
             self.hashes = SortedHashes(b"".join(self.hashes))
-        self.runs = runs
+        self.runs = tuple(runs)
 
 
 def _count(run: Segment) -> int:
     return (run.size if run.size is not None else len(run.data)) // HASH_BYTES
+
+
+def _joined(runs: Iterable[Segment]) -> Segment:
+    return Segment.of("seen", b"".join(run.data for run in runs))
 
 
 def _forgotten(run: Segment) -> bytes:
@@ -83,19 +98,3 @@ def hashes_in(run: Segment) -> list[bytes]:
     """The hashes of a run, in order."""
     data = run.data
     return [data[i : i + HASH_BYTES] for i in range(0, len(data), HASH_BYTES)]
-
-
-def merged(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
-    """The runs; the youngest ``MERGE_WIDTH`` runs of one tier are merged into one."""
-    while True:
-        tier = _tier(runs[-1])
-        same = [run for run in runs if _tier(run) == tier]
-        if len(same) < MERGE_WIDTH:
-            return runs
-        rest = tuple(run for run in runs if _tier(run) != tier)
-        runs = (*rest, Segment.of("seen", b"".join(run.data for run in same)))
-
-
-def _tier(run: Segment) -> int:
-    """0 for up to 8 hashes, 1 for up to 128, 2 for up to 2,048, and so on."""
-    return (max(1, _count(run)) - 1).bit_length() // 4

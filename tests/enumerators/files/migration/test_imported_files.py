@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flip27_source.enumerators.files.migration.patterns import FoundPattern, pattern_of
+from flip27_source.enumerators.files.migration.imported_files import CommonPath, common_path
 
 
 @pytest.mark.parametrize(
@@ -26,4 +26,4 @@ from flip27_source.enumerators.files.migration.patterns import FoundPattern, pat
     ],
 )
 def test_the_pattern_matches_all_files(paths: list[str], path: str | None, is_recursive: bool) -> None:
-    assert pattern_of(paths) == FoundPattern(path=path, is_recursive=is_recursive)
+    assert common_path(paths) == CommonPath(path=path, is_recursive=is_recursive)

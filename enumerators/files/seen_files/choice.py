@@ -1,13 +1,10 @@
-"""Chooses the strategy for known files by the options, and refuses options that conflict with it."""
+"""Chooses the strategy for seen files by the options, and refuses options that conflict with it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from flip27_source.enumerators.files.globs import split_glob
-from flip27_source.enumerators.files.known.cursors import ModifiedCursor, NameCursor
-from flip27_source.enumerators.files.known.exact import ExactFiles, OverwrittenFiles
-from flip27_source.enumerators.files.known.strategy import FilesPosition, SeenStrategy
 from flip27_source.enumerators.files.options import (
     ALLOW_OVERWRITES,
     ALLOWED_LATENESS,
@@ -15,6 +12,10 @@ from flip27_source.enumerators.files.options import (
     FILE_NAME_ONLY,
     SEEN_FILES,
 )
+from flip27_source.enumerators.files.position import FilesPosition
+from flip27_source.enumerators.files.seen_files.cursors import ModifiedCursor, NameCursor
+from flip27_source.enumerators.files.seen_files.exact import ExactFiles, OverwrittenFiles
+from flip27_source.enumerators.files.seen_files.strategy import SeenStrategy
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, is_at_or_below
 from flip27_source.file_systems.paths import canonical_path, local_path

@@ -7,11 +7,11 @@ under ever longer names. On other file systems, these are all links to directori
 from __future__ import annotations
 
 import errno
-import logging
 import os
 from collections.abc import Mapping
 from typing import Any
 
+from flip27_source.enumerators.files.listing.skipped_paths import SkippedPaths
 from flip27_source.file_systems.moved_paths import is_at_or_below
 
 LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
@@ -23,25 +23,15 @@ Folder = tuple[str, tuple[str, ...]]
 _SFTP_FAILURE = 4
 """The error code of an SFTP server for a link to itself; lost connections have other codes."""
 
-_log = logging.getLogger("flip27_source")
 
-
-class DirectoryLinks:
-    """The links of one tree across listings; each skipped link is logged once."""
-
-    def __init__(self) -> None:
-        self._logged_before: set[str] = set()
-        self._logged: set[str] = set()
-
-    def begin(self) -> None:
-        """Start a listing."""
-        self._logged_before, self._logged = self._logged, set()
+class DirectoryLinks(SkippedPaths):
+    """The links of one tree that are skipped."""
 
     def leads_nowhere(self, entry: os.DirEntry[str], error: OSError) -> None:
         """Skip a link without a target; ``error`` comes from following it, and other errors are raised."""
         if error.errno not in LEADS_NOWHERE:
             raise error
-        self._pass_over(entry.path, os.strerror(error.errno))
+        self._skip(entry.path, os.strerror(error.errno))
 
     def below(self, entry: os.DirEntry[str], folder: Folder) -> list[Folder]:
         """The directory of an entry of ``folder``; empty if the entry is a link back to a parent."""
@@ -51,27 +41,25 @@ class DirectoryLinks:
         target = os.path.realpath(entry.path)
         linked_from = (*linked_from, os.path.realpath(path))
         if any(is_at_or_below(place, target) for place in linked_from):
-            self._pass_over(entry.path, f"it leads back to {target}")
+            self._skip(entry.path, f"it leads back to {target}")
             return []
         return [(entry.path, linked_from)]
 
     def file_behind(self, file_system: Any, name: str) -> Mapping[str, Any] | None:
         """The fsspec entry of the file that a link leads to; None if there is no such file."""
         try:
-            found: Mapping[str, Any] = file_system.info(name)
+            info: Mapping[str, Any] = file_system.info(name)
         except FileNotFoundError:
             return None
         except Exception as error:
             if getattr(error, "code", None) != _SFTP_FAILURE:
                 raise
-            self._pass_over(name, str(error))
+            self._skip(name, str(error))
             return None
-        if found["type"] != "file":
-            self._pass_over(name, f"it leads to a {found['type']}")
-            return None
-        return found
+        if info["type"] == "file":
+            return info
+        self._skip(name, f"it leads to a {info['type']}")
+        return None
 
-    def _pass_over(self, path: str, why: str) -> None:
-        self._logged.add(path)
-        if path not in self._logged_before:
-            _log.warning("the link %s is skipped: %s", path, why)
+    def _skip(self, path: str, why: str) -> None:
+        self.skip(path, "the link %s is skipped: %s", why)

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.files.known.strategy import FilesPosition
-from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.errors import CorruptStateError, DiscoveryError, MissingStateError, OptionError
 from flip27_source.testing import MicroBatchEngine
 from tests.s3_server import S3Bucket
-from tests.toy_sources import source_of
 
-from .test_choice import Rounds
-from .test_enumerator import Run, WholeFiles, files_source, write
+from .file_sources import GivenFiles, Rounds, Run, files_source, rounds_on, write
 
 HOUR = 3600
 DAY = 24 * HOUR
 EVERY_ROUND = "0 ms"
-
-
-def rounds_on(path: Path | str, **options: Any) -> Rounds:
-    return Rounds(files_source(path, WholeFiles, **options))
-
-
-def switched(rounds: Rounds, **options: Any) -> Rounds:
-    return rounds.restarted(**options)
 
 
 def test_an_overwritten_file_is_read_once_unless_overwrites_are_allowed(tmp_path: Path) -> None:
@@ -66,8 +54,7 @@ def test_an_overwritten_file_is_read_again_counted_and_named(
 def test_an_object_that_was_overwritten_within_a_second_is_recognized_by_its_etag(
     s3_bucket: S3Bucket,
 ) -> None:
-    options = {"path": f"s3://{s3_bucket.name}/in", "allowOverwrites": "true", **s3_bucket.options}
-    run = Run(source_of(FilesEnumerator, options, WholeFiles))
+    run = Run(files_source(f"s3://{s3_bucket.name}/in", allowOverwrites=True, **s3_bucket.options))
     found = []
     for data in (b"one", b"two", b"two"):
         s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/in/a", data)
@@ -89,16 +76,16 @@ def test_overwrites_are_detected_from_the_restart_that_allows_them(tmp_path: Pat
     rounds = rounds_on(tmp_path)
     write(tmp_path, "a", "b")
     assert rounds.names() == ["a", "b"]
-    rounds = switched(rounds, allowOverwrites=True)
+    rounds = rounds.restarted(allowOverwrites=True)
     write(tmp_path, "c")
     assert rounds.names() == ["c"]
     write(tmp_path, "a", data=b"another")
     assert rounds.names() == ["a"]
-    rounds = switched(rounds, allowOverwrites=False)
+    rounds = rounds.restarted(allowOverwrites=False)
     write(tmp_path, "b", data=b"another")
     write(tmp_path, "d")
     assert rounds.names() == ["d"]
-    rounds = switched(rounds, allowOverwrites=True)
+    rounds = rounds.restarted(allowOverwrites=True)
     assert rounds.names() == []
     write(tmp_path, "d", data=b"another")
     assert rounds.names() == ["d"]
@@ -122,7 +109,7 @@ def test_the_state_of_a_name_cursor_does_not_grow_with_the_files(tmp_path: Path)
     for number in range(30):
         write(tmp_path, f"{number:03}")
         assert rounds.names() == [f"{number:03}"]
-    position = rounds.restored.enumerator_state.position  # type: ignore[union-attr]
+    position = rounds.position
     assert (position.seen, position.window, position.after) == ((), (), f"{tmp_path}/029")
     assert position.files == 30
 
@@ -166,12 +153,13 @@ def test_a_late_file_is_reported_once_by_count_name_and_log(
     with caplog.at_level(logging.WARNING):
         assert [rounds.names() for _ in range(3)] == [[], [], []]
     assert rounds.gauges["filesLate"] == 1
+    strategy = rounds.position.strategy
     assert [message for message in caplog.messages if "came late" in message] == [
-        f"{tmp_path}/b came late for seenFiles={rounds.coordinator.enumerator._strategy.name} and is not read"
+        f"{tmp_path}/b came late for seenFiles={strategy} and is not read"
     ]
     write(tmp_path, "d")
     assert rounds.names() == ["d"]
-    position = rounds.restored.enumerator_state.position  # type: ignore[union-attr]
+    position = rounds.position
     assert (position.late, position.late_names) == (1, (f"{tmp_path}/b",))
 
 
@@ -192,44 +180,27 @@ def test_a_late_file_of_a_name_cursor_is_found_at_the_next_backfill(tmp_path: Pa
     assert rounds.names() == ["a", "c"]
     write(tmp_path, "b", "d")
     assert rounds.names() == ["d"]
-    rounds = switched(rounds, seenFiles="nameCursor", onLateFile="read", backfillInterval=EVERY_ROUND)
+    rounds = rounds.restarted(seenFiles="nameCursor", onLateFile="read", backfillInterval=EVERY_ROUND)
     assert rounds.names() == ["b"]
     assert rounds.names() == []
-
-
-class Objects(Lister):
-    """The listing of an object store, in which a file appears at its modification time."""
-
-    def __init__(self) -> None:
-        self.files_there: dict[str, FileInfo] = {}
-
-    def check_root(self) -> None:
-        pass
-
-    def put(self, name: str, modified_s: int) -> None:
-        self.files_there[f"s3://bucket/{name}"] = FileInfo(1, modified_s * 1_000_000)
-
-    def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        for path, info in self.files_there.items():
-            yield path, lambda info=info: info  # type: ignore[misc]
 
 
 def test_a_modified_cursor_reads_each_file_once_and_remembers_only_files_in_the_window(
     tmp_path: Path,
 ) -> None:
     """For 200 hours, a file arrives every half hour, with restarts in between; the window is two hours."""
-    objects = Objects()
+    objects = GivenFiles()  # as in an object store, a file appears at its modification time
     rounds = rounds_on(tmp_path, seenFiles="modifiedCursor", allowedLateness="2 hours")
     largest = 0
     for half_hour in range(400):
-        objects.put(f"{half_hour}", 10 * DAY + half_hour * HOUR // 2)
-        rounds.coordinator.enumerator.lister = objects
+        objects.put(f"s3://bucket/{half_hour}", modified_s=10 * DAY + half_hour * HOUR // 2)
+        rounds.list_with(objects)
         assert rounds.names() == [f"{half_hour}"]
-        position = rounds.restored.enumerator_state.position  # type: ignore[union-attr]
+        position = rounds.position
         largest = max(largest, sum(run.hashes.size for run in position.window))
         if half_hour % 50 == 49:
             rounds = rounds.restarted()
-            rounds.coordinator.enumerator.lister = objects
+            rounds.list_with(objects)
             assert rounds.names() == []
     assert rounds.gauges.get("filesLate", 0) == 0
     assert largest <= 4 * 5 * 16
@@ -264,12 +235,12 @@ def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
     write(tmp_path, "b", modified_s=100_000)
     assert rounds.names() == ["a", "b"]
     write(tmp_path, "c", modified_s=100_001)
-    rounds = switched(rounds, **STRATEGIES[new])
+    rounds = rounds.restarted(**STRATEGIES[new])
     assert rounds.names() == ["c"]
     assert rounds.names() == []
     write(tmp_path, "d", modified_s=100_002)
     assert rounds.names() == ["d"]
-    rounds = switched(rounds, **STRATEGIES[old])
+    rounds = rounds.restarted(**STRATEGIES[old])
     write(tmp_path, "e", modified_s=100_003)
     assert rounds.names() == ["e"]
     assert rounds.names() == []
@@ -278,8 +249,8 @@ def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
 def test_a_file_that_was_late_for_the_old_strategy_is_not_lost_by_switching(tmp_path: Path) -> None:
     rounds = late_by_time(tmp_path)
     with pytest.raises(DiscoveryError, match="/b came late"):
-        switched(rounds, seenFiles="exact").names()
-    assert switched(rounds, seenFiles="exact", onLateFile="read").names() == ["b"]
+        rounds.restarted(seenFiles="exact").names()
+    assert rounds.restarted(seenFiles="exact", onLateFile="read").names() == ["b"]
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.enumerators.files.known.hashes import MERGE_WIDTH, SeenFiles, merged, path_hash
-from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES
+from flip27_source.enumerators.files.seen_files.hashes import MERGE_WIDTH, SeenFiles, path_hash
+from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES
 from flip27_source.segment import Segment
 
 
@@ -71,15 +71,6 @@ def test_a_large_addition_is_one_run_with_16_bytes_per_file() -> None:
     seen.add(hashes(*range(5000)))
     seen.add(hashes(*range(5000, 6000)))
     assert [run.size for run in seen.runs] == [80_000, 16_000]
-
-
-def test_only_runs_of_one_tier_are_merged() -> None:
-    small = tuple(Segment.of("seen", bytes([n]) * HASH_BYTES) for n in range(MERGE_WIDTH))
-    large = Segment.of("seen", b"x" * HASH_BYTES * 5000)
-    result = merged((large, *small))
-    assert result[0] is large
-    assert [run.size for run in result[1:]] == [MERGE_WIDTH * HASH_BYTES]
-    assert merged((large, *small[:-1])) == (large, *small[:-1])
 
 
 def test_restored_bytes_are_not_kept_in_memory_twice() -> None:

@@ -13,7 +13,8 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from flip27_source.enumerators.files.links import Folder
+from flip27_source.enumerators.files.listing.links import Folder
+from flip27_source.file_systems.moved_paths import is_at_or_below
 
 GRANULARITY_S = 2.0
 """A time stamp must be this old before it is trusted; FAT has the coarsest time stamps."""
@@ -62,12 +63,12 @@ class UnchangedDirectories:
         if self._device is None or self._device < 0:
             return None
         try:
-            found = os.stat(folder)
+            status = os.stat(folder)
         except OSError:
             return None  # listing the directory reports the error
-        if found.st_dev != self._device:
+        if status.st_dev != self._device:
             return None
-        stamp = (found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_dev)
+        stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
         known = self._known.get(folder)
         if known is None and folder not in self._first_seen and len(self) >= MOST_DIRECTORIES:
             return None
@@ -127,11 +128,10 @@ def file_system_of(path: str, mounts: Iterable[bytes]) -> str:
     Args:
         mounts: the lines of ``/proc/self/mountinfo``.
     """
-    best = ("", "")
+    longest, kind = "", ""
     for line in mounts:
         before, _, after = line.partition(b" - ")
-        point = os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), before.split(b" ")[4]))
-        is_above = path == point or path.startswith(point.rstrip("/") + "/")
-        if is_above and len(point) >= len(best[0]):
-            best = (point, after.split(b" ")[0].decode())
-    return best[1]
+        point = os.fsdecode(_ESCAPED.sub(lambda octal: bytes([int(octal[1], 8)]), before.split(b" ")[4]))
+        if is_at_or_below(path, point) and len(point) >= len(longest):
+            longest, kind = point, after.split(b" ")[0].decode()
+    return kind

@@ -6,67 +6,54 @@ were read: it is later than the last full listing, and the file is not among the
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from flip27_source.enumerators.files.known.hashes import hashes_in
-from flip27_source.enumerators.files.known.strategy import (
-    NOTHING,
+from flip27_source.enumerators.files.listing.lister import FileKnown
+from flip27_source.enumerators.files.position import NOTHING, FilesPosition, WindowRun
+from flip27_source.enumerators.files.seen_files.hashes import hashes_in
+from flip27_source.enumerators.files.seen_files.strategy import (
     DiscoveryRound,
-    FileKnown,
-    FilesPosition,
     SeenStrategy,
     SortedOut,
-    WindowRun,
-    counted,
-    with_late,
+    sorted_files,
 )
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.segment import Segment
+from flip27_source.values.merged_blocks import merged_blocks
 
 MARGIN_US = 2_000_000
 """File systems round times to up to two seconds."""
 
 
-class Window:
-    """The hashes in the runs of a position."""
-
-    def __init__(self, runs: tuple[WindowRun, ...]) -> None:
-        self._hashes = {run.hashes.name: frozenset(hashes_in(run.hashes)) for run in runs}
-        for run in runs:
-            run.hashes.forget()
-
-    def __contains__(self, hashed: bytes) -> bool:
-        return any(hashed in hashes for hashes in self._hashes.values())
+def hashes_of(window: tuple[WindowRun, ...]) -> frozenset[bytes]:
+    """The hashes in the window of a position."""
+    hashes = frozenset(hashed for run in window for hashed in hashes_in(run.hashes))
+    for run in window:
+        run.hashes.forget()
+    return hashes
 
 
-def run_of(current: DiscoveryRound, files: list[FileKnown]) -> tuple[WindowRun, ...]:
-    """One run of these files; empty if there are no files."""
+def extended(
+    window: tuple[WindowRun, ...], current: DiscoveryRound, files: list[FileKnown]
+) -> tuple[WindowRun, ...]:
+    """The window with these files, which are a new run; small runs are merged."""
     if not files:
-        return ()
-    return (
-        WindowRun(
-            hashes=Segment.of("window", b"".join(sorted(current.hash_of(path) for path, _ in files))),
-            newest_us=max(found.modified_us for _, found in files),
-            appeared_us=max(found.appeared_us for _, found in files),
-        ),
+        return window
+    run = WindowRun(
+        hashes=Segment.of("window", b"".join(sorted(current.hash_of(path) for path, _ in files))),
+        newest_us=max(info.modified_us for _, info in files),
+        appeared_us=max(info.appeared_us for _, info in files),
     )
+    return tuple(merged_blocks((*window, run), size_of=lambda run: run.hashes.size or 0, join=_joined))
 
 
-def joined(runs: tuple[WindowRun, ...]) -> tuple[WindowRun, ...]:
-    """The runs; each is joined to the previous run unless that is at least twice as large."""
-    result: list[WindowRun] = []
-    for run in runs:
-        result.append(run)
-        while len(result) > 1 and (result[-2].hashes.size or 0) < 2 * (result[-1].hashes.size or 0):
-            last, before = result.pop(), result.pop()
-            result.append(
-                WindowRun(
-                    hashes=Segment.of("window", before.hashes.data + last.hashes.data),
-                    newest_us=max(before.newest_us, last.newest_us),
-                    appeared_us=max(before.appeared_us, last.appeared_us),
-                )
-            )
-    return tuple(result)
+def _joined(runs: Sequence[WindowRun]) -> WindowRun:
+    return WindowRun(
+        hashes=Segment.of("window", b"".join(run.hashes.data for run in runs)),
+        newest_us=max(run.newest_us for run in runs),
+        appeared_us=max(run.appeared_us for run in runs),
+    )
 
 
 class NameCursor(SeenStrategy):
@@ -85,37 +72,34 @@ class NameCursor(SeenStrategy):
     ) -> tuple[list[FileSplit], FilesPosition]:
         """The files after the cursor, or all files if a check is due."""
         if position is None or position.after is None or self._is_check_due(current, position):
-            current.lister.forget()
+            current.listing.lister.forget()
             start = position or replace(NOTHING, strategy=self.name)
-            sorted_out = self.sort_out(current, start)
-            late, start = with_late(current, sorted_out.late, start)
-            files = [*current.taken(sorted_out.new), *late]
-            everything = [*sorted_out.known, *sorted_out.new, *sorted_out.late]
-            return files, counted(self.adopt(current, everything, start), files)
+            files, fresh, start = sorted_files(self, current, start)
+            return fresh, self.adopt(current, files.all, start).counted(fresh)
         new = list(current.matching(position.after))
         if not new:
             return [], position
         window = position.window
         if self._interval_ms is not None:
-            window = joined((*window, *run_of(current, new)))
-        files = current.taken(new)
+            window = extended(window, current, new)
+        fresh = current.taken(new)
         after = max(path for path, _ in new)
-        return files, counted(replace(position, after=after, window=window), files)
+        return fresh, replace(position, after=after, window=window).counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by name; files before the cursor that appeared since the last full listing are late."""
-        window = Window(position.window)
-        sorted_out = SortedOut([], [], [])
+        window = hashes_of(position.window)
+        sorted_out = SortedOut()
         after = position.after
         since_us = position.appeared_us - MARGIN_US
         checks = position.checked_ms > 0 and self._interval_ms is not None
-        for path, found in current.matching():
+        for path, info in current.matching():
             if after is None or path > after:
-                sorted_out.new.append((path, found))
-            elif checks and found.appeared_us >= since_us and current.hash_of(path) not in window:
-                sorted_out.late.append((path, found))
+                sorted_out.new.append((path, info))
+            elif checks and info.appeared_us >= since_us and current.hash_of(path) not in window:
+                sorted_out.late.append((path, info))
             else:
-                sorted_out.known.append((path, found))
+                sorted_out.known.append((path, info))
         return sorted_out
 
     def adopt(
@@ -123,16 +107,16 @@ class NameCursor(SeenStrategy):
     ) -> FilesPosition:
         """The last name, and the files too recent to be distinguished from late files by time."""
         after = max((path for path, _ in files), default=None)
-        appeared_us = max((found.appeared_us for _, found in files), default=0)
-        window = []
+        appeared_us = max((info.appeared_us for _, info in files), default=0)
+        recent = []
         if self._interval_ms is not None:
-            window = [(path, found) for path, found in files if found.appeared_us >= appeared_us - MARGIN_US]
+            recent = [(path, info) for path, info in files if info.appeared_us >= appeared_us - MARGIN_US]
         return replace(
             position,
             strategy=self.name,
             after=max(after or "", position.after or "") or None,
             appeared_us=max(appeared_us, position.appeared_us),
-            window=run_of(current, window),
+            window=extended((), current, recent),
             checked_ms=current.now_ms,
         )
 
@@ -148,38 +132,36 @@ class ModifiedCursor(SeenStrategy):
     def __init__(self, lateness_s: float) -> None:
         self._lateness_us = int(lateness_s * 1_000_000)
         self._runs: tuple[WindowRun, ...] = ()
-        self._window = Window(())
+        self._window = frozenset[bytes]()
 
     def find(
         self, current: DiscoveryRound, position: FilesPosition | None
     ) -> tuple[list[FileSplit], FilesPosition]:
         """The files in the time window that are not known."""
         if position is None or position.window is not self._runs:
-            current.lister.forget()
-        before = position or replace(NOTHING, strategy=self.name)
-        sorted_out = self.sort_out(current, before)
-        if position is not None and not sorted_out.new and not sorted_out.late:
+            current.listing.lister.forget()
+        start = position or replace(NOTHING, strategy=self.name)
+        files, fresh, start = sorted_files(self, current, start)
+        if position is not None and not files.new and not files.late:
             return [], position
-        late, before = with_late(current, sorted_out.late, before)
-        files = [*current.taken(sorted_out.new), *late]
-        after = self._moved(current, before, [*sorted_out.new, *sorted_out.late])
+        after = self._moved(current, start, [*files.new, *files.late])
         self._load(after)
-        return files, counted(after, files)
+        return fresh, after.counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by time; files older than the window that appeared since the last listing are late."""
         self._load(position)
         window = self._window
-        sorted_out = SortedOut([], [], [])
+        sorted_out = SortedOut()
         since_us = position.appeared_us - MARGIN_US
-        for path, found in current.matching():
-            is_old = found.modified_us < position.low_us and found.appeared_us < since_us
+        for path, info in current.matching():
+            is_old = info.modified_us < position.low_us and info.appeared_us < since_us
             if is_old or current.hash_of(path) in window:
-                sorted_out.known.append((path, found))
-            elif found.modified_us >= position.low_us:
-                sorted_out.new.append((path, found))
+                sorted_out.known.append((path, info))
+            elif info.modified_us >= position.low_us:
+                sorted_out.new.append((path, info))
             else:
-                sorted_out.late.append((path, found))
+                sorted_out.late.append((path, info))
         return sorted_out
 
     def adopt(
@@ -190,22 +172,21 @@ class ModifiedCursor(SeenStrategy):
 
     def _load(self, position: FilesPosition) -> None:
         if position.window is not self._runs:
-            self._window, self._runs = Window(position.window), position.window
+            self._window, self._runs = hashes_of(position.window), position.window
 
     def _moved(
         self, current: DiscoveryRound, position: FilesPosition, files: list[FileKnown]
     ) -> FilesPosition:
         """The position after these files became known."""
-        newest_us = max((found.modified_us for _, found in files), default=0)
+        newest_us = max((info.modified_us for _, info in files), default=0)
         low_us = max(position.low_us, newest_us - self._lateness_us)
-        appeared_us = max((found.appeared_us for _, found in files), default=0)
+        appeared_us = max((info.appeared_us for _, info in files), default=0)
         appeared_us = max(position.appeared_us, appeared_us)
 
         def is_needed(modified_us: int, file_appeared_us: int) -> bool:
             return modified_us >= low_us or file_appeared_us >= appeared_us - MARGIN_US
 
-        kept = tuple(run for run in position.window if is_needed(run.newest_us, run.appeared_us))
-        young = [(path, found) for path, found in files if is_needed(found.modified_us, found.appeared_us)]
-        return replace(
-            position, low_us=low_us, appeared_us=appeared_us, window=joined((*kept, *run_of(current, young)))
-        )
+        window = tuple(run for run in position.window if is_needed(run.newest_us, run.appeared_us))
+        recent = [(path, info) for path, info in files if is_needed(info.modified_us, info.appeared_us)]
+        window = extended(window, current, recent)
+        return replace(position, low_us=low_us, appeared_us=appeared_us, window=window)
