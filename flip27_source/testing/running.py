@@ -17,8 +17,6 @@ import pyarrow as pa
 from ..enumerator import SplitEnumerator
 from ..executor.split_read import Item
 from ..reader import SplitReader
-from ..segment import Segment
-from ..snapshots.codec import SnapshotCodec
 from ..snapshots.store import MemoryStore
 from ..source_options import STATE_LOCATION
 from ..split import size_of
@@ -82,11 +80,10 @@ def plan(
     """
     given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
     engine = _engine(given, available_now=True, parallelism=parallelism)
-    codec = SnapshotCodec(engine.source.enumerator_type, engine.source.reader_type)
     planned = []
     if _trigger(engine):
         for task in engine.partitions():
-            for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits)):
+            for split in engine.splits_of(task):
                 size = size_of(split)
                 planned.append((task.subtask_id, split.split_id, size.files, size.rows, size.bytes))
     engine.stop()

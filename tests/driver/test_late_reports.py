@@ -33,7 +33,7 @@ def test_a_late_report_sets_a_split_aside_when_the_batch_is_complete(tmp_path: P
     late.add([ignored], [DataLoss(checkpoint_id=1, split_id=str(landing / "c"), what="gone")])
     engine.restart()
     engine.process_all_available()
-    ledger = engine.holder._coordinator.standing().ledger
+    ledger = engine.holder.coordinator_at(engine.logs.committed).standing().ledger
     assert [(item.split.split_id, item.error) for item in ledger.quarantined] == [
         (str(landing / "b"), "torn")
     ]

@@ -6,13 +6,12 @@ Arguments: the root folder of the query, options of the source as JSON, settings
 from __future__ import annotations
 
 import json
-import os
 import sys
-import threading
 from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from flip27_source.cli.demo.process import obey_parent
 from tests.spark.streams import Folders
 
 
@@ -54,6 +53,5 @@ def main(root: str, options: str, settings: str) -> None:
 
 
 if __name__ == "__main__":
-    # The parent process holds the standard input open; when it ends, this process ends, too.
-    threading.Thread(target=lambda: (sys.stdin.read(), os._exit(3)), daemon=True).start()
+    obey_parent(lambda _line: None)
     main(*sys.argv[1:])

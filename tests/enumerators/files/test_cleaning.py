@@ -12,6 +12,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec.core import strip_protocol
 
 from flip27_source.coordination.packing import Limits
 from flip27_source.enumerator_context import Boundedness
@@ -54,7 +55,7 @@ class Landing:
 
     def name(self, path: str) -> str:
         """Return the file system's name for a path that is relative to the root."""
-        return str(self.fs._strip_protocol(f"{self.root}/{path}"))
+        return str(strip_protocol(f"{self.root}/{path}"))
 
     def put(self, name: str, data: bytes = b"data") -> None:
         self.fs.pipe_file(self.name(f"landing/{name}"), data)
@@ -70,13 +71,13 @@ class Landing:
     def files(self) -> list[str]:
         """Return all files, relative to the root."""
         self.fs.invalidate_cache()
-        root = self.fs._strip_protocol(self.root)
+        root = strip_protocol(self.root)
         return sorted(name[len(root) + 1 :] for name in self.fs.find(root))
 
     @property
     def archived(self) -> str:
         """The folder to which files of the landing folder are archived, relative to the root."""
-        path = self.fs._strip_protocol(self.path).lstrip("/")
+        path = strip_protocol(self.path).lstrip("/")
         is_in_bucket = self.root.startswith(("s3:", "gs:", "abfs:"))
         return "archive/" + (path.partition("/")[2] if is_in_bucket else path)
 

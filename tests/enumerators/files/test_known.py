@@ -166,8 +166,9 @@ def test_a_late_file_is_reported_once_by_count_name_and_log(
     with caplog.at_level(logging.WARNING):
         assert [rounds.names() for _ in range(3)] == [[], [], []]
     assert rounds.gauges["filesLate"] == 1
+    strategy = rounds.source.options.get("seenFiles")
     assert [message for message in caplog.messages if "came late" in message] == [
-        f"{tmp_path}/b came late for seenFiles={rounds.coordinator.enumerator._strategy.name} and is not read"
+        f"{tmp_path}/b came late for seenFiles={strategy} and is not read"
     ]
     write(tmp_path, "d")
     assert rounds.names() == ["d"]
