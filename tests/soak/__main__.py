@@ -27,13 +27,12 @@ from tests.slow_down import slow_down
 
 from .clouds import CLOUDS
 from .clouds import play as play_on_cloud
-from .disasters import FAULT_RATE, Disasters, Outcome
+from .disasters import FAULT_RATE, Disasters, DriverKills, Outcome
 from .faults import in_a_mount_namespace
-from .kill import Soak
 from .notified_objects import notified
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
-from .shapes import SHAPES
+from .shapes import SHAPES, Talking
 from .table_disasters import play as play_with_tables
 from .topic_disasters import play as play_with_topics
 
@@ -110,24 +109,18 @@ def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
 
 
 def _talkative(kills: int, seed: int, life_s: float) -> bool:
-    with tempfile.TemporaryDirectory(prefix="flip27-soak-") as folder:
-        soak = Soak(
-            root=Path(folder) / "query",
-            options={"counters": "8", "rows": str(1200 * max(kills, 3)), "pageMs": "2",
-                     "maxRowsPerSplit": "100", "taskReports": "auto"},
-            settings={},
-            quick={"pageMs": "0", "maxRowsPerSplit": "20000"},
-            longest_life_s=life_s,
-        )  # fmt: skip
-        soak.root.mkdir()
-        began = time.monotonic()
-        outcome = soak.outcome(soak.driver_kills(kills, random.Random(seed)))
-    print(
-        f"kills {outcome.kills}  batches {outcome.batches}  rows {outcome.rows}  lost {outcome.lost}  "
-        f"duplicated {outcome.duplicated}  events: {outcome.audit}  {time.monotonic() - began:.0f} s",
-        flush=True,
-    )
-    return outcome.is_exact
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        return DriverKills(
+            folder,
+            seed=seed,
+            kills=kills,
+            shapes=[Talking.name],
+            fault_rate=0.0,
+            longest_pause_s=life_s,
+            say=say,
+        ).run()
+
+    return _exact(play)
 
 
 def _tables(kills: int, seed: int) -> bool:

@@ -86,8 +86,8 @@ class ServerDisasters(Disasters):
         self._grow()
         return life
 
-    def _all_go_on(self, life: Life) -> None:
-        super()._all_go_on(life)
+    def _wait_for_progress(self, life: Life) -> None:
+        super()._wait_for_progress(life)
         self._server_died = False
 
     def _kind_of(self, error: str) -> str | None:
