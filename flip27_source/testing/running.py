@@ -58,9 +58,8 @@ def run(
     Raises:
         Flip27Error: the source is invalid or cannot be read.
     """
-    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
-    engine = _engine(given, available_now=until is None, parallelism=parallelism)
-    return _run(engine, _end(until))
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    return _run(_engine(given, available_now=until is None, parallelism=parallelism), _end(until))
 
 
 def plan(
@@ -78,7 +77,7 @@ def plan(
     Returns:
         One row per split, in the order in which the subtasks read them; its schema is PLAN_SCHEMA.
     """
-    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
     engine = _engine(given, available_now=True, parallelism=parallelism)
     planned = []
     if _trigger(engine):
@@ -103,20 +102,16 @@ def peek(
 
     Args and errors otherwise as for ``run``.
     """
-    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
-    batches = list(run(given, until=n)) if n > 0 else []
-    return pa.Table.from_batches(batches, schema=given.arrow_schema()).slice(0, max(n, 0))
-
-
-def _looked_at(given: SourceUnderTest) -> SourceUnderTest:
-    """The source without its state location, so that nothing is recorded there."""
-    return given.without_option(STATE_LOCATION.name)
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    engine = _engine(given, available_now=False, parallelism=2)
+    batches = list(_run(engine, _end(n))) if n > 0 else []
+    return pa.Table.from_batches(batches, schema=engine.schema).slice(0, max(n, 0))
 
 
 def _engine(given: SourceUnderTest, *, available_now: bool, parallelism: int) -> MicroBatchEngine:
-    """An engine that leaves nothing behind and changes nothing."""
+    """An engine that changes nothing and leaves nothing behind, even at the source's state location."""
     return MicroBatchEngine(
-        given,
+        given.without_option(STATE_LOCATION.name),
         store=MemoryStore(),
         available_now=available_now,
         parallelism=parallelism,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 import shutil
 import traceback
@@ -32,7 +33,7 @@ from .files_life import FilesLife
 from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document_at
 from .objects import SimulatedObjects
 from .process import Process, SuspendedCall
-from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
+from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
 from .topics_life import TopicsLife
 
 _WRITES = frozenset(
@@ -83,12 +84,21 @@ def simulate(seed: int) -> Outcome:
     return outcome
 
 
-class Simulation(Machine):
-    """One life of a query; see the module."""
+class Simulation:
+    """One life of a query; see the module.
+
+    Attributes:
+        random: decides everything.
+        now_ms: the time.
+        result_lost: probability that a task succeeds and its result is lost.
+        copies: probability, at each row, that a task gets a speculative copy.
+        count: number of processes so far, for their names.
+    """
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        draw = self.random
+        self.random = draw = random.Random(seed)
+        self.now_ms = 1_700_000_000_000
+        self.count = 0
         self.outcome = Outcome(seed)
         self.is_calm = False
         self.kill_rate = draw.choice((0.0, 0.001, 0.005, 0.02))
@@ -139,6 +149,10 @@ class Simulation(Machine):
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
 
     # The machine, as used by its processes.
+
+    def random_hex(self) -> str:
+        """16 hex digits."""
+        return f"{self.random.getrandbits(64):016x}"
 
     def new_process(self, name: str, *, is_driver: bool) -> Process:
         process = Process(name, self, is_driver=is_driver)
