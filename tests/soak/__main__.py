@@ -33,8 +33,8 @@ from .notified_objects import notified
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
 from .shapes import SHAPES, Talking
-from .table_disasters import play as play_with_tables
-from .topic_disasters import play as play_with_topics
+from .table_disasters import table_disasters
+from .topic_disasters import topic_disasters
 
 
 def main() -> int:
@@ -126,11 +126,20 @@ def _talkative(kills: int, seed: int, life_s: float) -> bool:
 def _tables(kills: int, seed: int) -> bool:
     version = random.Random(seed).choice([v for v, wheel in WHEELS.items() if find_spec(wheel)])
     print(f"PostgreSQL {version}", flush=True)
-    return _exact(functools.partial(play_with_tables, seed=seed, kills=kills, version=version))
+
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        with table_disasters(folder, version=version, seed=seed, kills=kills, say=say) as disasters:
+            return disasters.run()
+
+    return _exact(play)
 
 
 def _topics(kills: int, seed: int) -> bool:
-    return _exact(functools.partial(play_with_topics, seed=seed, kills=kills))
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        with topic_disasters(folder, seed=seed, kills=kills, say=say) as disasters:
+            return disasters.run()
+
+    return _exact(play)
 
 
 def _exact(play: Callable[..., Outcome]) -> bool:
