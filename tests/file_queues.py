@@ -10,7 +10,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from flip27_source.enumerators.files.notifications.sqs import client
-from tests.quick_moto import ACCOUNT, make_quick_queues
+from tests.quick_moto import ACCOUNT, make_quick_queues, messages_of
 from tests.s3_server import S3Bucket
 
 
@@ -44,14 +44,14 @@ class FileQueue:
 
     def taken(self) -> list[str]:
         """Remove all messages from the queue; return their bodies as they were sent."""
-        queue = self._server.get_queue(self.name)
-        messages, queue._messages = queue._messages, []
-        return [message.body for message in messages]
+        bodies = [message.body for message in self._messages()]
+        self._messages().clear()
+        return bodies
 
     @property
     def left(self) -> int:
         """The number of messages that are not deleted, whether a consumer holds them or not."""
-        return len(self._server.get_queue(self.name)._messages)
+        return len(self._messages())
 
     def remove(self) -> None:
         """Delete the queue with its messages."""
@@ -63,8 +63,13 @@ class FileQueue:
 
     def show_hidden(self) -> None:
         """Make received messages visible again, as if their visibility timeout had passed."""
-        for message in self._server.get_queue(self.name)._messages:
+        for message in self._messages():
             message.visible_at = 0
+
+    def _messages(self) -> list[Any]:
+        from moto.sqs.models import sqs_backends
+
+        return messages_of(sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name))[0]
 
 
 def new_queue(bucket: S3Bucket) -> FileQueue:

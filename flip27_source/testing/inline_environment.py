@@ -63,10 +63,14 @@ class InlineRunner(BackgroundRunner):
 
     def drain(self, deliver: Deliver) -> None:
         for call in list(self._calls):
-            result, error = call.run()
-            if error is not None or not call.has_next_round:
-                self._calls.remove(call)
-            deliver(call.handler, result, error)
+            deliver(*self._end_round(call))
+
+    def _end_round(self, call: AsyncCall) -> tuple[Handler, Any, BaseException | None]:
+        """Run one round; a call without a further round is forgotten."""
+        result, error = call.run()
+        if error is not None or not call.has_next_round:
+            self._calls.remove(call)
+        return call.handler, result, error
 
     @property
     def in_first_rounds(self) -> bool:
@@ -82,14 +86,29 @@ class InlineRunner(BackgroundRunner):
 class InlineActions(ActionRunner):
     """Performs actions at once."""
 
+    def __init__(self, perform: Callable[[Any], None]) -> None:
+        self._perform = perform
+        self._outcomes: list[tuple[int, str | None]] = []
+
     def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
-        for number, action in actions:
-            try:
-                self._perform(action)
-            except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
-                self._ended.put((number, kept_text(error)))
-            else:
-                self._ended.put((number, None))
+        self._outcomes += [(number, self._outcome(action)) for number, action in actions]
+
+    def drain(self) -> list[tuple[int, str | None]]:
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def end(self) -> list[tuple[int, str | None]]:
+        return self.drain()
+
+    def close(self) -> None:
+        """No action waits."""
+
+    def _outcome(self, action: Any) -> str | None:
+        try:
+            self._perform(action)
+        except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
+            return kept_text(error)
+        return None
 
 
 def inline_environment(

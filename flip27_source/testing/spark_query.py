@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
@@ -19,8 +19,10 @@ from ..enumerator_context import Boundedness
 from ..executor.split_read import Item
 from ..executor.subtask import read_subtask
 from ..reader import SourceReaderContext
+from ..segment import Segment
+from ..snapshots.codec import SnapshotCodec
 from ..snapshots.planned_subtask import PlannedSubtask
-from ..snapshots.store import Store
+from ..snapshots.store import MemoryStore, Store
 from ..source import Source
 from ..source_options import (
     MAX_BYTES_PER_TRIGGER,
@@ -29,7 +31,7 @@ from ..source_options import (
     TIME_ZONE,
 )
 from .inline_environment import inline_environment
-from .spark_side import Attempt, Batch, OnceSink, Row, SparkLogs, as_text, as_value
+from .spark_side import Attempt, Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
 from .steps import Step
 
 
@@ -136,6 +138,11 @@ class SparkQuery:
         self.reach(Step.PLANNED, self.logs.next_batch_id)
         return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
 
+    def splits_of(self, task: PlannedSubtask) -> list[Any]:
+        """The splits of a task, in the order in which it reads them."""
+        codec = SnapshotCodec(self.source.enumerator_type)
+        return codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
+
     def start_attempt(self, task: PlannedSubtask, number: int, store: Store | None) -> Iterator[Item]:
         """Start an attempt of a task; it reads only the rows that are consumed.
 
@@ -180,3 +187,28 @@ class SparkQuery:
     def steady_clock(self) -> int:
         """The driver's clock that never goes back."""
         return self.now_ms
+
+
+class BatchRead(SparkQuery):
+    """One read without a stream, as with ``spark.read``; its tasks write no reports."""
+
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        super().__init__(source, schema, MemoryStore(), Boundedness.BOUNDED)
+        self.tasks: list[PlannedSubtask] = []
+
+    def new_holder(self) -> CoordinatorHolder:
+        return CoordinatorHolder(
+            self.source, self.boundedness, store=self.store, environment=self.environment(), one_batch=True
+        )
+
+    def plan(self) -> Self:
+        """Plan the tasks; afterwards the driver has nothing more to do."""
+        self.log(self.latest_offset(None))
+        self.tasks = self.partitions()
+        self.holder.close()
+        return self
+
+    def rows(self) -> list[Row]:
+        """The rows of all planned tasks, task by task."""
+        items = (item for task in self.tasks for item in self.start_attempt(task, 0, self.store))
+        return [row for item in items for row in rows_of(item)]

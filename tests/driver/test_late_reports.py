@@ -12,7 +12,6 @@ from flip27_source.errors import CorruptStateError
 from flip27_source.snapshots.late_reports import LateReports
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.testing import MicroBatchEngine
-from flip27_source.testing.spark_side import as_value
 
 
 def test_a_late_report_sets_a_split_aside_when_the_batch_is_complete(tmp_path: Path) -> None:
@@ -34,8 +33,7 @@ def test_a_late_report_sets_a_split_aside_when_the_batch_is_complete(tmp_path: P
     late.add([ignored], [DataLoss(checkpoint_id=1, split_id=str(landing / "c"), what="gone")])
     engine.restart()
     engine.process_all_available()
-    coordinator = engine.holder.coordinator_at(as_value(engine.logs.offsets[-1]))
-    ledger = coordinator.standing(0).ledger
+    ledger = engine.holder.coordinator_at(engine.logs.committed).standing(0).ledger
     assert [(item.split.split_id, item.error) for item in ledger.quarantined] == [
         (str(landing / "b"), "torn")
     ]

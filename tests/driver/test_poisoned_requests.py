@@ -19,11 +19,13 @@ from fsspec.spec import AbstractFileSystem
 
 from flip27_source import edits, savepoints
 from flip27_source.cli.main import main
+from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.driver.requests import Requests
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.reader import SplitReader
-from flip27_source.snapshots.request_mailbox import MOST_BYTES, Mailbox, SavepointRequest
+from flip27_source.snapshots.request_mailbox import MOST_BYTES, Mailbox
 from flip27_source.snapshots.sealed import seal
 from flip27_source.snapshots.store import LocalStore
 from tests.edits.edited import IDS, Edited, fed, files
@@ -392,15 +394,14 @@ def test_a_savepoint_is_not_finished_if_a_reader_could_not_add_its_files(tmp_pat
 
 def test_a_checkpoint_with_an_impossible_target_from_an_older_version_completes(query: Edited) -> None:
     """Before requests were checked, such a target got into the document, and every restart failed."""
-    asked = SavepointRequest(
-        request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
-    )
+
+    def next_checkpoint(_requests: Requests, checkpoint_id: int) -> CheckpointMetadata:
+        return CheckpointMetadata(
+            checkpoint_id=checkpoint_id, timestamp_ms=0, is_savepoint=True, target_directory=NUL
+        )
+
     with pytest.MonkeyPatch.context() as patch:
-        requests = query.engine.holder.cycle.requests
-        patch.setattr(requests, "found", lambda _found, _error: None)
-        patch.setattr(requests, "_savepoints_due", (asked,))
-        patch.setattr(requests._savepoints, "problem_with", lambda _target: None)
-        patch.setattr(type(requests_of(query)), "ids", lambda _self: [asked.request_id])
+        patch.setattr(Requests, "next_checkpoint", next_checkpoint)
         query.engine.trigger()
     query.engine.restart()
     check_it_continues(query)

@@ -96,7 +96,10 @@ def test_a_replaced_driver_gets_an_error_that_says_so_and_mentions_no_older_copy
     batches.restart()
     for _ in range(3):
         batches.batch(ONE)
-    stale.cycle.end()  # as it does after an error
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Feed, "handle_split_request", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            stale.latest_offset(start, ONE)
     with pytest.raises(StaleDriverError):
         stale.latest_offset(start, ONE)
 

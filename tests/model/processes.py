@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from flip27_source.coordination.context import Handler
-from flip27_source.driver.action_runner import ActionRunner
 from flip27_source.driver.background import BackgroundRunner, Deliver
 from flip27_source.enumerator_context import RetryPolicy
 
@@ -54,26 +53,3 @@ class ModelRunner(BackgroundRunner):
         self.is_closed = True
         self._calls.clear()
         self._results.clear()
-
-
-class ActionsInPlace(ActionRunner):
-    """Performs actions at once, on the caller's thread."""
-
-    def __init__(self, perform: Callable[[Any], None]) -> None:
-        self._perform = perform
-        self._outcomes: list[tuple[int, str | None]] = []
-
-    def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
-        for number, action in actions:
-            self._perform(action)
-            self._outcomes.append((number, None))
-
-    def drain(self) -> list[tuple[int, str | None]]:
-        outcomes, self._outcomes = self._outcomes, []
-        return outcomes
-
-    def end(self) -> list[tuple[int, str | None]]:
-        return self.drain()
-
-    def close(self) -> None:
-        self._outcomes.clear()

@@ -49,11 +49,12 @@ from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
+from flip27_source.testing.inline_environment import InlineActions
 from flip27_source.testing.spark_query import SparkQuery
 from flip27_source.testing.spark_side import as_text, as_value
 from tests.driver.batches import SCHEMA
 from tests.model.documents import Doc, Json, parsed
-from tests.model.processes import ActionsInPlace, ModelRunner, PollEnd
+from tests.model.processes import ModelRunner, PollEnd
 from tests.model.toys import (
     ROWS_TO_THE_END,
     STAGE,
@@ -149,7 +150,7 @@ class Parts:
             new_random=self._store.new_random,
             cores=self._cores,
             new_runner=self.new_runner,
-            new_actions=ActionsInPlace,
+            new_actions=InlineActions,
             run_in_background=_at_once,
         )
 

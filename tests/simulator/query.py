@@ -5,10 +5,9 @@ The logs, the sink, the disk or object store, and the landing folder survive eve
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.driver.environment import Environment
@@ -25,54 +24,14 @@ from flip27_source.testing.under_test import SourceUnderTest
 from .process import Process
 from .threads import SeededActions, SeededRunner
 
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
 _PROCESS = 1
 """The process id of every driver, so that the files of a seed have the same length wherever it is played."""
 
 MOST_FAILURES = 4
 """``spark.task.maxFailures``."""
-
-
-class Machine:
-    """The parts of the simulated world that a query uses.
-
-    Attributes:
-        random: decides everything.
-        now_ms: the wall clock, which people set back and forth. steady_ms: the time that has passed.
-        result_lost: probability that a task succeeds and its result is lost.
-        copies: probability, at each row, that a task gets a speculative copy.
-    """
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.now_ms = 1_700_000_000_000
-        self.steady_ms = 0
-        self.result_lost = 0.0
-        self.copies = 0.0
-        self.count = 0
-
-    def new_process(self, name: str, *, is_driver: bool) -> Process:
-        raise NotImplementedError
-
-    def store(self, location: str, process: Process) -> Store:
-        raise NotImplementedError
-
-    def is_done(self) -> bool:
-        """Whether the work of a thread has ended when its result is drained."""
-        raise NotImplementedError
-
-    def interrupt(self, work: Callable[[], object]) -> None:
-        raise NotImplementedError
-
-    def tell(self, text: str) -> None:
-        raise NotImplementedError
-
-    def survive(self, where: str) -> None:
-        """Called where the driver may be killed between two calls."""
-        raise NotImplementedError
-
-    def random_hex(self) -> str:
-        """16 hex digits."""
-        return f"{self.random.getrandbits(64):016x}"
 
 
 @dataclass(slots=True, eq=False)
@@ -109,7 +68,7 @@ class Query(SparkQuery):
         stages_differ: what differed when a batch was planned a second time.
     """
 
-    def __init__(self, machine: Machine, given: SourceUnderTest, state: str, *, cores: int = 2) -> None:
+    def __init__(self, machine: Simulation, given: SourceUnderTest, state: str, *, cores: int = 2) -> None:
         self.machine = machine
         self.given = given
         self.state = state

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import re
 import shutil
 import traceback
@@ -38,7 +39,7 @@ from .lives import STATE, CarelessLife, DefectFound, Life, TalkingLife, document
 from .objects import SimulatedObjects
 from .pages_life import PagesLife
 from .process import Process, SuspendedCall
-from .query import Machine, Query, RunningAttempt, TasksFailed, advance_forsaken
+from .query import Query, RunningAttempt, TasksFailed, advance_forsaken
 from .topics_life import TopicsLife
 
 _WRITES = frozenset(
@@ -89,12 +90,22 @@ def simulate(seed: int) -> Outcome:
     return outcome
 
 
-class Simulation(Machine):
-    """One life of a query; see the module."""
+class Simulation:
+    """One life of a query; see the module.
+
+    Attributes:
+        random: decides everything.
+        now_ms: the wall clock, which people set back and forth. steady_ms: the time that has passed.
+        result_lost: probability that a task succeeds and its result is lost.
+        copies: probability, at each row, that a task gets a speculative copy.
+        count: number of processes so far, for their names.
+    """
 
     def __init__(self, seed: int) -> None:
-        super().__init__(seed)
-        draw = self.random
+        self.random = draw = random.Random(seed)
+        self.now_ms = 1_700_000_000_000
+        self.steady_ms = 0
+        self.count = 0
         self.outcome = Outcome(seed)
         self.is_calm = False
         self.kill_rate = draw.choice((0.0, 0.001, 0.005, 0.02))
@@ -173,6 +184,10 @@ class Simulation(Machine):
         self.outcome.batches = len(self.query.logs.commits) if hasattr(self, "query") else 0
 
     # The machine, as used by its processes.
+
+    def random_hex(self) -> str:
+        """16 hex digits."""
+        return f"{self.random.getrandbits(64):016x}"
 
     def new_process(self, name: str, *, is_driver: bool) -> Process:
         process = Process(name, self, is_driver=is_driver)

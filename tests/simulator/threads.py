@@ -8,16 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from flip27_source.coordination.context import Handler
-from flip27_source.driver.action_runner import ActionRunner
-from flip27_source.driver.background import BackgroundRunner, Deliver
-from flip27_source.enumerator_context import RetryPolicy
-from flip27_source.errors import kept_text
-from flip27_source.testing.inline_environment import AsyncCall
+from flip27_source.driver.background import Deliver
+from flip27_source.testing.inline_environment import AsyncCall, InlineActions, InlineRunner
 
 _Result = tuple[Handler, Any, BaseException | None]
 
 
-class SeededRunner(BackgroundRunner):
+class SeededRunner(InlineRunner):
     """Runs asynchronous work on the thread that drains results, as the random numbers decide.
 
     Args:
@@ -35,14 +32,8 @@ class SeededRunner(BackgroundRunner):
         self._random = random_
         self._is_done = is_done
         self._interrupt = interrupt
-        self._calls: list[AsyncCall] = []
         self._repeated: list[Callable[[], object]] = []
         self._results: deque[_Result] = deque()
-
-    def submit(
-        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
-    ) -> None:
-        self._calls.append(AsyncCall(work, handler, period_s, retry))
 
     def repeat(self, work: Callable[[], object], period_s: float) -> None:
         self._repeated.append(work)
@@ -55,28 +46,20 @@ class SeededRunner(BackgroundRunner):
             if self._random.random() < 0.2:
                 self._interrupt(work)
 
-    @property
-    def in_first_rounds(self) -> bool:
-        return any(call.rounds == 0 for call in self._calls)
-
     def wait_for_first_rounds(self) -> None:
         self._end([call for call in self._calls if call.rounds == 0])
 
     def close(self) -> None:
-        self._calls.clear()
+        super().close()
         self._repeated.clear()
         self._results.clear()
 
     def _end(self, calls: list[AsyncCall]) -> None:
         self._random.shuffle(calls)
-        for call in calls:
-            result, error = call.run()
-            if error is not None or not call.has_next_round:
-                self._calls.remove(call)
-            self._results.append((call.handler, result, error))
+        self._results.extend(self._end_round(call) for call in calls)
 
 
-class SeededActions(ActionRunner):
+class SeededActions(InlineActions):
     """Performs actions when results are drained, in any order; some are delayed, or never performed."""
 
     def __init__(
@@ -102,10 +85,3 @@ class SeededActions(ActionRunner):
     def end(self) -> list[tuple[int, str | None]]:
         self._waiting.clear()
         return []
-
-    def _outcome(self, action: Any) -> str | None:
-        try:
-            self._perform(action)
-        except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
-            return kept_text(error)
-        return None

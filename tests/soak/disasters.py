@@ -416,6 +416,12 @@ class Disasters:
         return None
 
 
+class DriverKills(Disasters):
+    """Kills of drivers alone, at random points of their lives."""
+
+    victims: ClassVar[Mapping[str, int]] = {"driver": 1}
+
+
 def _said(error: str) -> str:
     ours = OURS.search(error)
     if ours is not None:

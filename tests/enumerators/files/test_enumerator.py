@@ -246,9 +246,10 @@ def test_files_that_cannot_be_cut_are_not_split_into_ranges(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("length", [0, 1, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 7 * MIB + 5])
 def test_ranges_are_balanced_and_never_larger_than_the_limit(tmp_path: Path, length: int) -> None:
-    file = FileSplit(path="/a", length=length, modified_us=0)
-    ranges = list(discovering(files_source(tmp_path, Ranges, maxPartitionBytes="2m"))._ranges(file))
-    sizes = [split.size.bytes or 0 for split in ranges]
+    with (tmp_path / "a.txt").open("wb") as file:
+        file.truncate(length)
+    run = Run(files_source(tmp_path, Ranges, maxPartitionBytes="2m"))
+    sizes = [split.size.bytes or 0 for split in run.read()]
     assert sum(sizes) == length
     assert max(sizes) - min(sizes) <= 1
     assert max(sizes) <= 2 * MIB

@@ -296,7 +296,7 @@ def test_a_number_too_large_for_its_decimal_is_malformed(spark: SparkSession, tm
     rows = assert_csv_same_as_spark(
         spark, tmp_path / "a.csv", content_of(texts), schema_of("decimal(38,18)")
     ).collect()
-    assert [row._corrupt_record for row in rows] == [f"{texts[0]},end", None, None, None]
+    assert [row["_corrupt_record"] for row in rows] == [f"{texts[0]},end", None, None, None]
 
 
 def test_a_number_too_large_for_a_decimal_without_whole_digits_is_malformed(

@@ -13,6 +13,7 @@ from flip27_source.readers.delimited.reader import DelimitedReader
 from flip27_source.readers.files.spark_options import status
 from flip27_source.registry import find_reader
 from scripts import readers_table
+from tests.spark.jvm import jvm_of
 
 READ_BY_SPARK = {
     "json": "org.apache.spark.sql.catalyst.json.JSONOptions",
@@ -28,9 +29,7 @@ ONLY_WRITTEN = {
 
 @pytest.mark.parametrize("name", READ_BY_SPARK)
 def test_every_option_of_spark_is_known(spark: SparkSession, name: str) -> None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    module = jvm.java.lang.Class.forName(f"{READ_BY_SPARK[name]}$").getField("MODULE$").get(None)
+    module = jvm_of(spark).java.lang.Class.forName(f"{READ_BY_SPARK[name]}$").getField("MODULE$").get(None)
     options = module.getAllOptions()
     theirs = {text.lower() for text in _texts(options)}
     assert len(theirs) > 15
