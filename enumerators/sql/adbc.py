@@ -15,8 +15,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, ArrowDatabase
-from flip27_source.enumerators.sql.dialects import dialect_of
-from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, needed
+from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, driver_needed
 
 _MODULES = {
     "sqlite": "adbc_driver_sqlite",
@@ -39,19 +38,13 @@ class AdbcDatabase(ArrowDatabase):
 
     def __init__(self, driver: str, uri: str, password: str | None) -> None:
         self._secrets = Secrets(uri, password)
-        with needed("adbc_driver_manager", "adbc-driver-manager"):
+        with driver_needed("adbc_driver_manager", also="adbc-driver-manager"):
             from adbc_driver_manager import dbapi
         arguments = _adbc_arguments(driver, uri, password)
         with self._guarded():
             self._connection = dbapi.connect(**arguments, autocommit=True)
-        try:
-            with self._guarded():
-                self.dialect = dialect_of(str(self._connection.adbc_get_info().get("vendor_name", "")))
-            for statement in self.dialect.settings:
-                self.rows(statement)
-        except BaseException:
-            self.close()
-            raise
+        with self._guarded():
+            self.set_up(lambda: str(self._connection.adbc_get_info().get("vendor_name", "")))
 
     def fields(self, sql: str) -> pa.Schema:
         with self._guarded(), self._connection.cursor() as cursor:
@@ -118,9 +111,9 @@ def _driver_path(module: str) -> str:
         re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", module) and importlib.util.find_spec(module.partition(".")[0])
     ):
         return module
-    with needed(module, _PACKAGES.get(module, module)):
-        found = importlib.import_module(module)
-    path = getattr(found, "_driver_path", None) or getattr(found, "driver_path", None)
+    with driver_needed(module, also=_PACKAGES.get(module, module)):
+        driver = importlib.import_module(module)
+    path = getattr(driver, "_driver_path", None) or getattr(driver, "driver_path", None)
     return module if path is None else str(path())
 
 

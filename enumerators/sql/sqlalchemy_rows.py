@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, RowDatabase
-from flip27_source.enumerators.sql.dialects import dialect_of
-from flip27_source.enumerators.sql.failures import Secrets, needed
+from flip27_source.enumerators.sql.failures import Secrets, driver_needed
 from flip27_source.errors import OptionError
 
 
@@ -19,7 +18,7 @@ class SqlAlchemyDatabase(RowDatabase):
 
     def __init__(self, uri: str, password: str | None) -> None:
         self._secrets = Secrets(uri, password)
-        with needed("sqlalchemy", "sqlalchemy"):
+        with driver_needed("sqlalchemy", also="sqlalchemy"):
             import sqlalchemy
         self._text = sqlalchemy.text
         try:
@@ -32,18 +31,10 @@ class SqlAlchemyDatabase(RowDatabase):
             ) from None
         if password is not None:
             url = url.set(password=password)
-        with self._guarded(), needed(url.drivername, ""):
-            engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
-            self._connection = engine.connect()
-        base = dialect_of(engine.dialect.name)
-        self.dialect = base
-        self.engine = engine
-        try:
-            for statement in self.dialect.settings:
-                self.rows(statement)
-        except BaseException:
-            self.close()
-            raise
+        with self._guarded(), driver_needed(url.drivername, also=""):
+            self.engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
+            self._connection = self.engine.connect()
+        self.set_up(lambda: self.engine.dialect.name)
 
     def fields(self, sql: str) -> pa.Schema:
         with self._guarded(), self._executed(sql) as result:

@@ -6,9 +6,9 @@ import datetime as dt
 import math
 from collections.abc import Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from flip27_source.enumerators.sql.connections import connected
+from flip27_source.enumerators.sql.database import connected
 from flip27_source.enumerators.sql.dialects import text_of
 from flip27_source.enumerators.sql.options import (
     CURSOR_COLUMNS,
@@ -47,12 +47,11 @@ class CursorTable:
             names = [self._column(name) for name in cursor_columns(options)]
             quoted = tuple(qualified(self.database.dialect.quoted(name)) for name in names)
             self._names = names
-            self.queries = Queries(dialect=self.database.dialect, relation=relation, columns=quoted)
             self.queries = Queries(
                 dialect=self.database.dialect,
                 relation=relation,
                 columns=quoted,
-                start=self._start(starting_values(options), [self.fields.field(name).type for name in names]),
+                start=self._start(quoted, starting_values(options)),
             )
         except BaseException:
             self.close()
@@ -79,8 +78,8 @@ class CursorTable:
         literal = None
         if not_after is not None:
             literal = self.database.dialect.literal(not_after.values[0], not_after.types[0])
-        found = self._cursors(self.queries.newest(not_after=literal))
-        return found[0] if found else None
+        cursors = self._cursors(self.queries.newest(not_after=literal))
+        return cursors[0] if cursors else None
 
     def null_column(self) -> str | None:
         """A cursor column in which a row has NULL."""
@@ -154,27 +153,28 @@ class CursorTable:
             "start a new query with a startingCursor",
         )
 
-    def _start(self, values: Sequence[str], types: Sequence[Any]) -> str | None:
+    def _start(self, columns: Sequence[str], values: Sequence[str]) -> str | None:
         if not values:
             return None
         dialect = self.database.dialect
         literals = []
-        for value, kind in zip(values, map(str, types), strict=False):
-            named = self._kind(kind)
+        for value, name in zip(values, self._names, strict=False):
+            kind = str(self.fields.field(name).type)
+            stored = self._kind(kind)
             try:
-                literals.append(dialect.literal(dialect.given(value, named), named))
+                literals.append(dialect.literal(dialect.given(value, stored), stored))
             except ValueError as error:
                 raise OptionError(
                     f"option {STARTING_CURSOR.name} contains {value!r}: {error}",
                     remedy=f"write a value of the column's type, {kind}",
                 ) from None
-        return dialect.compared(self.queries.columns, ">=", literals)
+        return dialect.compared(columns, ">=", literals)
 
 
 def is_without_end(cursor: Cursor) -> bool:
     """Whether no other row can follow: infinity and NaN are greater than all values."""
-    found = zip(cursor.values, cursor.types, strict=True)
-    return any(_is_infinite(value) for value, kind in found if not kind.endswith(("string", "binary")))
+    pairs = zip(cursor.values, cursor.types, strict=True)
+    return any(_is_infinite(value) for value, kind in pairs if not kind.endswith(("string", "binary")))
 
 
 def _is_infinite(value: str) -> bool:

@@ -16,12 +16,12 @@ from itertools import repeat
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.enumerators.kafka.absence import GONE_AFTER_S
 from flip27_source.enumerators.kafka.client import failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, set_apart
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.kafka.record_columns import Run
+from flip27_source.readers.kafka.arrow_records import Run
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message

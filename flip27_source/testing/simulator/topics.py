@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
 from ...enumerators.kafka.client import KafkaError
 from ...enumerators.kafka.client_properties import ClientProperties
-from ...enumerators.kafka.clock import Clock
-from ...enumerators.kafka.cluster import Cluster, Topic
+from ...enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from ...enumerators.kafka.enumerator import KafkaEnumerator
+from ...enumerators.kafka.poller import Clock
 from ...enumerators.kafka.positions import TopicPartition
 from ...enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
 from ...reader import SplitReader

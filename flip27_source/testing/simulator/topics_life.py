@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from ...enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
+from ...enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
 from ...snapshots import file_names
 from ...snapshots.documents import StoredLoss
 from ...snapshots.offsets import Offset
