@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
 from flip27_source.enumerators.postgres.chunks import key_range, where
+from flip27_source.enumerators.postgres.connection import row_of
 from flip27_source.enumerators.postgres.server import reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
@@ -97,11 +98,10 @@ def _locked(connection: Connection, table: TableName, exported: str | None) -> s
         return None
     if exported is not None:
         _join(connection, exported)
-    row = connection.execute(
-        "SELECT pg_current_snapshot()::text, to_regclass(%s)::oid::bigint", [name]
-    ).fetchone()
-    assert row is not None
-    return str(row[0]) if row[1] == table.oid else None
+    snapshot, oid = row_of(
+        connection, "SELECT pg_current_snapshot()::text, to_regclass(%s)::oid::bigint", [name]
+    )
+    return str(snapshot) if oid == table.oid else None
 
 
 def _join(connection: Connection, exported: str) -> None:

@@ -19,9 +19,8 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import types_of
 from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.enumerators.postgres.connection import connect, failed, imported
-from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
-from flip27_source.enumerators.postgres.remedies import START_AGAIN
+from flip27_source.enumerators.postgres.connection import START_AGAIN, connect, failed, imported, row_of
+from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.server import (
     await_durable,
     check_slot,
@@ -153,10 +152,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
         with ExitStack() as stack:
             connection = stack.enter_context(closing(connect(options, purpose="log window")))
             self._check_slot(connection, split_id, slot_name, window)
-            row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
-            assert row is not None
+            (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
             decoder = PgOutputDecoder(first=window.first, end=window.end)
-            delivery = WindowDelivery(window, options, near=int(row[0]), side=self.side)
+            delivery = WindowDelivery(window, options, near=int(xmax), side=self.side)
             gaps = stack.enter_context(publication_gaps(connection))
             blocks = log_blocks(
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]

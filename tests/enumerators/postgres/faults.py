@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
