@@ -17,7 +17,7 @@ from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, SplitReadError
-from flip27_source.readers.postgres.chunk_csv import csv_batches
+from flip27_source.readers.postgres.chunk_csv import csv_batch
 from flip27_source.readers.postgres.copied_rows import copied_rows
 
 if TYPE_CHECKING:
@@ -132,6 +132,6 @@ def chunk_texts(
         f"FROM {own_rows(connection, opened.table)}"
         f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
     )
-    blocks = copied_rows(connection, sql, parameters, most_rows=MOST_ROWS)
-    for batch in csv_batches((block.data for block in blocks), names, block_bytes=1):
+    for block in copied_rows(connection, sql, parameters, most_rows=MOST_ROWS):
+        batch = csv_batch(block.data, names)
         yield batch.num_rows, dict(zip(names, batch.columns, strict=True))
