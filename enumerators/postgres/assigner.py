@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule, ended_below
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
@@ -30,7 +31,6 @@ from flip27_source.enumerators.postgres.split import (
     TableName,
     TableRules,
 )
-from flip27_source.enumerators.postgres.visibility import RowRule, ended_below
 from flip27_source.errors import ProtocolError
 
 Key = tuple[str, ...]

@@ -6,7 +6,7 @@ It changes nothing on the server. Tables are checked in :mod:`.check_tables`, sl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.check_log import log_findings
@@ -22,7 +22,7 @@ from flip27_source.enumerators.postgres.server import (
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
-from flip27_source.source_checks import Finding, failed, ok, skipped, warning
+from flip27_source.source_checks import Finding, failed, ok, ok_unless, skipped, warning
 
 _VERIFYING = ("verify-ca", "verify-full")
 
@@ -57,9 +57,9 @@ def findings(options: Options) -> Iterator[Finding]:
         role, is_superuser, may_replicate = roles
         yield ok("connection", f"{place(options)}, as role {role}")
         yield tls(tls_version if encrypted else None, cipher, is_local=is_local, sslmode=options["sslmode"])
-        yield _finding("server", f"PostgreSQL {version}", lambda: check_version(number))
-        yield _finding("primary", "the server is a primary", lambda: check_primary(is_standby=is_standby))
-        yield _finding("wal_level", wal_level, lambda: check_wal_level(wal_level))
+        yield ok_unless("server", f"PostgreSQL {version}", lambda: check_version(number))
+        yield ok_unless("primary", "the server is a primary", lambda: check_primary(is_standby=is_standby))
+        yield ok_unless("wal_level", wal_level, lambda: check_wal_level(wal_level))
         yield replication(role, may_replicate=may_replicate or is_superuser)
         tables = yield from table_findings(connection, options, role)
         if is_standby or number < OLDEST_VERSION:
@@ -69,15 +69,6 @@ def findings(options: Options) -> Iterator[Finding]:
             yield skipped("slot", "snapshot=only reads no log")
             return
         yield from log_findings(connection, options, role, tables, is_superuser=is_superuser)
-
-
-def _finding(check: str, said: str, work: Callable[[], None]) -> Finding:
-    """That the check passed, unless the work raises an error."""
-    try:
-        work()
-    except Flip27Error as error:
-        return failed(check, error.what, error.remedy)
-    return ok(check, said)
 
 
 def replication(role: str, *, may_replicate: bool) -> Finding:

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 from flip27_source.enumerators.postgres.assigner import AssignerState, Horizon, TableProgress, chunk_split
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.publication import PublicationEntries
 from flip27_source.enumerators.postgres.split import PostgresSplit
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 
 _SEES_NOTHING = str(TransactionSnapshot(xmin=1, xmax=1))
 _NO_HORIZON = Horizon(lsn=0, xid=0)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.dialects import Dialect, dialect_of
+from flip27_source.enumerators.sql.failures import Secrets
 from flip27_source.enumerators.sql.options import DRIVER, PASSWORD_ENV, URI, URI_ENV
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
@@ -22,9 +24,15 @@ ROWS_PER_BATCH = 65_536
 
 
 class Database(ABC):
-    """A connection on which each statement sees everything that was committed before it."""
+    """A connection on which each statement sees everything that was committed before it.
+
+    Attributes:
+        secrets, errors: those of the connection, and of its driver; both are set before the first statement.
+    """
 
     dialect: Dialect
+    secrets: Secrets
+    errors: tuple[type[Exception], ...]
 
     def set_up(self, find_dialect: Callable[[], str]) -> None:
         """Find the dialect by the name of the database, and set its settings."""
@@ -35,6 +43,15 @@ class Database(ABC):
         except BaseException:
             self.close()
             raise
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Errors of the driver in this block become DatabaseFailures."""
+        try:
+            yield
+        except self.errors as error:
+            # SQLAlchemy wraps the errors of drivers.
+            raise self.secrets.failure(getattr(error, "orig", None) or error) from None
 
     @abstractmethod
     def fields(self, sql: str) -> pa.Schema:

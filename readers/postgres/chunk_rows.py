@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.chunks import key_range, where
 from flip27_source.enumerators.postgres.connection import row_of
 from flip27_source.enumerators.postgres.server import reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.readers.postgres.chunk_csv import csv_batch
 from flip27_source.readers.postgres.copied_rows import copied_rows

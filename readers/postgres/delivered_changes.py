@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.enumerators.postgres.chunk_transactions import widened
 from flip27_source.enumerators.postgres.split import TableName, TableRules
-from flip27_source.enumerators.postgres.visibility import widened
 from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation, RelationColumn

@@ -183,5 +183,5 @@ def _tuples(
 def _check(block: MessageBlock, tables: RowsByTable, wrong: Bools, at: Int64s, what: str) -> None:
     if wrong.any():
         row = int(wrong.argmax())
-        what = what.format(table=tables.relations[row])
+        what = what.format(table=tables.relation(row))
         raise block.error(int(tables.messages[row]), what, at=int(at[row]))

@@ -114,7 +114,7 @@ class _Walk:
             return
         first = int(wrong.argmax())
         row = int(self.rows[first])
-        relation = self.tables.relations[row]
+        relation = self.tables.relation(row)
         name = "" if column is None else relation.columns[column].name
         what = what.format(table=relation, column=name)
         raise self.block.error(int(self.tables.messages[row]), what, at=int(at[first]), remedy=remedy)

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName, TableRules
-from flip27_source.enumerators.postgres.visibility import RowRule
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
     are_delivered,
