@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from .errors import Flip27Error
 from .options import Options
 
 
@@ -48,6 +49,15 @@ def warning(check: str, found: str, remedy: str) -> Finding:
 def failed(check: str, found: str, remedy: str | None) -> Finding:
     """A query would fail."""
     return Finding(check=check, status=Status.FAILED, found=found, remedy=remedy)
+
+
+def ok_unless(check: str, found: str, work: Callable[[], object]) -> Finding:
+    """The check passed, unless ``work``, which a query does too, raises one of flip27's errors."""
+    try:
+        work()
+    except Flip27Error as error:
+        return failed(check, error.what, error.remedy)
+    return ok(check, found)
 
 
 def skipped(check: str, why: str, remedy: str | None = None) -> Finding:

@@ -156,6 +156,11 @@ class PostgresServer(ServerProcess):
             address.update(user=role.name, password=role.password)
         return address
 
+    def options(self, database: str, **more: str) -> dict[str, str]:
+        """The options with which a query reads the database, as the superuser unless ``more`` say so."""
+        connection = {"host": HOST, "port": str(self.port), "database": database, "user": SUPERUSER}
+        return {"enumerator": "postgres", **connection, **more}
+
     @contextmanager
     def database(self) -> Iterator[str]:
         """Create an empty database and yield its name.

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.errors import SplitReadError
+from flip27_source.message_texts import quotation
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.corrupt_records import index_of_corrupt
@@ -57,7 +58,7 @@ class RecordConverter:
             line = self._rows.parse(record)
             if line.malformed and self._mode == "FAILFAST":
                 raise SplitReadError(
-                    f"{place}: record {number} of the page does not fit the schema: {_shown(record)}",
+                    f"{place}: record {number} of the page does not fit the schema: {quotation(record)}",
                     remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE and add the string column "
                     f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such records",
                 )
@@ -85,7 +86,3 @@ class RecordConverter:
                 remedy="declare the column without NOT NULL",
             )
         return batch
-
-
-def _shown(record: bytes) -> str:
-    return repr(record[:200].decode("utf-8", "replace")) + ("..." if len(record) > 200 else "")

@@ -1,7 +1,7 @@
 """The basis of parsers of columns of texts, which parse ordinary texts together, and odd ones one by one.
 
-What must not live here: the meaning of the texts, which belongs to ``number_texts``, ``date_times``,
-``byte_strings`` and ``array_texts``.
+What must not live here: the meaning of the texts, which belongs to ``values``, ``number_texts``,
+``date_times`` and ``array_texts``.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+Bools: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 Parse: TypeAlias = Callable[[pa.Array], pa.Array]
 """Converts texts without nulls to values without nulls. Raises UnfitError."""
 
 Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 Bounds: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
-Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 
 class UnfitError(Exception):
@@ -69,13 +69,20 @@ def array_of(kind: pa.DataType, content: Bytes, bounds: Bounds) -> pa.Array:
     return pa.Array.from_buffers(kind, len(bounds) - 1, buffers)
 
 
+def bounds_of(lengths: Any) -> Bounds:
+    """The bounds of values with these lengths, one after the other: the first is 0."""
+    bounds = np.zeros(len(lengths) + 1, np.int32)
+    np.cumsum(lengths, out=bounds[1:])
+    return bounds
+
+
 def text_at(texts: pa.Array, row: int) -> str:
     """One text; bytes that are not UTF-8 are replaced."""
     value: bytes = texts[row : row + 1].view(pa.binary())[0].as_py()
     return value.decode("utf-8", "replace")
 
 
-def refuse(texts: pa.Array, bad: Mask, reason: str, *, remedy: str | None = None) -> None:
+def refuse(texts: pa.Array, bad: Bools, reason: str, *, remedy: str | None = None) -> None:
     """Raise UnfitError for the first text that ``bad`` marks, if there is one."""
     if bad.any():
         raise UnfitError(text_at(texts, int(bad.argmax())), reason, remedy=remedy)
@@ -93,9 +100,12 @@ def parse_present(texts: pa.Array, parse: Parse, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(texts), kind)
     if not texts.null_count:
         return parse(texts)
-    values = parse(texts.drop_null())
-    valid = np.asarray(texts.is_valid())
-    return values.take(pa.array(np.cumsum(valid) - 1, pa.int64(), mask=~valid))
+    return placed(parse(texts.drop_null()), np.asarray(texts.is_valid()))
+
+
+def placed(values: pa.Array, mask: Bools) -> pa.Array:
+    """An array with the values, in order, where the mask is true; null elsewhere."""
+    return values if mask.all() else values.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +140,7 @@ class OrdinaryOrOdd:
         return pa.array([self.slow(text_at(texts, row)) for row in range(len(texts))], self.kind)
 
 
-def interleaved(first: pa.Array, second: pa.Array, is_first: Mask) -> pa.Array:
+def interleaved(first: pa.Array, second: pa.Array, is_first: Bools) -> pa.Array:
     """The values of both arrays in their order, with those of ``first`` where ``is_first`` is true."""
     places = np.where(is_first, np.cumsum(is_first) - 1, len(first) + np.cumsum(~is_first) - 1)
     return pa.concat_arrays([first, second]).take(pa.array(places, pa.int64()))

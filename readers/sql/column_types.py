@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
 from flip27_source.enumerators.sql.queries import qualified
 from flip27_source.readers.datetimes.spark_texts import localised
@@ -53,7 +54,7 @@ def spark_type(field: pa.Field) -> pa.DataType:
     if named == "oid":
         return pa.int64()
     if named == "numeric":
-        return _numeric(int(metadata.get(b"POSTGRESQL:typmod", b"-1")))
+        return arrow_type(PgType(name="numeric", modifier=int(metadata.get(b"POSTGRESQL:typmod", b"-1"))))
     return _known(field.type)
 
 
@@ -146,20 +147,12 @@ def _known(kind: pa.DataType) -> pa.DataType:
 
 def _nested(kind: pa.DataType) -> pa.DataType:
     """The type of a part of a nested type; a type that Spark lacks stays: the whole column becomes text."""
-    found = _known(kind)
-    return kind if pa.types.is_string(found) and not _is_text(kind) else found
+    known = _known(kind)
+    return kind if pa.types.is_string(known) and not _is_text(kind) else known
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _numeric(modifier: int) -> pa.DataType:
-    """Spark's type for a PostgreSQL numeric; string if it has no precision or no decimal type can hold it."""
-    if modifier < 4:
-        return pa.string()
-    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-    return pa.decimal128(precision, scale) if precision <= 38 and scale <= precision else pa.string()
 
 
 def _check_times(column: pa.Array) -> None:

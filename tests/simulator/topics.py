@@ -12,12 +12,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
 from flip27_source.enumerators.kafka.client import KafkaError
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.clock import Clock
-from flip27_source.enumerators.kafka.cluster import Cluster, Topic
+from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.enumerators.kafka.poller import Clock
 from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit
 from flip27_source.reader import SplitReader

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from typing import ClassVar
 
-from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE
+from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE
 from flip27_source.testing.under_test import SourceUnderTest
 
 from .lives import DefectFound, Life

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from flip27_source.enumerators.postgres.visibility import (
+from flip27_source.enumerators.postgres.chunk_transactions import (
     RowRule,
     TransactionSnapshot,
     ended_below,

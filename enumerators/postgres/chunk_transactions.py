@@ -1,4 +1,4 @@
-"""Which transactions a snapshot of PostgreSQL sees. Pure: numbers in, booleans out.
+"""Which transactions a chunk contains: those that its snapshot sees. Pure: numbers in, booleans out.
 
 A chunk of a table is read in one snapshot. An event of the log that concerns a row of this chunk is delivered
 if and only if the snapshot does not see the event's transaction: then the chunk has the row as it was before.

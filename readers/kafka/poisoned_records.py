@@ -1,4 +1,7 @@
-"""Records that were set aside, stored with everything needed to read them without the broker. Pure."""
+"""Poisoned records, whose values could not be decoded: their bytes in splits, to be read later.
+
+Nothing else is needed to read them, not even the broker. Pure.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,13 @@ import msgspec
 
 from flip27_source.enumerators.kafka.split import KafkaSplit, record_id_of
 from flip27_source.errors import CorruptStateError
-from flip27_source.readers.kafka.record_columns import Run
+from flip27_source.readers.kafka.arrow_records import Run
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
 
-class KeptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PoisonedRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A record, as JSON in ``KafkaSplit.record``; bytes are in Base64.
 
     Attributes:
@@ -29,10 +32,10 @@ class KeptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: list[tuple[str, bytes | None]] | None = None
 
 
-class KeptMessage:
-    """A kept record with those methods of a message from which columns are made."""
+class PoisonedMessage:
+    """A poisoned record with those methods of a message from which columns are made."""
 
-    def __init__(self, offset: int, record: KeptRecord) -> None:
+    def __init__(self, offset: int, record: PoisonedRecord) -> None:
         self._offset = offset
         self._record = record
 
@@ -57,12 +60,12 @@ class KeptMessage:
         return self._record.headers
 
 
-def split_of(topic: str, partition: int, message: Message | KeptMessage) -> KafkaSplit:
+def split_of(topic: str, partition: int, message: Message | PoisonedMessage) -> KafkaSplit:
     """The split that keeps a record."""
     kind, milliseconds = message.timestamp()
     headers: Any = message.headers()
     offset = message.offset() or 0
-    record = KeptRecord(
+    record = PoisonedRecord(
         timestamp_ms=milliseconds,
         timestamp_type=kind,
         key=message.key(),
@@ -84,11 +87,11 @@ def run_of(split: KafkaSplit) -> Run:
         CorruptStateError: the stored record is damaged.
     """
     try:
-        record = msgspec.json.decode(split.record or "", type=KeptRecord)
+        record = msgspec.json.decode(split.record or "", type=PoisonedRecord)
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
             f"the record that {split.split_id} keeps is damaged: {error}",
             remedy="restore the state location from a backup",
         ) from None
-    messages: list[Any] = [KeptMessage(split.next, record)]
+    messages: list[Any] = [PoisonedMessage(split.next, record)]
     return Run(split.topic, split.partition, messages, len(record.value or b""), split.split_id)

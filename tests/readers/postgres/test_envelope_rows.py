@@ -11,8 +11,8 @@ import pytest
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.schema import ENVELOPE_SCHEMA
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.readers.postgres.json_rows import EnvelopeRows
-from tests.readers.postgres.changing import LSN, ORDERS, changed, objects, texts
+from flip27_source.readers.postgres.envelope_rows import EnvelopeRows
+from tests.readers.postgres.changing import LSN, changed, chunk, objects
 from tests.readers.postgres.converting import array
 from tests.readers.postgres.pgoutput_messages import UNCHANGED, delete, insert, relation, truncate, update
 
@@ -23,7 +23,13 @@ TABLE = relation()
 
 def rows_of(table: Any, *messages: bytes, key: Sequence[str] = ("id",), **more: PgType) -> pa.RecordBatch:
     changes = changed(table, *messages, key=key)
-    return EnvelopeRows(ENVELOPE_SCHEMA).changes(changes, {**TYPES, **more}, key=key)
+    return EnvelopeRows(ENVELOPE_SCHEMA).batch(changes, {**TYPES, **more}, key=key)
+
+
+def rows_of_chunk(
+    types: dict[str, PgType], *rows: Sequence[str | None], key: Sequence[str] = (), lsn: int = 0
+) -> pa.RecordBatch:
+    return EnvelopeRows(ENVELOPE_SCHEMA).batch(chunk(types, *rows, lsn=lsn), types, key=key)
 
 
 def column(rows: pa.RecordBatch, name: str) -> list[Any]:
@@ -33,9 +39,7 @@ def column(rows: pa.RecordBatch, name: str) -> list[Any]:
 
 def value_of(kind: PgType, text: str | None) -> Any:
     """The JSON of a value, as text."""
-    types = {"x": kind}
-    rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(ORDERS, types, texts(types, [text]), key=[], rows=1, lsn=0)
-    (after,) = column(rows, "after")
+    (after,) = column(rows_of_chunk({"x": kind}, [text]), "after")
     return after.removeprefix('{"x":').removesuffix("}")
 
 
@@ -149,9 +153,7 @@ def test_a_key_of_several_columns_has_the_order_of_the_table() -> None:
 
 
 def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
-    rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(
-        ORDERS, TYPES, texts(TYPES, ["1", "Ada"], ["2", None]), key=["id"], rows=2, lsn=9
-    )
+    rows = rows_of_chunk(TYPES, ["1", "Ada"], ["2", None], key=["id"], lsn=9)
     assert rows.schema == ENVELOPE_SCHEMA
     assert column(rows, "table") == ["public.orders"] * 2
     assert column(rows, "op") == ["r", "r"]
@@ -163,7 +165,7 @@ def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
 
 
 def test_rows_of_a_table_without_columns_are_empty_objects() -> None:
-    rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(ORDERS, {}, {}, key=[], rows=2, lsn=0)
+    rows = rows_of_chunk({}, [], [])
     assert column(rows, "after") == ["{}", "{}"]
 
 
@@ -222,25 +224,19 @@ def test_arrays_are_json_arrays(kind: str, text: str, expected: str) -> None:
 
 
 def test_arrays_of_different_dimensions_may_be_in_one_column() -> None:
-    types = {"x": array("int4")}
-    rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(
-        ORDERS, types, texts(types, ["{1}"], [None], ["{{2},{3}}"], ["{}"]), key=[], rows=4, lsn=0
-    )
+    rows = rows_of_chunk({"x": array("int4")}, ["{1}"], [None], ["{{2},{3}}"], ["{}"])
     assert objects(rows["after"]) == [{"x": [1]}, {"x": None}, {"x": [[2], [3]]}, {"x": []}]
 
 
 def test_every_character_of_a_text_survives() -> None:
     every = "".join(map(chr, range(1, 0x3000))) + "\U0001f600"
-    types = {every[:40]: TEXT}
-    rows = EnvelopeRows(ENVELOPE_SCHEMA).snapshot(
-        ORDERS, types, texts(types, [every], ["plain"], [None], [""]), key=[], rows=4, lsn=0
-    )
+    rows = rows_of_chunk({every[:40]: TEXT}, [every], ["plain"], [None], [""])
     assert [row[every[:40]] for row in objects(rows["after"])] == [every, "plain", None, ""]
 
 
 def test_a_schema_may_have_some_of_the_columns_in_another_order_and_type() -> None:
     schema = pa.schema([("_seq", pa.int32()), ("after", pa.string())])
-    rows = EnvelopeRows(schema).changes(changed(TABLE, insert(TABLE, b"1", None)), TYPES, key=["id"])
+    rows = EnvelopeRows(schema).batch(changed(TABLE, insert(TABLE, b"1", None)), TYPES, key=["id"])
     assert rows.schema == schema
     assert rows.to_pylist() == [{"_seq": 1, "after": '{"id":1,"name":null}'}]
 

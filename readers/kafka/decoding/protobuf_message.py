@@ -1,4 +1,4 @@
-"""Decodes values that are Protobuf messages of one type, with the package protobuf.
+"""The types of Protobuf messages, and the messages in values, with the package protobuf.
 
 A field with presence is null if it is not set. Other fields then have Protobuf's default value.
 """
@@ -6,19 +6,13 @@ A field with presence is null if it is not set. Other fields then have Protobuf'
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.errors import RegistryError, SchemaError
-from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.kafka.decoding.decoder import (
-    Decoded,
-    ValueDecoder,
-    joined,
-    struct_of,
-    structs_that_fit,
-)
+from flip27_source.errors import SchemaError
+from flip27_source.optional_packages import needed
 
 Convert = Callable[[Any], Any]
 
@@ -27,6 +21,10 @@ _WRAPPERS = frozenset(
     f"google.protobuf.{name}Value"
     for name in ("Double", "Float", "Int64", "UInt64", "Int32", "UInt32", "Bool", "String", "Bytes")
 )
+_WELL_KNOWN = (
+    "any", "api", "descriptor", "duration", "empty", "field_mask", "source_context", "struct", "timestamp",
+    "type", "wrappers",
+)  # fmt: skip
 _UINT64 = pa.decimal128(20, 0)
 
 
@@ -47,12 +45,11 @@ class ProtobufMessage:
     def __init__(
         self, files: Sequence[bytes], *, where: str, name: str = "", path: Sequence[int] = ()
     ) -> None:
-        protobuf = _protobuf()
-        self.where = where
+        protobuf = _Protobuf()
         pool = protobuf.DescriptorPool()
         try:
             added = [pool.AddSerializedFile(file) for file in [*_well_known(protobuf, files), *files]]
-            found = pool.FindMessageTypeByName(name) if name else _at(added[-1], path or (0,))
+            descriptor = pool.FindMessageTypeByName(name) if name else _at(added[-1], path or (0,))
         except (KeyError, IndexError) as error:
             raise SchemaError(
                 f"{where} has no message type {name or list(path)!r}: {error}",
@@ -64,10 +61,11 @@ class ProtobufMessage:
                 remedy="make the file with protoc --include_imports --descriptor_set_out=FILE; or in a "
                 "registry, register each file that the schema imports as a reference",
             ) from None
-        self.name = found.full_name
-        self._class = protobuf.GetMessageClass(found)
-        fields = [_Field(field, (self.name,)) for field in found.fields]
-        self.fields = {field.name: field for field in fields}
+        self._where, self._name = where, descriptor.full_name
+        self.place = f"{where}, {self._name}"
+        self._class = protobuf.GetMessageClass(descriptor)
+        fields = [_Field(field, (self._name,)) for field in descriptor.fields]
+        self._fields = {field.name: field for field in fields}
         self.stored = pa.schema([(field.name, field.type) for field in fields])
 
     @property
@@ -75,7 +73,7 @@ class ProtobufMessage:
         """The type of the messages as a struct."""
         return pa.struct(list(self.stored))
 
-    def message(self, value: bytes) -> Any:
+    def record(self, value: bytes) -> Any:
         """The message in ``value``.
 
         Raises:
@@ -85,51 +83,12 @@ class ProtobufMessage:
         try:
             message.ParseFromString(value)
         except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
-            raise ValueError(f"it is not a {self.name} of {self.where}: {error}") from None
+            raise ValueError(f"it is not a {self._name} of {self._where}: {error}") from None
         return message
 
-
-class ProtobufValues(ValueDecoder):
-    """Decodes messages of one type to structs.
-
-    Raises:
-        SchemaError: a field's type does not match the message type.
-    """
-
-    def __init__(self, kind: pa.StructType, message: ProtobufMessage) -> None:
-        self.type = kind
-        self._message = message
-        wanted = pa.schema([kind.field(number).with_nullable(True) for number in range(kind.num_fields)])
-        self._nulls = wanted
-        self._columns = NamedColumns(f"{message.where}, {message.name}", wanted, message.stored.names)
-        self._fields = [message.fields[name] for name in self._columns.wanted]
-        self._batch([])
-
-    def decode(self, values: pa.Array) -> Decoded:
-        """The values as structs."""
-        messages: list[Any] = []
-        rows: list[int] = []
-        failures: dict[int, str] = {}
-        for row, value in enumerate(values.to_pylist()):
-            if value is None:
-                continue
-            try:
-                messages.append(self._message.message(value))
-            except ValueError as error:
-                failures[row] = str(error)
-            else:
-                rows.append(row)
-        structs = structs_that_fit(messages, rows, self._batch, failures)
-        return Decoded(values=joined(structs, len(values), self.type), failures=failures)
-
-    def _batch(self, messages: Sequence[Any]) -> pa.Array:
-        if not self._fields:
-            nulls = [pa.nulls(len(messages), field.type) for field in self._nulls]
-            return struct_of(nulls, self.type, len(messages))
-        arrays = [pa.array(map(field.value, messages), field.type) for field in self._fields]
-        names = [field.name for field in self._fields]
-        batch = self._columns.batch(pa.RecordBatch.from_arrays(arrays, names=names))
-        return struct_of(batch.columns, self.type, len(messages))
+    def getter(self, name: str) -> Convert:
+        """The function that returns a field of a message."""
+        return self._fields[name].value
 
 
 class _Field:
@@ -143,13 +102,13 @@ class _Field:
         entry = field.message_type
         name = field.name
         if entry is not None and entry.GetOptions().map_entry:
-            keys, items = (_one(entry.fields_by_name[part], inside) for part in ("key", "value"))
+            keys, items = (_single(entry.fields_by_name[part], inside) for part in ("key", "value"))
             self.type: pa.DataType = pa.map_(keys[0], items[0])
             self.value: Convert = lambda message: [
                 (keys[1](key), items[1](item)) for key, item in getattr(message, name).items()
             ]
             return
-        kind, convert = _one(field, inside)
+        kind, convert = _single(field, inside)
         if is_repeated:
             self.type = pa.list_(kind)
             self.value = lambda message: [convert(item) for item in getattr(message, name)]
@@ -161,7 +120,7 @@ class _Field:
             self.value = lambda message: convert(getattr(message, name))
 
 
-def _one(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+def _single(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
     """The type of a single value of the field, and the function that converts the value."""
     if field.message_type is not None:
         return _message(field.message_type, inside)
@@ -178,18 +137,18 @@ def _one(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
     return kind, _same
 
 
-def _message(found: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
-    if found.full_name == _TIMESTAMP:
+def _message(descriptor: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
+    if descriptor.full_name == _TIMESTAMP:
         return pa.timestamp("us", "UTC"), lambda message: message.seconds * 1_000_000 + message.nanos // 1000
-    if found.full_name in _WRAPPERS:
-        kind, convert = _one(found.fields_by_name["value"], inside)
+    if descriptor.full_name in _WRAPPERS:
+        kind, convert = _single(descriptor.fields_by_name["value"], inside)
         return kind, lambda message: convert(message.value)
-    if found.full_name in inside:
+    if descriptor.full_name in inside:
         raise SchemaError(
-            f"the message type {found.full_name} contains itself, and Spark has no type for it",
+            f"the message type {descriptor.full_name} contains itself, and Spark has no type for it",
             remedy="leave valueFormat out and decode the values in the query",
         )
-    fields = [_Field(field, (*inside, found.full_name)) for field in found.fields]
+    fields = [_Field(field, (*inside, descriptor.full_name)) for field in descriptor.fields]
     kind = pa.struct([(field.name, field.type) for field in fields])
     return kind, lambda message: {field.name: field.value(message) for field in fields}
 
@@ -200,71 +159,48 @@ def _same(value: Any) -> Any:
 
 def _at(file: Any, path: Iterable[int]) -> Any:
     first, *inner = path
-    found = list(file.message_types_by_name.values())[first]
+    descriptor = list(file.message_types_by_name.values())[first]
     for number in inner:
-        found = found.nested_types[number]
-    return found
+        descriptor = descriptor.nested_types[number]
+    return descriptor
 
 
 def _well_known(protobuf: Any, files: Sequence[bytes]) -> list[bytes]:
     """Google's own files that ``files`` import but do not contain, each after those that it imports."""
     parsed = [protobuf.FileDescriptorProto.FromString(file) for file in files]
-    there = {file.name for file in parsed}
-    found: dict[str, bytes] = {}
+    present = {file.name for file in parsed}
+    added: dict[str, bytes] = {}
 
     def add(imports: Iterable[str]) -> None:
         for name in imports:
             serialized = protobuf.well_known(name)
-            if serialized is not None and name not in there and name not in found:
+            if serialized is not None and name not in present and name not in added:
                 add(protobuf.FileDescriptorProto.FromString(serialized).dependency)
-                found[name] = serialized
+                added[name] = serialized
 
     for file in parsed:
         add(file.dependency)
-    return list(found.values())
+    return list(added.values())
 
 
 class _Protobuf:
     """The parts of the package protobuf that this module uses."""
 
     def __init__(self) -> None:
-        from google.protobuf import (
-            any_pb2,
-            api_pb2,
-            descriptor_pb2,
-            duration_pb2,
-            empty_pb2,
-            field_mask_pb2,
-            source_context_pb2,
-            struct_pb2,
-            timestamp_pb2,
-            type_pb2,
-            wrappers_pb2,
-        )  # fmt: skip
-        from google.protobuf.descriptor_pool import DescriptorPool
-        from google.protobuf.message_factory import GetMessageClass
+        with needed("protobuf", by="valueFormat=protobuf", extra="kafka,protobuf"):
+            from google.protobuf import descriptor_pb2
+            from google.protobuf.descriptor_pool import DescriptorPool
+            from google.protobuf.message_factory import GetMessageClass
 
         self.DescriptorPool: Any = DescriptorPool
         self.GetMessageClass: Any = GetMessageClass
         self.FileDescriptorProto: Any = descriptor_pb2.FileDescriptorProto
-        modules = (
-            any_pb2, api_pb2, descriptor_pb2, duration_pb2, empty_pb2, field_mask_pb2, source_context_pb2,
-            struct_pb2, timestamp_pb2, type_pb2, wrappers_pb2,
-        )  # fmt: skip
+        self.FileDescriptorSet: Any = descriptor_pb2.FileDescriptorSet
+        modules = [import_module(f"google.protobuf.{name}_pb2") for name in _WELL_KNOWN]
         self._well_known = {module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in modules}
 
     def well_known(self, name: str) -> bytes | None:
         return self._well_known.get(name)
-
-
-def _protobuf() -> Any:
-    try:
-        return _Protobuf()
-    except ImportError:
-        raise RegistryError(
-            "valueFormat=protobuf needs the package protobuf, which is not installed here",
-            remedy="pip install 'flip27-source[kafka,protobuf]' on the driver and on every executor node",
-        ) from None
 
 
 def files_of_set(data: bytes) -> list[bytes]:
@@ -273,15 +209,14 @@ def files_of_set(data: bytes) -> list[bytes]:
     Raises:
         ValueError: it is not a FileDescriptorSet.
     """
-    from google.protobuf import descriptor_pb2
-
+    protobuf = _Protobuf()
     try:
-        found = descriptor_pb2.FileDescriptorSet.FromString(data)
+        files = protobuf.FileDescriptorSet.FromString(data).file
     except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors
         raise ValueError(str(error)) from None
-    if not found.file:
+    if not files:
         raise ValueError("it has no file")
-    return [file.SerializeToString() for file in found.file]
+    return [file.SerializeToString() for file in files]
 
 
 def renamed_file(data: bytes, name: str) -> bytes:
@@ -290,7 +225,7 @@ def renamed_file(data: bytes, name: str) -> bytes:
     Raises:
         ValueError: it is not a FileDescriptorProto.
     """
-    protobuf = _protobuf()
+    protobuf = _Protobuf()
     try:
         file = protobuf.FileDescriptorProto.FromString(data)
     except Exception as error:  # noqa: BLE001 - each implementation of protobuf has its own errors

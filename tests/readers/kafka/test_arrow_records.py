@@ -11,7 +11,7 @@ import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from flip27_source.readers.kafka.record_columns import HEADERS, RECORD_SCHEMA, Run, columns, record_schema
+from flip27_source.readers.kafka.arrow_records import HEADERS, RECORD_SCHEMA, Run, columns, record_schema
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def test_a_time_that_does_not_fit_into_microseconds_is_null(times: list[int]) ->
 def test_building_the_record_columns_does_not_import_pandas() -> None:
     program = """
 import sys
-from tests.readers.kafka.test_record_columns import Record, Run, RECORD_SCHEMA, columns
+from tests.readers.kafka.test_arrow_records import Record, Run, RECORD_SCHEMA, columns
 assert "pandas" not in sys.modules
 fields = {"key": None, "value": b"v", "offset": 1, "timestamp": (1, 2), "headers": None}
 runs = [Run("orders", partition, [Record(fields)] * 2, 2, "") for partition in (0, 1)]

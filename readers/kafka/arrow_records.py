@@ -1,4 +1,4 @@
-"""Converts blocks of messages to Arrow arrays, column by column. Pure."""
+"""Kafka's records as Arrow columns, made of blocks of messages, column by column. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from confluent_kafka import Message
 
+VALUE = "value"
 HEADERS = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
 
 RECORD_SCHEMA = pa.schema(
     [
         pa.field("key", pa.binary()),
-        pa.field("value", pa.binary()),
+        pa.field(VALUE, pa.binary()),
         pa.field("topic", pa.string()),
         pa.field("partition", pa.int32()),
         pa.field("offset", pa.int64()),
@@ -59,20 +60,20 @@ class Run:
 def columns(names: Iterable[str], runs: Sequence[Run]) -> list[pa.Array]:
     """The columns of these names, with the messages of all runs in order."""
     messages = runs[0].messages if len(runs) == 1 else [item for run in runs for item in run.messages]
-    found = []
+    arrays = []
     times: np.ndarray | None = None
     for name in names:
         if name == "topic":
-            found.append(_topics(runs))
+            arrays.append(_topics(runs))
         elif name == "partition":
-            found.append(_partitions(runs))
+            arrays.append(_partitions(runs))
         elif name in _OF_TIMES:
             if times is None:
                 times = _times(messages)
-            found.append(_OF_TIMES[name](times))
+            arrays.append(_OF_TIMES[name](times))
         else:
-            found.append(_COLUMNS[name](messages))
-    return found
+            arrays.append(_COLUMNS[name](messages))
+    return arrays
 
 
 def _topics(runs: Sequence[Run]) -> pa.Array:
@@ -125,14 +126,6 @@ def _called(name: str, messages: Sequence[Any]) -> Iterator[Any]:
     return map(getattr(type(messages[0]), name), messages)
 
 
-def _keys(messages: Sequence[Message]) -> pa.Array:
-    return _bytes(list(_called("key", messages)))
-
-
-def _values(messages: Sequence[Message]) -> pa.Array:
-    return _bytes(list(_called("value", messages)))
-
-
 def _offsets(messages: Sequence[Message]) -> pa.Array:
     return _numbers(np.fromiter(_called("offset", messages), np.int64, len(messages)), pa.int64())
 
@@ -160,15 +153,15 @@ def _timestamp_types(times: np.ndarray) -> pa.Array:
 
 
 def _headers(messages: Sequence[Message]) -> pa.Array:
-    found = list(_called("headers", messages))
-    if not any(found):
+    lists = list(_called("headers", messages))
+    if not any(lists):
         return pa.nulls(len(messages), HEADERS)
-    return pa.array([headers or None for headers in found], HEADERS)
+    return pa.array([headers or None for headers in lists], HEADERS)
 
 
 _COLUMNS: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
-    "key": _keys,
-    "value": _values,
+    "key": lambda messages: _bytes(list(_called("key", messages))),
+    VALUE: lambda messages: _bytes(list(_called("value", messages))),
     "offset": _offsets,
     "headers": _headers,
 }
