@@ -14,8 +14,8 @@ import pyarrow as pa
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.header_comment import header_comment, header_in
 from flip27_source.options import Option, Options, boolean
-from flip27_source.readers.delimited.dialect import NONE
-from flip27_source.readers.delimited.options import COMMENT as CSV_COMMENT
+from flip27_source.readers.csv_lines.dialect import NONE
+from flip27_source.readers.csv_lines.options import COMMENT as CSV_COMMENT
 
 HEADER = Option(
     name="header",

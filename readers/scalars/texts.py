@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
+from flip27_source.readers.csv_lines.quote_checks import lie_between
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.delimited.fast_path_checks import lie_between
 from flip27_source.readers.scalars.decimals import decimal_of, exact_decimal
 from flip27_source.schemas.wider_types import MOST_DIGITS
 

@@ -14,13 +14,13 @@ from pyspark.sql import functions as sf
 
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.datetimes.columns import local_times
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
-from flip27_source.readers.delimited.reader import DelimitedReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.time_zones import java_zone
-from tests.readers.delimited.comparison import assert_csv_same_as_spark
+from tests.readers.csv_lines.comparison import assert_csv_same_as_spark
 from tests.readers.json_lines.json_documents import plain_rows
 from tests.readers.schemas.test_inference import by_spark, found_out
 from tests.readers.spark_reading import read_table
@@ -123,7 +123,7 @@ class Case:
         return sf.from_json(line, f"v {self.kind}", self.options).getField("v")
 
     def formats(self) -> DateTimeFormats:
-        reader = DelimitedReader if self.format == "csv" else JsonLinesReader
+        reader = CsvLinesReader if self.format == "csv" else JsonLinesReader
         options = Options.parse(self.options, reader.options)
         return DateTimeFormats.of(options, day_numbers=self.format == "json")
 
@@ -193,7 +193,7 @@ def test_a_column_gives_the_same_values_as_each_of_its_texts_alone(
 )
 def test_a_pattern_that_is_not_supported_is_refused_by_name(pattern: str, said: str) -> None:
     with pytest.raises(OptionError) as caught:
-        Options.parse({"dateFormat": pattern}, DelimitedReader.options)
+        Options.parse({"dateFormat": pattern}, CsvLinesReader.options)
     assert f"option dateFormat has the value {pattern!r}: {said}" in str(caught.value)
 
 

@@ -27,7 +27,7 @@ from flip27_source.readers.columnar.arrow_files import ArrowReader
 from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
@@ -55,7 +55,7 @@ def write_json(path: Path, ids: list[str]) -> None:
 
 FORMATS: dict[str, tuple[Read, pa.Schema, Callable[[Path, list[str]], Any]]] = {
     "text": (TextReader, ID, write_lines),
-    "csv": (DelimitedReader, ID, write_lines),
+    "csv": (CsvLinesReader, ID, write_lines),
     "json": (JsonLinesReader, ID, write_json),
     "binary": (BinaryReader, LENGTH, write_lines),
     "parquet": (ParquetReader, ID, lambda path, ids: pq.write_table(pa.table({"id": ids}), path)),

@@ -20,7 +20,7 @@ from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.file_columns import METADATA_TYPE
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
@@ -33,7 +33,7 @@ METADATA = (
     "file_block_length: long, file_modification_time: timestamp>"
 )
 READERS: dict[str, Read] = {
-    "text": TextReader, "csv": DelimitedReader, "json": JsonLinesReader, "parquet": ParquetReader,
+    "text": TextReader, "csv": CsvLinesReader, "json": JsonLinesReader, "parquet": ParquetReader,
     "orc": OrcReader, "binaryFile": BinaryReader,
 }  # fmt: skip
 RECURSIVE = OptionOf(name="recursiveFileLookup", parse=boolean, default=False, doc="")

@@ -21,7 +21,7 @@ from flip27_source.readers.columnar.arrow_files import ArrowReader
 from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.new_columns import additions, evolved
@@ -63,7 +63,7 @@ def write_row(name: str, path: Path, row: dict[str, Any]) -> None:
 
 
 READERS: dict[str, type[SplitReader[Any]]] = {
-    "json": JsonLinesReader, "csv": DelimitedReader, "parquet": ParquetReader, "orc": OrcReader,
+    "json": JsonLinesReader, "csv": CsvLinesReader, "parquet": ParquetReader, "orc": OrcReader,
     "arrow": ArrowReader, "avro": AvroReader,
 }  # fmt: skip
 
@@ -248,7 +248,7 @@ def test_lines_of_one_layout_with_a_new_field_are_noticed_too(tmp_path: Path) ->
 def test_csv_rescues_values_under_their_header_names_and_short_lines_stay_malformed(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('id,name,"my tag"\n1,x,"a, b"\n2\nmany,y,z,w\n')
     ddl, path = "id bigint, name string, _corrupt_record string, _rescued string", str(tmp_path / "a")
-    found = read(DelimitedReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", header="true")
+    found = read(CsvLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", header="true")
     assert found == [
         {"id": 1, "name": "x", "_corrupt_record": None, "_rescued": {"my tag": "a, b", "_file_path": path}},
         {"id": 2, "name": None, "_corrupt_record": "2", "_rescued": None},
@@ -257,7 +257,7 @@ def test_csv_rescues_values_under_their_header_names_and_short_lines_stay_malfor
             "_rescued": {"id": "many", "my tag": "z", "_c3": "w", "_file_path": path},
         },
     ]  # fmt: skip
-    plain = read(DelimitedReader, [tmp_path / "a"], "a string, b string, _rescued string",
+    plain = read(CsvLinesReader, [tmp_path / "a"], "a string, b string, _rescued string",
                  rescuedDataColumn="_rescued")  # fmt: skip
     assert plain[1]["_rescued"] == {"_c2": "a, b", "_file_path": path}
 
@@ -271,15 +271,15 @@ def test_csv_with_a_column_order_different_from_the_schema_is_refused(tmp_path: 
     with pytest.raises(
         SchemaError, match="the header names the columns id, new, name, but the schema has id, name"
     ):
-        read(DelimitedReader, [tmp_path / "a"], ddl, **options)
+        read(CsvLinesReader, [tmp_path / "a"], ddl, **options)
     (tmp_path / "b").write_text("ID\n7\n")
-    assert [row["id"] for row in read(DelimitedReader, [tmp_path / "b"], ddl, **options)] == [7]
+    assert [row["id"] for row in read(CsvLinesReader, [tmp_path / "b"], ddl, **options)] == [7]
 
 
 def test_csv_without_a_header_refuses_lines_with_more_fields_and_names_their_position(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1,x\n2,y,z,w\n")
     with pytest.raises(NewColumnsError, match=r"/a, byte 4: .*: _c2 string, _c3 string"):
-        read(DelimitedReader, [tmp_path / "a"], "a int, b string", schemaEvolutionMode="failOnNewColumns")
+        read(CsvLinesReader, [tmp_path / "a"], "a int, b string", schemaEvolutionMode="failOnNewColumns")
 
 
 def test_parquet_rescues_structs_with_new_fields_as_a_whole(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from flip27_source.errors import NewColumnsError, SchemaError
 from flip27_source.reader import SplitReader
 from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.new_columns import additions, evolved
@@ -220,12 +220,10 @@ def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str)
     (tmp_path / "a").write_text(f"id,name\n1,x\nmany,y\n{text},z\n")
     options = {"header": "true", "inferSchema": "true"}
     with pytest.raises(NewColumnsError, match="/a, byte 19: the schema needs a wider type") as caught:
-        read(
-            DelimitedReader, [tmp_path / "a"], "id int, name string, _rescued_data string", **MODE, **options
-        )
+        read(CsvLinesReader, [tmp_path / "a"], "id int, name string, _rescued_data string", **MODE, **options)
     assert caught.value.columns == expected
     found = read(
-        DelimitedReader, [tmp_path / "a"], f"{expected}, _rescued_data string, name string", **MODE, **options
+        CsvLinesReader, [tmp_path / "a"], f"{expected}, _rescued_data string, name string", **MODE, **options
     )
     assert [str(row["id"]).removesuffix(".0") for row in found] == ["1", "None", text]
     assert found[1]["_rescued_data"]["id"] == "many"
@@ -233,7 +231,7 @@ def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str)
 
 def test_csv_without_type_inference_does_not_widen(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("id\n3000000000\n")
-    found = read_widening(DelimitedReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
+    found = read_widening(CsvLinesReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
     assert found == [{"id": None, "_rescued_data": {"id": "3000000000", "_file_path": str(tmp_path / "a")}}]
 
 

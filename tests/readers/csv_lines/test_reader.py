@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
-from flip27_source.readers.delimited.reader import DelimitedReader
-from tests.readers.delimited.comparison import assert_csv_same_as_spark
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
+from tests.readers.csv_lines.comparison import assert_csv_same_as_spark
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 ROWS = "id int, name string, price decimal(8,2)"
@@ -76,7 +76,7 @@ def test_malformed_lines_fail_in_the_mode_failfast_when_they_do_in_spark(
     with pytest.raises((PySparkException, Py4JJavaError), match="MALFORMED_RECORD"):
         spark.read.schema(ROWS).options(**options).csv(str(path)).collect()
     with pytest.raises(SplitReadError, match=r"a\.csv, byte \d+: "):
-        read_table(DelimitedReader(), [path], ROWS, options)
+        read_table(CsvLinesReader(), [path], ROWS, options)
 
 
 def test_failfast_names_file_byte_column_and_value(tmp_path: Path) -> None:
@@ -86,10 +86,10 @@ def test_failfast_names_file_byte_column_and_value(tmp_path: Path) -> None:
     with pytest.raises(
         SplitReadError, match=r"bad\.csv, byte 19: column id of type int32 cannot hold '3x': '3x,c,3'"
     ):
-        read_table(DelimitedReader(), paths, ROWS, {"mode": "failfast"})
+        read_table(CsvLinesReader(), paths, ROWS, {"mode": "failfast"})
     (tmp_path / "bad.csv").write_bytes(b"1,a,1\n2,b\n")
     with pytest.raises(SplitReadError, match=r"bad\.csv, byte 6: the line does not have 3 fields: '2,b'"):
-        read_table(DelimitedReader(), paths, ROWS, {"mode": "failfast"})
+        read_table(CsvLinesReader(), paths, ROWS, {"mode": "failfast"})
 
 
 HEADERS = {
@@ -112,11 +112,11 @@ def test_the_header_is_left_out_once_per_file_and_not_in_later_ranges(tmp_path: 
     for name in "abc":
         (tmp_path / name).write_bytes(f"id,name,price\n1,{name},1\n2,{name},2\n".encode())
     paths = [tmp_path / name for name in "abc"]
-    table = read_table(DelimitedReader(), paths, ROWS, {"header": "true"})
+    table = read_table(CsvLinesReader(), paths, ROWS, {"header": "true"})
     assert table["name"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
     assert len(table["name"].chunks) == 1
     splits = [split_of(paths[0], 0, 20), split_of(paths[0], 20, 21), split_of(paths[0], 21)]
-    ranges = read_batches(DelimitedReader(), splits, arrow_schema(ROWS), {"header": "true"})
+    ranges = read_batches(CsvLinesReader(), splits, arrow_schema(ROWS), {"header": "true"})
     assert [row["id"] for batch in ranges for row in batch.to_pylist()] == [1, 2]
 
 
@@ -128,7 +128,7 @@ def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSes
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         paths.append(path)
     options = {"header": "true"}
-    ours = as_dataframe(spark, read_table(DelimitedReader(), paths, WITH_CORRUPT, options), WITH_CORRUPT)
+    ours = as_dataframe(spark, read_table(CsvLinesReader(), paths, WITH_CORRUPT, options), WITH_CORRUPT)
     theirs = spark.read.schema(WITH_CORRUPT).options(**options).csv(str(tmp_path))
     assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
 
@@ -189,14 +189,14 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(
 
 def test_rows_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1\n" * 600_000)
-    batches = read_batches(DelimitedReader(), [split_of(tmp_path / "a.csv")], arrow_schema("a int"))
+    batches = read_batches(CsvLinesReader(), [split_of(tmp_path / "a.csv")], arrow_schema("a int"))
     assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
 
 
 def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1\n\n,\n")
     with pytest.raises(SchemaError, match=r"column a is NOT NULL in the schema, but has a null in .*/a\.csv"):
-        read_table(DelimitedReader(), [tmp_path / "a.csv"], "a int not null, b string")
+        read_table(CsvLinesReader(), [tmp_path / "a.csv"], "a int not null, b string")
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_the_file(tmp
 )
 def test_unsupported_options_are_refused(name: str, value: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} has the value"):
-        read_batches(DelimitedReader(), [], arrow_schema(ROWS), {name: value})
+        read_batches(CsvLinesReader(), [], arrow_schema(ROWS), {name: value})
 
 
 COMMENTS = b"""# made on Monday
@@ -281,15 +281,15 @@ def test_headers_are_checked_as_in_spark_if_the_schema_is_not_enforced(
     with pytest.raises((PySparkException, Py4JJavaError)):
         spark.read.schema(schema).options(**options).csv(str(path)).collect()
     with pytest.raises(SchemaError, match=r"a.csv: the header names the columns .* but the schema has n, t"):
-        read_table(DelimitedReader(), [path], schema, options)
-    assert read_table(DelimitedReader(), [path], schema, {"header": "true"}).num_rows == 1
+        read_table(CsvLinesReader(), [path], schema, options)
+    assert read_table(CsvLinesReader(), [path], schema, {"header": "true"}).num_rows == 1
 
 
 def test_the_position_in_an_error_counts_comment_lines(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"#one\n\n1,a\n#two\nx,b\n")
     with pytest.raises(SplitReadError, match=r"a.csv, byte 15: column n .*'x'"):
         read_table(
-            DelimitedReader(), [tmp_path / "a.csv"], "n int, t string", {"comment": "#", "mode": "FAILFAST"}
+            CsvLinesReader(), [tmp_path / "a.csv"], "n int, t string", {"comment": "#", "mode": "FAILFAST"}
         )
 
 
@@ -298,29 +298,29 @@ def test_options_that_only_sparks_reader_supports_are_refused(name: str) -> None
     with pytest.raises(
         OptionError, match=f"option {name} has the value .*supported by Spark's reader, not by flip27"
     ):
-        read_batches(DelimitedReader(), [], arrow_schema(ROWS), {name: "true"})
+        read_batches(CsvLinesReader(), [], arrow_schema(ROWS), {name: "true"})
 
 
 def test_a_separator_that_is_also_the_quote_is_refused() -> None:
     with pytest.raises(OptionError, match="which is also the quote"):
-        read_batches(DelimitedReader(), [], arrow_schema(ROWS), {"sep": '"'})
+        read_batches(CsvLinesReader(), [], arrow_schema(ROWS), {"sep": '"'})
 
 
 def test_a_schema_without_columns_for_the_fields_is_refused() -> None:
     with pytest.raises(SchemaError, match="no column that a CSV file could fill"):
-        read_batches(DelimitedReader(), [], arrow_schema("_corrupt_record string"))
+        read_batches(CsvLinesReader(), [], arrow_schema("_corrupt_record string"))
 
 
 def test_a_dropped_line_may_lack_a_value_that_is_not_null(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(b"1,a\nx,b\n3,c\n")
     options = {"mode": "DROPMALFORMED"}
-    table = read_table(DelimitedReader(), [tmp_path / "a.csv"], "a int not null, b string", options)
+    table = read_table(CsvLinesReader(), [tmp_path / "a.csv"], "a int not null, b string", options)
     assert table["a"].to_pylist() == [1, 3]
 
 
 def test_a_column_for_malformed_lines_that_is_not_a_string_is_refused() -> None:
     with pytest.raises(SchemaError, match="the column _corrupt_record for malformed lines has the type"):
-        read_batches(DelimitedReader(), [], arrow_schema("a int, _corrupt_record int"))
+        read_batches(CsvLinesReader(), [], arrow_schema("a int, _corrupt_record int"))
 
 
 @pytest.mark.parametrize("comment", [{}, {"comment": "#"}], ids=["blank lines", "comments"])
@@ -337,7 +337,7 @@ def test_a_header_is_left_out_whichever_range_of_the_file_it_is_in(
         ranges = [split_of(path, 0, cut), split_of(path, cut, path.stat().st_size)]
         rows = [
             row
-            for batch in read_batches(DelimitedReader(), ranges, schema, options)
+            for batch in read_batches(CsvLinesReader(), ranges, schema, options)
             for row in batch.to_pylist()
         ]
         assert rows == [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], cut
@@ -345,4 +345,4 @@ def test_a_header_is_left_out_whichever_range_of_the_file_it_is_in(
 
 def test_a_comment_that_begins_like_a_quoted_field_is_refused() -> None:
     with pytest.raises(OptionError, match="option comment is '\"', which is also the quote character"):
-        read_batches(DelimitedReader(), [], arrow_schema(ROWS), {"comment": '"'})
+        read_batches(CsvLinesReader(), [], arrow_schema(ROWS), {"comment": '"'})

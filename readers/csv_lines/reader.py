@@ -1,7 +1,7 @@
-"""The csv reader: reads delimited text files to the same rows as ``spark.read.schema(...).csv``.
+"""The csv reader: reads CSV files to the same rows as ``spark.read.schema(...).csv``.
 
-This module handles malformed lines. ``rows`` finds the rows, and ``readers/scalars/texts`` converts texts
-to values.
+This module handles malformed lines. ``ranges_and_quotes`` finds the rows, and ``readers/scalars/texts``
+converts texts to values.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
-from flip27_source.readers.delimited.options import (
+from flip27_source.readers.csv_lines.options import (
     CORRUPT_RECORD,
     DIALECT_OPTIONS,
     ENFORCE_SCHEMA,
@@ -30,9 +29,14 @@ from flip27_source.readers.delimited.options import (
     dialect_of,
     encoding_of,
 )
-from flip27_source.readers.delimited.rescue import CsvRescue, Misfits, rows_of_interest
-from flip27_source.readers.delimited.rows import CsvRows, DocumentRows, LineRows, malformed_records
-from flip27_source.readers.delimited.schema import (
+from flip27_source.readers.csv_lines.ranges_and_quotes import (
+    CsvRows,
+    DocumentRows,
+    LineRows,
+    malformed_records,
+)
+from flip27_source.readers.csv_lines.rescue import CsvRescue, Misfits, rows_of_interest
+from flip27_source.readers.csv_lines.schema import (
     CSV_INFERENCE_OPTIONS,
     FLOAT_WORD_OPTIONS,
     INFER_SCHEMA,
@@ -41,6 +45,7 @@ from flip27_source.readers.delimited.schema import (
     csv_types,
     float_words,
 )
+from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.corrupt_records import index_of_corrupt
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import (
@@ -64,7 +69,7 @@ _BLOCK_BYTES = 8 << 20
 _SHOWN = 200
 
 
-class DelimitedReader(FileReader, InfersFileSchema, ReadsRanges):
+class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     """Reads each non-blank line of a CSV file as a row; columns are matched by position."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (

@@ -14,10 +14,10 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, boolean, text
+from flip27_source.readers.csv_lines.ranges_and_quotes import CsvRows
 from flip27_source.readers.datetimes.fields import days_by_pattern
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
-from flip27_source.readers.delimited.rows import CsvRows
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
 from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE

@@ -1,6 +1,6 @@
 """Characters and words with a meaning in a CSV file, and the lines that Arrow's parser reads as Spark does.
 
-``records`` splits all other lines.
+``quoted_fields`` splits all other lines.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ from typing import Any
 
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, boolean, one_of, optional, text
-from flip27_source.readers.delimited.dialect import (
+from flip27_source.readers.csv_lines.dialect import (
     BACK_TO_DELIMITER,
     NONE,
     RAISE_ERROR,

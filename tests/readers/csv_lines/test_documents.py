@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.delimited import rows as delimited_rows
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines import ranges_and_quotes
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from tests.readers.schemas.test_inference import by_spark, found_out
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
@@ -63,7 +63,7 @@ def test_documents_give_the_rows_that_spark_gives(spark: SparkSession, tmp_path:
         said.setdefault(row.pop("file"), []).append(row)
     differences = []
     for path, document in zip(paths, found, strict=True):
-        ours = read_table(DelimitedReader(), [path], SCHEMA, options).to_pylist()
+        ours = read_table(CsvLinesReader(), [path], SCHEMA, options).to_pylist()
         if ours != said.get(path.name, []):
             differences.append((document, ours, said.get(path.name, [])))
     assert differences[:3] == []
@@ -72,11 +72,11 @@ def test_documents_give_the_rows_that_spark_gives(spark: SparkSession, tmp_path:
 def test_a_regular_document_is_read_without_inspecting_each_character(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delimited_rows, "records_of", None)
+    monkeypatch.setattr(ranges_and_quotes, "records_of", None)
     path = tmp_path / "a.csv"
     path.write_bytes(b'id,"the\r\ntext"\r\n1,"a\r\nb"\r\n2,"c, d"\r\n')
     options = {**MULTI_LINE, "header": "true"}
-    rows = read_table(DelimitedReader(), [path], "id int, t string", options).to_pylist()
+    rows = read_table(CsvLinesReader(), [path], "id int, t string", options).to_pylist()
     assert rows == [{"id": 1, "t": "a\nb"}, {"id": 2, "t": "c, d"}]
 
 
@@ -92,7 +92,7 @@ def test_a_compressed_document_is_read_and_a_malformed_record_fails_with_its_pos
     path.write_bytes(gzip.compress('1,"é\nb"\nx,"c\nd"\n'.encode()))
     options = {**MULTI_LINE, "mode": "FAILFAST"}
     with pytest.raises(SplitReadError, match=r"a.csv.gz, byte 9: column id of type int32 cannot hold 'x'"):
-        read_batches(DelimitedReader(), [split_of(path)], arrow_schema("id int, t string"), options)
+        read_batches(CsvLinesReader(), [split_of(path)], arrow_schema("id int, t string"), options)
 
 
 @pytest.mark.usefixtures("spark")
@@ -100,14 +100,14 @@ def test_surplus_fields_of_a_record_are_rescued(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('1,"a\nb","more\nand"\n')
     options = {**MULTI_LINE, "rescuedDataColumn": "left"}
-    (row,) = read_table(DelimitedReader(), [path], "id int, t string, left string", options).to_pylist()
+    (row,) = read_table(CsvLinesReader(), [path], "id int, t string, left string", options).to_pylist()
     assert row["left"] == f'{{"_c2": "more\\nand", "_file_path": "{path}"}}'
 
 
 def test_documents_are_not_cut_into_ranges() -> None:
     for given, cut in (MULTI_LINE, False), ({}, True):
-        options = Options.parse(given, DelimitedReader.options)
-        assert DelimitedReader.can_read_ranges("/a.csv", options) is cut
+        options = Options.parse(given, CsvLinesReader.options)
+        assert CsvLinesReader.can_read_ranges("/a.csv", options) is cut
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,6 @@ def test_a_file_with_only_a_byte_order_mark_has_no_rows(tmp_path: Path, options:
     """With multiLine, Spark returns a row with a NUL character for such a file."""
     path = tmp_path / "a.csv"
     path.write_bytes(b"\xef\xbb\xbf")
-    assert read_batches(DelimitedReader(), [split_of(path)], arrow_schema("a string"), options) == []
+    assert read_batches(CsvLinesReader(), [split_of(path)], arrow_schema("a string"), options) == []
     path.write_bytes(b"\xef\xbb\xbfx\n")
-    assert read_table(DelimitedReader(), [path], "a string", options).to_pylist() == [{"a": "x"}]
+    assert read_table(CsvLinesReader(), [path], "a string", options).to_pylist() == [{"a": "x"}]

@@ -8,7 +8,7 @@ import pytest
 
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
 HANDLINGS = ("STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE", "BACK_TO_DELIMITER", "SKIP_VALUE")
@@ -89,7 +89,7 @@ def test_a_line_with_unescaped_quotes_has_the_fields_that_spark_gives(tmp_path: 
     path = tmp_path / "a.csv"
     path.write_text("".join(f"{line}\n" for line in (*LINES, *PROPER)))
     expected = [fields[HANDLINGS.index(handling)] for fields in LINES.values()] + list(PROPER.values())
-    found = read_table(DelimitedReader(), [path], SCHEMA, {"unescapedQuoteHandling": handling})
+    found = read_table(CsvLinesReader(), [path], SCHEMA, {"unescapedQuoteHandling": handling})
     assert found.to_pylist() == list(map(as_row, expected))
 
 
@@ -98,10 +98,10 @@ def test_a_file_has_the_same_rows_wherever_it_is_cut(tmp_path: Path, handling: s
     path = tmp_path / "a.csv"
     path.write_text("".join(f"{line}\n" for line in LINES))
     options = {"unescapedQuoteHandling": handling}
-    whole = read_table(DelimitedReader(), [path], SCHEMA, options).to_pylist()
+    whole = read_table(CsvLinesReader(), [path], SCHEMA, options).to_pylist()
     for cut in range(1, path.stat().st_size, 7):
         parts = [split_of(path, 0, cut), split_of(path, cut)]
-        batches = read_batches(DelimitedReader(), parts, arrow_schema(SCHEMA), options)
+        batches = read_batches(CsvLinesReader(), parts, arrow_schema(SCHEMA), options)
         assert [row for batch in batches for row in batch.to_pylist()] == whole, cut
 
 
@@ -113,7 +113,7 @@ def test_an_unescaped_quote_ends_a_record_of_several_lines_where_spark_ends_it(
     path = tmp_path / "a.csv"
     path.write_text(content)
     options = {"unescapedQuoteHandling": handling, "multiLine": "true"}
-    found = read_table(DelimitedReader(), [path], SCHEMA, options)
+    found = read_table(CsvLinesReader(), [path], SCHEMA, options)
     assert found.to_pylist() == list(map(as_row, DOCUMENTS[content][HANDLINGS.index(handling)]))
 
 
@@ -121,7 +121,7 @@ def test_a_record_that_the_end_of_the_file_completes_has_no_corrupt_record(tmp_p
     path = tmp_path / "a.csv"
     path.write_text('"\n,"b')
     options = {"unescapedQuoteHandling": "BACK_TO_DELIMITER", "multiLine": "true"}
-    found = read_table(DelimitedReader(), [path], "a string, _corrupt_record string", options)
+    found = read_table(CsvLinesReader(), [path], "a string, _corrupt_record string", options)
     assert found.to_pylist() == [{"a": None, "_corrupt_record": None}] * 2
 
 
@@ -135,7 +135,7 @@ def test_an_unescaped_quote_is_refused_with_its_position(
     path.write_text(f"é,x\n{line}\n3,y\n")
     options = {"unescapedQuoteHandling": "RAISE_ERROR", "multiLine": multi_line, "mode": mode}
     with pytest.raises(SplitReadError, match="has an unescaped quote") as caught:
-        read_table(DelimitedReader(), [path], SCHEMA, options)
+        read_table(CsvLinesReader(), [path], SCHEMA, options)
     assert "a.csv, byte 5" in str(caught.value)
     assert repr(line)[1:-1] in str(caught.value)
     assert "unescapedQuoteHandling" in str(caught.value)
@@ -144,9 +144,9 @@ def test_an_unescaped_quote_is_refused_with_its_position(
 def test_an_unescaped_quote_is_also_refused_while_the_schema_is_inferred(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('1,"a"b"\n')
-    options = Options.parse({"unescapedQuoteHandling": "RAISE_ERROR"}, DelimitedReader.options)
+    options = Options.parse({"unescapedQuoteHandling": "RAISE_ERROR"}, CsvLinesReader.options)
     with pytest.raises(SplitReadError, match="has an unescaped quote"):
-        DelimitedReader.schema_of_files([split_of(path)], options)
+        CsvLinesReader.schema_of_files([split_of(path)], options)
 
 
 @pytest.mark.parametrize("multi_line", ["false", "true"])
@@ -154,5 +154,5 @@ def test_lines_without_unescaped_quotes_are_not_refused(tmp_path: Path, multi_li
     path = tmp_path / "a.csv"
     path.write_text("".join(f"{line}\n" for line in PROPER))
     options = {"unescapedQuoteHandling": "RAISE_ERROR", "multiLine": multi_line}
-    found = read_table(DelimitedReader(), [path], SCHEMA, options)
+    found = read_table(CsvLinesReader(), [path], SCHEMA, options)
     assert found.to_pylist() == list(map(as_row, PROPER.values()))

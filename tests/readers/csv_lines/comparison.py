@@ -8,7 +8,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DateType, NumericType, TimestampNTZType, TimestampType
 
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from tests.readers.spark_reading import as_dataframe, read_table
 
 
@@ -23,7 +23,7 @@ def assert_csv_same_as_spark(
     """Check that our rows of ``content`` are Spark's, in the same order; return them for further checks."""
     path.write_bytes(content)
     spark.conf.set("spark.sql.session.timeZone", time_zone)
-    ours = as_dataframe(spark, read_table(DelimitedReader(), [path], schema, options, time_zone), schema)
+    ours = as_dataframe(spark, read_table(CsvLinesReader(), [path], schema, options, time_zone), schema)
     theirs = spark.read.schema(schema).options(**(options or {})).csv(str(path))
     assert ours.schema == theirs.schema
     our_rows, their_rows = _comparable(ours).collect(), _comparable(theirs).collect()

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.readers.delimited.dialect import Dialect
-from flip27_source.readers.delimited.rows import CsvRows
-from flip27_source.readers.delimited.schema import CsvTypes
+from flip27_source.readers.csv_lines.dialect import Dialect
+from flip27_source.readers.csv_lines.ranges_and_quotes import CsvRows
+from flip27_source.readers.csv_lines.schema import CsvTypes
 from flip27_source.readers.files.line_blocks import Place
 from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
 

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.scalars.texts import converter
-from tests.readers.delimited.comparison import assert_csv_same_as_spark
+from tests.readers.csv_lines.comparison import assert_csv_same_as_spark
 from tests.readers.spark_reading import arrow_schema, read_batches
 
 INTEGERS = [
@@ -288,7 +288,7 @@ def test_the_options_set_the_null_and_empty_values(
 @pytest.mark.usefixtures("spark")
 def test_types_that_a_csv_file_cannot_hold_are_refused(kind: str) -> None:
     with pytest.raises(SchemaError, match="column v: a CSV file cannot contain"):
-        read_batches(DelimitedReader(), [], arrow_schema(f"v {kind}"))
+        read_batches(CsvLinesReader(), [], arrow_schema(f"v {kind}"))
 
 
 def test_a_number_too_large_for_its_decimal_is_malformed(spark: SparkSession, tmp_path: Path) -> None:

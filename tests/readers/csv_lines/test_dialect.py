@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flip27_source.readers.delimited.columns import text_columns
-from flip27_source.readers.delimited.dialect import Dialect
-from flip27_source.readers.delimited.records import split_line
-from tests.readers.delimited.comparison import assert_csv_same_as_spark
+from flip27_source.readers.csv_lines.arrow_columns import text_columns
+from flip27_source.readers.csv_lines.dialect import Dialect
+from flip27_source.readers.csv_lines.quoted_fields import split_line
+from tests.readers.csv_lines.comparison import assert_csv_same_as_spark
 
 COLUMNS = 14
 SCHEMA = ", ".join(f"c{number} string" for number in range(COLUMNS)) + ", _corrupt_record string"

@@ -16,15 +16,15 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.delimited.columns import (
+from flip27_source.readers.csv_lines.arrow_columns import (
     TextColumns,
     columns_of_rows,
     document_columns,
     nonblank_lines,
     text_columns,
 )
-from flip27_source.readers.delimited.dialect import NONE, Dialect
-from flip27_source.readers.delimited.records import Record, UnescapedQuoteError, records_of, split_line
+from flip27_source.readers.csv_lines.dialect import NONE, Dialect
+from flip27_source.readers.csv_lines.quoted_fields import Record, UnescapedQuoteError, records_of, split_line
 from flip27_source.readers.files.line_blocks import LineBlock, Place, as_array
 
 _SHOWN = 200

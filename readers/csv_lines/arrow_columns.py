@@ -1,7 +1,7 @@
 """Splits a block of CSV lines into columns of texts.
 
 Arrow's CSV parser reads all lines for which its result provably equals Spark's, proved for the whole block
-or line by line. Other lines go through ``records``. What must not live here: the meaning of the texts.
+or line by line. Other lines go through ``quoted_fields``. What must not live here: the meaning of the texts.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 
-from flip27_source.readers.delimited.dialect import NONE, Dialect
-from flip27_source.readers.delimited.fast_path_checks import is_line_count, quotes_pair_up
-from flip27_source.readers.delimited.records import records_of, split_line
+from flip27_source.readers.csv_lines.dialect import NONE, Dialect
+from flip27_source.readers.csv_lines.quote_checks import is_line_count, quotes_pair_up
+from flip27_source.readers.csv_lines.quoted_fields import records_of, split_line
 from flip27_source.readers.files.line_blocks import as_array, lines_of
 from flip27_source.readers.scalars.texts import JAVA_BLANKS
 

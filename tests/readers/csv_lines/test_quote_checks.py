@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from flip27_source.readers.delimited import fast_path_checks
-from flip27_source.readers.delimited.columns import TextColumns, text_columns
-from flip27_source.readers.delimited.dialect import NONE, Dialect
-from flip27_source.readers.delimited.fast_path_checks import is_line_count, lie_between, quotes_pair_up
-from flip27_source.readers.delimited.records import split_line
+from flip27_source.readers.csv_lines import quote_checks
+from flip27_source.readers.csv_lines.arrow_columns import TextColumns, text_columns
+from flip27_source.readers.csv_lines.dialect import NONE, Dialect
+from flip27_source.readers.csv_lines.quote_checks import is_line_count, lie_between, quotes_pair_up
+from flip27_source.readers.csv_lines.quoted_fields import split_line
 from flip27_source.readers.files.line_blocks import as_array
 
-SLICE = fast_path_checks._SLICE_BYTES
+SLICE = quote_checks._SLICE_BYTES
 
 DIALECTS = {
     "default": Dialect(),
@@ -100,7 +100,7 @@ def test_blocks_whose_quotes_pair_up_on_each_line_have_only_clean_lines(name: st
 def test_nearly_regular_blocks_are_read_as_their_lines_are_one_by_one(
     monkeypatch: pytest.MonkeyPatch, name: str, wanted: int, has_numpy: bool, blocks: int
 ) -> None:
-    monkeypatch.setattr(fast_path_checks, "HAS_NUMPY", has_numpy)
+    monkeypatch.setattr(quote_checks, "HAS_NUMPY", has_numpy)
     dialect = DIALECTS[name]
     for data in random_blocks(dialect, f"{name} {wanted}", blocks):
         assert rows_of(text_columns(data, dialect, wanted)) == read_line_by_line(data, dialect, wanted), data

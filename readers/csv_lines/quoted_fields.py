@@ -2,7 +2,7 @@
 
 Spark's tokenizer (univocity) hardly ever refuses a record, so its result for broken quotes is part of the
 format. A line is a document of one record, also in a file that is cut into ranges: ranges end at line ends,
-whatever the quotes (``DelimitedReader.can_read_ranges``). What must not live here: the meaning of the fields.
+whatever the quotes (``CsvLinesReader.can_read_ranges``). What must not live here: the meaning of the fields.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flip27_source.readers.delimited.dialect import (
+from flip27_source.readers.csv_lines.dialect import (
     BACK_TO_DELIMITER,
     NONE,
     RAISE_ERROR,

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.readers.delimited.dialect import Dialect
+from flip27_source.readers.csv_lines.dialect import Dialect
 
 try:
     import numpy as np
