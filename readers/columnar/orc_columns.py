@@ -18,8 +18,8 @@ from pyarrow import types
 
 from flip27_source.readers.columnar.conversions import WIDENING, Conversion, Conversions, checked_cast
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.scalars.decimals import exact_decimal
-from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter
+from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
+from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _LONG_DIGITS = 19
@@ -219,31 +219,34 @@ def _unless_lost(values: pa.Array, same: pa.Array, column: pa.Array, problem: st
 
 def _parsed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Texts as numbers, as Java parses them."""
-    return _valid(*converter(pa.field("", wanted), "UTC", {})(column), column)
+    return _complete(converter(pa.field("", wanted), "UTC", {})(column), column)
 
 
 def _decimal_of_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    numbers = [
-        None if text is None else exact_decimal(text.strip(JAVA_BLANKS)) for text in column.to_pylist()
-    ]
-    bad = pc.and_not(pc.is_valid(column), pa.array([number is not None for number in numbers], pa.bool_()))
-    _valid(column, bad, column)
-    return pa.array([None if number is None else _fitting(number, wanted) for number in numbers], wanted)
+    def one(text: str) -> Decimal | None:
+        number = exact_decimal(text.strip(JAVA_BLANKS))
+        return None if number is None else _fitting(number, wanted)
+
+    return _complete(read_one_by_one(column, one, wanted), column)
 
 
 def _as_date(column: pa.Array, _: pa.DataType) -> pa.Array:
-    _valid(column, pc.invert(pc.match_substring_regex(column, _DATE)), column)
-    return _valid(*DateTimeFormats().dates(column), column)
+    return _complete(DateTimeFormats().dates(_matching(column, _DATE)), column)
 
 
 def _as_instant(column: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
-    _valid(column, pc.invert(pc.match_substring_regex(column, _TIMESTAMP)), column)
-    return _valid(*DateTimeFormats().timestamps(column, zone), column).cast(wanted)
+    return _complete(DateTimeFormats().timestamps(_matching(column, _TIMESTAMP), zone), column).cast(wanted)
 
 
-def _valid(values: pa.Array, bad: pa.Array | None, texts: pa.Array) -> pa.Array:
-    """``values``; raises ArrowInvalid for the first text marked as ``bad``."""
-    if bad is not None and pc.any(bad).as_py():
+def _matching(texts: pa.Array, pattern: str) -> pa.Array:
+    """The texts that match a pattern; null for others."""
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, texts.type))
+
+
+def _complete(values: pa.Array, texts: pa.Array) -> pa.Array:
+    """``values``; raises ArrowInvalid for the first text without a value."""
+    bad = unreadable(texts, values)
+    if bad is not None:
         raise pa.ArrowInvalid(repr(texts[bad.index(True).as_py()].as_py()))
     return values
 

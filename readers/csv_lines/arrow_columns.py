@@ -18,6 +18,7 @@ from flip27_source.readers.csv_lines.dialect import NONE, Dialect
 from flip27_source.readers.csv_lines.quote_checks import is_line_count, quotes_pair_up
 from flip27_source.readers.csv_lines.quoted_fields import records_of, split_line
 from flip27_source.readers.files.line_blocks import as_array, lines_of
+from flip27_source.readers.scalars.ordinary_texts import in_row_order, one_array
 from flip27_source.readers.scalars.texts import JAVA_BLANKS
 
 _BOM = b"\xef\xbb\xbf"
@@ -41,6 +42,11 @@ class TextColumns:
     columns: list[pa.Array]
     wrong_count: pa.Array | None
     rows: int
+
+    @property
+    def wrong_counts(self) -> pa.Array:
+        """``wrong_count`` as an array, whatever the lines are."""
+        return pa.repeat(pa.scalar(False), self.rows) if self.wrong_count is None else self.wrong_count
 
 
 def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
@@ -161,12 +167,8 @@ def _parsed(
         )
     except pa.ArrowInvalid:
         return None
-    columns = [_one_array(column) for column in table.columns]
+    columns = [one_array(column) for column in table.columns]
     return columns if dialect.keeps_blanks else [_trimmed(column, dialect) for column in columns]
-
-
-def _one_array(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _of_one_count(columns: list[pa.Array], fields: int, wanted: int) -> TextColumns:
@@ -180,26 +182,19 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> Te
     lines = nonblank_lines(data)
     clean = _clean_lines(lines, dialect, fields)
     clean_lines = lines.filter(clean)
-    parts: list[TextColumns] = []
+    parts: list[tuple[pa.Array, TextColumns]] = []
     if len(clean_lines):
         columns = _parsed(_joined(clean_lines), dialect, fields, wanted)
         if columns is None or len(columns[0]) != len(clean_lines):
             # The proof was wrong, so read all lines the slow way.
             clean = pa.repeat(pa.scalar(False), len(lines))
         else:
-            parts.append(_of_one_count(columns, fields, wanted))
+            parts.append((pc.indices_nonzero(clean), _of_one_count(columns, fields, wanted)))
     odd = pc.invert(clean)
     odd_lines = (split_line(line.decode(), dialect) for line in lines.filter(odd).to_pylist())
-    parts.append(columns_of_rows(odd_lines, dialect, wanted))
-    order = pc.array_sort_indices(pa.concat_arrays([pc.indices_nonzero(clean), pc.indices_nonzero(odd)]))
-    columns = [
-        pa.concat_arrays([part.columns[number] for part in parts]).take(order) for number in range(wanted)
-    ]
-    counts = [
-        pa.repeat(pa.scalar(False), part.rows) if part.wrong_count is None else part.wrong_count
-        for part in parts
-    ]
-    return TextColumns(columns, pa.concat_arrays(counts).take(order), len(lines))
+    parts.append((pc.indices_nonzero(odd), columns_of_rows(odd_lines, dialect, wanted)))
+    _, columns = in_row_order([(numbers, [*part.columns, part.wrong_counts]) for numbers, part in parts])
+    return TextColumns(columns[:-1], columns[-1], len(lines))
 
 
 def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:

@@ -1,23 +1,17 @@
 """Proofs over all bytes of a block, in a fraction of the time that parsing takes.
 
-A proof returns True only if its claim is certain; otherwise the caller must check further. Without NumPy,
-which Spark's Arrow support also requires, every proof returns False. What must not live here: parsing.
+A proof returns True only if its claim is certain; otherwise the caller must check further. What must not
+live here: parsing.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
+import numpy as np
 
 from flip27_source.readers.csv_lines.dialect import Dialect
-
-try:
-    import numpy as np
-except ImportError:
-    HAS_NUMPY = False
-else:
-    HAS_NUMPY = True
+from flip27_source.readers.scalars.text_bytes import Bytes
 
 _NEWLINE = ord("\n")
 _SLICE_BYTES = 1 << 19
@@ -35,8 +29,6 @@ def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
         data: lines; the last one also ends in a newline.
         dialect: has a quote character.
     """
-    if not HAS_NUMPY:
-        return False
     quote, escape = dialect.quote.encode(), dialect.escape.encode()
     if dialect.nul_is_special and b"\0" in data:
         return False
@@ -54,7 +46,7 @@ def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
     return _are_all_outside(content[first - 1], dialect) and _are_all_outside(content[last + 1], dialect)
 
 
-def _are_all_outside(neighbours: np.ndarray[Any, np.dtype[np.uint8]], dialect: Dialect) -> bool:
+def _are_all_outside(neighbours: Bytes, dialect: Dialect) -> bool:
     """True if each byte next to a quote ends a field."""
     outside = (neighbours == ord(dialect.sep)) | (neighbours == _NEWLINE)
     if dialect.doubles_quotes:
@@ -63,7 +55,7 @@ def _are_all_outside(neighbours: np.ndarray[Any, np.dtype[np.uint8]], dialect: D
     return bool(outside.all())
 
 
-def _positions(content: np.ndarray[Any, np.dtype[np.uint8]], byte: int) -> np.ndarray[Any, np.dtype[np.intp]]:
+def _positions(content: Bytes, byte: int) -> np.ndarray[Any, np.dtype[np.intp]]:
     """The positions of ``byte``. Listing is slow, so groups of eight bytes are filtered first."""
     mask = np.empty(_SLICE_BYTES, np.bool_)
     found = []
@@ -84,8 +76,6 @@ def is_line_count(rows: int, data: bytes) -> bool:
     If a parser that skips empty lines finds the same number of rows, no quoted field has a newline. Each
     row has one newline outside quotes, so a newline inside quotes would make more lines than rows.
     """
-    if not HAS_NUMPY:
-        return False
     content = np.frombuffer(data, np.uint8)
     parts = (content[start : start + _SLICE_BYTES] for start in range(0, len(content), _SLICE_BYTES))
     lines = sum(int(np.count_nonzero(part == _NEWLINE)) for part in parts)
@@ -93,11 +83,3 @@ def is_line_count(rows: int, data: bytes) -> bool:
         ends = content == _NEWLINE
         lines -= int(np.count_nonzero(ends[1:] & ends[:-1])) + int(ends[0])
     return lines == rows
-
-
-def lie_between(content: pa.Buffer, low: bytes, high: bytes) -> bool:
-    """True if no byte is below ``low`` or above ``high``."""
-    if not HAS_NUMPY:
-        return False
-    values = np.frombuffer(content, np.uint8)
-    return not values.size or bool(values.min() >= ord(low) and values.max() <= ord(high))

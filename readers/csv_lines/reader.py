@@ -58,6 +58,7 @@ from flip27_source.readers.files.line_options import MAX_LINE_BYTES
 from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
+from flip27_source.readers.scalars.ordinary_texts import unreadable
 from flip27_source.readers.scalars.texts import converter
 from flip27_source.readers.schemas.evolution import SchemaEvolution
 from flip27_source.readers.schemas.inference import InfersFileSchema
@@ -150,8 +151,9 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         rescues = self._evolution.rescued_at is not None
         arrays = []
         for field, convert, column in zip(self._fields, self._converters, texts.columns, strict=True):
-            values, bad = convert(column)
+            values = convert(column)
             arrays.append(values)
+            bad = unreadable(column, values)
             if bad is None:
                 continue
             if rescues:

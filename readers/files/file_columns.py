@@ -22,7 +22,6 @@ from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.options import Option, Options, boolean
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
-from flip27_source.readers.scalars.decimals import exact_decimal
 from flip27_source.source_options import TIME_ZONE
 
 INCLUDE_METADATA = Option(
@@ -217,13 +216,13 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
 
 def _typed(value: str, field: pa.Field, zone: str) -> pa.Scalar:
     # Imported here: the coordinator's process reads no values, and the import is slow.
-    from flip27_source.readers.scalars.texts import converter
+    from flip27_source.readers.scalars.texts import converter, exact_decimal
 
-    values, _ = converter(field, zone)(pa.array([value], pa.string()))
-    if types.is_decimal(field.type) and values[0].is_valid and values[0].as_py() != exact_decimal(value):
+    [typed] = converter(field, zone)(pa.array([value], pa.string()))
+    if types.is_decimal(field.type) and typed.is_valid and typed.as_py() != exact_decimal(value):
         # A decimal that the type would round is invalid, because another directory may have that value.
         return pa.scalar(None, field.type)
-    return values[0]
+    return typed
 
 
 def _check_metadata(schema: pa.Schema) -> None:

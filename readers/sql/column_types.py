@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
 from flip27_source.enumerators.sql.queries import qualified
-from flip27_source.readers.datetimes.spark_texts import localised
+from flip27_source.readers.datetimes.calendars import localised
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 import re
 
-import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
 from flip27_source.readers.csv_lines import quote_checks
 from flip27_source.readers.csv_lines.arrow_columns import TextColumns, text_columns
 from flip27_source.readers.csv_lines.dialect import NONE, Dialect
-from flip27_source.readers.csv_lines.quote_checks import is_line_count, lie_between, quotes_pair_up
+from flip27_source.readers.csv_lines.quote_checks import is_line_count, quotes_pair_up
 from flip27_source.readers.csv_lines.quoted_fields import split_line
 from flip27_source.readers.files.line_blocks import as_array
 
@@ -87,20 +86,12 @@ def test_blocks_whose_quotes_pair_up_on_each_line_have_only_clean_lines(name: st
     assert proved > 500 or dialect.quote == NONE
 
 
-@pytest.mark.parametrize(
-    ("has_numpy", "blocks"),
-    [
-        (True, 150),
-        (False, 30),
-        *(pytest.param(*many, marks=pytest.mark.slow) for many in [(True, 1000), (False, 100)]),
-    ],
-)
+@pytest.mark.parametrize("blocks", [150, pytest.param(1000, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("wanted", [1, 2, 3])
 @pytest.mark.parametrize("name", DIALECTS)
 def test_nearly_regular_blocks_are_read_as_their_lines_are_one_by_one(
-    monkeypatch: pytest.MonkeyPatch, name: str, wanted: int, has_numpy: bool, blocks: int
+    name: str, wanted: int, blocks: int
 ) -> None:
-    monkeypatch.setattr(quote_checks, "HAS_NUMPY", has_numpy)
     dialect = DIALECTS[name]
     for data in random_blocks(dialect, f"{name} {wanted}", blocks):
         assert rows_of(text_columns(data, dialect, wanted)) == read_line_by_line(data, dialect, wanted), data
@@ -171,11 +162,3 @@ def test_a_newline_in_quotes_ends_the_line_even_among_empty_lines() -> None:
     for data in (b'1,"a\nb",2\n', b'\n1,"a\n\nb",2\n\n', b'1,"\n",2\n', b'1,"\n\n\n",2\n3,"x",4\n\n\n\n'):
         assert quotes_pair_up(data, Dialect())
         assert rows_of(text_columns(data, Dialect(), 3)) == read_line_by_line(data, Dialect(), 3)
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [(b"-./0123456789", True), (b"", True), (b"12,", False), (b"12:", False), (b"1" * 100 + b"e", False)],
-)
-def test_bytes_lie_between_two_limits_only_if_every_byte_does(content: bytes, expected: bool) -> None:
-    assert lie_between(pa.py_buffer(content), b"-", b"9") is expected

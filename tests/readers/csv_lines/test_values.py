@@ -252,11 +252,10 @@ def test_texts_like_numbers_are_read_the_same_with_and_without_a_word_in_the_col
     texts = {"".join(chance.choices("-./0129", k=chance.randrange(1, 7))) for _ in range(3000)}
     good = 0
     for text in sorted(texts):
-        alone, bad = convert(pa.array([text]))
-        beside, bad_beside = convert(pa.array([text, "x"]))
-        assert str(alone[0]) == str(beside[0]), text
-        assert (bad is not None) == bad_beside[0].as_py(), text
-        good += bad is None
+        [alone] = convert(pa.array([text]))
+        beside, _ = convert(pa.array([text, "x"]))
+        assert str(alone) == str(beside), text
+        good += alone.is_valid
     assert good > 30
 
 
@@ -308,10 +307,8 @@ def test_a_number_too_large_for_a_decimal_without_whole_digits_is_malformed(
 
 @pytest.mark.parametrize("neighbours", [[], ["1"], ["true"], ["x"], ["1", "false", ""]], ids=str)
 def test_zero_and_one_are_not_booleans_whatever_the_other_values_are(neighbours: list[str]) -> None:
-    values, bad = converter(pa.field("v", pa.bool_()), "UTC")(pa.array(["0", "1", *neighbours]))
+    values = converter(pa.field("v", pa.bool_()), "UTC")(pa.array(["0", "1", *neighbours]))
     assert values[:2].to_pylist() == [None, None]
-    assert bad is not None
-    assert bad[:2].to_pylist() == [True, True]
 
 
 @pytest.mark.parametrize("kind", [pa.decimal128(38, 18), pa.decimal128(38, 38), pa.decimal128(5, 2)], ids=str)
@@ -319,10 +316,8 @@ def test_zero_and_one_are_not_booleans_whatever_the_other_values_are(neighbours:
 def test_a_decimal_with_an_exponent_of_more_than_four_digits_is_malformed(
     kind: pa.DataType, exponent: str
 ) -> None:
-    values, bad = converter(pa.field("v", kind), "UTC")(pa.array([f"0{exponent}", f"1{exponent}", "0e-9999"]))
+    values = converter(pa.field("v", kind), "UTC")(pa.array([f"0{exponent}", f"1{exponent}", "0e-9999"]))
     assert values.to_pylist() == [None, None, 0]
-    assert bad is not None
-    assert bad.to_pylist() == [True, True, False]
 
 
 @pytest.mark.parametrize("kind", ["decimal(9,0)", "decimal(5,2)", "decimal(38,18)", "decimal(38,37)"])
