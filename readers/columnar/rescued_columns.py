@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
@@ -16,7 +16,6 @@ import pyarrow as pa
 from flip27_source.readers.columnar.conversions import WIDENING, Conversions, MismatchError, nulls
 from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
 from flip27_source.schemas.new_columns import additions
 
 
@@ -74,35 +73,6 @@ class RescuedColumns(NamedColumns):
             return super().misfit(stored, field, name, mismatch)
         self._misfits.append(name)
         return nulls(stored.num_rows, field)
-
-
-def columns_of(
-    path: str,
-    schema: pa.Schema,
-    evolution: SchemaEvolution,
-    names: Sequence[str],
-    stored: Callable[[], pa.Schema],
-    *,
-    conversions: Conversions = WIDENING,
-    null_type: pa.DataType = InfersFromFooters.null_type,
-) -> NamedColumns:
-    """The columns of a file, with rescued data if the schema has a column for it.
-
-    Args:
-        names: the column names of the file.
-        stored: gives the schema of the file; called only if the evolution must detect other columns.
-        null_type: the type for new columns without values.
-
-    Raises:
-        NewColumnsError: the file has new columns, and the schema evolution does not ignore them.
-    """
-    if not evolution.is_strict:
-        return NamedColumns(path, schema, names, conversions)
-    found = stored()
-    refuse_new_columns(evolution, path, found, null_type)
-    if evolution.rescued_at is None:
-        return NamedColumns(path, schema, names, conversions)
-    return RescuedColumns(path, schema, evolution, found, conversions)
 
 
 def _as_json(columns: dict[str, list[Any]], path: str) -> pa.Array:

@@ -54,18 +54,15 @@ from flip27_source.readers.files.line_blocks import (
     first_lines,
     line_blocks,
 )
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
 from flip27_source.readers.scalars.ordinary_texts import unreadable
 from flip27_source.readers.scalars.texts import converter
-from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, SchemaEvolution
 from flip27_source.readers.schemas.inference import InfersFileSchema
-from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.source_options import TIME_ZONE
 
-_BATCH_ROWS = 1 << 18
 _BLOCK_BYTES = 8 << 20
 _SHOWN = 200
 
@@ -130,9 +127,7 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
             for split in splits:
                 self._check_header(split)
         for rows in self._all_rows(splits):
-            batch = self._rows(rows)
-            for start in range(0, batch.num_rows, _BATCH_ROWS):
-                yield batch[start : start + _BATCH_ROWS]
+            yield self._rows(rows)
 
     def _all_rows(self, splits: Sequence[FileSplit]) -> Iterator[CsvRows]:
         options = self.context.options

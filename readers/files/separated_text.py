@@ -17,7 +17,7 @@ from flip27_source.options import Options
 from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.input import check_length, is_compressed, open_file, reading
 from flip27_source.readers.files.line_blocks import as_array
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
+from flip27_source.readers.files.reader import MAX_LINE_BYTES
 
 _CHUNK_BYTES = 8 << 20
 _BOM = b"\xef\xbb\xbf"

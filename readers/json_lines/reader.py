@@ -17,8 +17,7 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.input import is_splittable
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
 from flip27_source.readers.files.spark_options import SPARK_JSON
 from flip27_source.readers.json_lines.options import (
     CORRUPT_RECORD_COLUMN,
@@ -27,8 +26,8 @@ from flip27_source.readers.json_lines.options import (
     MODE,
     MULTI_LINE,
 )
+from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.schemas.inference import InfersFileSchema
-from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.source_options import TIME_ZONE
 
 

@@ -38,7 +38,6 @@ from flip27_source.readers.schemas.evolution import SchemaEvolution
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
-_MAX_BATCH_ROWS = 262_144
 _BLOCK_BYTES = 4 << 20
 """A block and its columns fit in a processor's caches."""
 _SHOWN_RECORD_BYTES = 200
@@ -90,11 +89,6 @@ class JsonRows:
 
     def of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """The rows of all splits, in batches of the schema."""
-        for batch in self._batches(splits):
-            for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
-                yield batch.slice(start, _MAX_BATCH_ROWS)
-
-    def _batches(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         options = self._context.options
         if options[MULTI_LINE]:
             return (self._document(split) for split in splits if split.length)

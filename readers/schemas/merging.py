@@ -1,4 +1,4 @@
-"""Converts schemas of files to Spark's types, and merges several schemas into one for all files."""
+"""Converts schemas of files to Spark's types, merges several schemas into one, and applies schema hints."""
 
 from __future__ import annotations
 
@@ -120,3 +120,45 @@ def _widened(one: pa.Field, other: pa.Field, paths: tuple[str, str]) -> pa.DataT
             f"column {one.name} is {one.type} in {paths[0]} and {other.type} in {paths[1]}",
             remedy=f'set its type with .option("schemaHints", "{one.name} string"), or the whole schema',
         ) from None
+
+
+def hinted(inferred: pa.Schema, hints: pa.Schema) -> pa.Schema:
+    """``inferred`` with the types of ``hints``, followed by the columns that only ``hints`` has.
+
+    A hint ``a.b`` sets field b of the struct a, unless a column is named ``a.b``. The path to the elements
+    of an array is ``element``; for maps it is ``key`` and ``value``.
+
+    Raises:
+        SchemaError: a hint names a field that its column does not have.
+    """
+    columns = {field.name.lower(): field for field in inferred}
+    for hint in hints:
+        name, *path = [hint.name] if hint.name.lower() in columns else hint.name.split(".")
+        known = columns.get(name.lower())
+        kind = hint.type
+        if path:
+            kind = _with_hint(pa.struct([]) if known is None else known.type, path, hint)
+            name = name if known is None else known.name
+        columns[name.lower()] = pa.field(name, kind)
+    return pa.schema(list(columns.values()))
+
+
+def _with_hint(kind: pa.DataType, path: list[str], hint: pa.Field) -> pa.DataType:
+    """``kind`` with the type of the hint at the end of ``path``."""
+    if not path:
+        return hint.type
+    step, *rest = path
+    if types.is_struct(kind):
+        fields = {field.name.lower(): field for field in kind}
+        known = fields.get(step.lower(), pa.field(step, pa.struct([])))
+        fields[step.lower()] = pa.field(known.name, _with_hint(known.type, rest, hint))
+        return pa.struct(list(fields.values()))
+    if types.is_list(kind) and step == "element":
+        return pa.list_(_with_hint(kind.value_type, rest, hint))
+    if types.is_map(kind) and step in ("key", "value"):
+        key = _with_hint(kind.key_type, rest, hint) if step == "key" else kind.key_type
+        return pa.map_(key, _with_hint(kind.item_type, rest, hint) if step == "value" else kind.item_type)
+    raise SchemaError(
+        f"option schemaHints contains {hint.name}, but {step} cannot be a part of {kind}",
+        remedy="give the type of the whole column, such as tags array<struct<name: string>>",
+    )
