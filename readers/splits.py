@@ -18,9 +18,8 @@ from flip27_source.file_systems.paths import canonical_path, names_a_user
 from flip27_source.options import Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
-from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 from flip27_source.readers.files.file_columns import partition_values
-from flip27_source.readers.files.input import is_splittable
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_splittable
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.source_options import (
     MAX_QUARANTINED_SPLITS,

@@ -19,6 +19,24 @@ SKIP_VALUE: Final = "SKIP_VALUE"
 RAISE_ERROR: Final = "RAISE_ERROR"
 
 
+def character(value: str) -> str:
+    """The character that an option sets; empty means ``NONE``.
+
+    Raises:
+        ValueError: it is not a single ASCII character.
+    """
+    if value == "":
+        return NONE
+    if len(value) != 1 or not value.isascii() or value in "\r\n":
+        raise ValueError("a single ASCII character is expected")
+    return value
+
+
+def comment_character(value: str) -> str:
+    """The character that starts comments; empty for none."""
+    return character(value).strip(NONE)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Dialect:
     """The characters and words with a meaning.
@@ -37,6 +55,8 @@ class Dialect:
             continues to a closing quote. SKIP_VALUE: the field is null. RAISE_ERROR: the record is refused.
         escapes_escape: before an escape that comes before a quote. Empty: the escape itself, or no such
             character if quotes are doubled.
+        comment: starts a line that is not a record; empty if there are no such lines.
+        encoding: Python's name for the encoding of the files.
     """
 
     sep: str = ","
@@ -48,6 +68,8 @@ class Dialect:
     skips_trailing: bool = False
     unescaped_quotes: str = STOP_AT_DELIMITER
     escapes_escape: str = ""
+    comment: str = ""
+    encoding: str = "utf-8"
 
     @cached_property
     def escape_of_escape(self) -> str:

@@ -8,22 +8,15 @@ from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, boolean, one_of, optional, text
 from flip27_source.readers.csv_lines.dialect import (
     BACK_TO_DELIMITER,
-    NONE,
     RAISE_ERROR,
     SKIP_VALUE,
     STOP_AT_CLOSING_QUOTE,
     STOP_AT_DELIMITER,
     Dialect,
+    character,
+    comment_character,
 )
-
-
-def _character(value: str) -> str:
-    """A single ASCII character, or empty for none."""
-    if value == "":
-        return NONE
-    if len(value) != 1 or not value.isascii() or value in "\r\n":
-        raise ValueError("a single ASCII character is expected")
-    return value
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
 
 
 def _separator(value: str) -> str:
@@ -32,7 +25,7 @@ def _separator(value: str) -> str:
     value = known.get(value, value)
     if value == "":
         raise ValueError("a single ASCII character is expected, or \\t")
-    return _character(value)
+    return character(value)
 
 
 def _encoding(value: str) -> str:
@@ -53,9 +46,9 @@ SEP: Option[str | None] = Option(
 DELIMITER: Option[str | None] = Option(
     name="delimiter", parse=optional(_separator), default=None, default_text=",", doc="Alias of sep."
 )
-QUOTE = Option(name="quote", parse=_character, default='"', doc="Quote character; empty for no quoting.")
+QUOTE = Option(name="quote", parse=character, default='"', doc="Quote character; empty for no quoting.")
 ESCAPE = Option(
-    name="escape", parse=_character, default="\\", doc="Character that escapes a quote in a quoted field."
+    name="escape", parse=character, default="\\", doc="Character that escapes a quote in a quoted field."
 )
 NULL_VALUE = Option(name="nullValue", parse=text, default="", doc="Text that means null.")
 EMPTY_VALUE = Option(name="emptyValue", parse=text, default="", doc="Value of an empty quoted field.")
@@ -68,8 +61,8 @@ ENFORCE_SCHEMA = Option(
 )
 COMMENT = Option(
     name="comment",
-    parse=_character,
-    default=NONE,
+    parse=comment_character,
+    default="",
     default_text="none",
     doc="Skip lines that start with this character.",
 )
@@ -86,19 +79,6 @@ CHARSET: Option[str | None] = Option(
     default=None,
     default_text="UTF-8",
     doc="Alias of encoding; encoding takes precedence.",
-)
-MODE = Option(
-    name="mode",
-    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    default="PERMISSIVE",
-    doc="How to handle malformed lines: PERMISSIVE sets their malformed values to null, DROPMALFORMED drops "
-    "the lines, FAILFAST stops the query.",
-)
-CORRUPT_RECORD = Option(
-    name="columnNameOfCorruptRecord",
-    parse=text,
-    default="_corrupt_record",
-    doc="String column for malformed lines; filled only if the schema has the column.",
 )
 MULTI_LINE = Option(
     name="multiLine",
@@ -138,7 +118,7 @@ ESCAPED_ESCAPE = Option(
 )
 DIALECT_OPTIONS: tuple[Option[Any], ...] = (
     HEADER, SEP, DELIMITER, QUOTE, ESCAPE, NULL_VALUE, EMPTY_VALUE, COMMENT, ENCODING, CHARSET,
-    ENFORCE_SCHEMA, MODE, CORRUPT_RECORD, MULTI_LINE, LEADING_WHITE_SPACE, TRAILING_WHITE_SPACE,
+    ENFORCE_SCHEMA, MODE, CORRUPT_RECORD_COLUMN, MULTI_LINE, LEADING_WHITE_SPACE, TRAILING_WHITE_SPACE,
     UNESCAPED_QUOTES, ESCAPED_ESCAPE,
 )  # fmt: skip
 
@@ -156,7 +136,7 @@ def dialect_of(options: Options) -> Dialect:
             f"option sep is {sep!r}, which is also the quote or the escape character",
             remedy="use a separator that differs from quote and escape",
         )
-    if quote != NONE and options[COMMENT] == quote:
+    if options[COMMENT] == quote:
         raise OptionError(
             f"option comment is {quote!r}, which is also the quote character",
             remedy="set comment or quote to another character",
@@ -171,14 +151,6 @@ def dialect_of(options: Options) -> Dialect:
         skips_trailing=options[TRAILING_WHITE_SPACE],
         unescaped_quotes=options[UNESCAPED_QUOTES],
         escapes_escape=options[ESCAPED_ESCAPE],
+        comment=options[COMMENT],
+        encoding=options[ENCODING] or options[CHARSET] or "utf-8",
     )
-
-
-def comment_of(options: Options) -> bytes:
-    """The prefix of comment lines; empty if there are no comments."""
-    return b"" if options[COMMENT] == NONE else options[COMMENT].encode()
-
-
-def encoding_of(options: Options) -> str:
-    """Python's name for the encoding of the files."""
-    return options[ENCODING] or options[CHARSET] or "utf-8"

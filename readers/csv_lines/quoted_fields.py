@@ -2,7 +2,7 @@
 
 Spark's tokenizer (univocity) hardly ever refuses a record, so its result for broken quotes is part of the
 format. A line is a document of one record, also in a file that is cut into ranges: ranges end at line ends,
-whatever the quotes (``CsvLinesReader.can_read_ranges``). What must not live here: the meaning of the fields.
+whatever the quotes (``ranges_and_quotes``). What must not live here: the meaning of the fields.
 """
 
 from __future__ import annotations
@@ -63,19 +63,16 @@ def split_line(line: str, dialect: Dialect) -> list[str]:
     return _Tokenizer(line, dialect, _END).record()
 
 
-def records_of(text: str, dialect: Dialect, comment: str = NONE) -> Iterator[Record]:
+def records_of(text: str, dialect: Dialect) -> Iterator[Record]:
     """The records of a document, which may have line ends in quotes; empty lines are not records.
 
     The first line end, even one in quotes, defines the line end of the document.
-
-    Args:
-        comment: lines that start with it are not records.
 
     Raises:
         UnescapedQuoteError: only with RAISE_ERROR.
     """
     first = _FIRST_LINE_END.search(text)
-    return _Tokenizer(text, dialect, first[0] if first else _END).records(comment)
+    return _Tokenizer(text, dialect, first[0] if first else _END).records()
 
 
 class _EndOfTextError(Exception):
@@ -109,11 +106,12 @@ class _Tokenizer:
         self._without_sep = 0
         self._trims = self._has_stray_quote = self._is_skipped = False
 
-    def records(self, comment: str = NONE) -> Iterator[Record]:
+    def records(self) -> Iterator[Record]:
         """All records, in order."""
+        comment = self._dialect.comment
         while self._next_at < len(self._text):
             start = self._next_at
-            if comment != NONE and self._text.startswith(comment, start):
+            if comment and self._text.startswith(comment, start):
                 self._skip_line()
             elif fields := self.record():
                 yield Record(fields, start, self._next_at)

@@ -1,7 +1,8 @@
-"""The rows of CSV files: lines, or the records of a document that may span lines.
+"""The rows of CSV files, and what quotes mean for ranges of files.
 
-Both give the reader their texts and the origin of each row. What must not live here: the meaning of the
-texts.
+Without ``multiLine``, every line is a row, whatever its quotes, so a file is cut into ranges at line ends.
+With it, quotes may contain line ends, so a file is a document that is read as a whole. What must not live
+here: the meaning of the texts.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
@@ -23,14 +23,19 @@ from flip27_source.readers.csv_lines.arrow_columns import (
     nonblank_lines,
     text_columns,
 )
-from flip27_source.readers.csv_lines.dialect import NONE, Dialect
+from flip27_source.readers.csv_lines.dialect import Dialect
 from flip27_source.readers.csv_lines.quoted_fields import Record, UnescapedQuoteError, records_of, split_line
-from flip27_source.readers.files.line_blocks import LineBlock, Place, as_array
+from flip27_source.readers.files.input import is_splittable
+from flip27_source.readers.files.line_blocks import BLANKS, LineBlock, Place, as_array
+from flip27_source.readers.shown_values import shown
 
-_SHOWN = 200
 _BOM = b"\xef\xbb\xbf"
-_BLANKS = bytes(range(0x21))
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+
+
+def is_cut_into_ranges(path: str, *, multi_line: bool) -> bool:
+    """False for compressed files, because ranges are byte positions, and for documents."""
+    return is_splittable(path) and not multi_line
 
 
 class CsvRows(ABC):
@@ -56,18 +61,14 @@ class CsvRows(ABC):
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
         """The split of each of these rows."""
 
-    @property
-    @abstractmethod
-    def paths(self) -> list[str]:
-        """The files that they come from."""
-
 
 class LineRows(CsvRows):
     """The lines of a block that are neither blank nor comments."""
 
-    def __init__(self, block: LineBlock, dialect: Dialect, comment: bytes, encoding: str) -> None:
-        self._block, self._dialect, self._comment = block, dialect, comment
-        self._data = without_comments(block.data, comment, encoding)
+    def __init__(self, block: LineBlock, dialect: Dialect) -> None:
+        self._block, self._dialect = block, dialect
+        self._comment = dialect.comment.encode()
+        self._data = in_utf8(_without_comments(block.data, self._comment), dialect.encoding)
 
     def columns(self, wanted: int) -> TextColumns:
         """The first ``wanted`` fields of each row."""
@@ -96,11 +97,6 @@ class LineRows(CsvRows):
         """The split of each of these lines."""
         return self._block.splits_of_lines(self._numbers[row] for row in rows)
 
-    @property
-    def paths(self) -> list[str]:
-        """The files that they come from."""
-        return list(dict.fromkeys(part.split.path for part in self._block.parts))
-
     def _refusal(self) -> SplitReadError:
         """The error for the first line that the dialect refuses."""
         try:
@@ -119,26 +115,16 @@ class LineRows(CsvRows):
         """The line number of each row; blank lines and comments are not rows."""
         comment = self._comment
         lines = enumerate(self._block.data.split(b"\n"))
-        return [n for n, line in lines if line.strip(_BLANKS) and not (comment and line.startswith(comment))]
+        return [n for n, line in lines if line.strip(BLANKS) and not (comment and line.startswith(comment))]
 
 
 class DocumentRows(CsvRows):
     """The records of a file."""
 
-    def __init__(
-        self,
-        split: FileSplit,
-        data: bytes,
-        dialect: Dialect,
-        comment: bytes,
-        encoding: str,
-        *,
-        drop_header: bool,
-    ) -> None:
+    def __init__(self, split: FileSplit, data: bytes, dialect: Dialect, *, drop_header: bool) -> None:
         self._split, self._dialect = split, dialect
-        self._comment = comment.decode() or NONE
         self._first = int(drop_header)
-        self._data = in_utf8(data.removeprefix(_BOM), encoding)
+        self._data = in_utf8(data.removeprefix(_BOM), dialect.encoding)
 
     def columns(self, wanted: int) -> TextColumns:
         """The first ``wanted`` fields of each row."""
@@ -172,11 +158,6 @@ class DocumentRows(CsvRows):
         """The split of the file, for each row."""
         return [self._split] * len(rows)
 
-    @property
-    def paths(self) -> list[str]:
-        """The file."""
-        return [self._split.path]
-
     @cached_property
     def _text(self) -> str:
         return self._data.decode()
@@ -184,15 +165,14 @@ class DocumentRows(CsvRows):
     @cached_property
     def _records(self) -> list[Record]:
         try:
-            return list(records_of(self._text, self._dialect, self._comment))[self._first :]
+            return list(records_of(self._text, self._dialect))[self._first :]
         except UnescapedQuoteError as error:
-            at = error.start
-            place = Place(self._split, len(self._text[:at].encode()))
-            raise _refusal(place, self._text[at : at + _SHOWN]) from None
+            before, record = self._text[: error.start], self._text[error.start :]
+            raise _refusal(Place(self._split, len(before.encode())), record.partition("\n")[0]) from None
 
     def _columns_by_arrow(self, wanted: int) -> TextColumns | None:
         data = self._data
-        if self._comment != NONE and self._comment.encode() in data:
+        if self._dialect.comment and self._dialect.comment.encode() in data:
             return None
         if data.count(b"\r\n") == data.count(b"\r") == data.count(b"\n"):
             data = data.replace(b"\r\n", b"\n")
@@ -201,16 +181,15 @@ class DocumentRows(CsvRows):
 
 def _refusal(place: Place, text: str) -> SplitReadError:
     return SplitReadError(
-        f"{place}: a quoted field has an unescaped quote: {text[:_SHOWN]!r}",
+        f"{place}: a quoted field has an unescaped quote: {shown(text)}",
         remedy='escape the quote in the file, or set .option("unescapedQuoteHandling", "STOP_AT_DELIMITER")',
     )
 
 
-def without_comments(data: bytes, comment: bytes, encoding: str) -> bytes:
-    """The lines of a block without comments, as UTF-8."""
+def _without_comments(data: bytes, comment: bytes) -> bytes:
     if comment and comment in data:
         data = re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n", b"", data)
-    return in_utf8(data, encoding)
+    return data
 
 
 def in_utf8(data: bytes, encoding: str) -> bytes:
@@ -225,13 +204,6 @@ def in_utf8(data: bytes, encoding: str) -> bytes:
         # A surrogate half in three bytes is one error to Java and three to Python.
         return _SURROGATE.sub(b"\xff", data).decode(errors="replace").encode()
     return data
-
-
-def malformed_records(rows: CsvRows, count: int, malformed: pa.Array | None) -> pa.Array:
-    """The original text of malformed rows, and null for other rows."""
-    if malformed is None:
-        return pa.nulls(count, pa.string())
-    return pc.if_else(malformed, rows.records(), pa.scalar(None, pa.string()))
 
 
 def _without_line_end(record: str) -> str:

@@ -18,22 +18,18 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.csv_lines.options import (
-    CORRUPT_RECORD,
     DIALECT_OPTIONS,
     ENFORCE_SCHEMA,
     HEADER,
-    MODE,
     MULTI_LINE,
     NULL_VALUE,
-    comment_of,
     dialect_of,
-    encoding_of,
 )
 from flip27_source.readers.csv_lines.ranges_and_quotes import (
     CsvRows,
     DocumentRows,
     LineRows,
-    malformed_records,
+    is_cut_into_ranges,
 )
 from flip27_source.readers.csv_lines.rescue import CsvRescue, Misfits, rows_of_interest
 from flip27_source.readers.csv_lines.schema import (
@@ -46,25 +42,19 @@ from flip27_source.readers.csv_lines.schema import (
     float_words,
 )
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
-from flip27_source.readers.files.corrupt_records import index_of_corrupt
-from flip27_source.readers.files.input import is_splittable
-from flip27_source.readers.files.line_blocks import (
-    LineBlock,
-    LinePart,
-    first_lines,
-    line_blocks,
-)
+from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, first_lines, line_blocks
+from flip27_source.readers.files.malformed_records import MODE, RecordColumns
 from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
 from flip27_source.readers.scalars.ordinary_texts import unreadable
 from flip27_source.readers.scalars.texts import converter
-from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, SchemaEvolution
+from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.schemas.inference import InfersFileSchema
+from flip27_source.readers.shown_values import shown
 from flip27_source.source_options import TIME_ZONE
 
 _BLOCK_BYTES = 8 << 20
-_SHOWN = 200
 
 
 class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
@@ -84,22 +74,16 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """False for compressed files, because ranges are byte positions, and with ``multiLine``.
-
-        Without it ranges end at line ends, whatever the quotes: a record does not cross a line end.
-        """
-        return is_splittable(path) and not options[MULTI_LINE]
+        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
+        return is_cut_into_ranges(path, multi_line=options[MULTI_LINE])
 
     def prepare(self) -> None:
         """Check options and schema, and choose how each column is converted."""
-        context = self.context
-        options = context.options
+        options = self.context.options
         self._dialect = dialect_of(options)
         self._mode = options[MODE]
-        self._corrupt_at = index_of_corrupt(context.schema, options[CORRUPT_RECORD])
-        corrupt = () if self._corrupt_at is None else (options[CORRUPT_RECORD],)
-        elsewhere = (*self.constant_names, *corrupt)
-        self._evolution = SchemaEvolution.of(context.schema, options, elsewhere).without(corrupt)
+        self._columns = RecordColumns.of(self.context, self.constant_names)
+        self._evolution = self._columns.evolution
         inferred = csv_types(options) if options[INFER_SCHEMA] and self._evolution.widens else None
         self._rescue = (
             CsvRescue(self._evolution, self._dialect, inferred) if self._evolution.is_strict else None
@@ -111,12 +95,7 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
                 "the schema has no column that a CSV file could fill",
                 remedy='give the columns of the files in file order, as in .schema("id long, name string")',
             )
-        self._blocks: dict[str, Any] = {
-            "block_bytes": _BLOCK_BYTES,
-            "drop_header": options[HEADER],
-            "comment": comment_of(options),
-        }
-        zone = options[TIME_ZONE] or context.time_zone
+        zone = options[TIME_ZONE] or self.context.time_zone
         words, formats = float_words(options), csv_formats(options)
         self._converters = [converter(field, zone, words, formats) for field in self._fields]
 
@@ -126,20 +105,17 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         if options[HEADER] and (self._evolution.mode != "none" or not options[ENFORCE_SCHEMA]):
             for split in splits:
                 self._check_header(split)
-        for rows in self._all_rows(splits):
-            yield self._rows(rows)
+        yield from map(self._batch, self._all_rows(splits))
 
     def _all_rows(self, splits: Sequence[FileSplit]) -> Iterator[CsvRows]:
         options = self.context.options
+        header, comment = options[HEADER], self._dialect.comment.encode()
         if options[MULTI_LINE]:
-            return (
-                _document(split, options, drop_header=options[HEADER]) for split in splits if split.length
-            )
-        comment, encoding = comment_of(options), encoding_of(options)
-        blocks = line_blocks(splits, options, **self._blocks)
-        return (LineRows(block, self._dialect, comment, encoding) for block in blocks)
+            return (_document(split, options, drop_header=header) for split in splits if split.length)
+        blocks = line_blocks(splits, options, block_bytes=_BLOCK_BYTES, drop_header=header, comment=comment)
+        return (LineRows(block, self._dialect) for block in blocks)
 
-    def _rows(self, rows: CsvRows) -> pa.RecordBatch:
+    def _batch(self, rows: CsvRows) -> pa.RecordBatch:
         texts = rows.columns(len(self._fields))
         malformed = texts.wrong_count
         misfits: dict[str, tuple[pa.Array, pa.Array]] = {}
@@ -156,20 +132,21 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
                 continue
             malformed = bad if malformed is None else pc.or_(malformed, bad)
             if self._mode == "FAILFAST":
-                self._fail(rows, bad, f"column {field.name} of type {field.type} cannot hold", column)
+                self._fail(rows, bad, f"column {field.name} of type {field.type} cannot hold ", column)
         malformed, rescued = self._left_over(rows, texts.rows, malformed, misfits)
         if malformed is not None and self._mode == "FAILFAST":
             self._fail(rows, malformed, f"the line does not have {len(self._fields)} fields", None)
-        added = {}
-        if self._evolution.rescued_at is not None:
-            added[self._evolution.rescued_at] = rescued
-        if self._corrupt_at is not None:
-            added[self._corrupt_at] = malformed_records(rows, texts.rows, malformed)
-        for at in sorted(added):
-            arrays.insert(at, pa.nulls(texts.rows, pa.string()) if added[at] is None else added[at])
-        if malformed is not None and self._mode == "DROPMALFORMED":
-            arrays = [array.filter(pc.invert(malformed)) for array in arrays]
-        return self._batch(arrays, rows)
+        corrupt = None
+        if malformed is not None and self._columns.corrupt_at is not None:
+            corrupt = pc.if_else(malformed, rows.records(), pa.scalar(None, pa.string()))
+        batch = self._columns.batch(arrays, texts.rows, corrupt=corrupt, rescued=rescued)
+        if malformed is None or self._mode != "DROPMALFORMED":
+            self._columns.refuse_nulls(batch, lambda row: _record_at(rows, row))
+            return batch
+        good = pc.indices_nonzero(pc.invert(malformed))
+        batch = batch.take(good)
+        self._columns.refuse_nulls(batch, lambda row: _record_at(rows, good[row].as_py()))
+        return batch
 
     def _left_over(
         self,
@@ -200,62 +177,54 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         self, rows: CsvRows, long_rows: Mapping[int, Sequence[str]], misfits: Misfits
     ) -> dict[int, tuple[FileSplit, list[str]]]:
         """For each row with data to rescue: its file, and the column names in that file."""
-        found = rows_of_interest(long_rows, misfits)
+        numbers = rows_of_interest(long_rows, misfits)
         return {
             row: (split, self._header_of(split) if row in long_rows else [])
-            for row, split in zip(found, rows.splits(found), strict=True)
+            for row, split in zip(numbers, rows.splits(numbers), strict=True)
         }
 
     def _header_of(self, split: FileSplit) -> list[str]:
         """The column names in a file; empty if the file has no header."""
         options = self.context.options
         if options[HEADER] and split.path not in self._headers:
-            found = self.schema_of_files([replace(split, start=0, end=None)], options)
-            self._headers[split.path] = [] if found is None else found.names
+            schema = self.schema_of_files([replace(split, start=0, end=None)], options)
+            self._headers[split.path] = [] if schema is None else schema.names
         return self._headers.get(split.path, [])
 
     def _check_header(self, split: FileSplit) -> None:
         """Refuse names that differ from the schema's, because columns would be swapped; then new columns."""
         options = self.context.options
-        found = self.schema_of_files([split], options) if split.start == 0 else None
-        if found is None:
+        schema = self.schema_of_files([split], options) if split.start == 0 else None
+        if schema is None:
             return
         count = len(self._fields)
-        names, wanted = found.names, [field.name for field in self._fields]
+        names, expected = schema.names, [field.name for field in self._fields]
         compared = min(count, len(names)) if options[ENFORCE_SCHEMA] else max(count, len(names))
         by_position = options[ENFORCE_SCHEMA] and options.is_set(ENFORCE_SCHEMA)
-        if not by_position and _lowered(names[:compared]) != _lowered(wanted[:compared]):
+        if not by_position and _lowered(names[:compared]) != _lowered(expected[:compared]):
             raise SchemaError(
                 f"{split.path}: the header names the columns {', '.join(names)}, but the schema has "
-                + ", ".join(wanted),
+                + ", ".join(expected),
                 remedy="give a schema that matches the header, or set enforceSchema=true to ignore the names",
             )
-        self._evolution.check(split.path, pa.schema(list(found)[count:]))
-
-    def _batch(self, arrays: list[pa.Array], rows: CsvRows) -> pa.RecordBatch:
-        schema = self.context.schema
-        for field, array in zip(schema, arrays, strict=True):
-            if not field.nullable and array.null_count:
-                raise SchemaError(
-                    f"column {field.name} is NOT NULL in the schema, but has a null in {_files(rows.paths)}",
-                    remedy="declare the column without NOT NULL",
-                )
-        return pa.RecordBatch.from_arrays(arrays, schema=schema)
+        self._evolution.check(split.path, pa.schema(list(schema)[count:]))
 
     def _fail(self, rows: CsvRows, bad: pa.Array, what: str, column: pa.Array | None) -> None:
         row = bad.index(True).as_py()
-        value = "" if column is None else f" {column[row].as_py()[:_SHOWN]!r}"
-        record = rows.records()[row].as_py() or ""
+        value = "" if column is None else shown(column[row].as_py())
+        place, record = _record_at(rows, row)
         raise SplitReadError(
-            f"{rows.place(row)}: {what}{value}: {record[:_SHOWN]!r}",
+            f"{place}: {what}{value}: {shown(record)}",
             remedy='correct the file, or set .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
         )
 
 
+def _record_at(rows: CsvRows, row: int) -> tuple[Place, str]:
+    return rows.place(row), rows.records()[row].as_py() or ""
+
+
 def _document(split: FileSplit, options: Options, *, drop_header: bool) -> DocumentRows:
-    data = whole_text(split, options)
-    dialect, comment = dialect_of(options), comment_of(options)
-    return DocumentRows(split, data, dialect, comment, encoding_of(options), drop_header=drop_header)
+    return DocumentRows(split, whole_text(split, options), dialect_of(options), drop_header=drop_header)
 
 
 def _sample(split: FileSplit, options: Options) -> CsvRows:
@@ -263,12 +232,8 @@ def _sample(split: FileSplit, options: Options) -> CsvRows:
     if options[MULTI_LINE]:
         return _document(split, options, drop_header=False)
     block = LineBlock(first_lines(split, options), (LinePart(0, split, 0),))
-    return LineRows(block, dialect_of(options), comment_of(options), encoding_of(options))
+    return LineRows(block, dialect_of(options))
 
 
 def _lowered(names: Sequence[str]) -> list[str]:
     return [name.lower() for name in names]
-
-
-def _files(paths: Sequence[str]) -> str:
-    return paths[0] if len(paths) == 1 else f"one of {len(paths)} files, {paths[0]} to {paths[-1]}"

@@ -19,7 +19,7 @@ from flip27_source.readers.datetimes.fields import days_by_pattern
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
-from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.readers.schemas.merging import wider_number
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
@@ -191,18 +191,4 @@ def _joined(one: pa.DataType, other: pa.DataType, mixed: pa.DataType) -> pa.Data
         return other
     if types.is_temporal(one) and types.is_temporal(other):
         return mixed
-    digits = _digits(one), _digits(other)
-    if digits[0] is None or digits[1] is None:
-        return pa.string()
-    if types.is_floating(one) or types.is_floating(other):
-        return pa.float64()
-    if not (types.is_decimal(one) or types.is_decimal(other)):
-        return pa.int64()
-    whole = max(digits[0], digits[1])
-    return pa.decimal128(whole, 0) if whole <= MOST_DIGITS else pa.float64()
-
-
-def _digits(kind: pa.DataType) -> int | None:
-    if types.is_decimal(kind):
-        return int(kind.precision)
-    return {pa.int32(): 10, pa.int64(): 20, pa.float64(): 0}.get(kind)
+    return wider_number(one, other)

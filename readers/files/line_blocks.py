@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.input import (
+    CorruptFileError,
     Fetched,
     check_length,
     is_compressed,
@@ -47,7 +47,8 @@ _MOST_BYTES = (1 << 31) - 2
 """The most bytes that Arrow's parsers accept at once."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BLANK_LINE = rb"[\x00-\x09\x0b-\x20]*\n"
-"""Blanks are those of Java's String.trim."""
+BLANKS = bytes(range(0x21))
+"""The characters that Java's String.trim removes."""
 
 
 class Place(NamedTuple):

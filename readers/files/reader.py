@@ -18,8 +18,8 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Option, Options, size_bytes
 from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
-from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
@@ -105,7 +105,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
 def spark_sized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The same rows in the same order; small adjacent batches are joined, and large batches are cut.
 
-    Each batch costs Spark more than some rows.
+    Each batch costs Spark more than some rows. Batches without rows are left out.
     """
     small: list[pa.RecordBatch] = []
     rows = size = 0
@@ -125,7 +125,7 @@ def spark_sized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _cut(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
-    if batch.num_rows <= MOST_ROWS:
+    if 0 < batch.num_rows <= MOST_ROWS:
         return [batch]
     return (batch.slice(at, MOST_ROWS) for at in range(0, batch.num_rows, MOST_ROWS))
 
@@ -137,4 +137,4 @@ def _is_enough(rows: int, size: int) -> bool:
 def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     if len(batches) < 2:
         return batches
-    return pa.Table.from_batches(batches).combine_chunks().to_batches() or batches[:1]
+    return [pa.Table.from_batches(batches).combine_chunks().to_batches()[0]]

@@ -14,8 +14,13 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import CorruptFileError
-from flip27_source.readers.files.input import check_length, is_compressed, open_file, reading
+from flip27_source.readers.files.input import (
+    CorruptFileError,
+    check_length,
+    is_compressed,
+    open_file,
+    reading,
+)
 from flip27_source.readers.files.line_blocks import as_array
 from flip27_source.readers.files.reader import MAX_LINE_BYTES
 

@@ -15,8 +15,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import disk_path, is_web_server
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import FileMissingError
-from flip27_source.readers.files.input import check_length, file_system, reading
+from flip27_source.readers.files.input import FileMissingError, check_length, file_system, reading
 
 _AT_ONCE = 16
 """The number of concurrent requests to a file system on the network."""

@@ -1,4 +1,4 @@
-"""The options of the json reader: malformed lines, documents, syntax beyond the JSON standard, inference.
+"""The options of the json reader: documents, syntax beyond the JSON standard, inference.
 
 The coordinator's process imports them. What must not live here: parsers, because their import takes time.
 """
@@ -7,24 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.options import Option, Options, boolean, one_of, text
+from flip27_source.options import Option, Options, boolean
 
 if TYPE_CHECKING:
     from flip27_source.readers.json_lines.strings import JsonDialect
 
-MODE = Option(
-    name="mode",
-    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    default="PERMISSIVE",
-    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
-    "drops the lines, FAILFAST stops the query.",
-)
-CORRUPT_RECORD_COLUMN = Option(
-    name="columnNameOfCorruptRecord",
-    parse=text,
-    default="_corrupt_record",
-    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
-)
 MULTI_LINE = Option(
     name="multiLine",
     parse=boolean,

@@ -11,8 +11,9 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.files.line_blocks import first_lines
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.files.separated_text import whole_text
-from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE, MULTI_LINE
+from flip27_source.readers.json_lines.options import MULTI_LINE
 from flip27_source.readers.json_lines.schema import (
     FieldTwiceError,
     JsonTypes,

@@ -30,6 +30,7 @@ from flip27_source.readers.json_lines.options import (
 )
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
+from flip27_source.readers.schemas.merging import wider_number
 from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
@@ -224,28 +225,11 @@ def _joined(one: _Kind, other: _Kind) -> _Kind:
         return other
     if isinstance(one, _Fields | _Items) or isinstance(other, _Fields | _Items):
         return pa.string()
-    return one if one == other else _joined_numbers(one, other)
+    return one if one == other else wider_number(one, other)
 
 
 def _is_null(kind: _Kind) -> bool:
     return isinstance(kind, pa.DataType) and bool(types.is_null(kind))
-
-
-def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    mine, others = _digits(one), _digits(other)
-    if mine is None or others is None:
-        return pa.string()
-    if types.is_floating(one) or types.is_floating(other):
-        return pa.float64()
-    whole, scale = max(mine[0], others[0]), max(mine[1], others[1])
-    return pa.decimal128(whole + scale, scale) if whole + scale <= MOST_DIGITS else pa.float64()
-
-
-def _digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """The digits before and after the point; None if the type is not a number."""
-    if types.is_decimal(kind):
-        return kind.precision - kind.scale, kind.scale
-    return {pa.int64(): (20, 0), pa.float64(): (0, 0)}.get(kind)
 
 
 def _joined_roots(one: _Kind, other: _Kind, malformed: str | None) -> _Kind:

@@ -112,6 +112,22 @@ def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> p
     return pa.schema(list(columns.values()))
 
 
+def wider_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type that Spark infers for texts of both types: string, unless both are numbers."""
+    if not (_is_number(one) and _is_number(other)):
+        return pa.string()
+    if types.is_floating(one) or types.is_floating(other):
+        return pa.float64()
+    try:
+        return wider(one, other)
+    except NoCommonTypeError:
+        return pa.float64()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
 def _widened(one: pa.Field, other: pa.Field, paths: tuple[str, str]) -> pa.DataType:
     try:
         return wider(one.type, other.type)

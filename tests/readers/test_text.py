@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.files import separated_text
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 

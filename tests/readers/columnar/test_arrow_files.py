@@ -12,7 +12,7 @@ from pyarrow import feather, ipc
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.arrow_files import ArrowReader
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.registry import find_reader
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 

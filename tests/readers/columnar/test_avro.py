@@ -13,7 +13,7 @@ import pytest
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.avro import AvroReader
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456, tzinfo=dt.UTC)

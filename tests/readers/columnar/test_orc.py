@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.columnar.orc import OrcReader
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
 
 

@@ -193,10 +193,23 @@ def test_rows_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
     assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
 
 
-def test_a_null_in_a_column_that_is_not_null_is_an_error_that_names_the_file(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"1\n\n,\n")
-    with pytest.raises(SchemaError, match=r"column a is NOT NULL in the schema, but has a null in .*/a\.csv"):
-        read_table(CsvLinesReader(), [tmp_path / "a.csv"], "a int not null, b string")
+@pytest.mark.parametrize(
+    ("mode", "content", "said"),
+    [
+        (
+            "PERMISSIVE",
+            b"1\n\n,\n",
+            "byte 3: the column a is NOT NULL, but the line has no value for it: ','",
+        ),
+        ("DROPMALFORMED", b"1,x\n2\n,y\n", "byte 6: the column a is NOT NULL"),
+    ],
+)
+def test_a_null_in_a_column_that_is_not_null_is_an_error_with_its_position(
+    tmp_path: Path, mode: str, content: bytes, said: str
+) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(SplitReadError, match=f"/a.csv, {said}"):
+        read_table(CsvLinesReader(), [tmp_path / "a.csv"], "a int not null, b string", {"mode": mode})
 
 
 @pytest.mark.parametrize(

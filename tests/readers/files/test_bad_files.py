@@ -28,7 +28,7 @@ from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
-from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
+from flip27_source.readers.files.input import CorruptFileError, FileMissingError
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
 from tests.driver.batches import Batches
