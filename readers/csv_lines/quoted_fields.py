@@ -170,8 +170,8 @@ class _Tokenizer:
                 self._skip_leading()
             if self._is_at_end():
                 self._fields.append(self._dialect.null_value)
-            elif self._value():
-                continue
+            else:
+                self._value()
             if self._char != _END:
                 self._next()
                 if self._char == _END:
@@ -200,22 +200,21 @@ class _Tokenizer:
             while self._char <= " " and not self._is_at_end() and self._char != self._quote:
                 self._next()
 
-    def _value(self) -> bool:
-        """Read a value; True if the first character of the next value was already read."""
+    def _value(self) -> None:
+        """Read a value and the character after it."""
         self._has_stray_quote = self._is_skipped = False
         self._without_sep = 0
         self._before = NONE
         if self._char == self._quote:
-            if self._read_plain_quoted():
-                return self._step_over_separator()
-            self._trims = False
-            self._inside_quotes()
-            self._close_field()
+            if not self._read_plain_quoted():
+                self._trims = False
+                while self._continues_inside_quotes():
+                    pass
+                self._close_field()
         elif not self._read_plain():
             self._trims = self._dialect.skips_trailing
             self._take_rest()
             self._close_field()
-        return False
 
     def _read_plain(self) -> bool:
         """Take a field without quotes, unless it ends with the text; True if it was taken."""
@@ -248,21 +247,7 @@ class _Tokenizer:
             return False
         self._fields.append(value or self._dialect.empty_value)
         self._next_at = close + 1
-        return True
-
-    def _step_over_separator(self) -> bool:
-        if self._next_at >= len(self._text):
-            self._char = _END
-            return True
         self._next()
-        if self._char == self._sep:
-            if self._next_at >= len(self._text):
-                self._fields.append(self._dialect.null_value)
-                self._char = _END
-                return True
-            self._next()
-            if self._char == _END:
-                self._fields.append(self._dialect.null_value)
         return True
 
     def _close_field(self) -> None:
@@ -303,10 +288,6 @@ class _Tokenizer:
         self._field.append(text[start:end])
         self._next_at = end
         self._next()
-
-    def _inside_quotes(self) -> None:
-        while self._continues_inside_quotes():
-            pass
 
     def _continues_inside_quotes(self) -> bool:
         """Read to a possible end of the field; True if the field continues within its quotes."""

@@ -15,11 +15,13 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, size_bytes
 from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY
+from flip27_source.schemas.ddl import columns_text
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
@@ -100,6 +102,21 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
             reader.prepare()
             self._readers[names] = reader
         return reader
+
+
+def check_columns(reader: str, schema: pa.Schema, known: pa.Schema) -> None:
+    """Check that a schema has only some of the columns of a reader whose columns are fixed.
+
+    Raises:
+        SchemaError: it has another column, or a column with another type.
+    """
+    for field in schema:
+        index = known.get_field_index(field.name)
+        if index < 0 or known.field(index).type != field.type:
+            raise SchemaError(
+                f"the {reader} reader does not have a column {field.name} of type {field.type}",
+                remedy=f"remove the schema, or use some of these columns: {columns_text(known)}",
+            )
 
 
 def spark_sized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
