@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from flip27_source.readers.schemas.merging import is_bytes, is_text
 from flip27_source.schemas.wider_types import INTEGER_DIGITS
 
 
@@ -123,21 +124,6 @@ def _decimal_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
     )
 
 
-def _is_bytes(stored: pa.DataType) -> bool:
-    return any(
-        is_kind(stored)
-        for is_kind in (
-            types.is_string,
-            types.is_large_string,
-            types.is_string_view,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_binary_view,
-            types.is_fixed_size_binary,
-        )
-    )
-
-
 def _cut_to_microseconds(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type.unit == "ns":
         # Round down, also before 1970, as Java does when it truncates nanoseconds.
@@ -224,7 +210,8 @@ WIDENING: Conversions = (
         becomes=lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None,
     ),
     Conversion(
-        stored=_is_bytes, becomes=lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))
+        stored=lambda stored: is_text(stored) or is_bytes(stored),
+        becomes=lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted)),
     ),
 )
 """The conversions of every format."""

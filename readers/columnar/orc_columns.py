@@ -20,6 +20,7 @@ from flip27_source.readers.columnar.conversions import WIDENING, Conversion, Con
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
 from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
+from flip27_source.readers.schemas.merging import is_bytes
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _LONG_DIGITS = 19
@@ -103,10 +104,6 @@ def _is_stored_timestamp(kind: pa.DataType) -> bool:
 
 def _is_stored_clock_time(kind: pa.DataType) -> bool:
     return _is_stored_timestamp(kind) and _is_clock_time(kind)
-
-
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
 
 
 def _each(convert: Callable[[Any], Any]) -> _Cast:
@@ -268,7 +265,7 @@ _CONVERSIONS: Conversions = (
     _to(types.is_string, types.is_floating, _each(_java_text)),
     _to(types.is_boolean, types.is_decimal, _as_boolean),
     _to(types.is_string, types.is_decimal, _each(_plain_text)),
-    _to(types.is_string, _is_binary, _each(lambda value: value.hex(" "))),
+    _to(types.is_string, is_bytes, _each(lambda value: value.hex(" "))),
     _to(_is_number, types.is_string, _parsed),
     _to(types.is_decimal, types.is_string, _decimal_of_text),
     _to(

@@ -6,8 +6,6 @@ extra fields. Each is rescued as a whole, in the rows where it is not null.
 
 from __future__ import annotations
 
-import base64
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -15,7 +13,7 @@ import pyarrow as pa
 
 from flip27_source.readers.columnar.conversions import WIDENING, Conversions, MismatchError, nulls
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
+from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_text
 from flip27_source.schemas.new_columns import additions
 
 
@@ -77,13 +75,5 @@ class RescuedColumns(NamedColumns):
 
 def _as_json(columns: dict[str, list[Any]], path: str) -> pa.Array:
     rows = zip(*columns.values(), strict=True)
-    found = ({name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows)
-    texts = [
-        json.dumps(row | {FILE_PATH: path}, default=_plain, ensure_ascii=False) if row else None
-        for row in found
-    ]
-    return pa.array(texts, pa.string())
-
-
-def _plain(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    present = ({name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows)
+    return pa.array([rescued_text(values, path) if values else None for values in present], pa.string())

@@ -17,11 +17,10 @@ import pyarrow.csv as pacsv
 from flip27_source.readers.csv_lines.dialect import NONE, Dialect
 from flip27_source.readers.csv_lines.quote_checks import is_line_count, quotes_pair_up
 from flip27_source.readers.csv_lines.quoted_fields import records_of, split_line
-from flip27_source.readers.files.line_blocks import as_array, lines_of
+from flip27_source.readers.files.line_blocks import BOM, as_array, lines_of
 from flip27_source.readers.scalars.ordinary_texts import in_row_order, one_array
 from flip27_source.readers.scalars.texts import JAVA_BLANKS
 
-_BOM = b"\xef\xbb\xbf"
 _FIRST_TEXT = re.compile(rb"[^\x00-\x20][^\n]*")
 _BLANK_LINE = r"(?:\A|\n)[\x00-\x09\x0b-\x20]+\n"
 _NOT_BLANK = r"[^\x00-\x20]"
@@ -144,8 +143,8 @@ def _parsed(
 ) -> list[pa.Array] | None:
     """The columns as Arrow reads them; None if some line has another number of fields."""
     names = [str(number) for number in range(fields)]
-    if bytes(data[:3]) == _BOM:  # Not at the start of a file, so this is text, but Arrow would drop it.
-        data = _BOM + bytes(data)
+    if bytes(data[:3]) == BOM:  # Not at the start of a file, so this is text, but Arrow would drop it.
+        data = BOM + bytes(data)
     nulls = {dialect.null_value, ""}
     try:
         table = pacsv.read_csv(

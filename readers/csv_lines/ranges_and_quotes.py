@@ -26,10 +26,9 @@ from flip27_source.readers.csv_lines.arrow_columns import (
 from flip27_source.readers.csv_lines.dialect import Dialect
 from flip27_source.readers.csv_lines.quoted_fields import Record, UnescapedQuoteError, records_of, split_line
 from flip27_source.readers.files.input import is_splittable
-from flip27_source.readers.files.line_blocks import BLANKS, LineBlock, Place, as_array
+from flip27_source.readers.files.line_blocks import BLANKS, BOM, LineBlock, Place, as_array
 from flip27_source.readers.shown_values import shown
 
-_BOM = b"\xef\xbb\xbf"
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
@@ -124,7 +123,7 @@ class DocumentRows(CsvRows):
     def __init__(self, split: FileSplit, data: bytes, dialect: Dialect, *, drop_header: bool) -> None:
         self._split, self._dialect = split, dialect
         self._first = int(drop_header)
-        self._data = in_utf8(data.removeprefix(_BOM), dialect.encoding)
+        self._data = in_utf8(data.removeprefix(BOM), dialect.encoding)
 
     def columns(self, wanted: int) -> TextColumns:
         """The first ``wanted`` fields of each row."""

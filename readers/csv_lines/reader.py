@@ -6,7 +6,7 @@ converts texts to values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -31,7 +31,7 @@ from flip27_source.readers.csv_lines.ranges_and_quotes import (
     LineRows,
     is_cut_into_ranges,
 )
-from flip27_source.readers.csv_lines.rescue import CsvRescue, Misfits, rows_of_interest
+from flip27_source.readers.csv_lines.rescue import CsvRescue
 from flip27_source.readers.csv_lines.schema import (
     CSV_INFERENCE_OPTIONS,
     FLOAT_WORD_OPTIONS,
@@ -84,10 +84,11 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         self._mode = options[MODE]
         self._columns = RecordColumns.of(self.context, self.constant_names)
         self._evolution = self._columns.evolution
-        inferred = csv_types(options) if options[INFER_SCHEMA] and self._evolution.widens else None
-        self._rescue = (
-            CsvRescue(self._evolution, self._dialect, inferred) if self._evolution.is_strict else None
-        )
+        self._rescue = None
+        if self._evolution.is_strict:
+            header_of = self._header_of if options[HEADER] else None
+            inferred = csv_types(options) if options[INFER_SCHEMA] and self._evolution.widens else None
+            self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
         self._headers: dict[str, list[str]] = {}
         self._fields = list(self._evolution.schema)
         if not self._fields:
@@ -133,7 +134,10 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
             malformed = bad if malformed is None else pc.or_(malformed, bad)
             if self._mode == "FAILFAST":
                 self._fail(rows, bad, f"column {field.name} of type {field.type} cannot hold ", column)
-        malformed, rescued = self._left_over(rows, texts.rows, malformed, misfits)
+        malformed = malformed if malformed is not None and malformed.true_count else None
+        rescued = None
+        if self._rescue is not None and (malformed is not None or misfits):
+            malformed, rescued = self._rescue.left_over(rows, texts.rows, malformed, misfits)
         if malformed is not None and self._mode == "FAILFAST":
             self._fail(rows, malformed, f"the line does not have {len(self._fields)} fields", None)
         corrupt = None
@@ -148,48 +152,12 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         self._columns.refuse_nulls(batch, lambda row: _record_at(rows, good[row].as_py()))
         return batch
 
-    def _left_over(
-        self,
-        rows: CsvRows,
-        count: int,
-        malformed: pa.Array | None,
-        misfits: dict[str, tuple[pa.Array, pa.Array]],
-    ) -> tuple[pa.Array | None, pa.Array | None]:
-        """A mask of the malformed rows and the column of rescued data; each is None if there are none."""
-        if malformed is not None and not malformed.true_count:
-            malformed = None
-        if self._rescue is None or (malformed is None and not misfits):
-            return malformed, None
-        self._rescue.check_types(misfits, rows.place)
-        long_rows = self._rescue.long_rows(rows, malformed)
-        if long_rows and not self.context.options[HEADER]:
-            self._rescue.check(long_rows, rows.place(min(long_rows)))
-        origin = self._origin(rows, long_rows, misfits)
-        if not origin or self._evolution.rescued_at is None:
-            return malformed, None
-        if malformed is not None and long_rows:
-            is_long = pa.array([row in long_rows for row in range(count)], pa.bool_())
-            malformed = pc.and_not(malformed, is_long)
-            malformed = malformed if malformed.true_count else None
-        return malformed, self._rescue.rescued(count, long_rows, misfits, origin)
-
-    def _origin(
-        self, rows: CsvRows, long_rows: Mapping[int, Sequence[str]], misfits: Misfits
-    ) -> dict[int, tuple[FileSplit, list[str]]]:
-        """For each row with data to rescue: its file, and the column names in that file."""
-        numbers = rows_of_interest(long_rows, misfits)
-        return {
-            row: (split, self._header_of(split) if row in long_rows else [])
-            for row, split in zip(numbers, rows.splits(numbers), strict=True)
-        }
-
     def _header_of(self, split: FileSplit) -> list[str]:
-        """The column names in a file; empty if the file has no header."""
-        options = self.context.options
-        if options[HEADER] and split.path not in self._headers:
-            schema = self.schema_of_files([replace(split, start=0, end=None)], options)
+        """The column names in a file that has a header; empty if there is no row."""
+        if split.path not in self._headers:
+            schema = self.schema_of_files([replace(split, start=0, end=None)], self.context.options)
             self._headers[split.path] = [] if schema is None else schema.names
-        return self._headers.get(split.path, [])
+        return self._headers[split.path]
 
     def _check_header(self, split: FileSplit) -> None:
         """Refuse names that differ from the schema's, because columns would be swapped; then new columns."""

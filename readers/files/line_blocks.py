@@ -41,7 +41,7 @@ BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
 """The size of the sample of a file for schema inference."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _SLACK_BYTES = 1 << 16
 _MOST_BYTES = (1 << 31) - 2
 """The most bytes that Arrow's parsers accept at once."""
@@ -161,7 +161,7 @@ def line_blocks(
         for position, raw in _aligned_chunks(split, options, block_bytes, fetched):
             if len(raw) > options[MAX_LINE_BYTES]:
                 _check_lines(split, position, raw, options[MAX_LINE_BYTES])
-            start = 3 if position == 0 and raw.startswith(_BOM) else 0
+            start = 3 if position == 0 and raw.startswith(BOM) else 0
             if start == len(raw):
                 continue
             lines = _normalised(raw)
@@ -195,7 +195,7 @@ def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pa
         return False
     before = replace(split, start=0, end=split.start)
     return any(
-        header_pattern.match(_normalised(raw), 3 if position == 0 and raw.startswith(_BOM) else 0)
+        header_pattern.match(_normalised(raw), 3 if position == 0 and raw.startswith(BOM) else 0)
         for position, raw in _aligned_chunks(before, options, _SLACK_BYTES, None)
     )
 

@@ -27,6 +27,7 @@ from flip27_source.readers.json_lines.tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
 from flip27_source.readers.json_lines.values import JSON_FORMATS
 from flip27_source.readers.scalars.ordinary_texts import one_array, unreadable
 from flip27_source.readers.scalars.text_bytes import bytes_of
+from flip27_source.readers.schemas.merging import with_leaves
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _ROW = re.compile(r" in row (\d+)")
@@ -194,14 +195,10 @@ def _refused(error: Exception) -> Refused:
 
 def _read_field(field: pa.Field) -> pa.Field:
     """The field that pyarrow reads: nullable, with dates, times and base64 as text."""
-    return pa.field(field.name, _read_type(field.type))
+    return pa.field(field.name, with_leaves(field.type, _read_leaf))
 
 
-def _read_type(kind: pa.DataType) -> pa.DataType:
-    if pt.is_struct(kind):
-        return pa.struct([_read_field(kind.field(number)) for number in range(kind.num_fields)])
-    if pt.is_list(kind):
-        return pa.list_(_read_type(kind.value_type))
+def _read_leaf(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pt.is_temporal(kind) or pt.is_binary(kind) else kind
 
 

@@ -38,7 +38,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         """The schema that Spark infers from the first lines of each file, or from the documents."""
-        from flip27_source.readers.json_lines.sample import schema_of_sample
+        from flip27_source.readers.json_lines.schema import schema_of_sample
 
         return schema_of_sample(splits, options)
 

@@ -1,4 +1,4 @@
-"""Infers the schema of JSON lines as Spark's JsonInferSchema does.
+"""Infers the schema of JSON files, from their first lines or documents, as Spark's JsonInferSchema does.
 
 Lines go to Python's parser, which is written in C. Lines that it rejects go to the parser that follows
 Spark's, because Spark accepts single quotes and NaN.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
@@ -18,12 +18,17 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyarrow import types
 
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.files.line_blocks import first_lines
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.json_lines.options import (
     DROP_FIELD_IF_ALL_NULL,
     INFER_TIMESTAMP,
+    MULTI_LINE,
     PREFERS_DECIMAL,
     PRIMITIVES_AS_STRING,
     json_dialect,
@@ -175,7 +180,37 @@ class JsonTypes:
         return pa.string()
 
 
-def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
+def schema_of_sample(splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+    """The columns of the files; None if there are none.
+
+    Raises:
+        SchemaError: an object has a field twice, or names differ only in case.
+    """
+    malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
+    types = replace(JsonTypes.of(options), refuses_twice=True)
+    looked_at: list[str] = []
+    try:
+        found = types.of_lines(_sampled_lines(splits, options, looked_at), malformed=malformed)
+    except FieldTwiceError as twice:
+        raise SchemaError(
+            f"{looked_at[-1]}: an object has the field {twice} twice",
+            remedy="give the schema; then the last value of such a field is used, as in Spark",
+        ) from None
+    _refuse_names_that_differ_in_case(found)
+    return found if len(found) else None
+
+
+def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: list[str]) -> Iterator[bytes]:
+    """The lines for schema inference; the path of their file is first appended to ``looked_at``."""
+    for split in splits:
+        looked_at.append(split.path)
+        if options[MULTI_LINE]:
+            yield whole_text(split, options)
+        else:
+            yield from first_lines(split, options).split(b"\n")
+
+
+def _refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
     """Raise SchemaError for fields, on any level, that Spark cannot distinguish."""
     names: dict[str, str] = {}
     for field in fields:
@@ -189,7 +224,7 @@ def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "
         while types.is_list(kind):
             kind = kind.value_type
         if types.is_struct(kind):
-            refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
+            _refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
 
 
 def _finished_fields(fields: _Fields, drop_all_null: bool) -> list[pa.Field]:

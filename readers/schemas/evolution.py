@@ -8,7 +8,9 @@ checked, and no row of the batch is delivered. What must not live here: formats.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import base64
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -70,6 +72,15 @@ def rescued_column(options: Options) -> str | None:
     """The name of the column of rescued data; None if there is no such column."""
     name = options[RESCUED_DATA_COLUMN]
     return name or (DEFAULT_RESCUED if options[SCHEMA_EVOLUTION_MODE] in _RESCUING_MODES else None)
+
+
+def rescued_text(values: Mapping[str, Any], path: str) -> str:
+    """The rescued data of a row: a JSON object of values of JSON (bytes in Base64) and the file's path."""
+    return json.dumps({**values, FILE_PATH: path}, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
