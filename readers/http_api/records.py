@@ -19,6 +19,7 @@ from flip27_source.readers.files.malformed_records import (
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
+from flip27_source.readers.shown_values import shown
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
@@ -60,7 +61,7 @@ class RecordConverter:
             line = self._rows.parse(record)
             if line.malformed and self._mode == "FAILFAST":
                 raise SplitReadError(
-                    f"{place}: record {number} of the page does not fit the schema: {_shown(record)}",
+                    f"{place}: record {number} of the page does not fit the schema: {shown(record)}",
                     remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE and add the string column "
                     f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such records",
                 )
@@ -88,7 +89,3 @@ class RecordConverter:
                 remedy="declare the column without NOT NULL",
             )
         return batch
-
-
-def _shown(record: bytes) -> str:
-    return repr(record[:200].decode("utf-8", "replace")) + ("..." if len(record) > 200 else "")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.parsers import Bounds, array_of, bytes_of, refuse
+from flip27_source.readers.postgres.parsers import array_of, refuse
+from flip27_source.readers.scalars.text_bytes import Bounds, bytes_of
 
 _NO_BYTE, _PREFIX = 0x100, 0x200
 _REASON = "it is not a bytea in hexadecimal form"

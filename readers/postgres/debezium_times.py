@@ -17,11 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.readers.datetimes.calendars import DAY_US, civil_days
 from flip27_source.readers.postgres.json_texts import JsonTexts, joined
 from flip27_source.readers.postgres.json_values import Encode, one_by_one
-from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, UnfitError, parse_present
+from flip27_source.readers.postgres.parsers import UnfitError, parse_present, parser
 
-_DAY_US = 86_400_000_000
 _MOST_PRECISE = 6
 _MILLISECONDS = 3
 
@@ -65,7 +65,7 @@ def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
 def _numbers(
     fast: Callable[[pa.Array], pa.Array], ordinary: str, slow: Callable[[str], int], *, factor: int
 ) -> Encode:
-    parse = OrdinaryOrOdd(kind=pa.int64(), fast=fast, ordinary=ordinary, slow=slow)
+    parse = parser(pa.int64(), ordinary=ordinary, fast=fast, slow=slow)
 
     def parsed(texts: pa.Array) -> pa.Array:
         numbers = parse(texts)
@@ -96,7 +96,7 @@ def _odd_timestamp(text: str) -> int:
     if text in _INFINITE_US:
         return _INFINITE_US[text]
     days, time = _parts(text, "timestamp")
-    return days * _DAY_US + _time_us(time)
+    return days * DAY_US + _time_us(time)
 
 
 def _parts(text: str, kind: str) -> tuple[int, str]:
@@ -104,20 +104,15 @@ def _parts(text: str, kind: str) -> tuple[int, str]:
     found = _MOMENT.fullmatch(text)
     if found is None:
         raise UnfitError(text, f"it is not a value of the type {kind}")
-    return _day_number(_year(found), int(found["month"]), int(found["day"])), found["time"] or "00:00:00"
+    days = civil_days(_year(found), int(found["month"]), int(found["day"]))
+    if days is None:
+        raise UnfitError(text, f"it is not a value of the type {kind}")
+    return days, found["time"] or "00:00:00"
 
 
 def _year(found: re.Match[str]) -> int:
     """The year as a number, in which 1 BC is 0."""
     return 1 - int(found["year"]) if found["bc"] else int(found["year"])
-
-
-def _day_number(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
-    periods, year_in_period = divmod(year, 400)
-    first = datetime(2000, 1, 1).toordinal() - datetime(1970, 1, 1).toordinal()
-    here = datetime(2000 + year_in_period, month, day).toordinal() - datetime(2000, 1, 1).toordinal()
-    return first + here + (periods - 5) * 146_097
 
 
 def _time_us(text: str) -> int:
@@ -133,8 +128,8 @@ def _instants(precision: int) -> Encode:
         local = texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).cast(pa.string())
         return joined(pc.binary_replace_slice(pc.utf8_slice_codeunits(local, 0, length), 10, 11, "T"), "Z")
 
-    parse = OrdinaryOrOdd(
-        kind=pa.string(), fast=fast, ordinary=rf"{_DATE} {_TIME}\+00", slow=partial(_odd_instant, precision)
+    parse = parser(
+        pa.string(), ordinary=rf"{_DATE} {_TIME}\+00", fast=fast, slow=partial(_odd_instant, precision)
     )
     return lambda texts: JsonTexts(parse_present(texts, parse, pa.string()), is_string=True)
 
@@ -161,7 +156,7 @@ def _zoned_time(text: str) -> str:
         raise UnfitError(text, "it is not a value of the type timetz")
     hours, minutes, seconds = (int(part or 0) for part in found.groups()[2:])
     offset = timedelta(hours=hours, minutes=minutes, seconds=seconds) * (-1 if found[2] == "-" else 1)
-    us = (_time_us(found[1]) - offset // timedelta(microseconds=1)) % _DAY_US
+    us = (_time_us(found[1]) - offset // timedelta(microseconds=1)) % DAY_US
     moment = datetime(1970, 1, 1) + timedelta(microseconds=us)
     fraction = f"{moment.microsecond:06}".rstrip("0")
     return f"{moment:%H:%M:%S}{'.' if fraction else ''}{fraction}Z"

@@ -24,8 +24,9 @@ from flip27_source.readers.postgres.json_texts import Bools, JsonTexts, Member, 
 from flip27_source.readers.postgres.json_values import Encode
 from flip27_source.readers.postgres.parsers import UnfitError
 from flip27_source.readers.postgres.values import ValueConverter
+from flip27_source.readers.shown_values import shown
 
-_SHOWN_CHARS = 60
+_MOST_SHOWN = 60
 
 
 class JsonObjects:
@@ -138,9 +139,8 @@ class JsonObjects:
 
 
 def _refused(unfit: UnfitError, column: str, kind: PgType, table: str) -> SplitReadError:
-    shown = repr(unfit.text[:_SHOWN_CHARS]) + ("..." if len(unfit.text) > _SHOWN_CHARS else "")
     return SplitReadError(
-        f"{table}: the column {column} of the type {kind} has the value {shown}, which cannot become JSON: "
-        f"{unfit.reason}",
+        f"{table}: the column {column} of the type {kind} has the value {shown(unfit.text, _MOST_SHOWN)}, "
+        f"which cannot become JSON: {unfit.reason}",
         remedy=unfit.remedy or "set changeFormat=typed, with the type string for this column in the schema",
     )

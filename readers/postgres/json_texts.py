@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.readers.postgres.parsers import bytes_of
+from flip27_source.readers.scalars.text_bytes import bytes_of
 
 Bools = npt.NDArray[np.bool_]
 

@@ -27,9 +27,10 @@ from flip27_source.readers.postgres.parsers import (
     parse_present,
     refuse,
 )
+from flip27_source.readers.shown_values import shown
 from flip27_source.schemas.ddl import type_name
 
-_SHOWN_CHARS = 60
+_MOST_SHOWN = 60
 _DATE_TIMES = frozenset({"date", "timestamp", "timestamptz"})
 _TEXTS = frozenset({"text", "varchar", "bpchar", "char", "name", "json", "jsonb", "xml"})
 _CHOICES = {
@@ -88,8 +89,8 @@ class ValueConverter:
 
     def _refuse(self, unfit: UnfitError, where: str) -> NoReturn:
         raise SplitReadError(
-            f"{where}: the column {self._column} has the value {_shown(unfit.text)}, which does not fit the "
-            f"type {_shown_type(self._target)}: {unfit.reason}",
+            f"{where}: the column {self._column} has the value {shown(unfit.text, _MOST_SHOWN)}, "
+            f"which does not fit the type {_shown_type(self._target)}: {unfit.reason}",
             remedy=unfit.remedy or _AS_STRING,
         ) from None
 
@@ -184,7 +185,3 @@ def _shown_type(kind: pa.DataType) -> str:
         return type_name(kind)
     except ValueError:
         return str(kind)
-
-
-def _shown(text: str) -> str:
-    return repr(text[:_SHOWN_CHARS]) + ("..." if len(text) > _SHOWN_CHARS else "")

@@ -14,8 +14,6 @@ from flip27_source.errors import SchemaError
 
 RecordT = TypeVar("RecordT")
 
-SHOWN_BYTES = 200
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
@@ -99,9 +97,3 @@ def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.A
         return pa.array([{}] * rows, kind)
     fields = [kind.field(number) for number in range(kind.num_fields)]
     return pa.StructArray.from_arrays(list(columns), fields=fields)
-
-
-def shown(value: bytes) -> str:
-    """The start of a value, quoted for messages."""
-    text = repr(value[:SHOWN_BYTES].decode("utf-8", "replace"))
-    return text if len(value) <= SHOWN_BYTES else f"{text}... ({len(value)} bytes)"

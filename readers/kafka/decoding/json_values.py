@@ -21,7 +21,8 @@ from flip27_source.readers.json_lines.columns import JsonColumnsParser
 from flip27_source.readers.json_lines.lines import JsonLines
 from flip27_source.readers.json_lines.strings import JsonDialect
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
-from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, shown, struct_of
+from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
+from flip27_source.readers.shown_values import shown
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 
