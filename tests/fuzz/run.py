@@ -15,8 +15,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from .arrow_cases import arrow_case
-from .avro_cases import avro_case
 from .case import Case
 from .comparison import Compared, Mismatch, compare, write_files
 from .csv_cases import csv_case
@@ -31,6 +29,7 @@ from .shrinker import shrunk
 from .spark_side import SparkSide, Theirs
 from .story import story
 from .text_cases import text_case
+from .written_cases import arrow_case, avro_case
 
 Maker = Callable[[random.Random, str], Case]
 

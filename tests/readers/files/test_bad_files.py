@@ -7,15 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather, orc
 from pyspark.sql import SparkSession
 
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
@@ -23,15 +22,10 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
-from flip27_source.readers.columnar.arrow_files import ArrowReader
-from flip27_source.readers.columnar.avro import AvroReader
-from flip27_source.readers.columnar.orc import OrcReader
-from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.input import CorruptFileError, FileMissingError
-from flip27_source.readers.json_lines.reader import JsonLinesReader
-from flip27_source.readers.text import TextReader
 from tests.driver.batches import Batches
+from tests.fuzz.avro_files import write_avro
+from tests.readers.formats import COLUMNAR, LINES, READERS, write_ids
 from tests.readers.spark_reading import read_batches, split_of
 
 ID = pa.schema([pa.field("id", pa.string())])
@@ -39,32 +33,10 @@ LENGTH = pa.schema([pa.field("length", pa.int64()), pa.field("content", pa.binar
 Read = type[SplitReader[FileSplit]]
 
 
-def write_avro(path: Path, ids: list[str]) -> None:
-    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, [{"id": text} for text in ids], sync_interval=100)
-
-
-def write_lines(path: Path, ids: list[str]) -> None:
-    path.write_text("".join(f"{text}\n" for text in ids))
-
-
-def write_json(path: Path, ids: list[str]) -> None:
-    write_lines(path, [f'{{"id": "{text}"}}' for text in ids])
-
-
 FORMATS: dict[str, tuple[Read, pa.Schema, Callable[[Path, list[str]], Any]]] = {
-    "text": (TextReader, ID, write_lines),
-    "csv": (CsvLinesReader, ID, write_lines),
-    "json": (JsonLinesReader, ID, write_json),
-    "binary": (BinaryReader, LENGTH, write_lines),
-    "parquet": (ParquetReader, ID, lambda path, ids: pq.write_table(pa.table({"id": ids}), path)),
-    "orc": (OrcReader, ID, lambda path, ids: orc.write_table(pa.table({"id": ids}), path)),
-    "arrow": (ArrowReader, ID, lambda path, ids: feather.write_feather(pa.table({"id": ids}), path)),
-    "avro": (AvroReader, ID, write_avro),
+    **{name: (READERS[name], ID, partial(write_ids, name)) for name in (*LINES, *COLUMNAR)},
+    "binary": (BinaryReader, LENGTH, partial(write_ids, "text")),
 }
-LINES = ("text", "csv", "json")
-CONTAINERS = ("parquet", "orc", "arrow", "avro")
 IDS = [f"id {number}" for number in range(1000)]
 
 each_format = pytest.mark.parametrize("name", FORMATS)
@@ -116,7 +88,7 @@ def test_a_file_that_changed_is_an_error_with_both_lengths(
     assert f"/a had {then.length} bytes when it was discovered and has {found.length} now" in str(error)
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("name", COLUMNAR)
 @beside_others
 def test_a_truncated_file_is_reported_as_damaged(tmp_path: Path, name: str, beside_others: bool) -> None:
     FORMATS[name][2](tmp_path / "a", IDS)
@@ -246,16 +218,16 @@ def bad_parquet(path: Path) -> Path:
 
 
 def bad_avro(path: Path) -> Path:
-    write_avro(path, IDS)
+    write_avro(pa.table({"id": IDS}), path, sync_interval=100)
     content = path.read_bytes()
     path.write_bytes(content[: len(content) * 3 // 4])
     return path
 
 
 BAD: dict[str, tuple[Read, Callable[[Path], Path], str]] = {
-    "json": (JsonLinesReader, bad_gzip, "bad.gz is truncated or damaged"),
-    "parquet": (ParquetReader, bad_parquet, "bad.gz is truncated or damaged"),
-    "avro": (AvroReader, bad_avro, r"bad.gz is truncated or damaged: block at byte"),
+    "json": (READERS["json"], bad_gzip, "bad.gz is truncated or damaged"),
+    "parquet": (READERS["parquet"], bad_parquet, "bad.gz is truncated or damaged"),
+    "avro": (READERS["avro"], bad_avro, r"bad.gz is truncated or damaged: block at byte"),
 }
 
 
