@@ -19,9 +19,19 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.files.input import CorruptFileError
 from tests.fuzz.avro_files import write_avro
-from tests.readers.columnar.comparison import ALL_TYPES, assert_same_as_spark
 from tests.readers.formats import COLUMNAR, READERS, WRITERS, write_ipc
-from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
+from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
+
+ALL_TYPES = """
+    cast(id as byte) as a_byte, cast(id as short) as a_short, cast(id as int) as an_int, id as a_long,
+    cast(id as float) as a_float, id / 3 as a_double, cast(id as decimal(7, 2)) as a_small_decimal,
+    cast(id / 7 as decimal(38, 18)) as a_decimal, id % 2 = 0 as a_boolean, concat('text ', id) as a_string,
+    cast(concat('x', id) as binary) as a_binary, date_add(date'1999-12-30', cast(id as int)) as a_date,
+    timestamp_micros(id * 123456789123) as a_timestamp,
+    timestamp_ntz'1950-01-01 01:02:03.456789' as a_timestamp_ntz, cast(null as string) as always_null,
+    if(id % 3 = 0, null, named_struct('x', id, 'y', array(named_struct('z', cast(id as int))))) as a_struct,
+    if(id % 4 = 0, null, array(id, null)) as an_array, map(concat('k', id), array(id)) as a_map
+"""
 
 each_format = pytest.mark.parametrize("name", COLUMNAR)
 

@@ -13,8 +13,7 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.columnar.orc import OrcReader
-from tests.readers.columnar.comparison import assert_same_as_spark
-from tests.readers.spark_reading import as_dataframe, read_batches, read_table, split_of
+from tests.readers.spark_reading import as_dataframe, assert_same_as_spark, read_batches, read_table, split_of
 
 MANY_DIGITS = Decimal("1234567890123456789012345678.0123456789")
 CONVERTED: list[tuple[pa.Array, str]] = [

@@ -19,8 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StringT
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.columnar.parquet import ParquetReader
-from tests.readers.columnar.comparison import assert_same_as_spark
-from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
+from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
 
 MICROS = pa.timestamp("us")
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456)

@@ -13,8 +13,14 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
-from tests.readers.csv_lines.comparison import assert_csv_same_as_spark
-from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+from tests.readers.spark_reading import (
+    arrow_schema,
+    assert_csv_same_as_spark,
+    assert_same_as_spark,
+    read_batches,
+    read_table,
+    split_of,
+)
 
 ROWS = "id int, name string, price decimal(8,2)"
 WITH_CORRUPT = ROWS + ", _corrupt_record string"
@@ -128,9 +134,7 @@ def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSes
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         paths.append(path)
     options = {"header": "true"}
-    ours = as_dataframe(spark, read_table(CsvLinesReader(), paths, WITH_CORRUPT, options), WITH_CORRUPT)
-    theirs = spark.read.schema(WITH_CORRUPT).options(**options).csv(str(tmp_path))
-    assert sorted(map(str, ours.collect())) == sorted(map(str, theirs.collect()))
+    assert_same_as_spark(spark, "csv", paths, WITH_CORRUPT, options, any_order=True)
 
 
 def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(
@@ -139,7 +143,7 @@ def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(
     content, schema = FILES["wrong types"], "id int, broken string, name string, price decimal(8,2)"
     options = {"columnNameOfCorruptRecord": "broken"}
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, options)
-    assert [row["broken"] for row in rows.collect()][1:3] == ["2,b,y", None]
+    assert rows["broken"].to_pylist()[1:3] == ["2,b,y", None]
 
 
 @pytest.mark.parametrize(
@@ -154,7 +158,7 @@ def test_blank_lines_are_not_rows_even_if_white_space_separates_fields(
     spark: SparkSession, tmp_path: Path, content: bytes, schema: str, separator: str
 ) -> None:
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, {"sep": separator})
-    assert rows.count() == (1 if separator == " " else 2)
+    assert rows.num_rows == (1 if separator == " " else 2)
 
 
 @pytest.mark.parametrize("separator", [";", "|", "\t", "\\t", " ", "\x01", ":"])
@@ -184,7 +188,7 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(
     content = "\n".join(lines).encode()
     schema = "a int, b string, c double, d date, e timestamp, f boolean, _corrupt_record string"
     rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, time_zone="Europe/Berlin")
-    assert 1000 < rows.where("_corrupt_record is not null").count() < 19_000
+    assert 1000 < rows["_corrupt_record"].null_count < 19_000
 
 
 def test_rows_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
@@ -251,7 +255,7 @@ def test_comment_lines_are_left_out_as_in_spark(
     given = {"comment": "#", **options}
     schema = "n int, t string, _corrupt_record string"
     ours = assert_csv_same_as_spark(spark, tmp_path / "a.csv", COMMENTS, schema, given)
-    assert ours.count() == (6 if "header" in options else 7)
+    assert ours.num_rows == (6 if "header" in options else 7)
 
 
 @pytest.mark.parametrize("encoding", ["ISO-8859-1", "US-ASCII", "UTF-8"])

@@ -20,10 +20,8 @@ from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.datetimes.patterns import datetime_pattern
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.time_zones import java_zone
-from tests.readers.csv_lines.comparison import assert_csv_same_as_spark
-from tests.readers.json_lines.json_documents import plain_rows
 from tests.readers.schemas.test_inference import by_spark, found_out
-from tests.readers.spark_reading import read_table
+from tests.readers.spark_reading import assert_csv_same_as_spark, assert_same_as_spark
 
 FAST = [
     "yyyy-MM-dd", "dd/MM/yyyy", "d/M/yyyy", "M/d/yy", "yyyyMMdd", "yyMMdd", "MMddyyyy", "dd-MMM-yyyy",
@@ -217,9 +215,7 @@ def test_json_files_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_
     path = tmp_path / "a.json"
     for repeated in (1, 3000):  # few lines, and enough lines to learn their layout
         path.write_text("".join(f"{line}\n" for line in (lines[:1] * repeated + lines)))
-        theirs = spark.read.schema(SCHEMA).options(**FORMATS).json(str(path)).coalesce(1).toArrow()
-        ours = read_table(JsonLinesReader(), [path], SCHEMA, FORMATS)
-        assert plain_rows(ours) == plain_rows(theirs)
+        assert_same_as_spark(spark, "json", path, SCHEMA, FORMATS)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flip27_source.enumerator_context import Boundedness
@@ -35,6 +37,16 @@ def cut_off(path: Path) -> None:
 def avro_of_latin1(path: Path) -> None:
     write_ids("avro", path, ["cafe"])
     path.write_bytes(path.read_bytes().replace(b"cafe", b"caf\xe9"))
+
+
+def damaged_row_group(path: Path) -> None:
+    """Write a file with a good footer and a good first row group, but a damaged second one."""
+    pq.write_table(pa.table({"id": IDS}), path, row_group_size=500, use_dictionary=False, compression="zstd")
+    content = bytearray(path.read_bytes())
+    place = pq.read_metadata(path).row_group(1).column(0)
+    middle = place.data_page_offset + place.total_compressed_size // 2
+    content[middle : middle + 60] = bytes(60)
+    path.write_bytes(content)
 
 
 def append(path: Path) -> None:
@@ -64,6 +76,9 @@ BAD = {
         write=lambda path: (write_ids("avro", path, IDS), cut_off(path)),
         said="is truncated or damaged: block at byte", format="avro",
     ),
+    "parquet with a damaged row group": Bad(
+        write=damaged_row_group, said="is truncated or damaged", format="parquet",
+    ),
     "invalid UTF-8": Bad(
         write=avro_of_latin1, said="is truncated or damaged: block at byte", format="avro"
     ),
@@ -75,6 +90,10 @@ BAD = {
         write=lambda path: (path.write_bytes(gzip.compress(JSON)), cut_off(path)), name="bad.gz",
         said="is truncated or damaged: Compressed file ended before the end-of-stream marker was reached "
         "(within its first",
+    ),
+    "gzip without its end": Bad(
+        write=lambda path: path.write_bytes(gzip.compress(JSON)[:-20]), name="bad.gz",
+        said="is truncated or damaged",
     ),
     "a file that grew": Bad(
         write=lambda path: path.write_bytes(JSON), then=append, ignored_by=None,

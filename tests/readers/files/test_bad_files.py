@@ -9,22 +9,17 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.files.input import CorruptFileError, FileMissingError
-from tests.driver.batches import Batches
-from tests.fuzz.avro_files import write_avro
 from tests.readers.formats import COLUMNAR, LINES, READERS, write_ids
 from tests.readers.spark_reading import read_batches, split_of
 
@@ -199,61 +194,3 @@ def test_a_file_without_read_permission_is_an_error_in_each_reader(tmp_path: Pat
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
     said = f"SplitReadError {path} cannot be read: permission denied"
     assert done.stdout.splitlines() == [f"{name} {said}" for name in FORMATS], done.stderr
-
-
-def bad_gzip(path: Path) -> Path:
-    path.write_bytes(gzip.compress("".join(f'{{"id": "{text}"}}\n' for text in IDS).encode())[:-20])
-    return path
-
-
-def bad_parquet(path: Path) -> Path:
-    """Write a file with a good footer and a good first row group, but a damaged second one."""
-    pq.write_table(pa.table({"id": IDS}), path, row_group_size=500, use_dictionary=False, compression="zstd")
-    content = bytearray(path.read_bytes())
-    place = pq.read_metadata(path).row_group(1).column(0)
-    middle = place.data_page_offset + place.total_compressed_size // 2
-    content[middle : middle + 60] = bytes(60)
-    path.write_bytes(content)
-    return path
-
-
-def bad_avro(path: Path) -> Path:
-    write_avro(pa.table({"id": IDS}), path, sync_interval=100)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) * 3 // 4])
-    return path
-
-
-BAD: dict[str, tuple[Read, Callable[[Path], Path], str]] = {
-    "json": (READERS["json"], bad_gzip, "bad.gz is truncated or damaged"),
-    "parquet": (READERS["parquet"], bad_parquet, "bad.gz is truncated or damaged"),
-    "avro": (READERS["avro"], bad_avro, r"bad.gz is truncated or damaged: block at byte"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_quarantined_with_all_of_its_rows_and_the_others_are_read(
-    tmp_path: Path, name: str
-) -> None:
-    reader, make_bad, said = BAD[name]
-    make_bad(tmp_path / "bad.gz")
-    for other in ("a", "z"):
-        FORMATS[name][2](tmp_path / other, [f"{other}{number}" for number in range(3)])
-    options = {"enumerator": "files", "path": str(tmp_path), "onSplitError": "quarantine"}
-    options |= {
-        "stateLocation": "memory://unused",
-        "maxSplitAttempts": "2",
-        "parallelism": "1",
-        "discoveryInterval": "1ms",
-    }
-    batches = Batches(FilesEnumerator, reader, options)
-    rows = [value for batch in batches.batch() or () for value in batch.to_pylist()]
-    assert sorted(rows) == ["a0", "a1", "a2", "z0", "z1", "z2"]
-    FORMATS[name][2](tmp_path / "later", ["later"])
-    deadline = monotonic() + 20
-    while batches.batch() is None:
-        assert monotonic() < deadline, "the file that came later was not found"
-    [quarantined] = batches.quarantined()
-    assert quarantined.split.split_id == str(tmp_path / "bad.gz")
-    assert said in quarantined.error
-    assert quarantined.attempts == 2
