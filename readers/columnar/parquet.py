@@ -23,6 +23,7 @@ from flip27_source.readers.columnar.conversions import (
     Conversion,
     Conversions,
     bits_of_sign_and_value,
+    to,
 )
 from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
@@ -45,10 +46,10 @@ PARQUET_CONVERSIONS: Conversions = (
         becomes=lambda stored, wanted: bool(types.is_date32(wanted)) and bits_of_sign_and_value(stored) <= 32,
         cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
     ),
-    Conversion(
-        stored=types.is_date32,
-        becomes=lambda _, wanted: bool(types.is_signed_integer(wanted) or types.is_float64(wanted)),
-        cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+    to(
+        lambda kind: types.is_signed_integer(kind) or types.is_float64(kind),
+        types.is_date32,
+        lambda column, wanted: column.cast(pa.int32()).cast(wanted),
     ),
 )
 

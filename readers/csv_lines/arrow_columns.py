@@ -33,14 +33,17 @@ class TextColumns:
     """The non-blank lines of a block as columns of texts.
 
     Attributes:
-        columns: one array of strings per wanted column; null if the field means null.
+        columns: one array of strings per wanted column, at least one; null if the field means null.
         wrong_count: true for lines with more or fewer fields; None if no line has.
-        rows: the number of non-blank lines.
     """
 
     columns: list[pa.Array]
     wrong_count: pa.Array | None
-    rows: int
+
+    @property
+    def rows(self) -> int:
+        """The number of non-blank lines."""
+        return len(self.columns[0])
 
     @property
     def wrong_counts(self) -> pa.Array:
@@ -52,7 +55,7 @@ def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
     """The first ``wanted`` fields of each line of ``data``, which is UTF-8 and ends in a newline."""
     first = _FIRST_TEXT.search(data)
     if first is None:
-        return TextColumns([pa.array([], pa.string())] * wanted, None, 0)
+        return TextColumns([pa.array([], pa.string())] * wanted, None)
     start = data.rfind(b"\n", 0, first.start()) + 1
     fields = len(split_line(data[start : first.end()].decode(), dialect))
     columns = _parsed_whole(data, dialect, fields, wanted)
@@ -90,7 +93,7 @@ def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, wanted: int) ->
             text = fields[number] if number < len(fields) else dialect.null_value
             column.append(None if text == dialect.null_value else text)
     arrays = [pa.array(column, pa.string()) for column in columns]
-    return TextColumns(arrays, pa.array(wrong_count, pa.bool_()), len(wrong_count))
+    return TextColumns(arrays, pa.array(wrong_count, pa.bool_()))
 
 
 def nonblank_lines(data: bytes) -> pa.Array:
@@ -173,7 +176,7 @@ def _parsed(
 def _of_one_count(columns: list[pa.Array], fields: int, wanted: int) -> TextColumns:
     rows = len(columns[0])
     columns += [pa.nulls(rows, pa.string())] * (wanted - len(columns))
-    return TextColumns(columns, None if fields == wanted else pa.repeat(pa.scalar(True), rows), rows)
+    return TextColumns(columns, None if fields == wanted else pa.repeat(pa.scalar(True), rows))
 
 
 def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> TextColumns:
@@ -193,7 +196,7 @@ def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> Te
     odd_lines = (split_line(line.decode(), dialect) for line in lines.filter(odd).to_pylist())
     parts.append((pc.indices_nonzero(odd), columns_of_rows(odd_lines, dialect, wanted)))
     _, columns = in_row_order([(numbers, [*part.columns, part.wrong_counts]) for numbers, part in parts])
-    return TextColumns(columns[:-1], columns[-1], len(lines))
+    return TextColumns(columns[:-1], columns[-1])
 
 
 def _clean_lines(lines: pa.Array, dialect: Dialect, fields: int) -> pa.Array:

@@ -133,7 +133,7 @@ class DocumentRows(CsvRows):
             return columns_of_rows(rows, self._dialect, wanted)
         columns = [column[self._first :] for column in found.columns]
         wrong_count = None if found.wrong_count is None else found.wrong_count[self._first :]
-        return TextColumns(columns, wrong_count, max(found.rows - self._first, 0))
+        return TextColumns(columns, wrong_count)
 
     def fields(self, row: int) -> list[str]:
         """All fields of a row."""
