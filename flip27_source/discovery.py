@@ -15,6 +15,7 @@ import msgspec
 
 from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
+from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment
@@ -61,7 +62,7 @@ class DiscoveringState(Generic[PositionT]):
     pages: tuple[PendingPage, ...]
 
 
-class DiscoveringEnumerator(SplitEnumerator[SplitT]):
+class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     """An enumerator that needs only one method, :meth:`discover`.
 
     Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start. This

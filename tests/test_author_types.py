@@ -10,7 +10,15 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from flip27_source import DiscoveringEnumerator, Discovery
+from flip27_source import (
+    CutsSomeSplits,
+    DiscoveringEnumerator,
+    Discovery,
+    ForgetsSplits,
+    LimitsRewinds,
+    NamesPositions,
+    PerformsActions,
+)
 from flip27_source.discovery import DiscoveringState
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.position import FilesPosition
@@ -99,3 +107,43 @@ def test_the_error_for_a_missing_annotation_says_what_to_set() -> None:
 
     with pytest.raises(ContractError, match="set position_type = TheType in the body of Broken"):
         Broken.resolve_state_type()
+
+
+class Started(Pages):
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+        self.started_from = (self.context, self.options_given, state)
+
+
+class _ForEdits(ForgetsSplits, LimitsRewinds, NamesPositions, CutsSomeSplits):
+    forget_splits = check_rewind = fields_at = rows_moved = is_cut_off = classmethod(lambda *_, **__: None)  # type: ignore[assignment]
+
+
+class MixinsFirst(PerformsActions[str], _ForEdits, Started):
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+
+    def perform(self, action: str) -> None: ...
+
+
+class MixinsLast(Started, _ForEdits, PerformsActions[str]):
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+
+    def perform(self, action: str) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [MixinsFirst, MixinsLast])
+def test_mixins_may_stand_before_or_after_an_enumerator_with_its_own_init(kind: Any) -> None:
+    state = DiscoveringState(position=7, pages=())
+    assert kind("context", "options", state).started_from == ("context", "options", state)
+
+
+def test_an_enumerator_with_the_methods_of_a_mixin_must_have_it_among_its_bases() -> None:
+    class Forgetful(Pages):
+        @classmethod
+        def forget_splits(cls, *_: Any, **__: Any) -> Any:
+            return None, {}
+
+    with pytest.raises(ContractError, match=r"Forgetful defines forget_splits, but ForgetsSplits is not"):
+        MicroBatchEngine(enumerator=Forgetful, reader=Names, schema=pa.schema([]))

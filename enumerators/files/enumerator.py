@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
@@ -55,6 +55,7 @@ _ORDERS: dict[str, Callable[[FileSplit], Any]] = {
 
 class FilesEnumerator(
     PerformsActions[CleanFile | DeleteMessages],
+    ForgetsSplits,
     RewritesPaths[FileSplit],
     SamplesSplits[FileSplit],
     DiscoveringEnumerator[FileSplit],

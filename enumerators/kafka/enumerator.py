@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, NamedPosition, PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, NamedPosition, NamesPositions, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
@@ -34,7 +34,11 @@ _MOST_POLLS_FOR = 2
 
 
 class KafkaEnumerator(
-    PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit], CutsSomeSplits
+    PerformsActions[CommitOffsets],
+    NamesPositions,
+    CutsSomeSplits,
+    ChecksSource,
+    SplitEnumerator[KafkaSplit],
 ):
     """Assigns each partition once, and bounds it at every checkpoint."""
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsRewinds, PerformsActions
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import Assigner
@@ -50,7 +50,13 @@ MOST_WINDOW_BYTES = 256 * 1024 * 1024
 
 
 class PostgresEnumerator(
-    PerformsActions[AdvanceSlot], FindsSchema, ChecksSource, SplitEnumerator[PostgresSplit]
+    PerformsActions[AdvanceSlot],
+    HoldsSplits,
+    CutsSomeSplits,
+    LimitsRewinds,
+    FindsSchema,
+    ChecksSource,
+    SplitEnumerator[PostgresSplit],
 ):
     """Assigns the chunks of the tables, and the log as one unbounded split."""
 

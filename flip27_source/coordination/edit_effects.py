@@ -171,7 +171,7 @@ class Editing(Generic[SplitT]):
         """Make the enumerator forget splits."""
         if not issubclass(self.enumerator_type, ForgetsSplits):
             raise EditError(
-                f"{self.enumerator_type.__qualname__} cannot forget splits: it has no forget_splits",
+                f"{self.enumerator_type.__qualname__} cannot forget splits: it is not a ForgetsSplits",
                 remedy="replay the splits, or rewind the source",
             )
         ledger = snapshot.ledger
@@ -215,7 +215,7 @@ class Editing(Generic[SplitT]):
             return "is neither waiting nor live"
         return (
             "is neither waiting nor live; splits that the enumerator holds cannot be skipped, because "
-            f"{self.enumerator_type.__qualname__} does not define splits_in and without_splits"
+            f"{self.enumerator_type.__qualname__} is not a HoldsSplits"
         )
 
     def _busy(self, snapshot: Snapshot[SplitT]) -> dict[str, str]:

@@ -15,7 +15,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.readers.files.base_paths import BasePaths
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
 from flip27_source.schemas.recorded_schemas import SchemaStorage

@@ -11,11 +11,14 @@ from flip27_source.errors import SplitReadError
 from flip27_source.message_texts import quotation
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.files.corrupt_records import index_of_corrupt
-from flip27_source.readers.files.not_null import first_forbidden_null
+from flip27_source.readers.files.malformed_records import (
+    CORRUPT_RECORD_COLUMN,
+    MODE,
+    first_forbidden_null,
+    index_of_corrupt,
+)
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
-from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone

@@ -13,16 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.readers.postgres.parsers import (
-    Bools,
-    Bytes,
-    TextBytes,
-    UnfitError,
-    array_of,
-    bounds_of,
-    bytes_of,
-    interleaved,
-)
+from flip27_source.readers.postgres.parsers import Bools, UnfitError, array_of, bounds_of
+from flip27_source.readers.scalars.ordinary_texts import in_row_order
+from flip27_source.readers.scalars.text_bytes import Bytes, TextBytes, bytes_of
 
 _Positions: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
 
@@ -52,7 +45,11 @@ def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Arr
     if is_plain.all():
         return plain
     odd = _odd_lists(texts.filter(pa.array(~is_plain)), dimensions, delimiter)
-    return interleaved(plain, odd, is_plain)
+    pieces = [
+        (pa.array(np.flatnonzero(mask)), [lists]) for mask, lists in ((is_plain, plain), (~is_plain, odd))
+    ]
+    _, [lists] = in_row_order(pieces)
+    return lists
 
 
 def nested_lists(texts: pa.Array, *, delimiter: str) -> list[Any]:

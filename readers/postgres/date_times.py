@@ -12,10 +12,10 @@ from datetime import date, datetime
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, Parse, UnfitError, refuse
+from flip27_source.readers.datetimes.calendars import DAY_US
+from flip27_source.readers.postgres.parsers import Parse, UnfitError, parser, refuse
 
 _TIMESTAMP, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
-DAY_US = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
 DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
@@ -32,10 +32,10 @@ def date_time_parser(name: str, kind: pa.DataType) -> Parse | None:
 
 
 def _dates(texts: pa.Array) -> pa.Array:
-    days = OrdinaryOrOdd(
-        kind=pa.date32(),
-        fast=lambda texts: texts.cast(pa.date32()),
+    days = parser(
+        pa.date32(),
         ordinary=DATE,
+        fast=lambda texts: texts.cast(pa.date32()),
         slow=lambda text: _odd(text, "date", DATE, date.fromisoformat),
     )(texts)
     _refuse_years(texts, days.view(pa.int32()), 1)
@@ -55,10 +55,10 @@ def _instants(kind: pa.DataType) -> Parse:
 
 def _micros(texts: pa.Array, name: str, kind: pa.DataType, offset: str, odd_offset: str) -> pa.Array:
     local = f"{DATE} {TIME}"
-    values = OrdinaryOrOdd(
-        kind=kind,
-        fast=lambda texts: texts.cast(kind),
+    values = parser(
+        kind,
         ordinary=local + offset,
+        fast=lambda texts: texts.cast(kind),
         slow=lambda text: _odd(text, name, local + odd_offset, datetime.fromisoformat),
     )(texts)
     _refuse_years(texts, values.view(pa.int64()), DAY_US)

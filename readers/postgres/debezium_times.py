@@ -17,10 +17,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.readers.postgres.date_times import DATE, DAY_US, TIME
+from flip27_source.readers.datetimes.calendars import DAY_US, civil_days
+from flip27_source.readers.postgres.date_times import DATE, TIME
 from flip27_source.readers.postgres.json_texts import JsonTexts, joined
 from flip27_source.readers.postgres.json_values import Encode, one_by_one
-from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, UnfitError, parse_present
+from flip27_source.readers.postgres.parsers import UnfitError, parse_present, parser
 
 _MOST_PRECISE = 6
 _MILLISECONDS = 3
@@ -63,7 +64,7 @@ def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
 def _numbers(
     fast: Callable[[pa.Array], pa.Array], ordinary: str, slow: Callable[[str], int], *, factor: int
 ) -> Encode:
-    parse = OrdinaryOrOdd(kind=pa.int64(), fast=fast, ordinary=ordinary, slow=slow)
+    parse = parser(pa.int64(), ordinary=ordinary, fast=fast, slow=slow)
 
     def parsed(texts: pa.Array) -> pa.Array:
         numbers = parse(texts)
@@ -102,20 +103,15 @@ def _parts(text: str, kind: str) -> tuple[int, str]:
     moment = _MOMENT.fullmatch(text)
     if moment is None:
         raise UnfitError(text, f"it is not a value of the type {kind}")
-    return _day_number(_year(moment), int(moment["month"]), int(moment["day"])), moment["time"] or "00:00:00"
+    days = civil_days(_year(moment), int(moment["month"]), int(moment["day"]))
+    if days is None:
+        raise UnfitError(text, f"it is not a value of the type {kind}")
+    return days, moment["time"] or "00:00:00"
 
 
 def _year(moment: re.Match[str]) -> int:
     """The year as a number, in which 1 BC is 0."""
     return 1 - int(moment["year"]) if moment["bc"] else int(moment["year"])
-
-
-def _day_number(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
-    periods, year_in_period = divmod(year, 400)
-    first = datetime(2000, 1, 1).toordinal() - datetime(1970, 1, 1).toordinal()
-    here = datetime(2000 + year_in_period, month, day).toordinal() - datetime(2000, 1, 1).toordinal()
-    return first + here + (periods - 5) * 146_097
 
 
 def _time_us(text: str) -> int:
@@ -131,8 +127,8 @@ def _instants(precision: int) -> Encode:
         local = texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).cast(pa.string())
         return joined(pc.binary_replace_slice(pc.utf8_slice_codeunits(local, 0, length), 10, 11, "T"), "Z")
 
-    parse = OrdinaryOrOdd(
-        kind=pa.string(), fast=fast, ordinary=rf"{DATE} {TIME}\+00", slow=partial(_odd_instant, precision)
+    parse = parser(
+        pa.string(), ordinary=rf"{DATE} {TIME}\+00", fast=fast, slow=partial(_odd_instant, precision)
     )
     return lambda texts: JsonTexts(parse_present(texts, parse, pa.string()), is_string=True)
 

@@ -29,7 +29,8 @@ from flip27_source.readers.postgres.json_values import (
     as_they_are,
     one_by_one,
 )
-from flip27_source.readers.postgres.parsers import UnfitError, bytes_of
+from flip27_source.readers.postgres.parsers import UnfitError
+from flip27_source.readers.scalars.text_bytes import bytes_of
 
 PLACEHOLDER = "__debezium_unavailable_value"
 """The placeholder for a TOAST value that did not change and is therefore not in the log."""

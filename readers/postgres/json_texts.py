@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.readers.postgres.parsers import Bools, bytes_of
+from flip27_source.readers.postgres.parsers import Bools
+from flip27_source.readers.scalars.text_bytes import bytes_of
 
 _QUOTE, _BACKSLASH, _FIRST_PLAIN = ord('"'), ord("\\"), 0x20
 

@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.readers.postgres.array_texts import element_lists, nested_lists
 from flip27_source.readers.postgres.json_texts import JsonTexts, joined, json_strings
-from flip27_source.readers.postgres.parsers import UnfitError, bounds_of, bytes_of, parse_present
+from flip27_source.readers.postgres.parsers import UnfitError, bounds_of, parse_present
 from flip27_source.readers.postgres.values import parse_hex
+from flip27_source.readers.scalars.text_bytes import bytes_of
 
 Encode: TypeAlias = Callable[[pa.Array], JsonTexts]
 """Converts texts, some of which may be null, to JSON values. Raises UnfitError."""

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
 from flip27_source.enumerators.sql.queries import qualified
-from flip27_source.readers.datetimes.spark_texts import localised
+from flip27_source.readers.datetimes.calendars import DAY_US, localised
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 
@@ -42,7 +42,6 @@ _POSTGRESQL_AS_TEXT = frozenset({"money"})
 _FIRST_US = -62_135_596_800_000_000
 _LAST_US = 253_402_300_799_999_999
 _SHORTENED = r"^-?[0-9]\.[0-9]{6}e[+-][0-9]+$"
-_US_PER_DAY = 86_400_000_000
 
 
 def spark_type(field: pa.Field) -> pa.DataType:
@@ -160,7 +159,7 @@ def _check_times(column: pa.Array) -> None:
     if pa.types.is_timestamp(column.type) and column.type.unit == "us":
         numbers, first, last = column.cast(pa.int64()), _FIRST_US, _LAST_US
     elif pa.types.is_date32(column.type):
-        numbers, first, last = column.cast(pa.int32()), _FIRST_US // _US_PER_DAY, _LAST_US // _US_PER_DAY
+        numbers, first, last = column.cast(pa.int32()), _FIRST_US // DAY_US, _LAST_US // DAY_US
     else:
         return
     ends = pc.min_max(numbers)

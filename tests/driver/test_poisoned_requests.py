@@ -23,6 +23,7 @@ from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerator import BoundedRange, Budget
+from flip27_source.enumerator_mixins import ForgetsSplits
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.reader import SplitReader
 from flip27_source.snapshots.request_mailbox import MOST_BYTES, Mailbox
@@ -463,7 +464,7 @@ def test_an_edit_after_which_planning_fails_is_refused_and_the_query_continues(t
 
 
 def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_path: Path) -> None:
-    class Picky(Feed):
+    class Picky(ForgetsSplits, Feed):
         def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
             super().__init__(context, options, state)
             if state == -1:
@@ -487,7 +488,7 @@ def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_pa
 
 @pytest.mark.parametrize("state", [float("nan"), "text", object()])
 def test_an_edit_whose_result_cannot_be_stored_is_refused(tmp_path: Path, state: Any) -> None:
-    class Forgets(Feed):
+    class Forgets(ForgetsSplits, Feed):
         @classmethod
         def forget_splits(cls, state_before: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
             return state, {}

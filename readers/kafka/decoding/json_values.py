@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 from flip27_source.message_texts import quotation
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
-from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
-from flip27_source.readers.json_lines.lines import JsonLines, proved_rows
+from flip27_source.readers.json_lines.columns import JsonColumnsParser
+from flip27_source.readers.json_lines.lines import JsonLines
 from flip27_source.readers.json_lines.strings import JsonDialect
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
@@ -80,7 +80,7 @@ class JsonValues(ValueDecoder):
             yield None, struct_of(parsed.columns, self.type, len(block))
             return
         values: list[bytes] = block.to_pylist()
-        fast, slow = self._sorted_out(values, parsed)
+        fast, slow = self._lines.sorted_out(values, parsed)
         for numbers, columns in fast:
             yield numbers, struct_of(columns, self.type, len(numbers))
         read: list[Row] = []
@@ -95,20 +95,6 @@ class JsonValues(ValueDecoder):
         if good:
             columns = arrays_of_rows(read, self._schema)
             yield good, struct_of(columns, self.type, len(good))
-
-    def _sorted_out(self, values: list[bytes], parsed: Parsed | None) -> tuple[Any, list[int]]:
-        """The rows of the fast path, and the numbers of the values for the slow path."""
-        if parsed is not None:
-            numbers = pa.array(range(len(values)), pa.int64())
-            return [proved_rows(parsed, numbers)], sorted(parsed.doubtful)
-        objects = [
-            number
-            for number, value in enumerate(values)
-            if value[:1] == b"{" and value[-1:] == b"}" and b"\n" not in value
-        ]
-        fast, refused = self._lines.sorted_out(values, objects)
-        others = set(range(len(values))).difference(objects)
-        return fast, sorted([*refused, *others])
 
     def _row(self, value: bytes) -> Row | str:
         """The fields of a value, or why it cannot be decoded."""

@@ -21,8 +21,13 @@ from flip27_source.options import Options
 from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
-from flip27_source.readers.files.input import open_raw, read_whole, reading
+from flip27_source.readers.files.input import (
+    CorruptFileError,
+    FileMissingError,
+    open_raw,
+    read_whole,
+    reading,
+)
 from flip27_source.readers.text import TextReader
 from flip27_source.testing import plan
 from tests.other_file_systems import WebFiles, http_files

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.spark_options import status
 from flip27_source.registry import find_reader
 from scripts import readers_table
@@ -43,7 +43,7 @@ def _texts(scala: object) -> list[str]:
 
 def test_an_unsupported_spark_value_is_refused_with_an_alternative() -> None:
     with pytest.raises(OptionError) as caught:
-        Options.parse({"lineSep": ";"}, DelimitedReader.options)
+        Options.parse({"lineSep": ";"}, CsvLinesReader.options)
     assert "option lineSep has the value ';': supported by Spark's reader, not by flip27" in str(caught.value)
     assert "end lines with a newline" in str(caught.value)
 
@@ -55,11 +55,11 @@ def test_sparks_default_values_are_accepted_and_inference_options_have_no_effect
         "inferSchema": "true",
         "samplingRatio": "0.1",
     }
-    Options.parse(given, DelimitedReader.options)
+    Options.parse(given, CsvLinesReader.options)
 
 
 def test_the_status_of_each_option_is_derived_from_the_code() -> None:
-    found = {option.name: status(option) for option in DelimitedReader.options}
+    found = {option.name: status(option) for option in CsvLinesReader.options}
     assert (found["sep"], found["lineSep"], found["samplingRatio"]) == (
         "supported",
         "default only",
