@@ -116,11 +116,12 @@ def access_error(error: BaseException, what: str) -> AccessError | None:
     cause = cause_of_failed_access(error)
     if cause is None:
         return None
-    said = error.what if isinstance(error, Flip27Error) else kept_text(error)
-    return AccessError(
-        f"{what}: {cause.what}: {said}",
-        remedy=f"{cause.remedy}, and restart the query; nothing was quarantined or lost",
-    )
+    if isinstance(error, Flip27Error) and error.remedy is not None:
+        what, remedy = f"{what}: {error.what}", error.remedy
+    else:
+        said = error.what if isinstance(error, Flip27Error) else kept_text(error)
+        what, remedy = f"{what}: {cause.what}: {said}", f"{cause.remedy}, and restart the query"
+    return AccessError(what, remedy=f"{remedy}; nothing was quarantined or lost")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

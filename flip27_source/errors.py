@@ -104,7 +104,7 @@ class SplitReadError(Flip27Error):
     ignored_by: ClassVar[str | None] = None
 
 
-class AccessError(Flip27Error):
+class AccessError(SplitReadError):
     """Data cannot be reached: credentials, permission, the network, a server, a disk, a missing package.
 
     The data itself may be fine, so a split is never quarantined or ignored for this (R21): the task fails.

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.errors import AccessError, OptionError
 from flip27_source.optional_packages import needed
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _OF_CONSUMERS = {
 }
 
 
-class KafkaError(Flip27Error):
+class KafkaError(AccessError):
     """The brokers cannot be reached, or refused a request.
 
     Attributes:

@@ -88,7 +88,9 @@ class Editing(Generic[SplitT]):
         ranges = tuple(dict.fromkeys(split.split_id for split in planned if self.rules.is_range(split)))
         if ranges and len(ranges) == len({split.split_id for split in planned}):
             raise EditError(
-                f"splits of {self.enumerator_type.__qualname__} cannot be replayed", remedy=_NOT_BY_RANGES
+                f"{', '.join(ranges[:3])}{' and others' if len(ranges) > 3 else ''}: read in ranges, which "
+                "cannot be replayed",
+                remedy=_NOT_BY_RANGES,
             )
         planned = [split for split in planned if split.split_id not in ranges]
         ordered = reversed(planned) if self.rules.reader_bounds_splits else planned

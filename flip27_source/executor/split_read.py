@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from ..access_errors import access_error
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
+from ..errors import AccessError, AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
 from .events_and_losses import SentEvents
@@ -37,7 +37,7 @@ def conformed(
                 yield conform(item, context.schema)
             else:
                 yield item
-    except ReturnSplit:
+    except (ReturnSplit, AccessError):
         raise
     except Exception as error:
         named = ", ".join(repr(split.split_id) for split in splits[:3])

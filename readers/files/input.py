@@ -19,8 +19,9 @@ from typing import Any, BinaryIO, ClassVar, Self, cast
 
 import pyarrow as pa
 
+from flip27_source.access_errors import access_error
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.errors import AccessError, DataLossError, SplitReadError
 from flip27_source.file_systems.paths import (
     answer_text,
     connected,
@@ -260,46 +261,40 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
 
 @contextmanager
 def reading(path: str, options: Options) -> Iterator[None]:
-    """Convert every error while ``path`` is read to a SplitReadError that names the path."""
+    """Convert every error while ``path`` is read to one that names the path.
+
+    Raises:
+        SplitReadError: the file is gone, or its content is the reason. AccessError: it cannot be reached.
+    """
     try:
         yield
-    except FileNotFoundError as error:
-        raise _not_given(path, error, options) from None
-    except PermissionError:
-        raise SplitReadError(
-            f"{path} cannot be read: permission denied",
-            remedy="give the user of the Spark executors permission to read the file",
-        ) from None
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise damaged(path, str(error)) from None
-    except (OSError, pa.ArrowException) as error:
-        reason = without_secrets(f"{type(error).__name__}: {error}", options)
-        if _is_damage(path, error):
-            raise damaged(path, reason) from None
-        raise SplitReadError(f"{path} cannot be read: {reason}", remedy=_SPLIT_REMEDY) from None
-    except ImportError as error:
-        raise SplitReadError(
-            f"{path} cannot be read: {error}", remedy="install the package on all nodes of the cluster"
-        ) from None
     except SplitReadError:
         raise
     except Exception as error:
+        is_of_system = isinstance(error, OSError | pa.ArrowException)
+        reason = f"{type(error).__name__}: {error}" if is_of_system else answer_text(error)
+        # The libraries of object stores have their own errors, and some contain credentials.
+        reason = without_secrets(reason, options)
+        if isinstance(error, FileNotFoundError) or (not is_of_system and says_gone(error, path)):
+            raise FileMissingError(
+                f"{path} no longer exists",
+                remedy="do not move or delete files before their batch is complete",
+            ) from None
+        if isinstance(error, EOFError | zlib.error | gzip.BadGzipFile):
+            raise damaged(path, str(error)) from None
+        if is_of_system and _is_damage(path, error):
+            raise damaged(path, reason) from None
+        no_access = access_error(error, f"{path} cannot be read")
+        if no_access is not None:
+            raise AccessError(without_secrets(no_access.what, options), remedy=no_access.remedy) from None
+        if is_of_system:
+            raise SplitReadError(f"{path} cannot be read: {reason}", remedy=_SPLIT_REMEDY) from None
         if local_path(path) is not None:
             raise
-        raise _not_given(path, error, options) from None
-
-
-def _not_given(path: str, error: Exception, options: Options) -> SplitReadError:
-    if says_gone(error, path):
-        return FileMissingError(
-            f"{path} no longer exists",
-            remedy="do not move or delete files before their batch is complete",
-        )
-    # The libraries of object stores have their own errors, and some contain credentials.
-    reason = without_secrets(answer_text(error), options)
-    return SplitReadError(
-        f"{path} cannot be read: {reason}", remedy="check the path, the server and the storage.* options"
-    )
+        raise SplitReadError(
+            f"{path} cannot be read: {reason}",
+            remedy="check the path, the server and the storage.* options",
+        ) from None
 
 
 def damaged(path: str, how: str) -> CorruptFileError:

@@ -16,9 +16,10 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 from urllib.parse import unquote, unquote_plus
 
+from flip27_source.access_errors import BUSY, status_cause
 from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import AccessError, Flip27Error, SplitReadError
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
@@ -73,9 +74,10 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """The reason why an attempt failed, and the wait that the server requests, if any."""
+    """The reason why an attempt failed, the error that it becomes, and the wait that the server requests."""
 
     why: str
+    kind: type[Flip27Error] = AccessError
     remedy: str = (
         "check that the server is up; for more or longer attempts raise httpRetries, maxBackoff or "
         "requestTimeout. A restarted query continues where it stopped"
@@ -135,7 +137,8 @@ class HttpClient:
             also: further statuses that ``accept`` handles, in addition to 200.
 
         Raises:
-            SplitReadError: no answer was accepted; retries are used up if they could help.
+            AccessError: the server does not answer, or refuses access; retries are used up.
+            SplitReadError: no answer was accepted.
         """
         self.requests_in_a_row += 1
         if self.requests_in_a_row > self._most_requests:
@@ -152,7 +155,7 @@ class HttpClient:
                 return outcome
             failures += 1
             if failures > self._policy.retries:
-                raise SplitReadError(
+                raise outcome.kind(
                     f"GET {self.shown(url)} failed {failures} times: {outcome.why}", remedy=outcome.remedy
                 )
             asked_s = outcome.retry_after_s
@@ -262,7 +265,7 @@ class HttpClient:
         try:
             return accept(response)
         except Doubtful as doubt:
-            return _Failure(self.masked(str(doubt)), doubt.remedy)
+            return _Failure(self.masked(str(doubt)), SplitReadError, doubt.remedy)
         except SplitReadError as error:
             # The error quotes the answer, and some servers quote the request in the answer.
             raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
@@ -282,13 +285,14 @@ class HttpClient:
         phrase = next((known.phrase for known in HTTPStatus if known == status), "")
         body = self.masked(response.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
         said = f"status {status} {phrase}".rstrip() + (f", {body!r}" if body else "")
-        if status in (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS) or status >= 500:
+        if status_cause(status) is BUSY:
             return _Failure(said, retry_after_s=self._retry_after_s(answer.headers.get("Retry-After")))
         remedy = _REMEDIES.get(status)
         if 300 <= status < 400:
             target = self.shown(answer.headers.get("Location", "nowhere"))
             remedy = f"redirects are not followed with credentials: set the target as the URL, {target}"
-        raise SplitReadError(
+        kind = SplitReadError if status_cause(status) is None else AccessError
+        raise kind(
             f"GET {response.place} failed: {said}",
             remedy=remedy
             or "check the path, endpoints and parameters; if the server no longer has the position, start a "

@@ -20,7 +20,7 @@ from flip27_source.enumerators.kafka.client import failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, set_apart
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import AccessError
 from flip27_source.readers.kafka.arrow_records import Run
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ class Fetches:
         """The messages of all ranges, in order.
 
         Raises:
-            SplitReadError: no message arrives within the time.
+            AccessError: no message arrives within the time.
             KafkaError: the brokers refuse a partition.
         """
         for group in _groups(splits):
@@ -278,8 +278,8 @@ class Fetches:
     def _partition(self, item: _Range) -> Any:
         return self._kafka.TopicPartition(item.split.topic, item.split.partition)
 
-    def _too_late(self, item: _Range) -> SplitReadError:
-        return SplitReadError(
+    def _too_late(self, item: _Range) -> AccessError:
+        return AccessError(
             f"{item.split.split_id} has offsets up to {item.end - 1}, but no record from offset "
             f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})",
             remedy="check the brokers and the network; to wait longer, raise kafkaConsumer.pollTimeoutMs",

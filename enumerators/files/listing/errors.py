@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from flip27_source.access_errors import cause_of_failed_access
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.paths import answer_text, is_web, redacted
 
@@ -45,7 +46,7 @@ def unreachable(path: str, error: Exception) -> OptionError:
     """The error for a path whose existence cannot be checked."""
     return OptionError(
         f"path {path} cannot be reached: {answer_text(error)}",
-        remedy="check the URL, the credentials (storage.* options) and the network",
+        remedy=_remedy_of(error, "check the URL, the credentials (storage.* options) and the network"),
     )
 
 
@@ -53,7 +54,7 @@ def not_answered(path: str, error: Exception) -> DiscoveryError:
     """The error for a listed file whose request fails."""
     return DiscoveryError(
         f"{path} is listed, but the request for its length failed: {answer_text(error)}",
-        remedy="check the server and the credentials (storage.* options)",
+        remedy=_remedy_of(error, "check the server and the credentials (storage.* options)"),
     )
 
 
@@ -63,3 +64,8 @@ def unknown_length(path: str) -> DiscoveryError:
         f"the server does not report the length of {path}",
         remedy="configure the server to send Content-Length for files, and not to compress files in transit",
     )
+
+
+def _remedy_of(error: Exception, otherwise: str) -> str:
+    cause = cause_of_failed_access(error)
+    return otherwise if cause is None else f"{cause.what}: {cause.remedy}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from flip27_source.errors import OptionError, SplitReadError
+from flip27_source.errors import AccessError, OptionError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.optional_packages import needed
 
@@ -89,7 +89,7 @@ class SchemaRegistry:
         Raises:
             UnknownSchemaError: the registry has no such schema.
             OptionError: the registry refuses the credentials.
-            SplitReadError: the registry does not answer, or its answer is not a schema.
+            AccessError: the registry does not answer, or its answer is not a schema.
         """
         return self._schema(f"/schemas/ids/{number}")
 
@@ -145,8 +145,8 @@ class SchemaRegistry:
             raise self._failed(path, f"HTTP {answer.status_code} without a schema") from None
         return schema
 
-    def _failed(self, path: str, why: str) -> SplitReadError:
-        return SplitReadError(
+    def _failed(self, path: str, why: str) -> AccessError:
+        return AccessError(
             f"the schema registry {self.place} returned no schema for {path}: {why}",
             remedy="check schemaRegistryUrl and the registry, and restart the query: the batch is then read "
             "again",

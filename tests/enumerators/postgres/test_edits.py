@@ -93,5 +93,5 @@ def test_a_window_of_the_log_cannot_be_replayed_and_the_dry_run_says_so(shop: Fa
     engine = caught_up(shop.engine())
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
     caught_up(engine)
-    with pytest.raises(EditError, match="log is read in ranges, which cannot be replayed"):
+    with pytest.raises(EditError, match="log: read in ranges, which cannot be replayed"):
         ask(shop, "replay", "log")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
+from flip27_source.errors import AccessError, DataLossError, DiscoveryError
 from tests.enumerators.postgres.database import Running, wait_until
 from tests.enumerators.postgres.faults import CREATE, OTHER, Change, FaultyShop, caught_up, planned, running
 
@@ -42,7 +42,7 @@ def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout
     engine = shop.read()
     shop.execute(ROW_11)
     planned(engine)
-    with shop.slot_in_use(publication=shop.slot) as (peek, pid), pytest.raises(SplitReadError) as refused:
+    with shop.slot_in_use(publication=shop.slot) as (peek, pid), pytest.raises(AccessError) as refused:
         list(engine.attempt(engine.partitions()[0]))
     assert re.search(f"slot {shop.slot} has been read by another .* PID {pid}", str(refused.value))
     peek.result()

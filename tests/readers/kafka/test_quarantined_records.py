@@ -429,7 +429,7 @@ def test_large_records_are_written_once_and_survive_a_restart(kafka: KafkaBroker
 def test_a_retry_adds_only_as_many_records_to_a_batch_as_can_be_sent_to_tasks(
     kafka: KafkaBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.coordination.batch.MOST_CARRIED_BYTES", 70_000)
+    monkeypatch.setattr("flip27_source.coordination.batch_limits.MOST_CARRIED_BYTES", 70_000)
     topic = kafka.topic()
     kafka.produce(topic, [b"%d" % number * 20_000 for number in range(5)])
     engine = quarantining(kafka, topic, tmp_path)

@@ -14,9 +14,8 @@ import pytest
 
 from flip27_source.coordination.split_errors import SplitErrorPolicy
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
-from flip27_source.source import Source
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.kafka.reading import offsets_of, options_of, stream, values_of
+from tests.enumerators.kafka.reading import offsets_of, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -245,8 +244,7 @@ def test_a_loss_in_a_planned_batch_names_the_option_to_continue(
     with pytest.raises(DataLossError, match=said) as raised:
         engine.process_all_available()
     option, value = re.search(said, str(raised.value)).groups()
-    engine.source = Source.resolve(options_of(kafka, topic, **given, **{option: value}))
-    engine.restart()
+    engine.restart(options={option: value})
     engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
     assert engine.holder.report()["dataLosses"] == 1
