@@ -163,10 +163,13 @@ def _by_status(error: BaseException) -> Cause | None:
     of_response = (
         response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
     )
-    for value in (
-        getattr(error, "status", None), getattr(error, "status_code", None), getattr(error, "code", None),
-        of_response, getattr(response, "status_code", None),
-    ):  # fmt: skip
+    for owner, name in (
+        (error, "status"),
+        (error, "status_code"),
+        (response, "status_code"),
+        (error, "code"),
+    ):
+        value = of_response if of_response is not None else getattr(owner, name, None)
         if isinstance(value, int) and not isinstance(value, bool):
             return status_cause(value)
     return None

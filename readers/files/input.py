@@ -271,11 +271,14 @@ def reading(path: str, options: Options) -> Iterator[None]:
     except SplitReadError:
         raise
     except Exception as error:
-        is_of_system = isinstance(error, OSError | pa.ArrowException)
+        # fsspec raises FileNotFoundError for any failed request over HTTP.
+        is_of_system = isinstance(error, OSError | pa.ArrowException) and not isinstance(
+            error, FileNotFoundError
+        )
         reason = f"{type(error).__name__}: {error}" if is_of_system else answer_text(error)
         # The libraries of object stores have their own errors, and some contain credentials.
         reason = without_secrets(reason, options)
-        if isinstance(error, FileNotFoundError) or (not is_of_system and says_gone(error, path)):
+        if says_gone(error, path):
             raise FileMissingError(
                 f"{path} no longer exists",
                 remedy="do not move or delete files before their batch is complete",

@@ -20,7 +20,7 @@ from flip27_source.enumerators.kafka.client import failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, set_apart
-from flip27_source.errors import AccessError
+from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class _Range:
     is_released: bool = False
     has_failed: bool = False
     unknown_since: float | None = None
+    damage: str | None = None
 
     @property
     def is_done(self) -> bool:
@@ -100,6 +101,7 @@ class Fetches:
 
         Raises:
             AccessError: no message arrives within the time.
+            SplitReadError: records are damaged.
             KafkaError: the brokers refuse a partition.
         """
         for group in _groups(splits):
@@ -194,6 +196,8 @@ class Fetches:
         elif code in self._unknown:
             # librdkafka stops fetching after one such answer; _check_end resumes if the partition exists.
             item.has_failed = True
+        elif code in (kafka._BAD_MSG, kafka._BAD_COMPRESSION, kafka.INVALID_MSG):
+            item.damage = str(error.str())
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
 
@@ -278,7 +282,13 @@ class Fetches:
     def _partition(self, item: _Range) -> Any:
         return self._kafka.TopicPartition(item.split.topic, item.split.partition)
 
-    def _too_late(self, item: _Range) -> AccessError:
+    def _too_late(self, item: _Range) -> SplitReadError:
+        if item.damage is not None:
+            return SplitReadError(
+                f"{item.split.split_id}: the records from offset {item.position} on are damaged: {item.damage}",
+                remedy="check the partition's log on the brokers; to continue without these records, set "
+                "onSplitError to quarantine",
+            )
         return AccessError(
             f"{item.split.split_id} has offsets up to {item.end - 1}, but no record from offset "
             f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})",

@@ -11,6 +11,7 @@ import fsspec
 import pytest
 
 from flip27_source.coordination import coordinator as coordination
+from flip27_source.coordination import split_errors
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
@@ -22,6 +23,7 @@ from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
 from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
+from flip27_source.errors import AccessError
 from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
 from flip27_source.file_systems import paths as file_systems
@@ -211,9 +213,9 @@ def state_is_read_through_a_cache_of_listings(patch: pytest.MonkeyPatch) -> None
 
 
 @mutation
-@around(split_read, "access_error")
-def files_that_are_out_of_reach_are_quarantined(*_: Any) -> None:
-    pass
+def files_that_are_out_of_reach_are_quarantined(patch: pytest.MonkeyPatch) -> None:
+    others = tuple(kind for kind in split_errors._NOT_THE_SPLIT if kind is not AccessError)
+    patch.setattr(split_errors, "_NOT_THE_SPLIT", others)
 
 
 @mutation

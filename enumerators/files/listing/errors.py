@@ -68,4 +68,4 @@ def unknown_length(path: str) -> DiscoveryError:
 
 def _remedy_of(error: Exception, otherwise: str) -> str:
     cause = cause_of_failed_access(error)
-    return otherwise if cause is None else f"{cause.what}: {cause.remedy}"
+    return otherwise if cause is None else f"{cause.what}: {cause.remedy}; {otherwise}"

@@ -2,14 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import pyarrow as pa
 
 from flip27_source.enumerators.kafka.poller import Clock
+from flip27_source.enumerators.kafka.split import KafkaSplit
+from flip27_source.errors import SplitReadError
+from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.testing import MicroBatchEngine
 from tests.kafka_server import KafkaBroker
 
-_OF_ENGINE = ("available_now", "inline_state", "max_failures", "parallelism", "schema", "store")
+_OF_ENGINE = ("available_now", "inline_state", "max_failures", "parallelism", "reader", "schema", "store")
+
+
+class ReaderOfDamagedLogs(KafkaReader):
+    """A reader whose records are damaged as long as a test says so: no broker damages its log on request."""
+
+    is_damaged: ClassVar[bool] = False
+
+    def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
+        if self.is_damaged:
+            raise SplitReadError("the records are damaged", remedy="check the log of the brokers")
+        return super().read_together(splits)
+
+
+@contextmanager
+def damaged_records() -> Iterator[None]:
+    """While it is open, ReaderOfDamagedLogs cannot read."""
+    ReaderOfDamagedLogs.is_damaged = True
+    try:
+        yield
+    finally:
+        ReaderOfDamagedLogs.is_damaged = False
 
 
 class HandClock:

@@ -17,7 +17,13 @@ from flip27_source.errors import DataLossError, EditError
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.enumerator_run import EnumeratorRun
-from tests.enumerators.kafka.reading import offsets_of, options_of, stream
+from tests.enumerators.kafka.reading import (
+    ReaderOfDamagedLogs,
+    damaged_records,
+    offsets_of,
+    options_of,
+    stream,
+)
 from tests.kafka_server import KafkaBroker, Record
 
 HOUR_MS = 3_600_000
@@ -182,12 +188,12 @@ def test_two_positions_at_once_are_refused(
 
 
 def unreadable(broker: KafkaBroker, topic: str, folder: Path) -> MicroBatchEngine:
-    """Return a query that has set a range aside because the broker did not answer, and has continued."""
+    """Return a query that has set a range aside because its records were damaged, and has continued."""
     broker.produce(topic, [b"a", b"b", b"c"])
-    more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "kafkaConsumer.pollTimeoutMs": 500}
+    more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "reader": ReaderOfDamagedLogs}
     engine = stream(broker, topic, stateLocation=folder, **more)
     assert engine.trigger()
-    with broker.suspended():
+    with damaged_records():
         engine.run_batch()
     broker.produce(topic, [b"d"])
     engine.process_all_available()
@@ -215,13 +221,13 @@ def test_a_range_that_could_not_be_read_is_retried_while_its_partition_continues
 def test_each_part_of_a_range_that_could_not_be_read_is_retried(kafka: KafkaBroker, tmp_path: Path) -> None:
     topic = kafka.topic()
     kafka.produce(topic, [b"0", b"1", b"2", b"3"])
-    more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "kafkaConsumer.pollTimeoutMs": 300}
+    more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "reader": ReaderOfDamagedLogs}
     engine = stream(
         kafka, topic, stateLocation=tmp_path, minPartitions=3, maxRecordsPerPartition=2, parallelism=1, **more
     )
     assert engine.trigger()
     assert len(engine.partitions()) == 3, "one of the tasks has two parts"
-    with kafka.suspended():
+    with damaged_records():
         engine.run_batch()
     engine.process_all_available()
     assert engine.rows == []
