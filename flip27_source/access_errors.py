@@ -107,11 +107,12 @@ def cause_of_failed_access(error: BaseException) -> Cause | None:
     return EXPIRED if says_expired and causes[0] in (PERMISSION, CREDENTIALS) else causes[0]
 
 
-def access_error(error: BaseException, what: str) -> AccessError | None:
+def access_error(error: BaseException, what: str, *, said: str | None = None) -> AccessError | None:
     """The error that a failure of access becomes; None if access did not fail.
 
     Args:
         what: what could not be done, such as "split 'a' cannot be read".
+        said: the text of the error, where its own text does not say enough, or says secrets.
     """
     cause = cause_of_failed_access(error)
     if cause is None:
@@ -119,7 +120,7 @@ def access_error(error: BaseException, what: str) -> AccessError | None:
     if isinstance(error, Flip27Error) and error.remedy is not None:
         what, remedy = f"{what}: {error.what}", error.remedy
     else:
-        said = error.what if isinstance(error, Flip27Error) else kept_text(error)
+        said = said or (error.what if isinstance(error, Flip27Error) else kept_text(error))
         what, remedy = f"{what}: {cause.what}: {said}", f"{cause.remedy}, and restart the query"
     return AccessError(what, remedy=f"{remedy}; nothing was quarantined or lost")
 
@@ -163,12 +164,9 @@ def _by_status(error: BaseException) -> Cause | None:
     of_response = (
         response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
     )
-    for owner, name in (
-        (error, "status"),
-        (error, "status_code"),
-        (response, "status_code"),
-        (error, "code"),
-    ):
+    # aiohttp warns of a use of ``code``, so it comes last.
+    names = ((error, "status"), (error, "status_code"), (response, "status_code"), (error, "code"))
+    for owner, name in names:
         value = of_response if of_response is not None else getattr(owner, name, None)
         if isinstance(value, int) and not isinstance(value, bool):
             return status_cause(value)

@@ -6,6 +6,7 @@ archive. Tests write to it through their own client, not through the product.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import re
@@ -115,18 +116,21 @@ class Place:
 
     def files(self, folder: str) -> dict[str, bytes]:
         """The contents of a folder's files, by their names relative to it."""
-        path = f"{self._root}/{folder}"
-        self._fs.invalidate_cache()
-        if not self._fs.exists(path):
-            return {}
-        return {name[len(path) + 1 :]: self._fs.cat_file(name) for name in self._fs.find(path)}
+        contents = {}
+        for name in self.names(folder):
+            with contextlib.suppress(FileNotFoundError):  # the source may be moving or deleting it
+                contents[name] = self._content(f"{folder}/{name}")
+        return contents
 
-    def names(self) -> set[str]:
-        """The names of the files in the landing folder."""
-        path = f"{self._root}/landing"
+    def names(self, folder: str = "landing") -> set[str]:
+        """The names of the files in a folder, relative to it."""
+        path = f"{self._root}/{folder}"
         self._fs.invalidate_cache()
         found = self._fs.find(path) if self._fs.exists(path) else []
         return {name[len(path) + 1 :] for name in found}
+
+    def _content(self, name: str) -> bytes:
+        return bytes(self._fs.cat_file(f"{self._root}/{name}"))
 
     @property
     def archived_folder(self) -> str:
@@ -154,16 +158,14 @@ class LocalPlace(Place):
     def remove(self, name: str) -> None:
         os.unlink(os.path.join(self._root, "landing", name))
 
-    def files(self, folder: str) -> dict[str, bytes]:
+    def names(self, folder: str = "landing") -> set[str]:
         root = os.path.join(self._root, folder)
         return {
-            os.path.relpath(os.path.join(at, name), root): Path(at, name).read_bytes()
-            for at, _, names in os.walk(root)
-            for name in names
+            os.path.relpath(os.path.join(at, name), root) for at, _, names in os.walk(root) for name in names
         }
 
-    def names(self) -> set[str]:
-        return set(self.files("landing"))
+    def _content(self, name: str) -> bytes:
+        return Path(self._root, name).read_bytes()
 
     @property
     def archived_folder(self) -> str:

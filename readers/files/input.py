@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from flip27_source.access_errors import access_error
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import AccessError, DataLossError, SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.file_systems.paths import (
     answer_text,
     connected,
@@ -287,9 +287,9 @@ def reading(path: str, options: Options) -> Iterator[None]:
             raise damaged(path, str(error)) from None
         if is_of_system and _is_damage(path, error):
             raise damaged(path, reason) from None
-        no_access = access_error(error, f"{path} cannot be read")
+        no_access = access_error(error, f"{path} cannot be read", said=reason)
         if no_access is not None:
-            raise AccessError(without_secrets(no_access.what, options), remedy=no_access.remedy) from None
+            raise no_access from None
         if is_of_system:
             raise SplitReadError(f"{path} cannot be read: {reason}", remedy=_SPLIT_REMEDY) from None
         if local_path(path) is not None:

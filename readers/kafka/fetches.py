@@ -285,7 +285,8 @@ class Fetches:
     def _too_late(self, item: _Range) -> SplitReadError:
         if item.damage is not None:
             return SplitReadError(
-                f"{item.split.split_id}: the records from offset {item.position} on are damaged: {item.damage}",
+                f"{item.split.split_id}: the records from offset {item.position} on are damaged: "
+                f"{item.damage}",
                 remedy="check the partition's log on the brokers; to continue without these records, set "
                 "onSplitError to quarantine",
             )

@@ -146,6 +146,13 @@ def test_a_path_outside_any_bucket_is_refused(flip27: CommandLine, path: str) ->
     assert "is not in a bucket of S3" in said.err
 
 
+@pytest.mark.parametrize(
+    ("path", "prefix"), [("", ""), ("/", ""), ("/a", "a/"), ("/a/", "a/"), ("//a", "/a/"), ("/a/b*/c", "a/b")]
+)
+def test_the_prefix_of_a_path_has_its_keys(path: str, prefix: str) -> None:
+    assert place_of(f"s3://bucket{path}", None).prefix == prefix
+
+
 @pytest.mark.parametrize("name", ["landing.fifo", "new orders", "x" * 81])
 def test_an_invalid_queue_name_is_refused(flip27: CommandLine, s3_bucket: S3Bucket, name: str) -> None:
     said = flip27(*words(s3_bucket, "create"), "--queue", name)

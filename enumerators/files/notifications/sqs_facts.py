@@ -74,7 +74,9 @@ def place_of(path: str, queue: str | None) -> Place:
             remedy="give the path of the source: s3://bucket/landing; create queues of other services with "
             "the tools of these services",
         )
-    prefix = re.split(r"[*?\[{]", key)[0] if has_glob(key) else f"{key.rstrip('/')}/".lstrip("/")
+    prefix = re.split(r"[*?\[{]", key)[0]
+    if not has_glob(key):
+        prefix = f"{key.rstrip('/')}/" if key.strip("/") else ""
     name = queue or f"flip27-{bucket.replace('.', '-')}"
     if not _QUEUE_NAME.fullmatch(name):
         raise OptionError(
