@@ -121,7 +121,7 @@ class Cleaning:
     """The actions of ``cleanSource``.
 
     Attributes:
-        wanted: whether files are cleaned. waits: whether they stay for some time first.
+        is_on: whether files are cleaned. waits: whether they stay for some time first.
     """
 
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
@@ -129,7 +129,7 @@ class Cleaning:
         self._archive = None
         self._files = DurableFiles("/")
         self._roots = _local_roots(paths)
-        self.wanted = options[CLEAN_SOURCE] != "off"
+        self.is_on = options[CLEAN_SOURCE] != "off"
         self.waits = options[CLEAN_SOURCE_RETENTION_DURATION] > 0
         if options[CLEAN_SOURCE] == "archive":
             archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
@@ -149,7 +149,7 @@ class Cleaning:
     def perform(self, action: CleanFile) -> None:
         """Perform the action if the file has not changed. Runs on a separate thread."""
         if action.has_waited:
-            if not self.wanted:
+            if not self.is_on:
                 _log.warning("%s stays, because cleanSource is off now", action.path)
                 return
             action = replace(action, archive=self._archived(action.path))
@@ -323,7 +323,7 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
     refuse_credentials(archive, "option sourceArchiveDir", OptionError)
     local = local_path(archive)
     where = os.path.abspath(local) if local is not None else archive
-    for path in (one for given in paths for one in expand_paths(given)):
+    for path in (path for given in paths for path in expand_paths(given)):
         if _server(archive) != _server(path):
             raise OptionError(
                 f"option sourceArchiveDir is {archive}, which is not on the file system of the path {path}",

@@ -72,8 +72,8 @@ class FilesEnumerator(
         self._cleaning = Cleaning(options, paths_of(options))
         self.search = FileSearch(
             options,
-            may_be_emptied=self._cleaning.wanted or state is not None,
-            keeps_etag=self._cleaning.wanted or context.reader_type.reads_later,
+            may_be_emptied=self._cleaning.is_on or state is not None,
+            keeps_etag=self._cleaning.is_on or context.reader_type.reads_later,
         )
         self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
         if self._latest_first and self._order != "modified":

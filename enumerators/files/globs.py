@@ -55,7 +55,7 @@ def expand_paths(path: str) -> list[str]:
     """
     if re.search(r"\{[^{}]*/[^{}]*\}", path) is None:
         return [path]
-    return [_as_glob(one) for one in expand_braces(path)]
+    return [_as_glob(choice) for choice in expand_braces(path)]
 
 
 def _as_glob(path: str) -> str:

@@ -45,10 +45,10 @@ def open_below(folder: str, roots: Sequence[str]) -> int | None:
 
 def _is_below(descriptor: int, roots: Iterable[str]) -> bool:
     """True if one of the roots is among the parents of the folder, which links cannot change."""
-    wanted = set(_identities(roots))
+    identities = set(_identities(roots))
     current = os.dup(descriptor)
     try:
-        while (here := _identity(os.fstat(current))) not in wanted:
+        while (here := _identity(os.fstat(current))) not in identities:
             parent = os.open("..", _FOLDER, dir_fd=current)
             os.close(current)
             current = parent
@@ -67,8 +67,8 @@ def _identities(roots: Iterable[str]) -> Iterable[tuple[int, int]]:
             continue
 
 
-def _identity(found: os.stat_result) -> tuple[int, int]:
-    return found.st_dev, found.st_ino
+def _identity(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
 
 
 def _open_without_links(folder: str) -> int | None:

@@ -105,11 +105,11 @@ class FileSearch:
         oldest_us = float("-inf")
         if self._max_age_us is not None and position is not None:
             oldest_us = position.newest_us - self._max_age_us
-        keeps_etag, checks_time = self._keeps_etag, self._modified_range is not None
+        keeps_etag, limits = self._keeps_etag, self._modified_range
 
         def choose(path: str, info: FileInfo) -> FileSplit | None:
             modified_us = info.modified_us
-            if checks_time and not self._is_in_time(path, modified_us):
+            if limits is not None and not _is_between(modified_us, limits, path):
                 return None
             if modified_us < oldest_us:
                 self._too_old.skip(path, "%s is older than maxFileAge and is not read")
@@ -119,15 +119,14 @@ class FileSearch:
 
         return choose
 
-    def _is_in_time(self, path: str, modified_us: int) -> bool:
-        if self._modified_range is None:
-            return True
-        if modified_us == 0:
-            raise DiscoveryError(
-                f"the file system does not report the modification time of {path}",
-                remedy="remove the options modifiedAfter and modifiedBefore",
-            )
-        return self._modified_range[0] < modified_us < self._modified_range[1]
+
+def _is_between(modified_us: int, limits: tuple[float, float], path: str) -> bool:
+    if modified_us == 0:
+        raise DiscoveryError(
+            f"the file system does not report the modification time of {path}",
+            remedy="remove the options modifiedAfter and modifiedBefore",
+        )
+    return limits[0] < modified_us < limits[1]
 
 
 class _RequestedFiles(Lister):

@@ -22,7 +22,7 @@ from flip27_source.schemas.recorded_schemas import SchemaStorage
 from flip27_source.snapshots.store import open_store
 
 from .left_out import LeftOutFiles
-from .options import PATH_REWRITES, SCHEMA_EVOLUTION_MODE, NativeOptions
+from .options import HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE, NativeOptions
 from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
 from .schemas import RecordedColumns
@@ -57,7 +57,7 @@ def native_batches(
         format: a format of Spark that reads files: parquet, orc, json, csv, text, xml, avro, binaryFile, ...
         schema: the columns, as DDL or StructType; with partition columns if there are some. If None, Spark
             infers them, and they are recorded in the ``stateLocation`` of the stream.
-        **options: options of Spark's reader, and flip27's: ``pathRewrites``, ``schemaEvolutionMode`` and
+        **options: options of Spark's reader, and flip27's: ``hadoopPrefixes``, ``schemaEvolutionMode`` and
             ``storage.*``.
 
     Raises:
@@ -96,7 +96,7 @@ class _NativeBatches:
                 rows.sparkSession,
                 self._format,
                 options.spark,
-                rewrites=options.own[PATH_REWRITES],
+                prefixes=options.own[HADOOP_PREFIXES],
                 bases=_base_paths_of(source),
             )
             left_out = LeftOutFiles(source, planned.checkpoint_name, options.own)

@@ -17,27 +17,27 @@ _NOT_HADOOPS = frozenset({"az", "http", "https", "memory"})
 _SCHEMES = {"s3": "s3a", "gcs": "gs"}
 
 
-def hadoop_path(path: str, rewrites: Mapping[str, str]) -> str:
+def hadoop_path(path: str, prefixes: Mapping[str, str]) -> str:
     """The path of a file for ``spark.read.load``, which reads it as a glob.
 
     Args:
         path: the path of a file as flip27 writes it.
-        rewrites: prefixes of paths and their replacements; the longest matching prefix is used.
+        prefixes: prefixes of paths and their replacements; the longest matching prefix is used.
 
     Raises:
         SplitReadError: Spark cannot read a file with this path.
     """
-    named = hadoop_name(path, rewrites)
+    named = hadoop_name(path, prefixes)
     _check_name(path, named)
     return _GLOB.sub(r"\\\g<0>", named)
 
 
-def hadoop_name(path: str, rewrites: Mapping[str, str]) -> str:
+def hadoop_name(path: str, prefixes: Mapping[str, str]) -> str:
     """Hadoop's name of a file or directory: as ``hadoop_path``, but neither checked nor escaped as a glob."""
     local = local_path(path)
-    prefix = max((one for one in rewrites if path.startswith(one)), key=len, default=None)
+    prefix = max((one for one in prefixes if path.startswith(one)), key=len, default=None)
     if prefix is not None:
-        return rewrites[prefix] + path[len(prefix) :]
+        return prefixes[prefix] + path[len(prefix) :]
     return _with_hadoops_scheme(path) if local is None else f"file:{local}"
 
 
@@ -47,7 +47,7 @@ def _with_hadoops_scheme(path: str) -> str:
     if scheme in _NOT_HADOOPS or has_no_account:
         raise SplitReadError(
             f"{shown_path(path)} cannot be read by Spark: Hadoop has no file system for {scheme}://",
-            remedy="set pathRewrites to a JSON object that replaces the beginning of such paths, such as "
+            remedy="set hadoopPrefixes to a JSON object that replaces the beginning of such paths, such as "
             '{"az://in/": "abfss://in@account.dfs.core.windows.net/"}, or read the files with a reader of '
             "flip27",
         )

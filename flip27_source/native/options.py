@@ -16,7 +16,7 @@ from flip27_source.options import Option, Options, one_of
 _STORAGE = "storage."
 
 
-def _rewrites(value: str) -> Mapping[str, str]:
+def _prefixes(value: str) -> Mapping[str, str]:
     try:
         found: Any = json.loads(value)
     except ValueError:
@@ -26,9 +26,9 @@ def _rewrites(value: str) -> Mapping[str, str]:
     return found
 
 
-PATH_REWRITES: Option[Mapping[str, str]] = Option(
-    name="pathRewrites",
-    parse=_rewrites,
+HADOOP_PREFIXES: Option[Mapping[str, str]] = Option(
+    name="hadoopPrefixes",
+    parse=_prefixes,
     default={},
     default_text="`s3://` as `s3a://`, `gcs://` as `gs://`",
     doc="A JSON object: prefixes of paths as flip27 writes them, and as Hadoop does.",
@@ -40,9 +40,9 @@ SCHEMA_EVOLUTION_MODE: Option[str] = Option(
     doc="If no schema is given: ignore columns that the recorded schema does not have, add them to it, or "
     "stop the query.",
 )
-NATIVE_OPTIONS: tuple[Option[Any], ...] = (PATH_REWRITES, SCHEMA_EVOLUTION_MODE)
+NATIVE_OPTIONS: tuple[Option[Any], ...] = (HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE)
 
-_LEAVE_FILES_OUT = {
+_REFUSED = {
     "ignorecorruptfiles": "set it on the stream, whose state lists the files that are left out",
     "ignoremissingfiles": "set it on the stream, whose state lists the files that are left out",
     "modifiedafter": "set it on the stream, which decides which files are read",
@@ -52,6 +52,7 @@ _LEAVE_FILES_OUT = {
     "path": "the files are those of the batch: leave it out",
     "paths": "the files are those of the batch: leave it out",
     "basepath": "set it on the stream, which knows where partitions begin",
+    "pathrewrites": "it is called hadoopPrefixes now",
 }
 _OWN = frozenset(option.name.lower() for option in NATIVE_OPTIONS)
 
@@ -73,11 +74,11 @@ class NativeOptions:
         """Separate flip27's options from Spark's.
 
         Raises:
-            OptionError: an option would make Spark leave out files, or has an invalid value.
+            OptionError: an option is not one of native reads, or has an invalid value.
         """
         texts = {name: _text(value) for name, value in raw.items() if value is not None}
         for name in texts:
-            remedy = _LEAVE_FILES_OUT.get(name.lower())
+            remedy = _REFUSED.get(name.lower())
             if remedy is not None:
                 raise OptionError(f"option {name} cannot be an option of native_batches", remedy=remedy)
         own = {name for name in texts if name.lower() in _OWN or name.lower().startswith(_STORAGE)}

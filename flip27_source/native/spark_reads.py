@@ -43,13 +43,13 @@ class SparkReads:
         format_name: str,
         options: Mapping[str, str],
         *,
-        rewrites: Mapping[str, str],
+        prefixes: Mapping[str, str],
         bases: BasePaths | None,
     ) -> None:
         self._spark = spark
         self._format = format_name
         self._options = {**options, **_ALL_FILES}
-        self._rewrites = rewrites
+        self._prefixes = prefixes
         self._bases = bases
 
     def frame(self, files: Sequence[FileSplit], schema: StructType | str | None) -> DataFrame:
@@ -70,7 +70,7 @@ class SparkReads:
             self._spark,
             self._format,
             {**merged, **self._options},
-            rewrites=self._rewrites,
+            prefixes=self._prefixes,
             bases=self._bases,
         )
         return reads.frame(files, None).schema
@@ -88,8 +88,8 @@ class SparkReads:
         if schema is not None:
             reader = reader.schema(schema)
         if base is not None:
-            reader = reader.option("basePath", hadoop_name(base, self._rewrites))
-        paths = [hadoop_path(file.path, self._rewrites) for file in files]
+            reader = reader.option("basePath", hadoop_name(base, self._prefixes))
+        paths = [hadoop_path(file.path, self._prefixes) for file in files]
         frame: DataFrame = _loaded(self._spark, reader, paths)
         return frame
 

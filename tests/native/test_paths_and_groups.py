@@ -11,7 +11,7 @@ import pytest
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ContractError, OptionError, SchemaError, SplitReadError
 from flip27_source.native.hadoop_paths import hadoop_path
-from flip27_source.native.options import PATH_REWRITES, NativeOptions
+from flip27_source.native.options import HADOOP_PREFIXES, NativeOptions
 from flip27_source.native.planned_files import PlannedFiles, by_base_path
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.schemas.column_comments import SourceOfSplits, source_in, splits_comment
@@ -130,13 +130,13 @@ def test_options_are_split_into_sparks_and_our_own() -> None:
         {
             "mergeSchema": True,
             "storage.key": "k",
-            "PathRewrites": {"s3://": "s3://"},
+            "HadoopPrefixes": {"s3://": "s3://"},
             "sep": ";",
             "escape": None,
         }
     )
     assert found.spark == {"mergeSchema": "true", "sep": ";"}
-    assert found.own[PATH_REWRITES] == {"s3://": "s3://"}
+    assert found.own[HADOOP_PREFIXES] == {"s3://": "s3://"}
     assert found.own.with_prefix("storage.") == {"key": "k"}
 
 
@@ -146,6 +146,11 @@ def test_options_are_split_into_sparks_and_our_own() -> None:
 def test_options_that_choose_files_belong_to_the_stream(name: str) -> None:
     with pytest.raises(OptionError, match=f"option {name} cannot be an option of native_batches"):
         NativeOptions.parse({name: "x"})
+
+
+def test_an_option_that_was_renamed_is_refused_with_its_new_name() -> None:
+    with pytest.raises(OptionError, match="it is called hadoopPrefixes now"):
+        NativeOptions.parse({"pathRewrites": {"s3://": "s3://"}})
 
 
 def test_a_source_is_restored_from_its_comment() -> None:

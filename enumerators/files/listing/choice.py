@@ -135,9 +135,9 @@ def open_listers(
         may_be_emptied: the same, only for object stores: all files may have been read and removed.
     """
     listers = [
-        _open_one(one, storage_options, ignore_missing, may_be_emptied)
-        for path in paths
-        for one in expand_paths(path)
+        _open_one(path, storage_options, ignore_missing, may_be_emptied)
+        for given in paths
+        for path in expand_paths(given)
     ]
     return listers[0] if len(listers) == 1 else ManyLister(listers)
 

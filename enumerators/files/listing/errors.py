@@ -21,14 +21,6 @@ def has_a_user(path: str, what: str = "path") -> OptionError:
     )
 
 
-def not_a_directory(path: str) -> OptionError:
-    """The error for a path that is a pipe or a device."""
-    return OptionError(
-        f"path {path} is neither a directory nor a regular file",
-        remedy="set path to a directory or a file",
-    )
-
-
 def no_such_path(path: str) -> OptionError:
     """The error for a path that does not exist."""
     return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")
@@ -55,14 +47,6 @@ def not_answered(path: str, error: Exception) -> DiscoveryError:
     return DiscoveryError(
         f"{path} is listed, but the request for its length failed: {answer_text(error)}",
         remedy=_remedy_of(error, "check the server and the credentials (storage.* options)"),
-    )
-
-
-def unknown_length(path: str) -> DiscoveryError:
-    """The error for a file whose length the server does not report."""
-    return DiscoveryError(
-        f"the server does not report the length of {path}",
-        remedy="configure the server to send Content-Length for files, and not to compress files in transit",
     )
 
 

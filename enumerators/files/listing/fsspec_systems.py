@@ -6,12 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from flip27_source.enumerators.files.entries import etag_of, modified_us
-from flip27_source.enumerators.files.listing.errors import (
-    no_such_path,
-    not_answered,
-    unknown_length,
-    unreachable,
-)
+from flip27_source.enumerators.files.listing.errors import no_such_path, not_answered, unreachable
 from flip27_source.enumerators.files.listing.links import DirectoryLinks
 from flip27_source.enumerators.files.listing.lister import (
     FileFound,
@@ -21,6 +16,7 @@ from flip27_source.enumerators.files.listing.lister import (
     is_hidden,
     is_partition,
 )
+from flip27_source.errors import DiscoveryError
 from flip27_source.file_systems.paths import (
     check_name,
     connected,
@@ -165,7 +161,11 @@ class FsspecLister(Lister):
         if info["type"] == "directory":
             return None  # Hadoop's mkdir on Azure writes an empty blob, and a message names it
         if info.get("size") is None:
-            raise unknown_length(name)
+            raise DiscoveryError(
+                f"the server does not report the length of {name}",
+                remedy="configure the server to send Content-Length for files, and not to compress files in "
+                "transit",
+            )
         return _file_info(info)
 
     def _entries(self, folder: str) -> Any:

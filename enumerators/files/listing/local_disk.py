@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 
 from flip27_source.enumerators.files.globs import has_glob, split_glob
-from flip27_source.enumerators.files.listing.errors import cannot_be_listed, no_such_path, not_a_directory
+from flip27_source.enumerators.files.listing.errors import cannot_be_listed, no_such_path
 from flip27_source.enumerators.files.listing.links import LEADS_NOWHERE, DirectoryLinks, Folder
 from flip27_source.enumerators.files.listing.lister import (
     FileFound,
@@ -18,6 +18,7 @@ from flip27_source.enumerators.files.listing.lister import (
     is_partition,
 )
 from flip27_source.enumerators.files.listing.unchanged_directories import UnchangedDirectories
+from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import disk_path, path_text
 
 
@@ -62,7 +63,10 @@ class LocalLister(Lister):
             if self._is_file:
                 return
             if not stat.S_ISDIR(mode):
-                raise not_a_directory(self._root)
+                raise OptionError(
+                    f"path {self._root} is neither a directory nor a regular file",
+                    remedy="set path to a directory or a file",
+                )
             os.scandir(self._root).close()
         except (FileNotFoundError, NotADirectoryError):
             if not self._ignore_missing:

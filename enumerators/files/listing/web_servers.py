@@ -51,8 +51,8 @@ class HttpLister(FsspecLister):
             if says_gone(error, folder) and (folder != self._root or self._ignore_missing):
                 return []
             raise
-        found = {_joined(folder, link) for link in links_of(page, bare=self._fs.simple_links)}
-        return sorted(link for link in found if link is not None)
+        links = {_joined(folder, link) for link in links_of(page, bare=self._fs.simple_links)}
+        return sorted(link for link in links if link is not None)
 
 
 async def _page(fs: Any, url: str) -> str:

@@ -42,10 +42,10 @@ class OurPaths:
             if name.startswith(old):
                 name = new + name[len(old) :]
                 break
-        found = None if name.startswith("/") else _URI.fullmatch(name)
-        if found is None:
+        uri = None if name.startswith("/") else _URI.fullmatch(name)
+        if uri is None:
             return name
-        scheme, authority, path = found.groups()
+        scheme, authority, path = uri.groups()
         beginning = self._beginnings.get((scheme, authority))
         if beginning is None:
             beginning = self._beginnings[scheme, authority] = _beginning(scheme, authority)
@@ -69,8 +69,8 @@ class HadoopUris:
     """
 
     def __init__(self, path: str) -> None:
-        found = _URI.fullmatch(path)
-        scheme, authority = (None, None) if found is None else (found[1], found[2])
+        uri = _URI.fullmatch(path)
+        scheme, authority = (None, None) if uri is None else (uri[1], uri[2])
         self._ours = _beginning(scheme, authority)
         self._theirs = "file://" if not self._ours else f"{scheme}://{authority}"
 

@@ -113,12 +113,12 @@ def common_path(paths: Iterable[str]) -> CommonPath:
     top = "/".join(common)
     if not top.strip("/") or top.endswith((":", ":/")):
         return CommonPath(path=None, is_recursive=False)
-    depths = {len(one) for one in parts}
+    depths = {len(folder) for folder in parts}
     if depths == {len(common)}:
         return CommonPath(path=top, is_recursive=False)
     if len(depths) > 1 or has_glob(top):
         return CommonPath(path=top, is_recursive=True)
-    levels = zip(*(one[len(common) :] for one in parts), strict=True)
+    levels = zip(*(folder[len(common) :] for folder in parts), strict=True)
     globs = [names[0] if len(set(names)) == 1 and not has_glob(names[0]) else "*" for names in levels]
     return CommonPath(path="/".join([top, *globs]), is_recursive=False)
 

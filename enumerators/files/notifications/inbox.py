@@ -245,8 +245,8 @@ class Inbox:
     def _newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
         """The newest receipts of these messages, with which they can be deleted."""
         with self._changed:
-            held = [self._held.get((queue, receipt)) for receipt in receipts]
-        return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
+            holds = [self._held.get((queue, receipt)) for receipt in receipts]
+        return [old if hold is None else hold.receipt for old, hold in zip(receipts, holds, strict=True)]
 
     def _release(self) -> None:
         """Let others receive the messages that were not taken."""

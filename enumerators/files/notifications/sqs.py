@@ -129,8 +129,8 @@ def _descriptions(more: str | None) -> Any:
 
 def region_of(host: str) -> str | None:
     """``eu-west-1`` of ``sqs.eu-west-1.amazonaws.com``; None if the host does not name a region."""
-    found = re.match(r"(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.(?:amazonaws|api\.aws)", host)
-    return None if found is None else found[1] or found[2]
+    region = re.match(r"(?:sqs\.([a-z0-9-]+)|([a-z0-9-]+)\.queue)\.(?:amazonaws|api\.aws)", host)
+    return None if region is None else region[1] or region[2]
 
 
 def code_of(error: BaseException) -> str:

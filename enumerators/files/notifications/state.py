@@ -85,8 +85,8 @@ class NotificationsState:
     def with_set_aside(self, messages: Iterable[MessageSetAside]) -> NotificationsState:
         """The state after these messages were set aside."""
         more = tuple(messages)
-        kept = (*self.messages, *more)[-KEPT_MESSAGES:]
-        return replace(self, set_aside=self.set_aside + len(more), messages=kept)
+        last = (*self.messages, *more)[-KEPT_MESSAGES:]
+        return replace(self, set_aside=self.set_aside + len(more), messages=last)
 
     def with_removed(self, splits: Iterable[FileSplit]) -> NotificationsState:
         """The state in which these files, of which nothing was read, are to be forgotten."""

@@ -19,7 +19,7 @@ from flip27_source.options import Options
 from tests.deadline import until
 from tests.driver.batches import Batches
 from tests.places import PLACES, WRITABLE, LocalPlace, Place
-from tests.toy_sources import MIB, EchoReader
+from tests.toy_sources import MIB
 
 from .file_sources import Ranges, files_query, write
 
@@ -50,6 +50,11 @@ class Landing:
         self.query.restart()
         assert self.query.trigger() is False
 
+    def read_and_clean(self) -> None:
+        """Run one batch, and let the query be notified that it is complete."""
+        self.query.batch()
+        self.clean()
+
     def wait_for(self, *left: str, archived: Mapping[str, bytes] | None = None) -> None:
         """Wait until exactly these files are in the landing folder and in the archive."""
         expected = (set(left), dict(archived or {}))
@@ -77,8 +82,7 @@ def test_files_are_deleted_only_when_their_batch_is_complete(place: Place) -> No
 def test_files_are_archived_with_their_full_path_below_the_archive(place: Place) -> None:
     place.put("a", b"first")
     landing = Landing(place, "archive")
-    landing.query.batch()
-    landing.clean()
+    landing.read_and_clean()
     landing.wait_for(archived={"a": b"first"})
 
 
@@ -136,8 +140,7 @@ def test_an_older_file_in_the_archive_is_not_overwritten(place: Place, earlier: 
     place.put("a", earlier, folder=place.archived_folder)
     place.put("a", b"new")
     landing = Landing(place, "archive")
-    landing.query.batch()
-    landing.clean()
+    landing.read_and_clean()
     until(lambda: not place.names(), landing.files)
     assert place.archived()["a"] == earlier
     assert sorted(place.archived().values()) == sorted([earlier, b"new"])
@@ -148,8 +151,7 @@ def test_an_object_that_was_copied_before_a_crash_is_in_the_archive_once(place: 
     place.put("a", folder=place.archived_folder)
     place.put("a")
     landing = Landing(place, "archive")
-    landing.query.batch()
-    landing.clean()
+    landing.read_and_clean()
     landing.wait_for(archived={"a": b"data"})
 
 
@@ -206,31 +208,25 @@ def test_a_local_file_that_was_rewritten_with_the_same_size_stays(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("path", "archive", "recursive"),
+    ("path", "archive"),
     [
-        ("landing", "landing", False),
-        ("landing", "landing/done", True),
-        ("landing/*", "landing/done", False),
-        ("land{ing,ed}", "landed/done", False),
-        ("*", "anything/below", False),
-        ("landing/_*", "landing/_x/done", True),
-        ("landing/*", "landing", True),
-        ("a[1]", "a[1]/done", True),
+        ("landing", "landing"),
+        ("landing", "landing/done"),
+        ("landing/*", "landing/done"),
+        ("land{ing,ed}", "landed/done"),
+        ("*", "anything/below"),
+        ("landing/_*", "landing/_x/done"),
+        ("landing/*", "landing"),
+        ("a[1]", "a[1]/done"),
     ],
 )
 def test_an_archive_in_a_directory_that_the_source_reads_is_refused(
-    tmp_path: Path, path: str, archive: str, recursive: bool
+    tmp_path: Path, path: str, archive: str
 ) -> None:
     for folder in ("landing", "a[1]"):
         (tmp_path / folder).mkdir()
-    options = {
-        "path": str(tmp_path / path),
-        "cleanSource": "archive",
-        "sourceArchiveDir": str(tmp_path / archive),
-        "recursiveFileLookup": str(recursive),
-    }
     with pytest.raises(OptionError, match="which the source reads, because it is in"):
-        Batches(FilesEnumerator, EchoReader, options).trigger()
+        cleaning_of(tmp_path / path, sourceArchiveDir=str(tmp_path / archive))
 
 
 @pytest.mark.parametrize(
@@ -241,33 +237,23 @@ def test_an_archive_elsewhere_or_in_a_hidden_directory_is_accepted(
     tmp_path: Path, path: str, archive: str
 ) -> None:
     (tmp_path / "landing" / "2026-11").mkdir(parents=True)
-    options = {
-        "path": str(tmp_path / path),
-        "cleanSource": "archive",
-        "sourceArchiveDir": str(tmp_path / archive),
-    }
-    query = Batches(FilesEnumerator, EchoReader, options, boundedness=Boundedness.BOUNDED)
-    assert query.trigger() is False
+    cleaning_of(tmp_path / path, sourceArchiveDir=str(tmp_path / archive))
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"cleanSource": "archive"}, "option sourceArchiveDir is not set: cleanSource=archive moves"),
-        ({"cleanSource": "remove"}, "one of off, archive, delete is expected"),
-        (
-            {"cleanSource": "archive", "sourceArchiveDir": "s3://bucket/archive"},
-            "which is not on the file system of the path",
-        ),
+        ({}, "option sourceArchiveDir is not set: cleanSource=archive moves"),
+        ({"clean": "remove"}, "one of off, archive, delete is expected"),
+        ({"sourceArchiveDir": "s3://bucket/archive"}, "which is not on the file system of the path"),
     ],
     ids=str,
 )
 def test_the_error_for_an_invalid_option_says_what_is_expected(
     tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
-    with pytest.raises(OptionError) as caught:
-        Batches(FilesEnumerator, EchoReader, {"path": str(tmp_path), **options}).trigger()
-    assert told in str(caught.value)
+    with pytest.raises(OptionError, match=told):
+        cleaning_of(tmp_path, **options)
 
 
 @pytest.mark.parametrize(
@@ -281,11 +267,9 @@ def test_the_error_for_an_invalid_option_says_what_is_expected(
 )
 def test_an_archive_url_with_credentials_is_refused_without_showing_them(archive: str) -> None:
     """The state contains the archive's path until the file has been moved there."""
-    options = {"path": "sftp://host/landing", "cleanSource": "archive", "sourceArchiveDir": archive}
-    with pytest.raises(
-        OptionError, match=r"option sourceArchiveDir .*(user name or password|parameter sig)"
-    ) as caught:
-        Batches(FilesEnumerator, EchoReader, options).trigger()
+    why = r"option sourceArchiveDir .*(user name or password|parameter sig)"
+    with pytest.raises(OptionError, match=why) as caught:
+        cleaning_of("sftp://host/landing", sourceArchiveDir=archive)
     assert "hunter2" not in str(caught.value)
 
 

@@ -58,34 +58,40 @@ def test_a_file_behind_a_link_that_leads_out_of_the_path_is_read_and_stays_with_
     assert (tmp_path / "elsewhere" / "b").read_bytes() == b"data"
 
 
+def clean_now(root: Path, clean: str, *paths: Path) -> Path:
+    """Clean files as a source that reads the root; returns the archive's folder for the root."""
+    archive = root.parent / "archive"
+    cleaning = cleaning_of(root, clean, sourceArchiveDir=str(archive))
+    for path in paths:
+        cleaning.perform(due(path, clean, archive))
+    return archive / str(root).lstrip("/")
+
+
 @EACH_WAY
 def test_files_behind_a_link_within_the_path_are_cleaned(tmp_path: Path, clean: str) -> None:
-    root, archive = tmp_path / "landing", tmp_path / "archive"
-    write(root / "x", "a")
+    root = tmp_path / "landing"
+    write(root, "x/a")
     (root / "link").symlink_to("x")
-    cleaning_of(root, clean, sourceArchiveDir=str(archive)).perform(due(root / "link" / "a", clean, archive))
+    archived = clean_now(root, clean, root / "link" / "a")
     assert list((root / "x").iterdir()) == []
-    assert (archive / str(root).lstrip("/") / "link" / "a").exists() == (clean == "archive")
+    assert (archived / "link" / "a").exists() == (clean == "archive")
 
 
 @EACH_WAY
 def test_a_path_that_is_itself_a_link_is_cleaned(tmp_path: Path, clean: str) -> None:
-    archive = tmp_path / "archive"
-    write(tmp_path / "disk" / "x", "a")
+    write(tmp_path, "disk/x/a")
     (tmp_path / "landing").symlink_to("disk")
-    cleaning_of(tmp_path / "landing", clean, sourceArchiveDir=str(archive)).perform(
-        due(tmp_path / "landing/x/a", clean, archive)
-    )
+    clean_now(tmp_path / "landing", clean, tmp_path / "landing/x/a")
     assert list((tmp_path / "disk" / "x").iterdir()) == []
 
 
 @EACH_WAY
 def test_cleaning_a_link_to_a_file_removes_the_link_and_keeps_the_file(tmp_path: Path, clean: str) -> None:
-    root, archive = tmp_path / "landing", tmp_path / "archive"
-    write(tmp_path / "elsewhere", "a")
+    root = tmp_path / "landing"
+    write(tmp_path, "elsewhere/a")
     root.mkdir()
     (root / "link").symlink_to(tmp_path / "elsewhere" / "a")
-    cleaning_of(root, clean, sourceArchiveDir=str(archive)).perform(due(root / "link", clean, archive))
+    clean_now(root, clean, root / "link")
     assert not os.path.lexists(root / "link")
     assert (tmp_path / "elsewhere" / "a").read_bytes() == b"data"
 
@@ -94,13 +100,13 @@ def test_cleaning_a_link_to_a_file_removes_the_link_and_keeps_the_file(tmp_path:
 def test_files_that_a_glob_matches_through_a_link_out_of_its_base_folder_are_not_cleaned(
     tmp_path: Path, clean: str
 ) -> None:
-    root, archive = tmp_path / "landing", tmp_path / "archive"
-    write(root / "x" / "orders", "a")
-    write(tmp_path / "elsewhere" / "orders", "b")
+    root = tmp_path / "landing"
+    write(root, "x/orders/a")
+    write(tmp_path, "elsewhere/orders/b")
     (root / "link").symlink_to(tmp_path / "elsewhere")
-    cleans = cleaning_of(root / "*" / "orders", clean, sourceArchiveDir=str(archive))
+    cleaning = cleaning_of(root / "*" / "orders", clean, sourceArchiveDir=str(tmp_path / "archive"))
     for path in (root / "x" / "orders" / "a", root / "link" / "orders" / "b"):
-        cleans.perform(due(path, clean, archive))
+        cleaning.perform(due(path, clean, tmp_path / "archive"))
     assert not (root / "x" / "orders" / "a").exists()
     assert (tmp_path / "elsewhere" / "orders" / "b").exists()
 
@@ -109,13 +115,9 @@ def test_files_that_a_glob_matches_through_a_link_out_of_its_base_folder_are_not
 def test_a_file_of_a_former_path_of_the_source_is_cleaned_unless_it_is_behind_a_link(
     tmp_path: Path, clean: str
 ) -> None:
-    archive = tmp_path / "archive"
-    write(tmp_path / "before", "a")
-    write(tmp_path / "before", "b")
+    write(tmp_path / "before", "a", "b")
     (tmp_path / "link").symlink_to("before")
-    cleans = cleaning_of(tmp_path / "landing", clean, sourceArchiveDir=str(archive))
-    cleans.perform(due(tmp_path / "before" / "a", clean, archive))
-    cleans.perform(due(tmp_path / "link" / "b", clean, archive))
+    clean_now(tmp_path / "landing", clean, tmp_path / "before" / "a", tmp_path / "link" / "b")
     assert os.listdir(tmp_path / "before") == ["b"]
 
 

@@ -6,7 +6,7 @@ import gzip
 import json
 import socket
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -199,6 +199,17 @@ def test_a_page_that_decompresses_without_bound_is_refused() -> None:
     assert peak_bytes < 300_000_000
 
 
+def floods(head: bytes) -> Callable[[RawServer, socket.socket], None]:
+    """Answer with this head and bytes without end."""
+
+    def script(server: RawServer, connection: socket.socket) -> None:
+        connection.sendall(head + (b"\r\n" if b"chunked" in head else b"\r\n\r\n"))
+        while not server.closed.is_set():
+            connection.sendall(b"x" * 100_000)
+
+    return script
+
+
 @pytest.mark.parametrize(
     "head",
     [
@@ -209,12 +220,7 @@ def test_a_page_that_decompresses_without_bound_is_refused() -> None:
     ids=["part", "length", "chunk"],
 )
 def test_no_more_bytes_are_read_than_the_length_of_the_file(head: bytes) -> None:
-    def script(server: RawServer, connection: socket.socket) -> None:
-        connection.sendall(head + (b"\r\n" if b"chunked" in head else b"\r\n\r\n"))
-        while not server.closed.is_set():
-            connection.sendall(b"x" * 100_000)
-
-    with raw_server(script) as server:
+    with raw_server(floods(head)) as server:
         split = FileSplit(path=f"{server.url}/a.txt", length=10, modified_us=0)
         with pytest.raises(SplitReadError, match="had 10 bytes when it was discovered and has 11 now"):
             read_whole(split, NO_OPTIONS)
@@ -239,13 +245,7 @@ def test_a_slowly_dripping_download_is_aborted() -> None:
     ],
 )
 def test_a_download_reads_no_more_bytes_than_the_file_has(size: int, head: str, why: str) -> None:
-    def script(server: RawServer, connection: socket.socket) -> None:
-        connection.sendall(f"HTTP/1.1 200 OK\r\n{head}".encode())
-        connection.sendall(b"\r\n" if "chunked" in head else b"\r\n\r\n")
-        while not server.closed.is_set():
-            connection.sendall(b"x" * 100_000)
-
-    with raw_server(script) as server:
+    with raw_server(floods(f"HTTP/1.1 200 OK\r\n{head}".encode())) as server:
         fs, name = open_listed(f"{server.url}/a.txt", {})
         with pytest.raises(ValueError, match=why):
             downloaded(fs, name, size)

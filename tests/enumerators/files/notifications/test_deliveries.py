@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from flip27_source.enumerators.files.notifications.acknowledgements import Acknowledgements, Due
+from flip27_source.enumerators.files.notifications.deliveries import Acknowledgements, Due
 from flip27_source.enumerators.files.notifications.inbox import Received
 from flip27_source.notifications import Message
 
