@@ -17,8 +17,10 @@ from hypothesis import strategies as st
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.input import is_splittable, open_file, without_secrets
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.json_lines.reader import JsonLinesReader
 
 NO_OPTIONS = Options.parse({}, ())
 
@@ -209,6 +211,12 @@ def test_a_range_of_a_compressed_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"1\n"))
     with pytest.raises(SplitReadError, match=r"a\.gz is compressed, so it cannot be read from byte 5"):
         read_lines([split_of(path, 5)])
+
+
+@pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader])
+def test_documents_are_not_cut_into_ranges(reader: type[CsvLinesReader | JsonLinesReader]) -> None:
+    for texts, is_cut in ({"multiLine": "true"}, False), ({}, True):
+        assert reader.can_read_ranges("/a", Options.parse(texts, reader.options)) is is_cut
 
 
 def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> None:
