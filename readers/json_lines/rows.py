@@ -49,7 +49,7 @@ class JsonRows:
         self._mode = context.options[MODE]
         self._columns = RecordColumns.of(context, constant_names)
         self._evolution = self._columns.evolution
-        self._rescue = JsonRescue(self._evolution, JsonTypes.of(context.options))
+        self._rescue = JsonRescue(self._evolution, JsonTypes(context.options))
         self._data_schema = self._evolution.schema
         formats = DateTimeFormats.of(context.options, day_numbers=True)
         dialect = json_dialect(context.options)
