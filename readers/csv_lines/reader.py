@@ -42,10 +42,11 @@ from flip27_source.readers.csv_lines.schema import (
 )
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, first_lines, line_blocks
-from flip27_source.readers.files.malformed_records import MODE, RecordColumns
-from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
+from flip27_source.readers.files.malformed_records import RecordColumns
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES, MODE
 from flip27_source.readers.scalars.ordinary_texts import unreadable
 from flip27_source.readers.scalars.texts import converter
 from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN

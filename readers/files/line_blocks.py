@@ -35,7 +35,7 @@ from flip27_source.readers.files.input import (
     refuse_unknown_compression,
 )
 from flip27_source.readers.files.read_ahead import SMALL_BYTES, fetched_ahead
-from flip27_source.readers.files.reader import MAX_LINE_BYTES
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES
 
 BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20

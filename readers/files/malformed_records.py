@@ -1,4 +1,4 @@
-"""Malformed records of text files: the options for them, and the batches with their column.
+"""Malformed records of text files, and the batches with a column for them.
 
 A batch may also have a column of rescued data. What must not live here: formats.
 """
@@ -14,24 +14,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_source.errors import SchemaError, SplitReadError
-from flip27_source.options import Option, one_of, text
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN
 from flip27_source.readers.schemas.evolution import SchemaEvolution
 from flip27_source.readers.shown_values import shown
-
-MODE = Option(
-    name="mode",
-    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    default="PERMISSIVE",
-    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
-    "drops the lines, FAILFAST stops the query.",
-)
-CORRUPT_RECORD_COLUMN = Option(
-    name="columnNameOfCorruptRecord",
-    parse=text,
-    default="_corrupt_record",
-    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,8 +17,9 @@ from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, line_blocks
-from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE, RecordColumns
+from flip27_source.readers.files.malformed_records import RecordColumns
 from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser
 from flip27_source.readers.json_lines.lines import JsonLines

@@ -23,8 +23,8 @@ from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import first_lines
-from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.options import (
     DROP_FIELD_IF_ALL_NULL,
     INFER_TIMESTAMP,
