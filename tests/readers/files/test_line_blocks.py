@@ -21,12 +21,9 @@ from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.input import is_splittable, open_file, without_secrets
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
 from flip27_source.readers.json_lines.reader import JsonLinesReader
+from tests.readers.spark_reading import ranges_of, split_of
 
 NO_OPTIONS = Options.parse({}, ())
-
-
-def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
-    return FileSplit(path=str(path), length=path.stat().st_size, modified_us=0, start=start, end=end)
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -62,9 +59,7 @@ def test_ranges_give_every_line_once_wherever_they_are_cut(
     scratch: Path, content: bytes, cuts: list[int], block_bytes: int
 ) -> None:
     scratch.write_bytes(content)
-    starts = [0, *sorted({cut for cut in cuts if cut < len(content)})]
-    ranges = zip(starts, [*starts[1:], None], strict=True)
-    splits = [split_of(scratch, start, end) for start, end in ranges]
+    splits = ranges_of(scratch, (cut for cut in cuts if cut < len(content)))
     assert read_lines(splits, block_bytes) == lines_of(content)
 
 
@@ -130,9 +125,8 @@ def test_large_blocks_and_ranges_give_every_line_once(
     path.write_bytes(content)
     for block_bytes in (1 << 17, (1 << 17) + 1, 300_000, 1 << 20):
         assert read_lines([split_of(path)], block_bytes) == lines_of(content)
-        starts = [0, *sorted(chance.choices(range(len(content)), k=3))]
-        ranges = zip(starts, [*starts[1:], None], strict=True)
-        assert read_lines([split_of(path, *ends) for ends in ranges], block_bytes) == lines_of(content)
+        splits = ranges_of(path, chance.choices(range(len(content)), k=3))
+        assert read_lines(splits, block_bytes) == lines_of(content)
 
 
 def test_blocks_of_a_large_file_end_at_line_ends_so_that_no_partial_line_is_carried_over(
