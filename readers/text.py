@@ -18,9 +18,10 @@ from flip27_source.reader import ReadsRanges
 from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import as_array, line_blocks, lines_of
-from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.separated_text import separated_lines, whole_text
 from flip27_source.readers.files.spark_options import SPARK_TEXT
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES
 from flip27_source.readers.text_header import (
     COMMENT,
     HEADER,

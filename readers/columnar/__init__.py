@@ -1,5 +1,5 @@
 """Parquet, ORC, Arrow and Avro: formats that store the names and types of their columns.
 
-Each reader has one module; `named_columns` matches the columns of a file with those of the schema,
-and `conversions` converts their values.
+`reader` is the base class of the readers, which have one module each. `named_columns` matches the columns of
+a file with those of the schema, and `conversions` converts their values.
 """

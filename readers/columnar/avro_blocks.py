@@ -94,10 +94,10 @@ def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterato
     decompress = _CODECS[header.codec]
     position = header.end
     if split.start > header.end:
-        found = _first_block(stream, header, split.start)
-        if found is None:
+        first = _first_block(stream, header, split.start)
+        if first is None:
             return
-        position = found
+        position = first
     stream.seek(position)
     while position < split.length and (split.end is None or position < split.end):
         try:

@@ -72,17 +72,17 @@ class AvroTypes:
         kind = schema["type"]
         if not isinstance(kind, str):
             return self.decoded_by(kind)
-        found = {key: value for key, value in schema.items() if not key.startswith("__")}
-        if found.get("logicalType") != "decimal":
-            found.pop("logicalType", None)
+        decoded = {key: value for key, value in schema.items() if not key.startswith("__")}
+        if decoded.get("logicalType") != "decimal":
+            decoded.pop("logicalType", None)
         if kind in ("record", "error"):
-            found["fields"] = [
+            decoded["fields"] = [
                 {"name": field["name"], "type": self.decoded_by(field["type"])} for field in schema["fields"]
             ]
         for inner in ("items", "values"):
-            if inner in found:
-                found[inner] = self.decoded_by(schema[inner])
-        return found
+            if inner in decoded:
+                decoded[inner] = self.decoded_by(schema[inner])
+        return decoded
 
     def _collect(self, schema: Any) -> None:
         if isinstance(schema, list):

@@ -25,9 +25,9 @@ class MismatchError(Exception):
     """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
 
 
-def checked_cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def checked_cast(column: pa.Array, target: pa.DataType) -> pa.Array:
     """The same values as another type; raises ArrowInvalid if a value does not fit."""
-    return column.cast(wanted)
+    return column.cast(target)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ class Conversion:
 
     Attributes:
         stored: True if the conversion supports this stored type.
-        becomes: True if a stored type (first) converts to a wanted type (second).
+        becomes: True if a stored type (first) converts to a target type (second).
         cast: does the conversion; raises ArrowInvalid if a value does not fit.
     """
 
@@ -51,7 +51,7 @@ Conversions: TypeAlias = tuple[Conversion, ...]
 
 def to(becomes: IsType, stored: IsType, cast: Cast = checked_cast) -> Conversion:
     """The conversion of every type of ``stored`` to every type of ``becomes``."""
-    return Conversion(stored=stored, becomes=lambda _, wanted: becomes(wanted), cast=cast)
+    return Conversion(stored=stored, becomes=lambda _, target: becomes(target), cast=cast)
 
 
 def nulls(rows: int, field: pa.Field) -> pa.Array:
@@ -80,80 +80,80 @@ def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa
         raise MismatchError(f"a value does not fit {field.type}: {error}") from None
 
 
-def _same(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _same(stored: pa.DataType, target: pa.DataType) -> bool:
     # Equality of Arrow types ignores names and nullability inside lists and maps.
-    return bool(stored.equals(wanted, check_metadata=True) if types.is_nested(wanted) else stored == wanted)
+    return bool(stored.equals(target, check_metadata=True) if types.is_nested(target) else stored == target)
 
 
-def _converted(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
+def _converted(column: pa.Array, target: pa.DataType, conversions: Conversions) -> pa.Array:
     if isinstance(column, pa.ExtensionArray):
         column = column.storage
     if types.is_dictionary(column.type):
         column = column.dictionary_decode()
     stored = column.type
-    if _same(stored, wanted):
+    if _same(stored, target):
         return column
     if types.is_null(stored):
-        return pa.nulls(len(column), wanted)
+        return pa.nulls(len(column), target)
     for is_wanted, convert in _NESTED:
-        if is_wanted(wanted):
-            return convert(column, wanted, conversions)
+        if is_wanted(target):
+            return convert(column, target, conversions)
     for conversion in conversions:
-        if conversion.stored(stored) and conversion.becomes(stored, wanted):
-            return conversion.cast(column, wanted)
-    raise _no_conversion(stored, wanted)
+        if conversion.stored(stored) and conversion.becomes(stored, target):
+            return conversion.cast(column, target)
+    raise _no_conversion(stored, target)
 
 
-def _no_conversion(stored: pa.DataType, wanted: pa.DataType) -> MismatchError:
-    return MismatchError(f"the file contains {stored}, which cannot be converted to {wanted} of the schema")
+def _no_conversion(stored: pa.DataType, target: pa.DataType) -> MismatchError:
+    return MismatchError(f"the file contains {stored}, which cannot be converted to {target} of the schema")
 
 
 def bits_of_sign_and_value(stored: pa.DataType) -> int:
     return int(stored.bit_width) + int(types.is_unsigned_integer(stored))
 
 
-def _integer_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _integer_becomes(stored: pa.DataType, target: pa.DataType) -> bool:
     bits = bits_of_sign_and_value(stored)
-    if types.is_decimal(wanted):
-        return int(wanted.precision - wanted.scale) >= INTEGER_DIGITS[stored.bit_width]
-    if types.is_float64(wanted):
+    if types.is_decimal(target):
+        return int(target.precision - target.scale) >= INTEGER_DIGITS[stored.bit_width]
+    if types.is_float64(target):
         return bits <= 33
     # Parquet stores no number in less than 32 bits. A narrower type only limits the values, which the
     # cast checks.
-    return bool(types.is_signed_integer(wanted)) and (bits <= 32 or int(wanted.bit_width) >= bits)
+    return bool(types.is_signed_integer(target)) and (bits <= 32 or int(target.bit_width) >= bits)
 
 
-def _decimal_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
+def _decimal_becomes(stored: pa.DataType, target: pa.DataType) -> bool:
     whole_digits = stored.precision - stored.scale
     return (
-        bool(types.is_decimal(wanted))
-        and wanted.scale >= stored.scale
-        and int(wanted.precision - wanted.scale) >= whole_digits
+        bool(types.is_decimal(target))
+        and target.scale >= stored.scale
+        and int(target.precision - target.scale) >= whole_digits
     )
 
 
-def _cut_to_microseconds(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _cut_to_microseconds(column: pa.Array, target: pa.DataType) -> pa.Array:
     if column.type.unit == "ns":
         # Round down, also before 1970, as Java does when it truncates nanoseconds.
         column = pc.floor_temporal(column, unit="microsecond")
-    return column.cast(wanted)
+    return column.cast(target)
 
 
-def _struct(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
+def _struct(column: pa.Array, target: pa.DataType, conversions: Conversions) -> pa.Array:
     if not types.is_struct(column.type):
-        raise _no_conversion(column.type, wanted)
+        raise _no_conversion(column.type, target)
     column = _without_offset(column)
     stored: dict[str, list[int]] = {}
     for index in range(column.type.num_fields):
         stored.setdefault(column.type.field(index).name.lower(), []).append(index)
     children = []
-    for field in wanted:
+    for field in target:
         indexes = stored.get(field.name.lower(), [])
         if len(indexes) > 1:
             raise MismatchError(f"field {field.name} occurs more than once, in different case")
         child = column.field(indexes[0]) if indexes else pa.nulls(len(column))
         children.append(_child(child, field, conversions))
-    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:1], children=children)
+    return pa.Array.from_buffers(target, len(column), column.buffers()[:1], children=children)
 
 
 def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
@@ -164,25 +164,25 @@ def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Arr
         raise MismatchError(f"field {field.name}: {mismatch}") from None
 
 
-def _list(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
+def _list(column: pa.Array, target: pa.DataType, conversions: Conversions) -> pa.Array:
     stored = column.type
     if types.is_large_list(stored) or types.is_fixed_size_list(stored):
         column = column.cast(pa.list_(stored.value_field))
     elif not types.is_list(stored):
-        raise _no_conversion(stored, wanted)
+        raise _no_conversion(stored, target)
     column = _without_offset(column)
-    values = converted(column.values, wanted.value_field, conversions)
-    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[values])
+    values = converted(column.values, target.value_field, conversions)
+    return pa.Array.from_buffers(target, len(column), column.buffers()[:2], children=[values])
 
 
-def _map(column: pa.Array, wanted: pa.DataType, conversions: Conversions) -> pa.Array:
+def _map(column: pa.Array, target: pa.DataType, conversions: Conversions) -> pa.Array:
     if not types.is_map(column.type):
-        raise _no_conversion(column.type, wanted)
+        raise _no_conversion(column.type, target)
     column = _without_offset(column)
-    keys = converted(column.keys, wanted.key_field, conversions)
-    items = converted(column.items, wanted.item_field, conversions)
-    entries = pa.StructArray.from_arrays([keys, items], fields=[wanted.key_field, wanted.item_field])
-    return pa.Array.from_buffers(wanted, len(column), column.buffers()[:2], children=[entries])
+    keys = converted(column.keys, target.key_field, conversions)
+    items = converted(column.items, target.item_field, conversions)
+    entries = pa.StructArray.from_arrays([keys, items], fields=[target.key_field, target.item_field])
+    return pa.Array.from_buffers(target, len(column), column.buffers()[:2], children=[entries])
 
 
 def _without_offset(column: pa.Array) -> pa.Array:

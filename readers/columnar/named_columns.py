@@ -50,7 +50,7 @@ class NamedColumns:
         by_name: dict[str, list[str]] = {}
         for name in stored:
             by_name.setdefault(name.lower(), []).append(name)
-        found: list[str | None] = []
+        names_in_file: list[str | None] = []
         for field in schema:
             names = by_name.get(field.name.lower(), [])
             if len(names) > 1:
@@ -58,8 +58,8 @@ class NamedColumns:
                     f"{path}: column {field.name} occurs more than once: {', '.join(names)}",
                     remedy="remove the column from the schema, or write the file with distinct names",
                 )
-            found.append(names[0] if names else None)
-        self.names = tuple(found)
+            names_in_file.append(names[0] if names else None)
+        self.names = tuple(names_in_file)
 
     @property
     def wanted(self) -> list[str]:

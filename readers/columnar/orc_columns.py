@@ -49,9 +49,9 @@ def orc_conversions(zone: str) -> Conversions:
     def in_zone(column: pa.Array) -> pa.Array:
         return pc.assume_timezone(column, zone, ambiguous="earliest", nonexistent="latest")
 
-    def instants(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+    def instants(column: pa.Array, target: pa.DataType) -> pa.Array:
         cut = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us"))
-        return (cut if zone == "UTC" else in_zone(cut)).cast(wanted)
+        return (cut if zone == "UTC" else in_zone(cut)).cast(target)
 
     def seconds(column: pa.Array, _: pa.DataType) -> pa.Array:
         zoned = in_zone(column) if _is_clock_time(column.type) else column
@@ -61,9 +61,9 @@ def orc_conversions(zone: str) -> Conversions:
     def numbers_of(numbers: Cast, stored: IsType) -> Conversions:
         """Conversions of ``stored`` types to numbers; ``numbers`` first converts a column to decimals."""
         return (
-            to(_is_integer, stored, lambda column, wanted: numbers(column, wanted).cast(wanted)),
-            to(types.is_floating, stored, lambda column, wanted: _as_float(numbers(column, wanted), wanted)),
-            to(types.is_decimal, stored, lambda column, wanted: _as_decimal(numbers(column, wanted), wanted)),
+            to(_is_integer, stored, lambda column, target: numbers(column, target).cast(target)),
+            to(types.is_floating, stored, lambda column, target: _as_float(numbers(column, target), target)),
+            to(types.is_decimal, stored, lambda column, target: _as_decimal(numbers(column, target), target)),
         )
 
     return (
@@ -73,9 +73,9 @@ def orc_conversions(zone: str) -> Conversions:
         *numbers_of(lambda column, _: column, types.is_decimal),
         *numbers_of(seconds, _is_stored_timestamp),
         to(
-            _is_zoned, types.is_date, lambda column, wanted: instants(column.cast(pa.timestamp("us")), wanted)
+            _is_zoned, types.is_date, lambda column, target: instants(column.cast(pa.timestamp("us")), target)
         ),
-        to(_is_zoned, types.is_string, lambda column, wanted: _as_instant(column, wanted, zone)),
+        to(_is_zoned, types.is_string, lambda column, target: _as_instant(column, target, zone)),
     )
 
 
@@ -107,8 +107,8 @@ def _is_stored_clock_time(kind: pa.DataType) -> bool:
 def _each(convert: Callable[[Any], Any]) -> Cast:
     """The cast that converts value by value."""
 
-    def cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-        return pa.array([None if value is None else convert(value) for value in column.to_pylist()], wanted)
+    def cast(column: pa.Array, target: pa.DataType) -> pa.Array:
+        return pa.array([None if value is None else convert(value) for value in column.to_pylist()], target)
 
     return cast
 
@@ -121,59 +121,59 @@ def _as_boolean(column: pa.Array, _: pa.DataType) -> pa.Array:
     return whole.cast(pa.bool_())
 
 
-def _as_word(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return pc.if_else(column, pa.scalar("TRUE", wanted), pa.scalar("FALSE", wanted))
+def _as_word(column: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.if_else(column, pa.scalar("TRUE", target), pa.scalar("FALSE", target))
 
 
-def _as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _as_decimal(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Numbers as decimals of the same values."""
-    if types.is_integer(column.type) and _LONG_DIGITS + wanted.scale <= MOST_DIGITS:
+    if types.is_integer(column.type) and _LONG_DIGITS + target.scale <= MOST_DIGITS:
         # Arrow casts a number only to a decimal that can hold every value of the number's type.
         return (
             column.cast(pa.int64())
-            .cast(pa.decimal128(_LONG_DIGITS + wanted.scale, wanted.scale))
-            .cast(wanted)
+            .cast(pa.decimal128(_LONG_DIGITS + target.scale, target.scale))
+            .cast(target)
         )
     # Arrow's cast to a larger scale overflows silently.
     return pa.array(
-        [None if value is None else _fitting(Decimal(value), wanted) for value in column.to_pylist()], wanted
+        [None if value is None else _fitting(Decimal(value), target) for value in column.to_pylist()], target
     )
 
 
-def _fitting(number: Decimal, wanted: pa.DataType) -> Decimal:
-    if number and number.adjusted() >= wanted.precision - wanted.scale:
+def _fitting(number: Decimal, target: pa.DataType) -> Decimal:
+    if number and number.adjusted() >= target.precision - target.scale:
         raise pa.ArrowInvalid(f"{number} has too many digits")
     return number
 
 
-def _as_float32(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    narrow = column.cast(wanted)
+def _as_float32(column: pa.Array, target: pa.DataType) -> pa.Array:
+    narrow = column.cast(target)
     same = pc.or_(pc.equal(narrow.cast(column.type), column), pc.is_nan(column))
     return _unless_lost(narrow, same, column, "has too many digits")
 
 
-def _as_float(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _as_float(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Decimals as floating-point numbers whose shortest text or exact value equals the decimal."""
     decimals = column.to_pylist()
     # Arrow's cast of a decimal does not always give the nearest number.
-    found = pa.array([None if value is None else format(value, "f") for value in decimals], pa.string()).cast(
-        wanted
-    )
-    kind = wanted.to_pandas_dtype()
-    for value, number in zip(decimals, found.to_pylist(), strict=True):
+    floats = pa.array(
+        [None if value is None else format(value, "f") for value in decimals], pa.string()
+    ).cast(target)
+    kind = target.to_pandas_dtype()
+    for value, number in zip(decimals, floats.to_pylist(), strict=True):
         if value is not None and value not in (Decimal(str(kind(number))), Decimal(number)):
             raise pa.ArrowInvalid(f"{value} has too many digits")
-    return found
+    return floats
 
 
-def _float_as_decimal(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _float_as_decimal(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Floats as the decimals of their shortest texts; as in Spark, a float becomes a double first."""
     doubles = column.cast(pa.float64()).to_pylist()
     for value in doubles:
         if value is not None and not math.isfinite(value):
             raise pa.ArrowInvalid(f"{value} is not a decimal")
-    numbers = [None if value is None else _fitting(Decimal(repr(value)), wanted) for value in doubles]
-    return pa.array(numbers, wanted)
+    numbers = [None if value is None else _fitting(Decimal(repr(value)), target) for value in doubles]
+    return pa.array(numbers, target)
 
 
 def _java_text(number: float) -> str:
@@ -196,12 +196,12 @@ def _plain_text(number: Decimal) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-def _clock_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    return pc.replace_substring_regex(column.cast(wanted), r"\.?0*\z", "")
+def _clock_text(column: pa.Array, target: pa.DataType) -> pa.Array:
+    return pc.replace_substring_regex(column.cast(target), r"\.?0*\z", "")
 
 
-def _midnight(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    days = column.cast(wanted)
+def _midnight(column: pa.Array, target: pa.DataType) -> pa.Array:
+    days = column.cast(target)
     return _unless_lost(days, pc.equal(days.cast(column.type), column), column, "is not midnight")
 
 
@@ -212,25 +212,25 @@ def _unless_lost(values: pa.Array, same: pa.Array, column: pa.Array, problem: st
     return values
 
 
-def _parsed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _parsed(column: pa.Array, target: pa.DataType) -> pa.Array:
     """Texts as numbers, as Java parses them."""
-    return _complete(converter(pa.field("", wanted), "UTC", {})(column), column)
+    return _complete(converter(pa.field("", target), "UTC", {})(column), column)
 
 
-def _decimal_of_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
+def _decimal_of_text(column: pa.Array, target: pa.DataType) -> pa.Array:
     def one(text: str) -> Decimal | None:
         number = exact_decimal(text.strip(JAVA_BLANKS))
-        return None if number is None else _fitting(number, wanted)
+        return None if number is None else _fitting(number, target)
 
-    return _complete(read_one_by_one(column, one, wanted), column)
+    return _complete(read_one_by_one(column, one, target), column)
 
 
 def _as_date(column: pa.Array, _: pa.DataType) -> pa.Array:
     return _complete(DateTimeFormats().dates(_matching(column, _DATE)), column)
 
 
-def _as_instant(column: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
-    return _complete(DateTimeFormats().timestamps(_matching(column, _TIMESTAMP), zone), column).cast(wanted)
+def _as_instant(column: pa.Array, target: pa.DataType, zone: str) -> pa.Array:
+    return _complete(DateTimeFormats().timestamps(_matching(column, _TIMESTAMP), zone), column).cast(target)
 
 
 def _matching(texts: pa.Array, pattern: str) -> pa.Array:
@@ -247,9 +247,9 @@ def _complete(values: pa.Array, texts: pa.Array) -> pa.Array:
 
 
 _CONVERSIONS: Conversions = (
-    to(_is_number, types.is_boolean, lambda column, wanted: checked_cast(column.cast(pa.int8()), wanted)),
+    to(_is_number, types.is_boolean, lambda column, target: checked_cast(column.cast(pa.int8()), target)),
     to(
-        types.is_decimal, types.is_boolean, lambda column, wanted: _as_decimal(column.cast(pa.int8()), wanted)
+        types.is_decimal, types.is_boolean, lambda column, target: _as_decimal(column.cast(pa.int8()), target)
     ),
     to(types.is_string, types.is_boolean, _as_word),
     to(_is_number, types.is_signed_integer),
@@ -269,7 +269,7 @@ _CONVERSIONS: Conversions = (
     to(
         types.is_boolean,
         types.is_string,
-        lambda column, wanted: _as_boolean(_parsed(column, pa.int64()), wanted),
+        lambda column, target: _as_boolean(_parsed(column, pa.int64()), target),
     ),
     to(types.is_date, types.is_string, _as_date),
     to(types.is_string, types.is_date),

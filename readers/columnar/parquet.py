@@ -1,6 +1,6 @@
 """The parquet reader: row groups of Parquet files as Arrow batches.
 
-This module selects the row groups of a split and the wanted columns. ``named_columns`` converts the columns
+This module selects the row groups of a split and the columns to read. ``named_columns`` converts the columns
 of a file to those of the schema.
 """
 
@@ -43,13 +43,13 @@ PARQUET_CONVERSIONS: Conversions = (
     # A date is stored as a number of days.
     Conversion(
         stored=types.is_integer,
-        becomes=lambda stored, wanted: bool(types.is_date32(wanted)) and bits_of_sign_and_value(stored) <= 32,
-        cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+        becomes=lambda stored, target: bool(types.is_date32(target)) and bits_of_sign_and_value(stored) <= 32,
+        cast=lambda column, target: column.cast(pa.int32()).cast(target),
     ),
     to(
         lambda kind: types.is_signed_integer(kind) or types.is_float64(kind),
         types.is_date32,
-        lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+        lambda column, target: column.cast(pa.int32()).cast(target),
     ),
 )
 
@@ -155,23 +155,23 @@ _ROWS_ARE_MISSING = ("child array invalid", "Struct child array")
 
 
 def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
-    """The wanted columns of one row group."""
+    """The columns of one row group that are to be read."""
     row_group = parquet.metadata.row_group(group)
     row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
     rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
-    found = 0
+    returned = 0
     try:
         for batch in parquet.iter_batches(
             rows, row_groups=[group], columns=columns.wanted, use_threads=False
         ):
-            found += batch.num_rows
+            returned += batch.num_rows
             yield batch
     except pa.ArrowInvalid as error:
         if not any(text in str(error) for text in _ROWS_ARE_MISSING):
             raise
         raise _rows_lost(columns.path, f"Arrow returns no row of row group {group}: {error}") from None
-    if found != row_group.num_rows:
-        problem = f"Arrow returns {found} of the {row_group.num_rows} rows of row group {group}"
+    if returned != row_group.num_rows:
+        problem = f"Arrow returns {returned} of the {row_group.num_rows} rows of row group {group}"
         raise _rows_lost(columns.path, problem)
 
 

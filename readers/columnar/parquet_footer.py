@@ -117,12 +117,12 @@ class _Compact:
         count, kind = self._list_header()
         if kind != _STRUCT:
             raise _NotThriftError(f"a list of {kind}")
-        found = []
+        encoded = []
         for _ in range(count):
             start = self.position
             self.skip(_STRUCT)
-            found.append(self.data[start : self.position])
-        return found
+            encoded.append(self.data[start : self.position])
+        return encoded
 
     def skip(self, kind: int, *, in_list: bool = False) -> None:
         """Skip a value."""

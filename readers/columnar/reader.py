@@ -94,12 +94,12 @@ class ColumnarReader(FileReader, InfersFileSchema, ReadsRanges):
         """
         schema, evolution = self.context.schema, self._evolution
         if evolution.is_strict:
-            found = stored()
-            new = evolution.new_columns(of_spark(path, found)) if evolution.looks_for_columns else ()
+            file_schema = stored()
+            new = evolution.new_columns(of_spark(path, file_schema)) if evolution.looks_for_columns else ()
             if len(new):
                 raise evolution.refusal(without_null_type(new, self.null_type), path)
             if evolution.rescued_at is not None:
-                return RescuedColumns(path, schema, evolution, found, self.conversions)
+                return RescuedColumns(path, schema, evolution, file_schema, self.conversions)
         return NamedColumns(path, schema, names, self.conversions)
 
 

@@ -33,7 +33,7 @@ class TextColumns:
     """The non-blank lines of a block as columns of texts.
 
     Attributes:
-        columns: one array of strings per wanted column, at least one; null if the field means null.
+        columns: one array of strings per column of the schema, at least one; null if the field means null.
         wrong_count: true for lines with more or fewer fields; None if no line has.
     """
 
@@ -51,21 +51,21 @@ class TextColumns:
         return pa.repeat(pa.scalar(False), self.rows) if self.wrong_count is None else self.wrong_count
 
 
-def text_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns:
-    """The first ``wanted`` fields of each line of ``data``, which is UTF-8 and ends in a newline."""
+def text_columns(data: bytes, dialect: Dialect, width: int) -> TextColumns:
+    """The first ``width`` fields of each line of ``data``, which is UTF-8 and ends in a newline."""
     first = _FIRST_TEXT.search(data)
     if first is None:
-        return TextColumns([pa.array([], pa.string())] * wanted, None)
+        return TextColumns([pa.array([], pa.string())] * width, None)
     start = data.rfind(b"\n", 0, first.start()) + 1
     fields = len(split_line(data[start : first.end()].decode(), dialect))
-    columns = _parsed_whole(data, dialect, fields, wanted)
+    columns = _parsed_whole(data, dialect, fields, width)
     if columns is not None:
-        return _of_one_count(columns, fields, wanted)
-    return _line_by_line(data, dialect, fields, wanted)
+        return _of_one_count(columns, fields, width)
+    return _line_by_line(data, dialect, fields, width)
 
 
-def document_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns | None:
-    """The first ``wanted`` fields of each record of a document, as Arrow reads them.
+def document_columns(data: bytes, dialect: Dialect, width: int) -> TextColumns | None:
+    """The first ``width`` fields of each record of a document, as Arrow reads them.
 
     None if Spark's result, which is computed character by character, may differ.
 
@@ -79,16 +79,16 @@ def document_columns(data: bytes, dialect: Dialect, wanted: int) -> TextColumns 
     first = next(records_of(data[:_FIRST_RECORD_BYTES].decode(errors="replace"), dialect), None)
     if first is None or len(first.fields) == 1 or first.end == _FIRST_RECORD_BYTES:
         return None
-    columns = _parsed(data, dialect, len(first.fields), wanted, newlines_in_values=True)
-    return None if columns is None else _of_one_count(columns, len(first.fields), wanted)
+    columns = _parsed(data, dialect, len(first.fields), width, newlines_in_values=True)
+    return None if columns is None else _of_one_count(columns, len(first.fields), width)
 
 
-def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, wanted: int) -> TextColumns:
-    """The first ``wanted`` fields of each row."""
-    columns: list[list[str | None]] = [[] for _ in range(wanted)]
+def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, width: int) -> TextColumns:
+    """The first ``width`` fields of each row."""
+    columns: list[list[str | None]] = [[] for _ in range(width)]
     wrong_count: list[bool] = []
     for fields in rows:
-        wrong_count.append(len(fields) != wanted)
+        wrong_count.append(len(fields) != width)
         for number, column in enumerate(columns):
             text = fields[number] if number < len(fields) else dialect.null_value
             column.append(None if text == dialect.null_value else text)
@@ -102,20 +102,20 @@ def nonblank_lines(data: bytes) -> pa.Array:
     return lines.filter(pc.match_substring_regex(lines, _NOT_BLANK))
 
 
-def _parsed_whole(data: bytes, dialect: Dialect, fields: int, wanted: int) -> list[pa.Array] | None:
+def _parsed_whole(data: bytes, dialect: Dialect, fields: int, width: int) -> list[pa.Array] | None:
     """The columns if Arrow and Spark split every line into the same ``fields`` fields, else None."""
     # Spark ignores lines of white space. With several fields, Arrow rejects them anyway.
     if (fields == 1 or dialect.sep <= " ") and _matches(data, _BLANK_LINE):
         return None
     if dialect.quote.encode() not in data:
-        return _parsed(data, dialect, fields, wanted) if _may_trim(dialect) else None
+        return _parsed(data, dialect, fields, width) if _may_trim(dialect) else None
     if not dialect.is_for_arrow:
         return None
     if quotes_pair_up(data, dialect):
-        columns = _parsed(data, dialect, fields, wanted)
+        columns = _parsed(data, dialect, fields, width)
         # Otherwise some quoted field has a newline.
         return columns if columns is not None and is_line_count(len(columns[0]), data) else None
-    return _parsed(data, dialect, fields, wanted) if _matches(data, dialect.clean_lines) else None
+    return _parsed(data, dialect, fields, width) if _matches(data, dialect.clean_lines) else None
 
 
 def _matches(data: bytes, pattern: str) -> bool:
@@ -140,7 +140,7 @@ def _parsed(
     data: bytes | pa.Buffer,
     dialect: Dialect,
     fields: int,
-    wanted: int,
+    width: int,
     *,
     newlines_in_values: bool = False,
 ) -> list[pa.Array] | None:
@@ -164,7 +164,7 @@ def _parsed(
                 column_types=dict.fromkeys(names, pa.string()),
                 null_values=sorted(nulls),
                 strings_can_be_null=True,
-                include_columns=names[:wanted],
+                include_columns=names[:width],
             ),
         )
     except pa.ArrowInvalid:
@@ -173,28 +173,28 @@ def _parsed(
     return columns if dialect.keeps_blanks else [_trimmed(column, dialect) for column in columns]
 
 
-def _of_one_count(columns: list[pa.Array], fields: int, wanted: int) -> TextColumns:
+def _of_one_count(columns: list[pa.Array], fields: int, width: int) -> TextColumns:
     rows = len(columns[0])
-    columns += [pa.nulls(rows, pa.string())] * (wanted - len(columns))
-    return TextColumns(columns, None if fields == wanted else pa.repeat(pa.scalar(True), rows))
+    columns += [pa.nulls(rows, pa.string())] * (width - len(columns))
+    return TextColumns(columns, None if fields == width else pa.repeat(pa.scalar(True), rows))
 
 
-def _line_by_line(data: bytes, dialect: Dialect, fields: int, wanted: int) -> TextColumns:
+def _line_by_line(data: bytes, dialect: Dialect, fields: int, width: int) -> TextColumns:
     """Read clean lines with Arrow and other lines one by one, and restore the line order."""
     lines = nonblank_lines(data)
     clean = _clean_lines(lines, dialect, fields)
     clean_lines = lines.filter(clean)
     parts: list[tuple[pa.Array, TextColumns]] = []
     if len(clean_lines):
-        columns = _parsed(_joined(clean_lines), dialect, fields, wanted)
+        columns = _parsed(_joined(clean_lines), dialect, fields, width)
         if columns is None or len(columns[0]) != len(clean_lines):
             # The proof was wrong, so read all lines the slow way.
             clean = pa.repeat(pa.scalar(False), len(lines))
         else:
-            parts.append((pc.indices_nonzero(clean), _of_one_count(columns, fields, wanted)))
+            parts.append((pc.indices_nonzero(clean), _of_one_count(columns, fields, width)))
     odd = pc.invert(clean)
     odd_lines = (split_line(line.decode(), dialect) for line in lines.filter(odd).to_pylist())
-    parts.append((pc.indices_nonzero(odd), columns_of_rows(odd_lines, dialect, wanted)))
+    parts.append((pc.indices_nonzero(odd), columns_of_rows(odd_lines, dialect, width)))
     _, columns = in_row_order([(numbers, [*part.columns, part.wrong_counts]) for numbers, part in parts])
     return TextColumns(columns[:-1], columns[-1])
 

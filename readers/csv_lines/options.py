@@ -16,7 +16,7 @@ from flip27_source.readers.csv_lines.dialect import (
     character,
     comment_character,
 )
-from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 
 
 def _separator(value: str) -> str:

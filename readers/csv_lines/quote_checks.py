@@ -58,7 +58,7 @@ def _are_all_outside(neighbours: Bytes, dialect: Dialect) -> bool:
 def _positions(content: Bytes, byte: int) -> np.ndarray[Any, np.dtype[np.intp]]:
     """The positions of ``byte``. Listing is slow, so groups of eight bytes are filtered first."""
     mask = np.empty(_SLICE_BYTES, np.bool_)
-    found = []
+    positions = []
     for start in range(0, len(content), _SLICE_BYTES):
         part = content[start : start + _SLICE_BYTES]
         mask[len(part) :] = False
@@ -66,8 +66,8 @@ def _positions(content: Bytes, byte: int) -> np.ndarray[Any, np.dtype[np.intp]]:
         words = mask.view(np.uint64)
         used = np.flatnonzero(words != 0)
         within = np.flatnonzero(words[used].view(np.bool_))
-        found.append(used[within >> 3] * 8 + (within & 7) + start)
-    return np.concatenate(found)
+        positions.append(used[within >> 3] * 8 + (within & 7) + start)
+    return np.concatenate(positions)
 
 
 def is_line_count(rows: int, data: bytes) -> bool:

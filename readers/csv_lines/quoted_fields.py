@@ -148,8 +148,8 @@ class _Tokenizer:
     def _line_stop_from(self, at: int) -> int:
         """The end of the line that contains ``at``; cached, so each text is searched only once."""
         if self._line_stop < at:
-            found = self._text.find(self._line_end, at)
-            self._line_stop = len(self._text) if found < 0 else found
+            stop = self._text.find(self._line_end, at)
+            self._line_stop = len(self._text) if stop < 0 else stop
         return self._line_stop
 
     def _skip_line(self) -> None:
@@ -279,8 +279,8 @@ class _Tokenizer:
         end = text.find(self._sep, start, stop)
         if end < 0:
             end = stop
-        if self._line_end != _END and (found := text.find(_END, start, end)) >= 0:
-            end = found
+        if self._line_end != _END and (newline := text.find(_END, start, end)) >= 0:
+            end = newline
         if end == len(text):
             self._field.append(text[start:])
             self._next_at = len(text)

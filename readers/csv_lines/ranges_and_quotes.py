@@ -41,8 +41,8 @@ class CsvRows(ABC):
     """Some rows, as texts."""
 
     @abstractmethod
-    def columns(self, wanted: int) -> TextColumns:
-        """The first ``wanted`` fields of each row."""
+    def columns(self, width: int) -> TextColumns:
+        """The first ``width`` fields of each row."""
 
     @abstractmethod
     def fields(self, row: int) -> list[str]:
@@ -69,10 +69,10 @@ class LineRows(CsvRows):
         self._comment = dialect.comment.encode()
         self._data = in_utf8(_without_comments(block.data, self._comment), dialect.encoding)
 
-    def columns(self, wanted: int) -> TextColumns:
-        """The first ``wanted`` fields of each row."""
+    def columns(self, width: int) -> TextColumns:
+        """The first ``width`` fields of each row."""
         try:
-            return text_columns(self._data, self._dialect, wanted)
+            return text_columns(self._data, self._dialect, width)
         except UnescapedQuoteError:
             raise self._refusal() from None
 
@@ -125,14 +125,14 @@ class DocumentRows(CsvRows):
         self._first = int(drop_header)
         self._data = in_utf8(data.removeprefix(BOM), dialect.encoding)
 
-    def columns(self, wanted: int) -> TextColumns:
-        """The first ``wanted`` fields of each row."""
-        found = self._columns_by_arrow(wanted)
-        if found is None:
+    def columns(self, width: int) -> TextColumns:
+        """The first ``width`` fields of each row."""
+        texts = self._columns_by_arrow(width)
+        if texts is None:
             rows = (record.fields for record in self._records)
-            return columns_of_rows(rows, self._dialect, wanted)
-        columns = [column[self._first :] for column in found.columns]
-        wrong_count = None if found.wrong_count is None else found.wrong_count[self._first :]
+            return columns_of_rows(rows, self._dialect, width)
+        columns = [column[self._first :] for column in texts.columns]
+        wrong_count = None if texts.wrong_count is None else texts.wrong_count[self._first :]
         return TextColumns(columns, wrong_count)
 
     def fields(self, row: int) -> list[str]:
@@ -142,11 +142,11 @@ class DocumentRows(CsvRows):
     def records(self) -> pa.Array:
         """The records, including the line ends inside them; null for a record that has no text."""
         text = self._text
-        found = [
+        records = [
             _without_line_end(text[record.start : record.end]) if record.start < record.end else None
             for record in self._records
         ]
-        return pa.array(found, pa.string())
+        return pa.array(records, pa.string())
 
     def place(self, row: int) -> Place:
         """The place of a record; byte positions count UTF-8, whatever the file's encoding is."""
@@ -169,13 +169,13 @@ class DocumentRows(CsvRows):
             before, record = self._text[: error.start], self._text[error.start :]
             raise _refusal(Place(self._split, len(before.encode())), record.partition("\n")[0]) from None
 
-    def _columns_by_arrow(self, wanted: int) -> TextColumns | None:
+    def _columns_by_arrow(self, width: int) -> TextColumns | None:
         data = self._data
         if self._dialect.comment and self._dialect.comment.encode() in data:
             return None
         if data.count(b"\r\n") == data.count(b"\r") == data.count(b"\n"):
             data = data.replace(b"\r\n", b"\n")
-        return document_columns(data if data.endswith(b"\n") else data + b"\n", self._dialect, wanted)
+        return document_columns(data if data.endswith(b"\n") else data + b"\n", self._dialect, width)
 
 
 def _refusal(place: Place, text: str) -> SplitReadError:

@@ -23,7 +23,6 @@ from flip27_source.readers.csv_lines.options import (
     ENFORCE_SCHEMA,
     HEADER,
     MULTI_LINE,
-    NULL_VALUE,
     dialect_of,
 )
 from flip27_source.readers.csv_lines.ranges_and_quotes import (
@@ -37,17 +36,18 @@ from flip27_source.readers.csv_lines.schema import (
     CSV_INFERENCE_OPTIONS,
     FLOAT_WORD_OPTIONS,
     INFER_SCHEMA,
+    CsvTypes,
     csv_formats,
     csv_schema,
-    csv_types,
     float_words,
 )
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, first_lines, line_blocks
-from flip27_source.readers.files.malformed_records import MODE, RecordColumns
-from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
+from flip27_source.readers.files.malformed_records import RecordColumns
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES, MODE
 from flip27_source.readers.scalars.ordinary_texts import unreadable
 from flip27_source.readers.scalars.texts import converter
 from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
@@ -70,7 +70,7 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         """The schema that Spark infers from the first lines of each file."""
         samples = [(split.path, _sample(split, options)) for split in splits]
-        return csv_schema(samples, options, null_value=options[NULL_VALUE], has_header=options[HEADER])
+        return csv_schema(samples, options)
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
@@ -87,7 +87,7 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         self._rescue = None
         if self._evolution.is_strict:
             header_of = self._header_of if options[HEADER] else None
-            inferred = csv_types(options) if options[INFER_SCHEMA] and self._evolution.widens else None
+            inferred = CsvTypes(options) if options[INFER_SCHEMA] and self._evolution.widens else None
             self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
         self._headers: dict[str, list[str]] = {}
         self._fields = list(self._evolution.schema)

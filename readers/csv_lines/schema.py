@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options, boolean, text
+from flip27_source.readers.csv_lines.options import HEADER, NULL_VALUE
 from flip27_source.readers.csv_lines.ranges_and_quotes import CsvRows
 from flip27_source.readers.datetimes.fields import days_by_pattern
 from flip27_source.readers.datetimes.formats import DateTimeFormats
@@ -62,9 +63,7 @@ def csv_formats(options: Options) -> DateTimeFormats:
     return replace(formats, date=_ISO_DATE) if is_strict else formats
 
 
-def csv_schema(
-    samples: Sequence[tuple[str, CsvRows]], options: Options, *, null_value: str, has_header: bool
-) -> pa.Schema | None:
+def csv_schema(samples: Sequence[tuple[str, CsvRows]], options: Options) -> pa.Schema | None:
     """The columns of some files, given by path and first rows; None if there is no row.
 
     Raises:
@@ -75,15 +74,15 @@ def csv_schema(
         return None
     first_rows = [(path, rows.fields(0)) for path, rows in samples]
     longest = max((fields for _, fields in first_rows), key=len)
-    names = column_names(longest, is_header=has_header, null_value=null_value)
-    if has_header:
+    names = _column_names(longest, is_header=options[HEADER], null_value=options[NULL_VALUE])
+    if options[HEADER]:
         _check_headers(first_rows)
     kinds = [pa.null()] * len(names)
     if options[INFER_SCHEMA]:
-        finder = csv_types(options)
+        finder = CsvTypes(options)
         for _, rows in samples:
             columns = rows.columns(len(names)).columns
-            kinds = finder.of_columns([column[int(has_header) :] for column in columns], kinds)
+            kinds = finder.of_columns([column[int(options[HEADER]) :] for column in columns], kinds)
     return pa.schema(
         [
             (name, pa.string() if types.is_null(kind) else kind)
@@ -92,17 +91,7 @@ def csv_schema(
     )
 
 
-def csv_types(options: Options) -> CsvTypes:
-    """The inference of types that the options request."""
-    return CsvTypes(
-        options[TIME_ZONE] or "UTC",
-        float_words(options),
-        csv_formats(options),
-        prefer_date=options[PREFER_DATE],
-    )
-
-
-def column_names(first_row: Sequence[str | None], *, is_header: bool, null_value: str) -> list[str]:
+def _column_names(first_row: Sequence[str | None], *, is_header: bool, null_value: str) -> list[str]:
     """The column names of the header, made unique as Spark does, or ``_c0``, ``_c1``, ..."""
     times = Counter(name.lower() for name in first_row if name is not None)
 
@@ -127,15 +116,14 @@ def _check_headers(headers: Sequence[tuple[str, Sequence[str | None]]]) -> None:
 
 
 class CsvTypes:
-    """Infers the types of columns of texts.
+    """Infers the types of columns of texts, as the options require.
 
     The order of the attempts is Spark's; they start at the column's current type.
     """
 
-    def __init__(
-        self, time_zone: str, words: Mapping[str, float], formats: DateTimeFormats, *, prefer_date: bool
-    ) -> None:
-        zone = java_zone(time_zone)
+    def __init__(self, options: Options) -> None:
+        zone = java_zone(options[TIME_ZONE] or "UTC")
+        words, formats = float_words(options), csv_formats(options)
         date = formats.date or _ISO_DATE
         once = replace(formats, fallback=False)
         self._mixed = _INSTANT if formats.timestamp is None and date.text in _DATES_OF_CASTS else pa.string()
@@ -149,32 +137,32 @@ class CsvTypes:
             (types.is_boolean, lambda text: pa.bool_() if text.lower() in ("true", "false") else None),
         ]
         self._attempts = (
-            attempts if prefer_date else [item for item in attempts if item[0] is not types.is_date]
+            attempts if options[PREFER_DATE] else [item for item in attempts if item[0] is not types.is_date]
         )
 
-    def of_columns(self, columns: Sequence[pa.Array], found: Sequence[pa.DataType]) -> list[pa.DataType]:
+    def of_columns(self, columns: Sequence[pa.Array], kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
         """The types after some more texts of each column; null while a column has no text."""
         return [
             self._of_texts(pc.unique(column).drop_null().to_pylist(), kind)
-            for column, kind in zip(columns, found, strict=True)
+            for column, kind in zip(columns, kinds, strict=True)
         ]
 
     def of_text(self, text: str) -> pa.DataType:
         """The type of one text, which is not empty."""
         return self._of_text(text, pa.null())
 
-    def _of_texts(self, texts: Iterable[str], found: pa.DataType) -> pa.DataType:
+    def _of_texts(self, texts: Iterable[str], kind: pa.DataType) -> pa.DataType:
         for value in texts:
-            if types.is_string(found):
+            if types.is_string(kind):
                 break
             if value:
-                found = _joined(found, self._of_text(value, found), self._mixed)
-        return found
+                kind = _joined(kind, self._of_text(value, kind), self._mixed)
+        return kind
 
-    def _of_text(self, text: str, found: pa.DataType) -> pa.DataType:
-        begun = types.is_null(found)
+    def _of_text(self, text: str, column_kind: pa.DataType) -> pa.DataType:
+        begun = types.is_null(column_kind)
         for is_tried, attempt in self._attempts:
-            begun = begun or is_tried(found)
+            begun = begun or is_tried(column_kind)
             kind = attempt(text) if begun else None
             if kind is not None:
                 return kind

@@ -107,8 +107,8 @@ def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
 
 
 def _few_lengths(lengths: Bounds) -> list[int]:
-    found = np.flatnonzero(np.bincount(np.minimum(lengths, 64))[:64])
-    return [int(length) for length in found[:_MOST_LENGTHS] if length]
+    present = np.flatnonzero(np.bincount(np.minimum(lengths, 64))[:64])
+    return [int(length) for length in present[:_MOST_LENGTHS] if length]
 
 
 def _laid_out(shape: _Shape, length: int) -> _Shape | None:
@@ -129,8 +129,8 @@ def _read_shape(shape: _Shape, texts: Bytes, starts: _Longs, rows: _Longs, times
     for part in shape:
         if part.field is None:
             for char in part.text.encode():
-                found = texts[at]
-                good &= (found | _SMALL if chr(char).isalpha() else found) == char
+                characters = texts[at]
+                good &= (characters | _SMALL if chr(char).isalpha() else characters) == char
                 at = at + 1
             continue
         number = _reader(part)(texts, at, part.width, good) + part.base

@@ -170,12 +170,12 @@ class Section:
 
     def read(self, text: str, at: int, fields: Fields) -> int:
         """The position after the part, or ``at`` if the part is missing."""
-        found = dict(fields)
+        section_fields = dict(fields)
         try:
-            end = _read_all(self.elements, text, at, found)
+            end = _read_all(self.elements, text, at, section_fields)
         except _MismatchError:
             return at
-        fields.update(found)
+        fields.update(section_fields)
         return end
 
 
@@ -195,10 +195,10 @@ class DateTimePattern:
         Raises:
             UnreadableError: the text does not match the pattern.
         """
-        found: Fields = {}
-        if not text or _read_all(self.elements, text, 0, found) != len(text):
+        values: Fields = {}
+        if not text or _read_all(self.elements, text, 0, values) != len(text):
             raise UnreadableError
-        return found
+        return values
 
 
 @lru_cache(maxsize=64)

@@ -140,15 +140,15 @@ def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], M
 
     def constants(split: FileSplit) -> Mapping[tuple[str, ...], Any]:
         try:
-            ((found, _),) = columns.groups([split])
+            ((of_file, _),) = columns.groups([split])
         except (SplitReadError, SchemaError):
             return {}
         values: dict[tuple[str, ...], Any] = {
             (name,): value.as_py()
-            for name, value in found.values.items()
+            for name, value in of_file.values.items()
             if not types.is_timestamp(value.type)
         }
-        for name, value in (found.metadata or {}).items():
+        for name, value in (of_file.metadata or {}).items():
             values[METADATA, name] = _EPOCH + dt.timedelta(microseconds=value) if name in _TIMES else value
         return values
 

@@ -209,8 +209,8 @@ def read_whole(split: FileSplit, options: Options) -> bytes:
             fs, name = file_system(path, options)
             # Request a range, because for a whole object s3fs first requests the size. The range is one
             # byte longer than the file, to detect growth.
-            wanted = {"start": 0, "end": split.length + 1} if split.length > 0 else {}
-            content = cast(bytes, fs.cat_file(name, **wanted))
+            byte_range = {"start": 0, "end": split.length + 1} if split.length > 0 else {}
+            content = cast(bytes, fs.cat_file(name, **byte_range))
         else:
             content = _read_local(local, split.length)
     check_length(split, len(content))
@@ -222,12 +222,12 @@ def _read_local(path: str, expected_bytes: int) -> bytes:
     # returns less than requested has reached the end of a regular file.
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        wanted = max(expected_bytes, 0) + 1
-        content = os.read(descriptor, wanted)
+        size = max(expected_bytes, 0) + 1
+        content = os.read(descriptor, size)
         if len(content) == expected_bytes:
             return content
         pieces = [content]
-        while piece := os.read(descriptor, max(wanted, 1 << 16)):
+        while piece := os.read(descriptor, max(size, 1 << 16)):
             pieces.append(piece)
         return b"".join(pieces)
     finally:

@@ -35,7 +35,7 @@ from flip27_source.readers.files.input import (
     refuse_unknown_compression,
 )
 from flip27_source.readers.files.read_ahead import SMALL_BYTES, fetched_ahead
-from flip27_source.readers.files.reader import MAX_LINE_BYTES
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES
 
 BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
@@ -387,8 +387,8 @@ def _after_first_line_end(data: bytes, start: int) -> int:
 def _after_last_line_end(piece: memoryview) -> int:
     """The end of the last line, or of one near it, in ``piece``; 0 if no line ends."""
     tail = bytes(piece[-_SLACK_BYTES:])
-    found = tail.rfind(b"\n") + 1
-    if found:
-        return len(piece) - len(tail) + found
+    after_newline = tail.rfind(b"\n") + 1
+    if after_newline:
+        return len(piece) - len(tail) + after_newline
     whole = bytes(piece)
     return whole.rfind(b"\n") + 1 or whole.rfind(b"\r") + 1

@@ -1,4 +1,4 @@
-"""Malformed records of text files: the options for them, and the batches with their column.
+"""Malformed records of text files, and the batches with a column for them.
 
 A batch may also have a column of rescued data. What must not live here: formats.
 """
@@ -15,23 +15,9 @@ import pyarrow.types as pt
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.message_texts import quotation
-from flip27_source.options import Option, one_of, text
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN
 from flip27_source.readers.schemas.evolution import SchemaEvolution
-
-MODE = Option(
-    name="mode",
-    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    default="PERMISSIVE",
-    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
-    "drops the lines, FAILFAST stops the query.",
-)
-CORRUPT_RECORD_COLUMN = Option(
-    name="columnNameOfCorruptRecord",
-    parse=text,
-    default="_corrupt_record",
-    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +118,7 @@ def index_of_corrupt(schema: pa.Schema, name: str, *, records: str = "lines") ->
 
 def has_not_null(fields: Iterable[pa.Field]) -> bool:
     """True if some field is NOT NULL on any level, except keys of maps, which are always NOT NULL."""
-    return any(not field.nullable or has_not_null(_inner_fields(field.type)) for field in fields)
+    return any(not field.nullable or has_not_null(inner_fields(field.type)) for field in fields)
 
 
 def first_forbidden_null(batch: pa.RecordBatch) -> tuple[str, int] | None:
@@ -144,7 +130,8 @@ def first_forbidden_null(batch: pa.RecordBatch) -> tuple[str, int] | None:
     return None
 
 
-def _inner_fields(kind: pa.DataType) -> list[pa.Field]:
+def inner_fields(kind: pa.DataType) -> list[pa.Field]:
+    """The fields, elements or values within a type; keys of maps are left out."""
     if pt.is_map(kind):
         return [kind.item_field]
     return [kind.field(number) for number in range(kind.num_fields)]
@@ -156,13 +143,13 @@ def _first_null(column: pa.Array, field: pa.Field) -> int | None:
     rows: list[int] = []
     if pt.is_struct(field.type):
         present = pc.indices_nonzero(column.is_valid())
-        for inner, values in zip(_inner_fields(field.type), column.take(present).flatten(), strict=True):
+        for inner, values in zip(inner_fields(field.type), column.take(present).flatten(), strict=True):
             row = _first_null(values, inner)
             if row is not None:
                 rows.append(present[row].as_py())
     elif pt.is_list(field.type) or pt.is_map(field.type):
         values = column.items if pt.is_map(field.type) else column.values
-        position = _first_null(values, _inner_fields(field.type)[0])
+        position = _first_null(values, inner_fields(field.type)[0])
         if position is not None:
             ends = column.offsets[1:]
             rows.append(_first(pc.greater(ends, position)))

@@ -58,10 +58,10 @@ def _is_moment(value: str) -> bool:
 
 
 def _common_type(kinds: Iterable[pa.DataType]) -> pa.DataType:
-    found = pa.null()
+    common = pa.null()
     for kind in kinds:
-        found = _wider_of_partitions(found, kind)
-    return pa.string() if types.is_null(found) else found
+        common = _wider_of_partitions(common, kind)
+    return pa.string() if types.is_null(common) else common
 
 
 def _wider_of_partitions(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
-from flip27_source.options import Option, Options, size_bytes
+from flip27_source.options import Option, Options
 from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
@@ -25,15 +25,6 @@ from flip27_source.schemas.ddl import columns_text
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
-MAX_LINE_BYTES: Option[int] = Option(
-    name="maxLineBytes",
-    parse=size_bytes,
-    default=256 << 20,
-    default_text="256m",
-    doc="Maximum length of a line. A file with a longer line fails or is quarantined, with the position "
-    "of the line.",
-)
-"""The option of every reader of lines."""
 
 ENOUGH_ROWS = 8_192
 ENOUGH_BYTES = 4 << 20

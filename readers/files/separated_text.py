@@ -22,7 +22,7 @@ from flip27_source.readers.files.input import (
     reading,
 )
 from flip27_source.readers.files.line_blocks import BOM, as_array
-from flip27_source.readers.files.reader import MAX_LINE_BYTES
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES
 
 _CHUNK_BYTES = 8 << 20
 _MOST_BYTES = (1 << 31) - 1

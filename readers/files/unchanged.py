@@ -34,9 +34,9 @@ def check_unchanged(split: FileSplit, options: Options) -> None:
         if local is None:
             _check_remote(split, options)
             return
-        found = os.stat(local)
-    check_length(split, found.st_size)
-    if found.st_mtime_ns // 1000 != split.modified_us:
+        status = os.stat(local)
+    check_length(split, status.st_size)
+    if status.st_mtime_ns // 1000 != split.modified_us:
         raise _changed(split, "modification time")
 
 
@@ -61,18 +61,18 @@ def _error_of(split: FileSplit, options: Options) -> SplitReadError | None:
 def _check_remote(split: FileSplit, options: Options) -> None:
     fs, name = file_system(split.path, options)
     fs.invalidate_cache(name.rpartition("/")[0])
-    found: Mapping[str, Any] = fs.info(name)
-    if found.get("type") != "file":
+    info: Mapping[str, Any] = fs.info(name)
+    if info.get("type") != "file":
         raise FileMissingError(f"{split.path} is no longer a file", remedy="do not move or delete files")
-    size = found.get("size")
+    size = info.get("size")
     if size is not None:
         check_length(split, int(size))
-    if split.etag and etag_of(found):
-        if etag_of(found) != split.etag:
+    if split.etag and etag_of(info):
+        if etag_of(info) != split.etag:
             raise _changed(split, "ETag")
         return
     # Some servers report fractions of a second, or the time itself, in only some of their answers.
-    now_us = modified_us(found)
+    now_us = modified_us(info)
     has_time = now_us and split.modified_us and not is_web_server(fs)
     if has_time and now_us // 1_000_000 != split.modified_us // 1_000_000:
         raise _changed(split, "modification time")

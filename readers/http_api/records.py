@@ -11,12 +11,8 @@ from flip27_source.errors import SplitReadError
 from flip27_source.message_texts import quotation
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.files.malformed_records import (
-    CORRUPT_RECORD_COLUMN,
-    MODE,
-    first_forbidden_null,
-    index_of_corrupt,
-)
+from flip27_source.readers.files.malformed_records import first_forbidden_null, index_of_corrupt
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
 from flip27_source.readers.json_lines.values import JsonLineParser, Row

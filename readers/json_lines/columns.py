@@ -286,12 +286,12 @@ def _has_long_number(data: pa.Buffer) -> bool:
     view = memoryview(data)
     sample = view[::_SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR)
     run = b"\x01" * (MAX_NUMBER_DIGITS // _SAMPLE_STEP - 1)
-    found = sample.find(run)
-    while found >= 0:
-        start = found * _SAMPLE_STEP
+    at = sample.find(run)
+    while at >= 0:
+        start = at * _SAMPLE_STEP
         if 0 not in view[start : start + _SAMPLE_STEP].tobytes().translate(_IS_NUMBER_CHAR):
             return True
-        found = sample.find(run, found + 1)
+        at = sample.find(run, at + 1)
     return False
 
 
@@ -332,13 +332,13 @@ def _has_trap_in_unknown_fields(data: pa.Buffer) -> bool:
 
 
 def _long_lines(content: bytes) -> list[bytes]:
-    """The lines of at least 2000 bytes, found in steps of that size."""
-    found: list[bytes] = []
+    """The lines of at least 2000 bytes, lines in steps of that size."""
+    lines: list[bytes] = []
     start = 0
     while start + _LONG_LINE_BYTES < len(content):
         newline = content.rfind(b"\n", start, start + _LONG_LINE_BYTES)
         if newline < 0:
             newline = content.find(b"\n", start)
-            found.append(content[start:newline])
+            lines.append(content[start:newline])
         start = newline + 1
-    return found
+    return lines

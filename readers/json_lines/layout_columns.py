@@ -67,17 +67,17 @@ class LayoutColumns:
 
     def _usual_layout(self, data: bytes) -> Layout:
         """The previous block's layout if some sampled line has it, else the most frequent layout."""
-        found: Counter[Layout] = Counter()
+        layouts: Counter[Layout] = Counter()
         for number in range(_SAMPLES):
             start = data.rfind(b"\n", 0, len(data) * number // _SAMPLES) + 1
             layout = layout_of(data[start : data.index(b"\n", start)], self._types)
             if layout is not None and layout == self._last_layout:
                 return layout
             if layout is not None:
-                found[layout] += 1
-        if not found:
+                layouts[layout] += 1
+        if not layouts:
             raise NotProvedError("no line of the sample has a layout")
-        self._last_layout = found.most_common(1)[0][0]
+        self._last_layout = layouts.most_common(1)[0][0]
         return self._last_layout
 
     def _column(self, field: pa.Field, parent: Path, read: dict[Path, pa.Array], rows: int) -> pa.Array:
@@ -117,14 +117,14 @@ class _Values:
     def _check_literals(self) -> None:
         row = b"".join(self._layout.literals)
         even = np.arange(0, self._width, 2, dtype=np.int32)
-        found = self._take((self._first_pieces[:, None] + even).reshape(-1)).buffers()[2]
-        found = found[: self.rows * len(row)]
-        if not found.equals(pa.py_buffer(row * self.rows)):
-            self._find_null_strings(np.frombuffer(found, np.uint8).reshape(self.rows, len(row)), row)
+        literals = self._take((self._first_pieces[:, None] + even).reshape(-1)).buffers()[2]
+        literals = literals[: self.rows * len(row)]
+        if not literals.equals(pa.py_buffer(row * self.rows)):
+            self._find_null_strings(np.frombuffer(literals, np.uint8).reshape(self.rows, len(row)), row)
 
-    def _find_null_strings(self, found: Bytes, row: bytes) -> None:
+    def _find_null_strings(self, literals: Bytes, row: bytes) -> None:
         """Find null strings: an n and an l replace the quotes. No other byte may differ."""
-        differing = found != np.frombuffer(row, np.uint8)
+        differing = literals != np.frombuffer(row, np.uint8)
         unexplained = int(np.count_nonzero(differing))
         closing = 0
         for number, scalar in enumerate(self._layout.scalars):
@@ -132,7 +132,7 @@ class _Values:
             if not pt.is_string(scalar.kind):
                 continue
             nulls = differing[:, closing - 1]
-            if nulls.any() and (found[nulls, closing - 1 : closing + 1] == (_N, _L)).all():
+            if nulls.any() and (literals[nulls, closing - 1 : closing + 1] == (_N, _L)).all():
                 self._nulls[number] = nulls
                 unexplained -= 2 * int(np.count_nonzero(nulls))
         if unexplained:
@@ -164,8 +164,8 @@ def _name_ends(data: bytes, has_escapes: bool) -> Bounds:
         part = every[start : start + _SCAN_BYTES + 1]
         at_quote = np.equal(part[:-1], _QUOTE, out=mask[start : start + len(part) - 1])
         at_quote &= part[1:] == _COLON
-    found = np.flatnonzero(mask).astype(np.int32)
-    return np.setdiff1d(found, _escaped(every), assume_unique=True) if has_escapes else found
+    ends = np.flatnonzero(mask).astype(np.int32)
+    return np.setdiff1d(ends, _escaped(every), assume_unique=True) if has_escapes else ends
 
 
 def _escaped(every: Bytes) -> Bounds:

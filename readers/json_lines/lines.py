@@ -107,5 +107,5 @@ def _proved_rows(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.A
     """The rows that are not doubtful, with their line numbers."""
     if not parsed.doubtful:
         return numbers, parsed.columns
-    kept = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
-    return numbers.take(kept), [column.take(kept) for column in parsed.columns]
+    proved = pa.array([row for row in range(len(numbers)) if row not in parsed.doubtful], pa.int64())
+    return numbers.take(proved), [column.take(proved) for column in parsed.columns]

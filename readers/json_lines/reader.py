@@ -17,9 +17,9 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.input import is_splittable
-from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
-from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_JSON
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MAX_LINE_BYTES, MODE
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS, JSON_INFERENCE_OPTIONS, MULTI_LINE
 from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.schemas.inference import InfersFileSchema

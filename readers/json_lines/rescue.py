@@ -56,11 +56,11 @@ class JsonRescue:
     def _new_columns(self, lines: Sequence[bytes]) -> pa.Schema:
         if not self._evolution.looks_for_columns:
             return pa.schema([])
-        found = [self._types.of_lines(lines, malformed=None)]
+        schemas = [self._types.of_lines(lines, malformed=None)]
         if self._evolution.widens:
             # The type that covers all lines may be string, although one line alone needs a wider number.
-            found += dict.fromkeys(self._types.of_lines([line], malformed=None) for line in lines)
-        return self._evolution.new_columns(*found)
+            schemas += dict.fromkeys(self._types.of_lines([line], malformed=None) for line in lines)
+        return self._evolution.new_columns(*schemas)
 
     def _text(self, members: JsonObject, row: Row, path: str) -> str | None:
         left = _rest_of_object(members, self._fields, row)
@@ -70,13 +70,13 @@ class JsonRescue:
 
 
 def _rest_of_object(members: JsonObject, fields: Sequence[pa.Field], read: Row) -> JsonObject | None:
-    found = {field.name: (field.type, value) for field, value in zip(fields, read, strict=True)}
+    columns = {field.name: (field.type, value) for field, value in zip(fields, read, strict=True)}
     times = Counter(name for name, _ in members)
     left = JsonObject()
     for name, value in members:
         # Columns hold at most one value of a duplicate name, so all its values are kept.
-        rest = _rest(value, *found[name]) if name in found and times[name] == 1 else value
-        if rest is not None or name not in found:
+        rest = _rest(value, *columns[name]) if name in columns and times[name] == 1 else value
+        if rest is not None or name not in columns:
             left.append((name, rest))
     return left or None
 

@@ -18,8 +18,9 @@ from flip27_source.message_texts import quotation
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, line_blocks
-from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE, RecordColumns
+from flip27_source.readers.files.malformed_records import RecordColumns
 from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser
 from flip27_source.readers.json_lines.lines import JsonLines
@@ -49,7 +50,7 @@ class JsonRows:
         self._mode = context.options[MODE]
         self._columns = RecordColumns.of(context, constant_names)
         self._evolution = self._columns.evolution
-        self._rescue = JsonRescue(self._evolution, JsonTypes.of(context.options))
+        self._rescue = JsonRescue(self._evolution, JsonTypes(context.options))
         self._data_schema = self._evolution.schema
         formats = DateTimeFormats.of(context.options, day_numbers=True)
         dialect = json_dialect(context.options)

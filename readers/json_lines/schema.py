@@ -23,8 +23,8 @@ from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import first_lines
-from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.options import (
     DROP_FIELD_IF_ALL_NULL,
     INFER_TIMESTAMP,
@@ -86,36 +86,23 @@ class JsonObject(list[tuple[str, Any]]):
     """An object that may have duplicate names."""
 
 
-@dataclass(frozen=True, slots=True)
 class JsonTypes:
-    """Finds the types of JSON values.
+    """Finds the types of JSON values, as the options require.
 
-    Attributes:
+    Args:
         refuses_twice: raise an error for a duplicate field; otherwise its type covers both values.
     """
 
-    primitives_as_string: bool
-    prefers_decimal: bool
-    infer_timestamp: bool
-    drop_all_null: bool
-    time_zone: str
-    formats: DateTimeFormats
-    dialect: JsonDialect
-    refuses_twice: bool = False
-
-    @classmethod
-    def of(cls, options: Options) -> JsonTypes:
-        """The inference that the options define."""
-        return cls(
-            options[PRIMITIVES_AS_STRING],
-            options[PREFERS_DECIMAL],
-            options[INFER_TIMESTAMP],
-            options[DROP_FIELD_IF_ALL_NULL],
-            options[TIME_ZONE] or "UTC",
-            # Spark's JsonInferSchema does not try other formats either.
-            replace(DateTimeFormats.of(options), fallback=False),
-            json_dialect(options),
-        )
+    def __init__(self, options: Options, *, refuses_twice: bool = False) -> None:
+        self.dialect = json_dialect(options)
+        self._primitives_as_string = options[PRIMITIVES_AS_STRING]
+        self._prefers_decimal = options[PREFERS_DECIMAL]
+        self._infer_timestamp = options[INFER_TIMESTAMP]
+        self._drop_all_null = options[DROP_FIELD_IF_ALL_NULL]
+        self._zone = java_zone(options[TIME_ZONE] or "UTC")
+        # Spark's JsonInferSchema does not try other formats either.
+        self._formats = replace(DateTimeFormats.of(options), fallback=False)
+        self._refuses_twice = refuses_twice
 
     def of_lines(self, lines: Iterable[bytes], *, malformed: str | None) -> pa.Schema:
         """The columns of some lines.
@@ -132,7 +119,7 @@ class JsonTypes:
 
         nothing: _Kind = _Fields()
         root = reduce(join, self._roots(lines, malformed), nothing)
-        return pa.schema(_finished_fields(root, self.drop_all_null) if isinstance(root, _Fields) else [])
+        return pa.schema(_finished_fields(root, self._drop_all_null) if isinstance(root, _Fields) else [])
 
     def of_value(self, value: Any) -> _Kind:
         """The type of a value from Python's parser; null if the value has no type."""
@@ -146,7 +133,7 @@ class JsonTypes:
             return _Items(reduce(_joined, map(self.of_value, value), pa.null()))
         if isinstance(value, str) and not isinstance(value, JsonNumber):
             return self._of_text(value)
-        return pa.string() if self.primitives_as_string else self._of_primitive(value)
+        return pa.string() if self._primitives_as_string else self._of_primitive(value)
 
     def _roots(self, lines: Iterable[bytes], malformed: str | None) -> Iterator[_Kind]:
         for line in lines:
@@ -157,25 +144,25 @@ class JsonTypes:
                     yield _Fields({malformed: pa.string()})
 
     def _of_object(self, members: JsonObject) -> _Fields:
-        found = _Fields()
+        fields = _Fields()
         for name, value in members:
-            if self.refuses_twice and name in found:
+            if self._refuses_twice and name in fields:
                 raise FieldTwiceError(name)
-            found[name] = _joined(found.get(name, pa.null()), self.of_value(value))
-        return found
+            fields[name] = _joined(fields.get(name, pa.null()), self.of_value(value))
+        return fields
 
     def _of_primitive(self, value: bool | int | JsonNumber) -> pa.DataType:
         if isinstance(value, bool):
             return pa.bool_()
         if isinstance(value, int):
             return pa.int64() if value in _LONG else _decimal_of(Decimal(value))
-        return (_decimal_of_text(value) if self.prefers_decimal else None) or pa.float64()
+        return (_decimal_of_text(value) if self._prefers_decimal else None) or pa.float64()
 
     def _of_text(self, text: str) -> pa.DataType:
-        found = _decimal_of_text(text) if self.prefers_decimal else None
-        if found is not None and types.is_decimal(found):
-            return found
-        if self.infer_timestamp and self.formats.timestamp_us(text, java_zone(self.time_zone)) is not None:
+        decimal = _decimal_of_text(text) if self._prefers_decimal else None
+        if decimal is not None and types.is_decimal(decimal):
+            return decimal
+        if self._infer_timestamp and self._formats.timestamp_us(text, self._zone) is not None:
             return _INSTANT
         return pa.string()
 
@@ -187,17 +174,17 @@ def schema_of_sample(splits: Sequence[FileSplit], options: Options) -> pa.Schema
         SchemaError: an object has a field twice, or names differ only in case.
     """
     malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
-    types = replace(JsonTypes.of(options), refuses_twice=True)
+    types = JsonTypes(options, refuses_twice=True)
     looked_at: list[str] = []
     try:
-        found = types.of_lines(_sampled_lines(splits, options, looked_at), malformed=malformed)
+        schema = types.of_lines(_sampled_lines(splits, options, looked_at), malformed=malformed)
     except FieldTwiceError as twice:
         raise SchemaError(
             f"{looked_at[-1]}: an object has the field {twice} twice",
             remedy="give the schema; then the last value of such a field is used, as in Spark",
         ) from None
-    _refuse_names_that_differ_in_case(found)
-    return found if len(found) else None
+    _refuse_names_that_differ_in_case(schema)
+    return schema if len(schema) else None
 
 
 def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: list[str]) -> Iterator[bytes]:
@@ -336,8 +323,8 @@ def _value(tokens: Tokens, token: Token, depth: int) -> Any:
 
 def _object(tokens: Tokens, depth: int) -> JsonObject:
     members = JsonObject()
-    while (found := tokens.next()) is not Token.END_OBJECT:
-        if found is None:
+    while (token := tokens.next()) is not Token.END_OBJECT:
+        if token is None:
             raise MalformedJsonError("the line ends within an object")
         name = tokens.name() or ""
         value = tokens.next()
@@ -347,10 +334,10 @@ def _object(tokens: Tokens, depth: int) -> JsonObject:
 
 def _array(tokens: Tokens, depth: int) -> list[Any]:
     items = []
-    while (found := tokens.next()) is not Token.END_ARRAY:
-        if found is None:
+    while (token := tokens.next()) is not Token.END_ARRAY:
+        if token is None:
             raise MalformedJsonError("the line ends within an array")
-        items.append(_value(tokens, found, depth + 1))
+        items.append(_value(tokens, token, depth + 1))
     return items
 
 

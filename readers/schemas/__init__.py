@@ -1,1 +1,1 @@
-"""Schemas of files: `inference` from samples, `merging`, `hints` from the user, and `evolution`."""
+"""Schemas of files: `inference` from samples, `merging` of types and of hints, and `evolution`."""

@@ -40,8 +40,8 @@ class InfersFileSchema(InfersSchema[FileSplit]):
         # Imported here: a coordinator whose schema is given infers none, and the import is slow.
         from flip27_source.readers.files.partition_types import with_partitions
 
-        found = cls.schema_of_files(sample.splits, options) if sample.splits else None
-        return None if found is None else with_partitions(found, sample.folders, options)
+        schema = cls.schema_of_files(sample.splits, options) if sample.splits else None
+        return None if schema is None else with_partitions(schema, sample.folders, options)
 
     @classmethod
     def complete_schema(cls, inferred: pa.Schema | None, options: Options) -> pa.Schema | None:

@@ -80,20 +80,20 @@ _OTHERS = (
 )
 
 
-def without_null_type(schema: pa.Schema, wanted: pa.DataType) -> pa.Schema:
-    """``schema`` with ``wanted`` in place of the null type."""
+def without_null_type(schema: pa.Schema, replacement: pa.DataType) -> pa.Schema:
+    """``schema`` with ``replacement`` in place of the null type."""
 
     def leaf(kind: pa.DataType) -> pa.DataType:
-        return wanted if types.is_null(kind) else kind
+        return replacement if types.is_null(kind) else kind
 
     return pa.schema([(field.name, with_leaves(field.type, leaf)) for field in schema])
 
 
-def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> pa.Schema:
+def merged(schemas: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> pa.Schema:
     """One schema with the columns of all files, by name without regard to case.
 
     Args:
-        found: a path and the schema there.
+        schemas: a path and the schema there.
         known: columns with given types; their types in the files may differ.
 
     Raises:
@@ -102,7 +102,7 @@ def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> p
     given = {field.name.lower() for field in known or ()}
     columns: dict[str, pa.Field] = {}
     seen_in: dict[str, str] = {}
-    for path, schema in found:
+    for path, schema in schemas:
         for field in schema:
             key = field.name.lower()
             other = columns.setdefault(key, field)

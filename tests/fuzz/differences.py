@@ -134,8 +134,9 @@ def _is_of_a_malformed_row(case: Case, mismatch: Mismatch) -> bool:
     )
 
 
-def _is_error_here(text: str) -> Callable[[Case, Mismatch], bool]:
-    return lambda _, mismatch: mismatch.kind == "error only here" and text in str(mismatch.ours)
+def _is_error_here(*texts: str, kind: str = "error only here") -> Callable[[Case, Mismatch], bool]:
+    """Returns a check whether our side alone fails, with one of these texts in its error."""
+    return lambda _, mismatch: mismatch.kind == kind and any(text in str(mismatch.ours) for text in texts)
 
 
 def _is_error_of_spark(text: str) -> Callable[[Case, Mismatch], bool]:
@@ -344,9 +345,7 @@ DIFFERENCES: Sequence[Difference] = (
         spark="has no columns and no rows if no file has a column",
         here="an error that asks for a schema",
         why="a stream without columns is a mistake",
-        shows=lambda _, mismatch: (
-            mismatch.kind == "schema not found here" and "no schema is set" in str(mismatch.ours)
-        ),
+        shows=_is_error_here("no schema is set", kind="schema not found here"),
     ),
     Difference(
         name="duplicate fields",
@@ -354,7 +353,7 @@ DIFFERENCES: Sequence[Difference] = (
         spark="infers a type if the column does not become the type of an object with a duplicate field",
         here="an error, as in Spark if the column becomes that type",
         why="the file has no valid schema either way",
-        shows=lambda _, mismatch: mismatch.kind == "schema not found here" and " twice" in str(mismatch.ours),
+        shows=_is_error_here(" twice", kind="schema not found here"),
     ),
     Difference(
         name="inferred number of columns",
@@ -448,10 +447,7 @@ DIFFERENCES: Sequence[Difference] = (
         spark="reads dates before 1582, and timestamps of any year",
         here="dates before 1582 and timestamps before 1900 and after 2262 are an error",
         why="ORC files do not say which calendar old dates use, and Arrow reads nanoseconds in 64 bits",
-        shows=lambda _, mismatch: (
-            mismatch.kind == "error only here"
-            and any(text in str(mismatch.ours) for text in ("ORC timestamps", "calendar"))
-        ),
+        shows=_is_error_here("ORC timestamps", "calendar"),
     ),
     Difference(
         name="columns of files without rows",
@@ -491,10 +487,7 @@ DIFFERENCES: Sequence[Difference] = (
         spark="uses the names of the first file, even if another file has them in another order",
         here="refuses to infer a schema from files whose headers begin differently",
         why="columns are matched by position, so values would get the names of other columns",
-        shows=lambda _, mismatch: (
-            mismatch.kind == "schema not found here"
-            and "columns of CSV files are matched by position" in str(mismatch.ours)
-        ),
+        shows=_is_error_here("columns of CSV files are matched by position", kind="schema not found here"),
     ),
     Difference(
         name="unescaped quotes in a header",

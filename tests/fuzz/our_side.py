@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -15,10 +15,11 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.options import Options
-from flip27_source.reader import ReadsRanges, ReadsTogether, SourceReaderContext
+from flip27_source.reader import ReadsRanges
 from flip27_source.registry import find_reader
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
+from tests.readers.spark_reading import read_batches, split_of
 
 from .case import Case
 from .spark_side import Failed, Outcome
@@ -86,26 +87,11 @@ class OurSide:
 
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
         """Read splits with a new reader, as a task does."""
-        batches = _outcome(lambda: self._batches(splits))
+        zone, options = self._case.zone, self._options
+        batches = _outcome(lambda: read_batches(self._kind(), splits, self._schema, options, zone))
         if isinstance(batches, Failed):
             return batches
-        for batch in batches:
-            if not batch.schema.equals(self._schema):
-                raise BareError(f"a batch has the schema\n{batch.schema}\nand not\n{self._schema}")
-            batch.validate()  # not in full, because text that is not UTF-8 is delivered unchanged
         return pa.Table.from_batches(batches, schema=self._schema)
-
-    def _batches(self, splits: Sequence[FileSplit]) -> list[Any]:
-        reader = self._kind()
-        reader.open(
-            SourceReaderContext(options=self._options, schema=self._schema, time_zone=self._case.zone)
-        )
-        if isinstance(reader, ReadsTogether):
-            batches: list[Any] = list(reader.read_together(splits))
-        else:
-            batches = [batch for split in splits for batch in reader.read(split)]
-        reader.close()
-        return batches
 
 
 def _outcome(read: Callable[[], T]) -> T | Failed:
@@ -118,12 +104,6 @@ def _outcome(read: Callable[[], T]) -> T | Failed:
         return Failed(str(error))
     except Exception as error:
         raise BareError(f"{type(error).__name__}: {error}"[:500]) from error
-
-
-def split_of(path: Path) -> FileSplit:
-    """The split that the enumerator would assign for a file."""
-    status = path.stat()
-    return FileSplit(path=str(path), length=status.st_size, modified_us=status.st_mtime_ns // 1000)
 
 
 def cut_ranges(split: FileSplit, cuts: Sequence[float]) -> list[FileSplit]:

@@ -21,9 +21,10 @@ from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.text import TextReader
 from flip27_source.spark.line_options import line_options
+from tests.readers.spark_reading import split_of
 
 from .case import Case
-from .our_side import BareError, RefusedError, cut_ranges, split_of
+from .our_side import BareError, RefusedError, cut_ranges
 from .spark_side import FAILURES, FILE, SETTINGS, Failed, Outcome, failed
 
 _OF_THE_STREAM = ("header", "comment", "lineSep")

@@ -28,6 +28,12 @@ def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
     )
 
 
+def ranges_of(path: Path, starts: Iterable[int]) -> list[FileSplit]:
+    """The file as ranges that begin at 0 and at these positions."""
+    places = sorted({0, *starts})
+    return [split_of(path, start, end) for start, end in zip(places, [*places[1:], None], strict=True)]
+
+
 def arrow_schema(schema: StructType | str) -> pa.Schema:
     """The schema that a reader gets for a Spark schema."""
     return parse_columns(schema) if isinstance(schema, str) else to_arrow_schema(schema, timezone="UTC")
@@ -37,11 +43,11 @@ def read_batches(
     reader: SplitReader[FileSplit],
     splits: Iterable[FileSplit],
     schema: pa.Schema,
-    options: Mapping[str, str] | None = None,
+    options: Mapping[str, str] | Options | None = None,
     time_zone: str = "UTC",
 ) -> list[pa.RecordBatch]:
     """Read ``splits`` with ``reader``, and check that the batches have exactly ``schema``."""
-    parsed = Options.parse(options or {}, type(reader).options)
+    parsed = options if isinstance(options, Options) else Options.parse(options or {}, type(reader).options)
     reader.open(SourceReaderContext(options=parsed, schema=schema, time_zone=time_zone))
     batches: list[Any] = []
     if isinstance(reader, ReadsTogether):

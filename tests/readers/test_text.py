@@ -50,13 +50,6 @@ def test_the_default_schema_is_value_string() -> None:
     assert TextReader.default_schema(Options.parse({}, ())) == arrow_schema("value string")
 
 
-def test_many_short_lines_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
-    path = tmp_path / "a"
-    path.write_bytes(b"x\n" * 600_000)
-    batches = read_batches(TextReader(), [split_of(path)], arrow_schema("line string"))
-    assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
-
-
 @pytest.mark.parametrize("schema", ["value int", "a string, b string"])
 def test_a_schema_other_than_one_string_is_refused(schema: str) -> None:
     with pytest.raises(SchemaError, match="the text reader returns one column of type string"):

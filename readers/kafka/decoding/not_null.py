@@ -9,15 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from flip27_source.readers.files.malformed_records import has_not_null, inner_fields
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder
 
 
 def has_inner_not_null(kind: pa.DataType) -> bool:
     """True if a field within the type is NOT NULL."""
-    inner = [kind.field(number) for number in range(kind.num_fields)]
-    if pt.is_map(kind):
-        inner = [kind.item_field]
-    return any(not field.nullable or has_inner_not_null(field.type) for field in inner)
+    return has_not_null(inner_fields(kind))
 
 
 class NotNullValues(ValueDecoder):

@@ -14,7 +14,7 @@ from flip27_source.readers.columnar.arrow_files import ArrowReader
 from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.registry import find_reader
 from tests.readers.formats import write_ipc
-from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
+from tests.readers.spark_reading import read_table
 
 MICROS = pa.timestamp("us", "UTC")
 NOON = dt.datetime(2024, 5, 6, 12, tzinfo=dt.UTC)
@@ -50,12 +50,6 @@ def test_feather_is_another_name_of_the_arrow_reader(tmp_path: Path, compression
     feather.write_feather(pa.table({"n": [1, 2]}), tmp_path / "a.feather", compression=compression)
     assert find_reader("feather") is ArrowReader
     assert read_table(ArrowReader(), [tmp_path / "a.feather"], "n long").to_pydict() == {"n": [1, 2]}
-
-
-def test_large_record_batches_are_cut_into_batches_that_suit_spark(tmp_path: Path) -> None:
-    write_ipc(pa.table({"n": list(range(600_000))}), tmp_path / "a", stream=False, rows=600_000)
-    batches = read_batches(ArrowReader(), [split_of(tmp_path / "a")], arrow_schema("n long"))
-    assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
 
 
 def test_a_stream_truncated_between_two_batches_is_an_error(tmp_path: Path) -> None:

@@ -20,7 +20,14 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.files.input import CorruptFileError
 from tests.fuzz.avro_files import write_avro
 from tests.readers.formats import COLUMNAR, READERS, WRITERS, write_ipc
-from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
+from tests.readers.spark_reading import (
+    arrow_schema,
+    assert_same_as_spark,
+    ranges_of,
+    read_batches,
+    read_table,
+    split_of,
+)
 
 ALL_TYPES = """
     cast(id as byte) as a_byte, cast(id as short) as a_short, cast(id as int) as an_int, id as a_long,
@@ -125,8 +132,7 @@ def test_ranges_give_every_row_once_wherever_they_are_cut(tmp_path: Path, kind: 
     length = path.stat().st_size
     steps = [length // 7, length // 3, length // 2, length - 1]
     for step in steps if name == "orc" else [97, 400, *steps]:
-        starts = list(range(0, length, step))
-        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
+        splits = ranges_of(path, range(0, length, step))
         batches = read_batches(READERS[name](), splits, arrow_schema("n long"))
         assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(rows))
         missing = read_batches(READERS[name](), splits, arrow_schema("m long"))

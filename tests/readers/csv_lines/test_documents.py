@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SplitReadError
-from flip27_source.options import Options
 from flip27_source.readers.csv_lines import ranges_and_quotes
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from tests.readers.schemas.test_inference import by_spark, found_out
@@ -102,12 +101,6 @@ def test_surplus_fields_of_a_record_are_rescued(tmp_path: Path) -> None:
     options = {**MULTI_LINE, "rescuedDataColumn": "left"}
     (row,) = read_table(CsvLinesReader(), [path], "id int, t string, left string", options).to_pylist()
     assert row["left"] == f'{{"_c2": "more\\nand", "_file_path": "{path}"}}'
-
-
-def test_documents_are_not_cut_into_ranges() -> None:
-    for given, cut in (MULTI_LINE, False), ({}, True):
-        options = Options.parse(given, CsvLinesReader.options)
-        assert CsvLinesReader.can_read_ranges("/a.csv", options) is cut
 
 
 @pytest.mark.parametrize(

@@ -191,12 +191,6 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(
     assert 1000 < rows["_corrupt_record"].null_count < 19_000
 
 
-def test_rows_are_read_in_batches_that_suit_spark(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"1\n" * 600_000)
-    batches = read_batches(CsvLinesReader(), [split_of(tmp_path / "a.csv")], arrow_schema("a int"))
-    assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
-
-
 @pytest.mark.parametrize(
     ("mode", "content", "said"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -84,21 +85,25 @@ def as_row(fields: Fields) -> dict[str, str | None]:
     return dict(zip(NAMES, [*fields, *[None] * len(NAMES)], strict=False))
 
 
+def rows_of(path: Path, content: str, handling: str, schema: str = SCHEMA, **options: str) -> list[Any]:
+    """Write a file and read its rows."""
+    path.write_text(content)
+    options = {"unescapedQuoteHandling": handling, **options}
+    return read_table(CsvLinesReader(), [path], schema, options).to_pylist()
+
+
 @pytest.mark.parametrize("handling", HANDLINGS)
 def test_a_line_with_unescaped_quotes_has_the_fields_that_spark_gives(tmp_path: Path, handling: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("".join(f"{line}\n" for line in (*LINES, *PROPER)))
+    content = "".join(f"{line}\n" for line in (*LINES, *PROPER))
     expected = [fields[HANDLINGS.index(handling)] for fields in LINES.values()] + list(PROPER.values())
-    found = read_table(CsvLinesReader(), [path], SCHEMA, {"unescapedQuoteHandling": handling})
-    assert found.to_pylist() == list(map(as_row, expected))
+    assert rows_of(tmp_path / "a.csv", content, handling) == list(map(as_row, expected))
 
 
 @pytest.mark.parametrize("handling", HANDLINGS)
 def test_a_file_has_the_same_rows_wherever_it_is_cut(tmp_path: Path, handling: str) -> None:
     path = tmp_path / "a.csv"
-    path.write_text("".join(f"{line}\n" for line in LINES))
     options = {"unescapedQuoteHandling": handling}
-    whole = read_table(CsvLinesReader(), [path], SCHEMA, options).to_pylist()
+    whole = rows_of(path, "".join(f"{line}\n" for line in LINES), handling)
     for cut in range(1, path.stat().st_size, 7):
         parts = [split_of(path, 0, cut), split_of(path, cut)]
         batches = read_batches(CsvLinesReader(), parts, arrow_schema(SCHEMA), options)
@@ -110,19 +115,14 @@ def test_a_file_has_the_same_rows_wherever_it_is_cut(tmp_path: Path, handling: s
 def test_an_unescaped_quote_ends_a_record_of_several_lines_where_spark_ends_it(
     tmp_path: Path, handling: str, content: str
 ) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(content)
-    options = {"unescapedQuoteHandling": handling, "multiLine": "true"}
-    found = read_table(CsvLinesReader(), [path], SCHEMA, options)
-    assert found.to_pylist() == list(map(as_row, DOCUMENTS[content][HANDLINGS.index(handling)]))
+    rows = rows_of(tmp_path / "a.csv", content, handling, multiLine="true")
+    assert rows == list(map(as_row, DOCUMENTS[content][HANDLINGS.index(handling)]))
 
 
 def test_a_record_that_the_end_of_the_file_completes_has_no_corrupt_record(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text('"\n,"b')
-    options = {"unescapedQuoteHandling": "BACK_TO_DELIMITER", "multiLine": "true"}
-    found = read_table(CsvLinesReader(), [path], "a string, _corrupt_record string", options)
-    assert found.to_pylist() == [{"a": None, "_corrupt_record": None}] * 2
+    schema = "a string, _corrupt_record string"
+    rows = rows_of(tmp_path / "a.csv", '"\n,"b', "BACK_TO_DELIMITER", schema, multiLine="true")
+    assert rows == [{"a": None, "_corrupt_record": None}] * 2
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
@@ -131,11 +131,9 @@ def test_a_record_that_the_end_of_the_file_completes_has_no_corrupt_record(tmp_p
 def test_an_unescaped_quote_is_refused_with_its_position(
     tmp_path: Path, line: str, multi_line: str, mode: str
 ) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(f"é,x\n{line}\n3,y\n")
-    options = {"unescapedQuoteHandling": "RAISE_ERROR", "multiLine": multi_line, "mode": mode}
+    content = f"é,x\n{line}\n3,y\n"
     with pytest.raises(SplitReadError, match="has an unescaped quote") as caught:
-        read_table(CsvLinesReader(), [path], SCHEMA, options)
+        rows_of(tmp_path / "a.csv", content, "RAISE_ERROR", multiLine=multi_line, mode=mode)
     assert "a.csv, byte 5" in str(caught.value)
     assert repr(line)[1:-1] in str(caught.value)
     assert "unescapedQuoteHandling" in str(caught.value)
@@ -151,8 +149,6 @@ def test_an_unescaped_quote_is_also_refused_while_the_schema_is_inferred(tmp_pat
 
 @pytest.mark.parametrize("multi_line", ["false", "true"])
 def test_lines_without_unescaped_quotes_are_not_refused(tmp_path: Path, multi_line: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("".join(f"{line}\n" for line in PROPER))
-    options = {"unescapedQuoteHandling": "RAISE_ERROR", "multiLine": multi_line}
-    found = read_table(CsvLinesReader(), [path], SCHEMA, options)
-    assert found.to_pylist() == list(map(as_row, PROPER.values()))
+    content = "".join(f"{line}\n" for line in PROPER)
+    rows = rows_of(tmp_path / "a.csv", content, "RAISE_ERROR", multiLine=multi_line)
+    assert rows == list(map(as_row, PROPER.values()))

@@ -17,14 +17,13 @@ from hypothesis import strategies as st
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.input import is_splittable, open_file, without_secrets
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.json_lines.reader import JsonLinesReader
+from tests.readers.spark_reading import ranges_of, split_of
 
 NO_OPTIONS = Options.parse({}, ())
-
-
-def split_of(path: Path, start: int = 0, end: int | None = None) -> FileSplit:
-    return FileSplit(path=str(path), length=path.stat().st_size, modified_us=0, start=start, end=end)
 
 
 def lines_of(content: bytes) -> list[bytes]:
@@ -60,9 +59,7 @@ def test_ranges_give_every_line_once_wherever_they_are_cut(
     scratch: Path, content: bytes, cuts: list[int], block_bytes: int
 ) -> None:
     scratch.write_bytes(content)
-    starts = [0, *sorted({cut for cut in cuts if cut < len(content)})]
-    ranges = zip(starts, [*starts[1:], None], strict=True)
-    splits = [split_of(scratch, start, end) for start, end in ranges]
+    splits = ranges_of(scratch, (cut for cut in cuts if cut < len(content)))
     assert read_lines(splits, block_bytes) == lines_of(content)
 
 
@@ -128,9 +125,8 @@ def test_large_blocks_and_ranges_give_every_line_once(
     path.write_bytes(content)
     for block_bytes in (1 << 17, (1 << 17) + 1, 300_000, 1 << 20):
         assert read_lines([split_of(path)], block_bytes) == lines_of(content)
-        starts = [0, *sorted(chance.choices(range(len(content)), k=3))]
-        ranges = zip(starts, [*starts[1:], None], strict=True)
-        assert read_lines([split_of(path, *ends) for ends in ranges], block_bytes) == lines_of(content)
+        splits = ranges_of(path, chance.choices(range(len(content)), k=3))
+        assert read_lines(splits, block_bytes) == lines_of(content)
 
 
 def test_blocks_of_a_large_file_end_at_line_ends_so_that_no_partial_line_is_carried_over(
@@ -209,6 +205,12 @@ def test_a_range_of_a_compressed_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(gzip.compress(b"1\n"))
     with pytest.raises(SplitReadError, match=r"a\.gz is compressed, so it cannot be read from byte 5"):
         read_lines([split_of(path, 5)])
+
+
+@pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader])
+def test_documents_are_not_cut_into_ranges(reader: type[CsvLinesReader | JsonLinesReader]) -> None:
+    for texts, is_cut in ({"multiLine": "true"}, False), ({}, True):
+        assert reader.can_read_ranges("/a", Options.parse(texts, reader.options)) is is_cut
 
 
 def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
 from flip27_source.readers.files.reader import ENOUGH_BYTES, ENOUGH_ROWS, MOST_ROWS, spark_sized
+from tests.readers.formats import READERS, WRITERS
+from tests.readers.spark_reading import read_batches, split_of
 
 SCHEMA = pa.schema([("n", pa.int64()), ("text", pa.string())])
 
@@ -53,3 +57,12 @@ def test_a_large_batch_is_not_copied() -> None:
     large = batch(0, ENOUGH_ROWS)
     (made,) = spark_sized([large])
     assert made is large
+
+
+@pytest.mark.parametrize("name", ["text", "csv", "json", "arrow"])
+def test_readers_give_batches_of_these_sizes(tmp_path: Path, name: str) -> None:
+    WRITERS[name](pa.table({"n": ["1"] * 600_000}), tmp_path / "a")
+    batches = read_batches(READERS[name](), [split_of(tmp_path / "a")], pa.schema([("n", pa.string())]))
+    assert max(one.num_rows for one in batches) <= MOST_ROWS
+    assert [one.num_rows for one in batches if one.num_rows < ENOUGH_ROWS][1:] == []
+    assert sum(one.num_rows for one in batches) == 600_000

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SplitReadError
-from flip27_source.options import Options
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from tests.readers.schemas.test_inference import by_spark, found_out
 from tests.readers.spark_reading import read_batches, read_table, split_of
@@ -56,12 +55,6 @@ def test_a_compressed_document_is_read_and_a_malformed_one_fails_by_mode(tmp_pat
     assert batch.column(0).to_pylist() == [2, 3]
     with pytest.raises(SplitReadError, match=r"/b.json, byte 0: the line is malformed"):
         read_batches(JsonLinesReader(), [split_of(tmp_path / "b.json")], schema, options)
-
-
-def test_documents_are_not_cut_into_ranges() -> None:
-    for given, cut in ({"multiLine": "true"}, False), ({}, True):
-        options = Options.parse(given, JsonLinesReader.options)
-        assert JsonLinesReader.can_read_ranges("/a.json", options) is cut
 
 
 def test_any_number_of_comments_may_follow_each_other(tmp_path: Path) -> None:

@@ -1,0 +1,31 @@
+"""The options of several readers of text.
+
+The coordinator's process imports them. What must not live here: code that reads files, because its import
+takes time.
+"""
+
+from __future__ import annotations
+
+from flip27_source.options import Option, one_of, size_bytes, text
+
+MODE = Option(
+    name="mode",
+    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
+    default="PERMISSIVE",
+    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
+    "drops the lines, FAILFAST stops the query.",
+)
+CORRUPT_RECORD_COLUMN = Option(
+    name="columnNameOfCorruptRecord",
+    parse=text,
+    default="_corrupt_record",
+    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
+)
+MAX_LINE_BYTES: Option[int] = Option(
+    name="maxLineBytes",
+    parse=size_bytes,
+    default=256 << 20,
+    default_text="256m",
+    doc="Maximum length of a line. A file with a longer line fails or is quarantined, with the position "
+    "of the line.",
+)
