@@ -40,13 +40,11 @@ def coordinator(source: Source, **settings: Any) -> Any:
     )
 
 
-def handed_out(source: Source, restored: Any = None) -> tuple[set[str], Any]:
-    """Return the endpoints that the next plan assigns, and the state after it."""
-    pending = freeze(coordinator(source, restored=restored))
-    if pending is None:
-        return set(), restored
-    snapshot = pending.snapshot
-    return {split.split_id for item in snapshot.plan.assignments for split in item.splits}, snapshot
+def handed_out(source: Source) -> tuple[set[str], HttpState]:
+    """Return the endpoints that the first plan assigns, and the state after it."""
+    snapshot = freeze(coordinator(source)).snapshot
+    splits = {split.split_id for item in snapshot.plan.assignments for split in item.splits}
+    return splits, snapshot.enumerator_state
 
 
 def test_the_default_reader_is_http() -> None:
@@ -59,11 +57,8 @@ def test_without_endpoints_the_path_itself_is_read() -> None:
 
 def test_endpoints_are_appended_to_the_path_and_keep_its_parameters() -> None:
     urls = endpoint_urls(BASE + "/?region=eu", ("orders", "/customers?active=true", "https://b.example/x"))
-    assert urls == (
-        BASE + "/orders?region=eu",
-        BASE + "/customers?region=eu&active=true",
-        "https://b.example/x",
-    )
+    customers = BASE + "/customers?region=eu&active=true"
+    assert urls == (BASE + "/orders?region=eu", customers, "https://b.example/x")
 
 
 def test_an_endpoint_that_is_listed_twice_is_read_once() -> None:
@@ -79,19 +74,9 @@ def test_endpoints_are_separated_by_commas_or_a_json_list(value: str, found: tup
 
 
 def test_each_endpoint_is_assigned_once() -> None:
-    source = http(endpoints="orders, customers")
     urls = {BASE + "/orders", BASE + "/customers"}
-    found, snapshot = handed_out(source)
-    assert (found, set(snapshot.enumerator_state.handed_out)) == (urls, urls)
-
-
-def test_an_endpoint_that_is_added_later_is_assigned_after_the_restart() -> None:
-    enumerator = coordinator(http(endpoints="orders, customers")).enumerator
-    enumerator = type(enumerator)(
-        enumerator.context, enumerator.options_given, HttpState(handed_out=(BASE + "/orders",))
-    )
-    enumerator.start()
-    assert enumerator._next() == HttpSplit(split_id=BASE + "/customers")
+    found, state = handed_out(http(endpoints="orders, customers"))
+    assert (found, set(state.handed_out)) == (urls, urls)
 
 
 def restarted(state: HttpState, **options: str) -> Any:
@@ -102,6 +87,11 @@ def restarted(state: HttpState, **options: str) -> Any:
     return enumerator
 
 
+def test_an_endpoint_that_is_added_later_is_assigned_after_the_restart() -> None:
+    enumerator = restarted(HttpState(handed_out=(BASE + "/orders",)), endpoints="orders, customers")
+    assert enumerator._next() == HttpSplit(split_id=BASE + "/customers")
+
+
 def test_a_returned_split_is_assigned_again_with_its_position() -> None:
     source = http(BASE + "/orders")
     running = coordinator(source)
@@ -110,8 +100,7 @@ def test_a_returned_split_is_assigned_again_with_its_position() -> None:
     running.enumerator.add_splits_back([split], 0)
     state = running.enumerator.snapshot_state(2)
     assert state == HttpState(returned=(split,))
-    again = source.enumerator_type(running.enumerator.context, source.options, state)
-    again.start()
+    again = restarted(state, path=BASE + "/orders")
     assert again._next() == split
     assert again._next() is None
 

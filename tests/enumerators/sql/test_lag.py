@@ -10,6 +10,7 @@ import pytest
 
 from flip27_source.enumerators.sql.lag import newest_allowed
 from flip27_source.testing import MicroBatchEngine
+from tests.batch_read import BatchRead
 from tests.enumerators.sql.shops import Shop, batches_of, polled
 
 Engine = Callable[..., MicroBatchEngine]
@@ -76,29 +77,7 @@ def test_rows_wait_until_they_are_old_enough(shop: Shop, flip27_engine: Engine) 
 
 def test_a_batch_read_has_the_rows_that_a_stream_would_hold_back(sqlite: Shop) -> None:
     sqlite.insert([(1, 1.0, at(-7200)), (2, 1.0, at(0))])
-    assert rows_of_a_batch_read(sqlite.options) == [1, 2]
-
-
-def rows_of_a_batch_read(options: dict[str, str]) -> list[int]:
-    from flip27_source.driver.holder import CoordinatorHolder
-    from flip27_source.enumerator_context import Boundedness
-    from flip27_source.executor.subtask import read_subtask
-    from flip27_source.reader import SourceReaderContext
-    from flip27_source.schemas.source_schema import schema_of
-    from flip27_source.snapshots.offsets import INITIAL_OFFSET
-    from flip27_source.snapshots.store import MemoryStore
-    from flip27_source.source import Source
-    from flip27_source.testing.inline_environment import inline_environment
-
-    source, store = Source.resolve(options), MemoryStore()
-    holder = CoordinatorHolder(
-        source, Boundedness.BOUNDED, store=store, environment=inline_environment(), one_batch=True
-    )
-    start = INITIAL_OFFSET.to_json()
-    context = SourceReaderContext(options=source.options, schema=schema_of(source))
-    tasks = holder.plan(start, holder.latest_offset(start, None))
-    batches = [batch for task in tasks for batch in read_subtask(source, task, context, store)]
-    return sorted(number for batch in batches for number in batch.column("id").to_pylist())
+    assert sorted(row[0] for row in BatchRead(sqlite.options).rows()) == [1, 2]
 
 
 def test_a_time_in_the_future_is_logged_once_with_the_time_zone(
