@@ -190,6 +190,26 @@ class KafkaBroker(ServerProcess):
         results(self.admin().create_topics([topic]))
         return name
 
+    def filled_topic(
+        self, records: Sequence[Record | bytes | None], *, partitions: int = 1, **more: Any
+    ) -> str:
+        """Create a topic with these records in each of its partitions; return its name.
+
+        ``more`` are the keyword arguments of ``produce``.
+        """
+        name = self.topic(partitions)
+        for partition in range(partitions):
+            self.produce(name, records, partition=partition, **more)
+        return name
+
+    def recreate_topic(
+        self, name: str, records: Sequence[Record | bytes | None], *, partitions: int = 1
+    ) -> None:
+        """Delete the topic, and create it again with these records in its first partition."""
+        self.delete_topic(name)
+        self.topic(partitions, name=name)
+        self.produce(name, records)
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic that no consumer of this process fetches."""
         # A task's last fetch may be unanswered, and librdkafka 2.16 crashes if its topic is deleted then.

@@ -6,7 +6,7 @@ Nothing here depends on Spark.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,9 @@ CREATE TABLE {name} (id {key} PRIMARY KEY, name text, note text);
 ALTER TABLE {name} ALTER note SET STORAGE EXTERNAL;
 """
 """A long ``note`` is stored out of line, so that an update that does not change it does not log it."""
+
+UNCHANGED = object()
+"""Stands for a value that an update did not change and that the log does not contain."""
 
 _OPS_IN_ORDER = "dcurt"
 
@@ -40,11 +43,6 @@ class Row:
     xid: int | None
     committed_at: Any
     table: str
-
-    @property
-    def key(self) -> Any:
-        """The key of the row that was changed."""
-        return self.id
 
     @property
     def order(self) -> tuple[int, int, int]:
@@ -77,45 +75,38 @@ class Replica:
             AssertionError: a change came twice, or does not fit.
         """
         for row in ordered(changes):
-            identity = (row.lsn, row.seq, row.op, row.key)
+            identity = (row.lsn, row.seq, row.op, row.id)
             assert identity not in self._seen, f"this change was read twice: {row}"
             self._seen.add(identity)
-            self._apply(row)
+            assert row.unchanged in (None, [], ["note"])
+            self.change(row.op, row.id, (row.id, row.name, UNCHANGED if row.unchanged else row.note))
 
-    def _apply(self, row: Row) -> None:
-        there = row.key in self.rows
-        if row.op == "t":
+    def change(self, op: str, key: Any, row: tuple[Any, ...] = ()) -> None:
+        """Apply one change, whose row may contain ``UNCHANGED``.
+
+        Raises:
+            AssertionError: the change does not fit.
+        """
+        before = self.rows.get(key)
+        fits = op == "t" or (before is not None) == (op in "ud")
+        assert fits or not self._is_exact, f"{op} of {key} does not fit: before it, there is {before}"
+        if op == "t":
             self.rows.clear()
-            return
-        fits = there if row.op in "ud" else not there
-        assert fits or not self._is_exact, f"{row} does not fit: there is {'a' if there else 'no'} row"
-        if row.op == "d":
-            self.rows.pop(row.key, None)
-            return
-        note = row.note
-        if row.unchanged:
-            assert row.unchanged == ["note"]
-            note = self.rows[row.key][2] if there else None
-        self.rows[row.key] = (row.key, row.name, note)
+        elif op == "d":
+            self.rows.pop(key, None)
+        else:
+            former = before or (None,) * len(row)
+            self.rows[key] = tuple(
+                old if value is UNCHANGED else value for old, value in zip(former, row, strict=True)
+            )
 
 
 class Writers:
-    """Sessions with open transactions, whose statements alternate; each session writes its own keys.
+    """Sessions with open transactions, whose statements alternate; each session writes its own keys."""
 
-    Args:
-        key: converts a number to a key.
-    """
-
-    def __init__(
-        self,
-        connections: list[psycopg.Connection],
-        table: str,
-        *,
-        seed: int,
-        key: Callable[[int], Any] = lambda number: number,
-    ) -> None:
-        of = len(connections)
-        self._sessions = [_Session(c, table, number, of, key) for number, c in enumerate(connections)]
+    def __init__(self, connections: list[psycopg.Connection], table: str, *, seed: int) -> None:
+        keys = [range(number, 60 * len(connections), len(connections)) for number in range(len(connections))]
+        self._sessions = [_Session(*each, table) for each in zip(connections, keys, strict=True)]
         self._random = random.Random(seed)
 
     def act(self, times: int) -> None:
@@ -135,11 +126,10 @@ class Writers:
 
 
 class _Session:
-    def __init__(self, connection: psycopg.Connection, table: str, number: int, of: int, key: Any) -> None:
+    def __init__(self, connection: psycopg.Connection, keys: range, table: str) -> None:
         self._connection = connection
         self._table = table
-        self._numbers = range(number, 60 * of, of)
-        self._key = key
+        self._keys = keys
         self._is_open = False
         self._made = 0
 
@@ -167,7 +157,7 @@ class _Session:
 
     def _write(self, rng: random.Random) -> None:
         self._made += 1
-        key, other = (self._key(rng.choice(self._numbers)) for _ in range(2))
+        key, other = rng.choice(self._keys), rng.choice(self._keys)
         name = f"{self._made}:{key}"
         note = rng.choice(["", "short", "x" * 5000 + name, None])
         what = rng.random()
@@ -187,10 +177,13 @@ class _Session:
             self._connection.execute(f"UPDATE {self._table} SET id = %s WHERE id = %s", [other, key])
 
 
+def copy_of(changes: Iterable[Change], *, is_exact: bool = True) -> dict[Any, tuple[Any, ...]]:
+    """The rows of a replica to which the changes were applied."""
+    replica = Replica(is_exact=is_exact)
+    replica.apply(changes)
+    return replica.rows
+
+
 def rows_of(connection: psycopg.Connection, table: str) -> dict[Any, tuple[Any, ...]]:
     """The rows of the table now, by key."""
-    return {row[0]: row for row in _rows(connection, table)}
-
-
-def _rows(connection: psycopg.Connection, table: str) -> Iterator[tuple[Any, ...]]:
-    yield from connection.execute(f"SELECT id, name, note FROM {table}")
+    return {row[0]: row for row in connection.execute(f"SELECT id, name, note FROM {table}")}

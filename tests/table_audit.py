@@ -80,9 +80,9 @@ def complaints(
     snapshot: dict[Any, list[str | None]] = defaultdict(list)
     for row in ordered(changes):
         if row.op == "r":
-            snapshot[row.key].append(row.name)
+            snapshot[row.id].append(row.name)
         elif row.op != "t":
-            events[row.key].append(_event(row))
+            events[row.id].append(_event(row))
     noted = _noted(connection, table)
     found = []
     for key in {*events, *snapshot, *noted}:

@@ -90,8 +90,7 @@ def test_records_have_the_time_of_the_broker_if_the_topic_is_configured_so(kafka
 
 
 def test_aborted_records_and_open_transactions_are_hidden_and_take_offsets(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a", b"b"], transaction="committed")
+    topic = kafka.filled_topic([b"a", b"b"], transaction="committed")
     kafka.produce(topic, [b"c"], transaction="aborted")
     assert values(kafka, topic) == [b"a", b"b"]
     assert values(kafka, topic, isolation="read_uncommitted") == [b"a", b"b", b"c"]
@@ -126,8 +125,7 @@ def test_a_consumer_that_starts_after_an_abort_misses_what_the_same_producer_com
 
 
 def test_offsets_are_found_by_time(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=b"x", timestamp_ms=time_ms) for time_ms in (1000, 2000, 3000)])
+    topic = kafka.filled_topic([Record(value=b"x", timestamp_ms=time_ms) for time_ms in (1000, 2000, 3000)])
     consumer = kafka.consumer()
     asked = [TopicPartition(topic, 0, time_ms) for time_ms in (1, 2000, 2001)]
     assert [p.offset for time in asked for p in consumer.offsets_for_times([time], timeout=DEADLINE_S)] == [
@@ -149,8 +147,7 @@ def test_partitions_are_added(kafka: KafkaBroker) -> None:
 
 
 def test_deleted_records_are_out_of_range(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a", b"b", b"c"])
+    topic = kafka.filled_topic([b"a", b"b", b"c"])
     kafka.delete_records(topic, {0: 2})
     assert kafka.bounds(topic) == (2, 3)
     assert values(kafka, topic, start=2) == [b"c"]
@@ -165,8 +162,7 @@ def test_retention_deletes_records(kafka: KafkaBroker) -> None:
 
 
 def test_a_recreated_topic_is_empty_and_has_a_new_id_only_with_tansu(either: KafkaBroker) -> None:
-    topic = either.topic()
-    either.produce(topic, [b"a"])
+    topic = either.filled_topic([b"a"])
     before = topic_id(either, topic)
     either.delete_topic(topic)
     either.topic(2, name=topic)
@@ -175,8 +171,7 @@ def test_a_recreated_topic_is_empty_and_has_a_new_id_only_with_tansu(either: Kaf
 
 
 def test_a_group_keeps_the_offset_that_it_commits(either: KafkaBroker) -> None:
-    topic = either.topic()
-    either.produce(topic, [b"a", b"b"])
+    topic = either.filled_topic([b"a", b"b"])
     place = TopicPartition(topic, 0, 1)
     for asked in (either.consumer(group_id="lag"), either.consumer(group_id="lag")):
         (found,) = asked.committed([TopicPartition(topic, 0)], timeout=DEADLINE_S)

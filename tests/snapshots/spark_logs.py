@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
@@ -18,6 +19,7 @@ from flip27_source.source import Source
 from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
+from flip27_source.testing import MicroBatchEngine
 from tests.toy_sources import INITIAL
 
 STORAGE: Mapping[str, Any] = {}
@@ -35,6 +37,16 @@ def log_batch(checkpoint: Path, batch_id: int, *offsets: dict[str, Any] | None) 
 def log_commit(checkpoint: Path, batch_id: int) -> None:
     """Write the log entry that Spark writes after a batch."""
     (checkpoint / "commits" / str(batch_id)).write_text('v1\n{"nextBatchWatermarkMs":0}')
+
+
+def savepoint_of(engine: MicroBatchEngine, folder: Path) -> str:
+    """Stop the query, and create a savepoint of its state with its logs; return the savepoint's directory."""
+    engine.stop()
+    for batch_id, offset in enumerate(engine.logs.offsets):
+        log_batch(folder, batch_id, json.loads(offset))
+        log_commit(folder, batch_id)
+    location = engine.source.options["stateLocation"]
+    return savepoints.create(state=location, to=str(folder / "saved"), checkpoint=str(folder)).directory
 
 
 def view_rows(

@@ -41,13 +41,11 @@ def coordinator(source: Source, **settings: Any) -> Any:
     )
 
 
-def handed_out(source: Source, restored: Any = None) -> tuple[set[str], Any]:
-    """Return the endpoints that the next plan assigns, and the state after it."""
-    pending = freeze(coordinator(source, restored=restored))
-    if pending is None:
-        return set(), restored
-    snapshot = pending.snapshot
-    return {split.split_id for item in snapshot.plan.assignments for split in item.splits}, snapshot
+def handed_out(source: Source) -> tuple[set[str], HttpState]:
+    """Return the endpoints that the first plan assigns, and the state after it."""
+    snapshot = freeze(coordinator(source)).snapshot
+    splits = {split.split_id for item in snapshot.plan.assignments for split in item.splits}
+    return splits, snapshot.enumerator_state
 
 
 def test_the_default_reader_is_http() -> None:
@@ -60,11 +58,8 @@ def test_without_endpoints_the_path_itself_is_read() -> None:
 
 def test_endpoints_are_appended_to_the_path_and_keep_its_parameters() -> None:
     urls = endpoint_urls(BASE + "/?region=eu", ("orders", "/customers?active=true", "https://b.example/x"))
-    assert urls == (
-        BASE + "/orders?region=eu",
-        BASE + "/customers?region=eu&active=true",
-        "https://b.example/x",
-    )
+    customers = BASE + "/customers?region=eu&active=true"
+    assert urls == (BASE + "/orders?region=eu", customers, "https://b.example/x")
 
 
 def test_an_endpoint_that_is_listed_twice_is_read_once() -> None:
@@ -80,10 +75,17 @@ def test_endpoints_are_separated_by_commas_or_a_json_list(value: str, found: tup
 
 
 def test_each_endpoint_is_assigned_once() -> None:
-    source = http(endpoints="orders, customers")
     urls = {BASE + "/orders", BASE + "/customers"}
-    found, snapshot = handed_out(source)
-    assert (found, set(snapshot.enumerator_state.handed_out)) == (urls, urls)
+    found, state = handed_out(http(endpoints="orders, customers"))
+    assert (found, set(state.handed_out)) == (urls, urls)
+
+
+def restarted(state: HttpState, **options: str) -> Any:
+    """Return the enumerator restored from ``state``."""
+    source = http(**options)
+    enumerator = source.enumerator_type(coordinator(source).enumerator.context, source.options, state)
+    enumerator.start()
+    return enumerator
 
 
 def test_an_endpoint_that_is_added_later_is_assigned_after_the_restart() -> None:
@@ -96,14 +98,6 @@ def test_an_endpoint_that_is_added_later_is_assigned_after_the_restart() -> None
 def splits_from(source: Source, state: HttpState) -> list[Any]:
     """Return the splits that the enumerator restored from ``state`` assigns."""
     return EnumeratorRun(source, EnumeratorRun(source).stored(state)).drain()
-
-
-def restarted(state: HttpState, **options: str) -> Any:
-    """Return the enumerator restored from ``state``."""
-    source = http(**options)
-    enumerator = source.enumerator_type(coordinator(source).enumerator.context, source.options, state)
-    enumerator.start()
-    return enumerator
 
 
 def test_a_returned_split_is_assigned_again_with_its_position() -> None:

@@ -76,6 +76,20 @@ def stream(broker: KafkaBroker, topic: str | None = None, **more: Any) -> MicroB
     return MicroBatchEngine(options_of(broker, topic, **more), **{"max_failures": 1, **engine})
 
 
+def read(broker: KafkaBroker, topic: str | None = None, **more: Any) -> MicroBatchEngine:
+    """Return a streaming query, as ``stream`` does, that has read everything available."""
+    engine = stream(broker, topic, **more)
+    engine.process_all_available()
+    return engine
+
+
+def continued(engine: MicroBatchEngine) -> MicroBatchEngine:
+    """Restart the query, and let it read everything available; return the query."""
+    engine.restart()
+    engine.process_all_available()
+    return engine
+
+
 def offsets_of(rows: Iterable[tuple[Any, ...]]) -> dict[str, list[int]]:
     """Return the offsets of rows with Spark's columns, by partition, in the order of delivery."""
     found: dict[str, list[int]] = {}

@@ -10,10 +10,9 @@ import pytest
 from confluent_kafka import TopicPartition
 
 from flip27_source.errors import OptionError
-from flip27_source.source import Source
 from flip27_source.testing import Crashed, Step
-from flip27_source.testing.spark_query import BatchRead
-from tests.enumerators.kafka.reading import offsets_of, options_of, stream
+from tests.batch_read import planned_read
+from tests.enumerators.kafka.reading import continued, offsets_of, options_of, read, stream
 from tests.kafka_server import KafkaBroker, Record
 
 HOUR_MS = 3_600_000
@@ -23,22 +22,20 @@ def batch_read(
     broker: KafkaBroker, topic: str, schema: pa.Schema | None = None, **more: object
 ) -> dict[str, list[int]]:
     """Return the offsets that ``spark.read`` delivers, by partition."""
-    source = Source.resolve(options_of(broker, topic, **more))
-    schema = schema or source.reader_type.default_schema(source.options)
-    rows = BatchRead(source, schema).plan().rows()
-    return offsets_of(rows)
+    return offsets_of(planned_read(options_of(broker, topic, **more), schema).rows())
 
 
-def fill(broker: KafkaBroker, topic: str, *counts: int) -> None:
-    """Produce as many records as given into each partition, an hour apart, starting in 1970."""
+def filled(broker: KafkaBroker, *counts: int) -> str:
+    """Return a topic whose partitions have as many records as given, an hour apart, starting in 1970."""
+    topic = broker.topic(len(counts))
     for partition, count in enumerate(counts):
         records = [Record(value=b"%d" % hour, timestamp_ms=(hour + 1) * HOUR_MS) for hour in range(count)]
         broker.produce(topic, records, partition=partition)
+    return topic
 
 
 def test_partitions_share_the_offsets_of_a_batch(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(3)
-    fill(kafka, topic, 20, 2, 20)
+    topic = filled(kafka, 20, 2, 20)
     engine = stream(kafka, topic, maxOffsetsPerTrigger=12)
     first = engine.run_batch()
     assert first is not None
@@ -50,18 +47,15 @@ def test_partitions_share_the_offsets_of_a_batch(kafka: KafkaBroker) -> None:
 
 
 def test_each_partition_has_its_own_limit(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 7, 2)
+    topic = filled(kafka, 7, 2)
     engine = stream(kafka, topic, maxOffsetsPerPartition=3)
     batches = engine.process_all_available()
     assert [Counter(row[3] for row in batch.rows) for batch in batches] == [{0: 3, 1: 2}, {0: 3}, {0: 1}]
 
 
 def test_a_batch_waits_for_the_minimum_number_of_offsets(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 1)
-    engine = stream(kafka, topic, minOffsetsPerTrigger=3)
-    engine.process_all_available()
+    topic = filled(kafka, 1)
+    engine = read(kafka, topic, minOffsetsPerTrigger=3)
     assert len(engine.rows) == 1, "the first batch does not wait"
     kafka.produce(topic, [b"b", b"c"])
     assert engine.run_batch() is None
@@ -71,31 +65,26 @@ def test_a_batch_waits_for_the_minimum_number_of_offsets(kafka: KafkaBroker) -> 
 
 
 def test_a_batch_does_not_wait_longer_than_the_delay(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 1)
-    engine = stream(kafka, topic, minOffsetsPerTrigger=3, maxTriggerDelay="0ms")
-    engine.process_all_available()
+    topic = filled(kafka, 1)
+    engine = read(kafka, topic, minOffsetsPerTrigger=3, maxTriggerDelay="0ms")
     kafka.produce(topic, [b"b"])
     engine.process_all_available()
     assert len(engine.rows) == 2
 
 
 def test_available_now_ends_at_the_offsets_at_its_start(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 4)
+    topic = filled(kafka, 4)
     engine = stream(kafka, topic, available_now=True, maxOffsetsPerTrigger=3, minOffsetsPerTrigger=2)
     engine.run_batch()
     kafka.produce(topic, [b"later"])
     engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3]}
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
 
 
 def test_min_partitions_cuts_a_large_partition_for_many_tasks(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 30, 10)
+    topic = filled(kafka, 30, 10)
     engine = stream(kafka, topic, minPartitions=4)
     assert engine.trigger()
     assert len(engine.partitions()) == 4
@@ -107,21 +96,18 @@ def test_min_partitions_cuts_a_large_partition_for_many_tasks(kafka: KafkaBroker
 
 
 def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 30)
+    topic = filled(kafka, 30)
     engine = stream(kafka, topic, minPartitions=3)
     with pytest.raises(Crashed):
         engine.run_batch(crash_at=Step.TASKS_ENDED)
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     kafka.produce(topic, [b"later"])
     engine.process_all_available()
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(31))
 
 
 def test_max_records_per_partition_limits_the_records_of_a_partition_in_one_task(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 25)
+    topic = filled(kafka, 25)
     engine = stream(kafka, topic, maxRecordsPerPartition=10)
     assert engine.trigger()
     assert len(engine.partitions()) == 3
@@ -130,22 +116,19 @@ def test_max_records_per_partition_limits_the_records_of_a_partition_in_one_task
 
 
 def test_the_number_of_tasks_follows_the_cores_and_not_the_partitions(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(12)
-    fill(kafka, topic, *(2 for _ in range(12)))
+    topic = filled(kafka, *(2 for _ in range(12)))
     engine = stream(kafka, topic, parallelism=2)
     assert engine.trigger()
     assert len(engine.partitions()) == 2
 
 
 def test_a_batch_read_reads_all_records_by_default(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 3, 1)
+    topic = filled(kafka, 3, 1)
     assert batch_read(kafka, topic, startingOffsets=None) == {f"{topic}/0": [0, 1, 2], f"{topic}/1": [0]}
 
 
 def test_a_batch_read_ends_at_the_given_offsets(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 4, 2)
+    topic = filled(kafka, 4, 2)
     found = batch_read(
         kafka,
         topic,
@@ -156,8 +139,7 @@ def test_a_batch_read_ends_at_the_given_offsets(kafka: KafkaBroker) -> None:
 
 
 def test_a_batch_read_ends_before_the_given_time(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 4, 2)
+    topic = filled(kafka, 4, 2)
     assert batch_read(kafka, topic, endingTimestamp=3 * HOUR_MS) == {
         f"{topic}/0": [0, 1], f"{topic}/1": [0, 1],
     }  # fmt: skip
@@ -168,8 +150,7 @@ def test_a_batch_read_ends_before_the_given_time(kafka: KafkaBroker) -> None:
 
 
 def test_a_batch_read_that_ends_before_its_start_is_empty(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 4, 2)
+    topic = filled(kafka, 4, 2)
     found = batch_read(
         kafka,
         topic,
@@ -180,8 +161,7 @@ def test_a_batch_read_that_ends_before_its_start_is_empty(kafka: KafkaBroker) ->
 
 
 def test_a_batch_read_whose_partitions_are_cut_reads_every_record_once(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 20, 3)
+    topic = filled(kafka, 20, 3)
     found = batch_read(kafka, topic, minPartitions=5, maxOffsetsPerPartition=6)
     assert {name: sorted(offsets) for name, offsets in found.items()} == {
         f"{topic}/0": list(range(20)), f"{topic}/1": [0, 1, 2],
@@ -222,54 +202,45 @@ def committed(broker: KafkaBroker, group: str, topic: str, partitions: int) -> l
 
 
 def test_offsets_are_committed_to_the_group_once_a_batch_is_complete(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 3, 2)
+    topic = filled(kafka, 3, 2)
     engine = stream(kafka, topic, commitOffsets="true", **{"kafka.group.id": topic})
     with pytest.raises(Crashed):
         engine.run_batch(crash_at=Step.SINK_WRITTEN)
     assert committed(kafka, topic, topic, 2) == [-1001, -1001]
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     kafka.produce(topic, [b"more"], partition=1)
     engine.process_all_available()
     assert committed(kafka, topic, topic, 2) == [3, 3]
 
 
 def test_without_the_option_nothing_is_committed(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 3)
-    engine = stream(kafka, topic, **{"kafka.group.id": topic})
-    engine.process_all_available()
+    topic = filled(kafka, 3)
+    engine = read(kafka, topic, **{"kafka.group.id": topic})
     engine.process_all_available()
     assert committed(kafka, topic, topic, 1) == [-1001]
 
 
 def test_the_backlog_has_the_time_of_the_oldest_unread_record(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    fill(kafka, topic, 5)
+    topic = filled(kafka, 5)
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2)
     engine.run_batch()
     engine.run_batch()
-    told = engine.holder.report()
-    assert told is not None
-    assert told["backlogOldestEventTime"] == "1970-01-01T03:00:00+00:00"
+    assert engine.holder.report()["backlogOldestEventTime"] == "1970-01-01T03:00:00+00:00"
     engine.process_all_available()
-    told = engine.holder.report()
-    assert told is not None
-    assert "backlogOldestEventTime" not in told
+    assert "backlogOldestEventTime" not in engine.holder.report()
 
 
 @pytest.mark.parametrize("unit_per_s", [10**6, 10**9])
 def test_a_record_with_a_time_in_a_smaller_unit_does_not_stop_the_query(
     kafka: KafkaBroker, unit_per_s: int
 ) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=b"%d" % n, timestamp_ms=1_760_000_000 * unit_per_s) for n in range(5)])
+    topic = kafka.filled_topic(
+        [Record(value=b"%d" % n, timestamp_ms=1_760_000_000 * unit_per_s) for n in range(5)]
+    )
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2, schema=pa.schema([("offset", pa.int64())]))
     engine.run_batch()
     engine.run_batch()
     told = engine.holder.report()
-    assert told is not None
     assert told["backlogRows"] == 1
     assert "backlogOldestEventTime" not in told
     engine.process_all_available()
@@ -277,10 +248,8 @@ def test_a_record_with_a_time_in_a_smaller_unit_does_not_stop_the_query(
 
 
 def test_the_backlog_is_in_offsets(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    fill(kafka, topic, 5, 2)
+    topic = filled(kafka, 5, 2)
     engine = stream(kafka, topic, maxOffsetsPerTrigger=3)
     engine.run_batch()
     told = engine.holder.report()
-    assert told is not None
     assert (told["backlogRows"], told["backlogSplits"]) == (4, 2)

@@ -115,8 +115,7 @@ def test_properties_do_not_show_their_values() -> None:
 def test_a_secret_is_in_no_log_error_offset_or_state(
     kafka: KafkaBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
+    topic = kafka.filled_topic([b"a"])
     more = {"kafka.sasl.password": SECRET, "kafka.ssl.key.password": SECRET, "kafka.log_level": "7"}
     engine = stream(kafka, topic, stateLocation=tmp_path, **more, **{"kafka.debug": "conf,security,broker"})
     with caplog.at_level(logging.DEBUG):

@@ -19,9 +19,11 @@ from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.enumerator_run import EnumeratorRun
 from tests.enumerators.kafka.reading import (
     ReaderOfDamagedLogs,
+    continued,
     damaged_records,
     offsets_of,
     options_of,
+    read,
     stream,
 )
 from tests.kafka_server import KafkaBroker, Record
@@ -29,12 +31,16 @@ from tests.kafka_server import KafkaBroker, Record
 HOUR_MS = 3_600_000
 
 
-def read_query(broker: KafkaBroker, topic: str, folder: Path, **more: object) -> MicroBatchEngine:
-    """Return a query that has read five records, an hour apart, starting in 1970."""
-    broker.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
-    engine = stream(broker, topic, stateLocation=folder, **more)
-    engine.process_all_available()
-    return engine
+@pytest.fixture
+def topic(kafka: KafkaBroker) -> str:
+    """A topic with five records, an hour apart, starting in 1970."""
+    return kafka.filled_topic([Record(value=b"", timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
+
+
+@pytest.fixture
+def engine(kafka: KafkaBroker, topic: str, tmp_path: Path) -> MicroBatchEngine:
+    """A query that has read these records."""
+    return read(kafka, topic, stateLocation=tmp_path)
 
 
 def set_position(engine: MicroBatchEngine, split_id: str, **position: object) -> edits.EditPlan:
@@ -44,41 +50,33 @@ def set_position(engine: MicroBatchEngine, split_id: str, **position: object) ->
         "set-position", state=state, why="test", splits=[split_id], position=NamedPosition(**position)
     )
     edits.submit(plan)
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     return plan
 
 
-def test_a_partition_continues_at_an_offset(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
+def test_a_partition_continues_at_an_offset(topic: str, engine: MicroBatchEngine) -> None:
     plan = set_position(engine, f"{topic}/0", offset=2)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 2, 3, 4]}
     assert plan.changes[0].then.endswith("rows read again: 3")
 
 
-def test_a_partition_continues_at_a_time(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
+def test_a_partition_continues_at_a_time(topic: str, engine: MicroBatchEngine) -> None:
     set_position(engine, f"{topic}/0", timestamp_ms=4 * HOUR_MS)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
 
 
 def test_a_partition_without_a_record_as_young_as_the_time_continues_at_its_end(
-    kafka: KafkaBroker, tmp_path: Path
+    kafka: KafkaBroker, topic: str, engine: MicroBatchEngine
 ) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
     set_position(engine, f"{topic}/0", timestamp_ms=9 * HOUR_MS)
     kafka.produce(topic, [Record(value=b"", timestamp_ms=6 * HOUR_MS)])
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 5]}
 
 
-def test_a_run_that_ends_by_itself_polls_again_for_the_offset_of_a_time(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=b"", timestamp_ms=hour * HOUR_MS) for hour in range(1, 6)])
+def test_a_run_that_ends_by_itself_polls_again_for_the_offset_of_a_time(
+    kafka: KafkaBroker, topic: str
+) -> None:
     source = Source.resolve(options_of(kafka, topic))
     run = EnumeratorRun(source, boundedness=Boundedness.BOUNDED)
     run.discover()
@@ -90,64 +88,55 @@ def test_a_run_that_ends_by_itself_polls_again_for_the_offset_of_a_time(kafka: K
     assert (found.read.next, found.read.end) == (3, 5)
 
 
-def test_a_partition_continues_at_its_beginning(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
+def test_a_partition_continues_at_its_beginning(
+    kafka: KafkaBroker, topic: str, engine: MicroBatchEngine
+) -> None:
     kafka.delete_records(topic, {0: 3})
     set_position(engine, f"{topic}/0", word="earliest")
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
 
 
 def test_latest_becomes_a_fixed_offset_in_the_first_batch_after_the_edit(
-    kafka: KafkaBroker, tmp_path: Path
+    kafka: KafkaBroker, topic: str, tmp_path: Path
 ) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path, maxOffsetsPerTrigger=100)
+    engine = read(kafka, topic, stateLocation=tmp_path, maxOffsetsPerTrigger=100)
     engine.stop()
     kafka.produce(topic, [b"skipped"])
     set_position(engine, f"{topic}/0", word="latest")
     kafka.produce(topic, [b"read"])
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 6]}
 
 
-def test_the_query_continues_after_the_command_that_a_loss_names(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
-    kafka.delete_topic(topic)
-    kafka.topic(name=topic)
-    kafka.produce(topic, [b"a", b"b"])
+def test_the_query_continues_after_the_command_that_a_loss_names(
+    kafka: KafkaBroker, topic: str, engine: MicroBatchEngine, tmp_path: Path
+) -> None:
+    kafka.recreate_topic(topic, [b"a", b"b"])
     with pytest.raises(DataLossError, match=f"--state {tmp_path} --split {topic}/0 --to earliest"):
         engine.process_all_available()
     set_position(engine, f"{topic}/0", word="earliest")
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 0, 1]}
 
 
-def test_a_partition_that_is_skipped_is_not_read_again(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
+def test_a_partition_that_is_skipped_is_not_read_again(
+    kafka: KafkaBroker, topic: str, engine: MicroBatchEngine, tmp_path: Path
+) -> None:
     edits.submit(edits.plan("skip", state=str(tmp_path), why="test", splits=[f"{topic}/0"]))
     kafka.produce(topic, [b"later"])
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
 
 
-def test_an_invalid_position_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
+def test_an_invalid_position_is_refused(topic: str, engine: MicroBatchEngine) -> None:
     with pytest.raises(EditError, match="'newest' is not a position in a partition"):
         set_position(engine, f"{topic}/0", word="newest")
 
 
-def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path, maxOffsetsPerTrigger=2)
+def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, topic: str, tmp_path: Path) -> None:
+    engine = read(kafka, topic, stateLocation=tmp_path, maxOffsetsPerTrigger=2)
     first = min(int(batch.end["checkpoint"]) for batch in engine.batches if batch.rows)
     edits.submit(edits.plan("rewind", state=str(tmp_path), why="test", to_checkpoint=first))
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 2, 3, 4]}
 
 
@@ -161,26 +150,21 @@ def test_a_rewind_reads_later_batches_again(kafka: KafkaBroker, tmp_path: Path) 
     ],
 )
 def test_the_command_moves_a_partition(
-    kafka: KafkaBroker, tmp_path: Path, words: tuple[str, str], read_again: list[int]
+    topic: str, engine: MicroBatchEngine, tmp_path: Path, words: tuple[str, str], read_again: list[int]
 ) -> None:
-    topic = kafka.topic()
-    engine = read_query(kafka, topic, tmp_path)
     named = ("--state", str(tmp_path), "--split", f"{topic}/0", *words, "--why", "test")
     assert main(["edit", "set-position", *named]) == 0
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}, "a dry run changes nothing"
     assert main(["edit", "set-position", *named, "--execute"]) == 0
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, *read_again]}
 
 
 def test_two_positions_at_once_are_refused(
-    kafka: KafkaBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    topic: str, engine: MicroBatchEngine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic = kafka.topic()
-    read_query(kafka, topic, tmp_path).stop()
+    engine.stop()
     named = ("--state", str(tmp_path), "--split", f"{topic}/0", "--why", "test")
     code = main(["edit", "set-position", *named, "--to-offset", "2", "--to", "earliest"])
     assert code != 0
@@ -212,15 +196,12 @@ def test_a_range_that_could_not_be_read_is_retried_while_its_partition_continues
     kafka.produce(topic, [b"e"])
     engine.process_all_available()
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == [0, 1, 2, 3, 4]
-    told = engine.holder.report()
-    assert told is not None
-    assert "quarantinedSplits" not in told
+    assert "quarantinedSplits" not in engine.holder.report()
     engine.stop()
 
 
 def test_each_part_of_a_range_that_could_not_be_read_is_retried(kafka: KafkaBroker, tmp_path: Path) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"0", b"1", b"2", b"3"])
+    topic = kafka.filled_topic([b"0", b"1", b"2", b"3"])
     more = {"onSplitError": "quarantine", "maxSplitAttempts": 1, "reader": ReaderOfDamagedLogs}
     engine = stream(
         kafka, topic, stateLocation=tmp_path, minPartitions=3, maxRecordsPerPartition=2, parallelism=1, **more
@@ -233,8 +214,7 @@ def test_each_part_of_a_range_that_could_not_be_read_is_retried(kafka: KafkaBrok
     assert engine.rows == []
     ranges = [f"{topic}/0@{offset}-{offset}" for offset in range(4)]
     edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="test", splits=ranges))
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == [0, 1, 2, 3]
     engine.stop()
 
@@ -246,8 +226,7 @@ def test_a_range_that_expired_before_its_retry_is_set_aside_with_the_loss(
     engine = unreadable(kafka, topic, tmp_path)
     kafka.delete_records(topic, {0: 3})
     edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="test", splits=[f"{topic}/0@0-2"]))
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [3]}
     plan = edits.plan("quarantine drop", state=str(tmp_path), why="test", glob="*")
     (change,) = plan.changes
@@ -257,8 +236,7 @@ def test_a_range_that_expired_before_its_retry_is_set_aside_with_the_loss(
 
 
 def test_a_range_of_a_topic_that_was_recreated_is_not_read(tansu: KafkaBroker) -> None:
-    topic = tansu.topic()
-    tansu.produce(topic, [b"a", b"b", b"c"])
+    topic = tansu.filled_topic([b"a", b"b", b"c"])
     run = EnumeratorRun(Source.resolve(options_of(tansu, topic)))
     older = KafkaSplit(split_id=f"{topic}/0@0-2", next=0, end=3, topic_id="of-the-older-topic")
     assert run.enumerator.bound_split(older, Budget()) is None, "nothing is known of the topic yet"

@@ -14,9 +14,7 @@ from tests.kafka_server import KafkaBroker
 @pytest.fixture
 def options(kafka: KafkaBroker) -> dict[str, str]:
     """Three partitions with records, some of them aborted, which are read a few offsets at a time."""
-    topic = kafka.topic(3)
-    for partition in range(3):
-        kafka.produce(topic, [b"%d" % number for number in range(4)], partition=partition)
+    topic = kafka.filled_topic([b"%d" % number for number in range(4)], partitions=3)
     kafka.produce(topic, [b"never"], transaction="aborted")
     kafka.produce(topic, [b"last"], partition=1)
     return options_of(kafka, topic, maxRowsPerTrigger="5")
@@ -38,9 +36,7 @@ def test_the_source_keeps_the_laws(options: dict[str, str]) -> None:
 @pytest.fixture
 def decoding(kafka: KafkaBroker) -> SourceUnderTest:
     """Two partitions with records that cannot be decoded."""
-    topic = kafka.topic(2)
-    for partition in range(2):
-        kafka.produce(topic, [b'{"id": 1}', b"broken", None, b'{"id": 2}', b"{}}"], partition=partition)
+    topic = kafka.filled_topic([b'{"id": 1}', b"broken", None, b'{"id": 2}', b"{}}"], partitions=2)
     options = options_of(
         kafka,
         topic,

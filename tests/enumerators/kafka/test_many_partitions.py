@@ -14,7 +14,7 @@ from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.kafka.reading import options_of, stream
+from tests.enumerators.kafka.reading import options_of, read
 from tests.kafka_server import KafkaBroker, raise_error, send
 
 PARTITIONS = 5_000
@@ -82,8 +82,7 @@ def test_an_idle_poll_makes_one_request_for_offsets(
 ) -> None:
     topic = kafka.topic(50)
     fill(kafka, topic, 50)
-    engine = stream(kafka, topic, discoveryInterval="1 hour")
-    engine.process_all_available()
+    engine = read(kafka, topic, discoveryInterval="1 hour")
     calls: Counter[str] = Counter()
     for name in ("topics", "offsets", "names"):
         counting(monkeypatch, name, calls)

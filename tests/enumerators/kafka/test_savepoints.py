@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flip27_source import savepoints
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.kafka.reading import offsets_of, stream
+from tests.enumerators.kafka.reading import continued, offsets_of, stream
 from tests.enumerators.kafka.test_batches import committed
 from tests.kafka_server import KafkaBroker
-
-
-def saved(engine: MicroBatchEngine, folder: Path) -> str:
-    """Stop the query, and create a savepoint of it with Spark's logs."""
-    engine.stop()
-    for batch_id, offset in enumerate(engine.logs.offsets):
-        for log, text in (("offsets", f"v1\n{{}}\n{offset}"), ("commits", "v1\n{}")):
-            (folder / log).mkdir(parents=True, exist_ok=True)
-            (folder / log / str(batch_id)).write_text(text)
-    location = engine.source.options["stateLocation"]
-    return savepoints.create(state=location, to=str(folder / "saved"), checkpoint=str(folder)).directory
+from tests.snapshots.spark_logs import savepoint_of
 
 
 def query(broker: KafkaBroker, topic: str, state: Path, group: str, **more: str) -> MicroBatchEngine:
@@ -36,7 +25,7 @@ def test_a_fork_continues_with_its_own_offsets_and_does_not_touch_the_group_of_t
     kafka.produce(topic, [b"d"], partition=1)
     first = query(kafka, topic, tmp_path / "first", f"{topic}-first")
     first.process_all_available()
-    directory = saved(first, tmp_path / "checkpoint")
+    directory = savepoint_of(first, tmp_path / "checkpoint")
     kafka.produce(topic, [b"e", b"f"])
     fork = query(kafka, topic, tmp_path / "fork", f"{topic}-fork", savepoint=directory)
     fork.process_all_available()
@@ -50,7 +39,6 @@ def test_a_fork_continues_with_its_own_offsets_and_does_not_touch_the_group_of_t
     first.process_all_available()
     assert offsets_of(first.rows) == {f"{topic}/0": [0, 1, 2, 3, 4], f"{topic}/1": [0, 1]}
     first.stop()
-    fork.restart()
-    fork.process_all_available()
+    continued(fork)
     assert offsets_of(fork.rows) == {f"{topic}/0": [3, 4], f"{topic}/1": [1]}
     fork.stop()

@@ -12,7 +12,7 @@ from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GON
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.kafka.reading import HandClock, offsets_of, stream, values_of
+from tests.enumerators.kafka.reading import HandClock, continued, offsets_of, read, stream, values_of
 from tests.kafka_server import KafkaBroker, Record
 
 
@@ -33,43 +33,34 @@ def poll_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
 def test_a_restart_continues_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a"], partition=0)
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    engine = read(kafka, topic)
     kafka.produce(topic, [b"b"], partition=1)
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/1": [0]}
 
 
 def test_latest_becomes_a_fixed_offset_before_the_first_batch_is_read(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"before"])
+    topic = kafka.filled_topic([b"before"])
     engine = stream(kafka, topic, startingOffsets="latest")
     with pytest.raises(Crashed):
         engine.run_batch(crash_at=Step.OFFSET_LOGGED)
     kafka.produce(topic, [b"after"])
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert values_of(engine.rows) == [b"after"]
 
 
 def test_a_stream_starts_at_the_latest_offset_if_none_is_given(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"before"])
-    engine = stream(kafka, topic, startingOffsets=None)
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"before"])
+    engine = read(kafka, topic, startingOffsets=None)
     kafka.produce(topic, [b"after"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"after"]
 
 
 def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(3)
-    for partition in range(3):
-        kafka.produce(topic, [b"a", b"b", b"c"], partition=partition)
+    topic = kafka.filled_topic([b"a", b"b", b"c"], partitions=3)
     starts = json.dumps({topic: {"0": 1, "1": -1, "2": -2}})
-    engine = stream(kafka, topic, startingOffsets=starts)
-    engine.process_all_available()
+    engine = read(kafka, topic, startingOffsets=starts)
     assert offsets_of(engine.rows) == {f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2]}
 
 
@@ -88,42 +79,33 @@ def test_an_offset_after_the_end_is_refused(kafka: KafkaBroker) -> None:
 
 
 def test_a_query_with_a_start_time_starts_at_the_first_record_that_is_not_older(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2, 3)])
-    engine = stream(kafka, topic, startingTimestamp=2 * 3_600_000)
-    engine.process_all_available()
+    topic = kafka.filled_topic(
+        [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2, 3)]
+    )
+    engine = read(kafka, topic, startingTimestamp=2 * 3_600_000)
     assert values_of(engine.rows) == [b"2", b"3"]
 
 
 def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=b"a", timestamp_ms=3_600_000)])
+    topic = kafka.filled_topic([Record(value=b"a", timestamp_ms=3_600_000)])
     times = json.dumps({topic: {"0": 7_200_000}})
     with pytest.raises(DiscoveryError, match="has no record at timestamp 7200000 or later"):
         stream(kafka, topic, startingOffsetsByTimestamp=times).run_batch()
-    engine = stream(
-        kafka, topic, startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest"
-    )
-    engine.process_all_available()
+    engine = read(kafka, topic, startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest")
     kafka.produce(topic, [b"b"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"b"]
 
 
 def test_a_time_takes_precedence_over_offsets(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2)])
-    engine = stream(kafka, topic, startingTimestamp=2 * 3_600_000, startingOffsets="earliest")
-    engine.process_all_available()
+    topic = kafka.filled_topic([Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2)])
+    engine = read(kafka, topic, startingTimestamp=2 * 3_600_000, startingOffsets="earliest")
     assert values_of(engine.rows) == [b"2"]
 
 
 def test_assign_reads_only_the_given_partitions(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(3)
-    for partition in range(3):
-        kafka.produce(topic, [b"a"], partition=partition)
-    engine = stream(kafka, assign=json.dumps({topic: [0, 2]}))
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"a"], partitions=3)
+    engine = read(kafka, assign=json.dumps({topic: [0, 2]}))
     assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/2": [0]}
 
 
@@ -132,8 +114,7 @@ def test_a_pattern_finds_topics_that_are_created_later_and_reads_them_from_the_b
 ) -> None:
     name = f"events_{uuid.uuid4().hex[:8]}"
     first = kafka.topic(name=f"{name}.a")
-    engine = stream(kafka, subscribePattern=f"{name}\\..*", startingOffsets="latest")
-    engine.process_all_available()
+    engine = read(kafka, subscribePattern=f"{name}\\..*", startingOffsets="latest")
     second = kafka.topic(name=f"{name}.b")
     kafka.topic(name=f"{name}_other")
     kafka.produce(second, [b"b"])
@@ -145,8 +126,7 @@ def test_a_pattern_finds_topics_that_are_created_later_and_reads_them_from_the_b
 @pytest.mark.parametrize("is_down", [False, True])
 def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_down: bool) -> None:
     topic = kafka.topic()
-    engine = stream(kafka, topic, startingOffsets="latest")
-    engine.process_all_available()
+    engine = read(kafka, topic, startingOffsets="latest")
     if is_down:
         engine.stop()
     kafka.add_partitions(topic, 2)
@@ -166,8 +146,7 @@ def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
 
 
 def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"%d" % number for number in range(5)])
+    topic = kafka.filled_topic([b"%d" % number for number in range(5)])
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2)
     engine.run_batch()
     engine.stop()
@@ -181,25 +160,19 @@ def test_records_that_expired_while_the_query_was_down_are_a_loss(kafka: KafkaBr
 def test_with_fail_on_data_loss_false_the_query_continues_after_the_expired_records(
     kafka: KafkaBroker,
 ) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"%d" % number for number in range(5)])
+    topic = kafka.filled_topic([b"%d" % number for number in range(5)])
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2, failOnDataLoss="false", inline_state=True)
     engine.run_batch()
     kafka.delete_records(topic, {0: 4})
-    engine.restart()
-    engine.process_all_available()
+    continued(engine)
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 4]}
     assert engine.holder.report()["dataLosses"] == 1
 
 
 def test_a_topic_that_is_recreated_with_fewer_records_is_a_loss(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a", b"b", b"c"])
-    engine = stream(kafka, topic)
-    engine.process_all_available()
-    kafka.delete_topic(topic)
-    kafka.topic(name=topic)
-    kafka.produce(topic, [b"d"])
+    topic = kafka.filled_topic([b"a", b"b", b"c"])
+    engine = read(kafka, topic)
+    kafka.recreate_topic(topic, [b"d"])
     with pytest.raises(DataLossError, match="the partition ends at offset 1, and offset 3 was to be read"):
         engine.process_all_available()
 
@@ -207,11 +180,8 @@ def test_a_topic_that_is_recreated_with_fewer_records_is_a_loss(kafka: KafkaBrok
 def test_partitions_missing_from_a_recreated_topic_are_a_loss(clock: HandClock, kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a"], partition=1)
-    engine = stream(kafka, topic, onDataLoss="report")
-    engine.process_all_available()
-    kafka.delete_topic(topic)
-    kafka.topic(1, name=topic)
-    kafka.produce(topic, [b"b"])
+    engine = read(kafka, topic, onDataLoss="report")
+    kafka.recreate_topic(topic, [b"b"])
     poll_for_a_while(engine, clock)
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b"]
@@ -219,35 +189,25 @@ def test_partitions_missing_from_a_recreated_topic_are_a_loss(clock: HandClock, 
 
 
 def test_with_report_a_topic_that_is_recreated_is_read_from_its_beginning(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a", b"b", b"c"])
-    engine = stream(kafka, topic, onDataLoss="report")
-    engine.process_all_available()
-    kafka.delete_topic(topic)
-    kafka.topic(name=topic)
-    kafka.produce(topic, [b"d"])
+    topic = kafka.filled_topic([b"a", b"b", b"c"])
+    engine = read(kafka, topic, onDataLoss="report")
+    kafka.recreate_topic(topic, [b"d"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b", b"c", b"d"]
 
 
 def test_a_recreated_topic_is_recognized_by_its_id(tansu: KafkaBroker) -> None:
-    topic = tansu.topic()
-    tansu.produce(topic, [b"a"])
-    engine = stream(tansu, topic, onDataLoss="report")
-    engine.process_all_available()
-    tansu.delete_topic(topic)
-    tansu.topic(name=topic)
-    tansu.produce(topic, [b"b", b"c"])
+    topic = tansu.filled_topic([b"a"])
+    engine = read(tansu, topic, onDataLoss="report")
+    tansu.recreate_topic(topic, [b"b", b"c"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b", b"c"]
     assert engine.holder.report()["dataLosses"] == 1
 
 
 def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker) -> None:
-    topic, other = kafka.topic(), kafka.topic()
-    kafka.produce(topic, [b"a"])
-    engine = stream(kafka, f"{topic},{other}")
-    engine.process_all_available()
+    topic, other = kafka.filled_topic([b"a"]), kafka.topic()
+    engine = read(kafka, f"{topic},{other}")
     kafka.delete_topic(topic)
     with pytest.raises(
         DataLossError, match=f"topic {topic} no longer exists; its records from offset 1 on are lost"
@@ -256,10 +216,8 @@ def test_a_topic_that_is_deleted_is_a_loss(clock: HandClock, kafka: KafkaBroker)
 
 
 def test_a_run_with_one_poll_notices_a_deleted_topic_too(kafka: KafkaBroker) -> None:
-    topic, other = kafka.topic(), kafka.topic()
-    kafka.produce(topic, [b"a"])
-    engine = stream(kafka, f"{topic},{other}", available_now=True)
-    engine.process_all_available()
+    topic, other = kafka.filled_topic([b"a"]), kafka.topic()
+    engine = read(kafka, f"{topic},{other}", available_now=True)
     kafka.delete_topic(topic)
     engine.restart()
     with pytest.raises(DataLossError, match=f"topic {topic} no longer exists"):
@@ -269,10 +227,8 @@ def test_a_run_with_one_poll_notices_a_deleted_topic_too(kafka: KafkaBroker) -> 
 def test_a_topic_that_is_missing_for_less_than_ten_seconds_does_not_count_as_deleted(
     clock: HandClock, kafka: KafkaBroker
 ) -> None:
-    topic, other = kafka.topic(), kafka.topic()
-    kafka.produce(topic, [b"a"])
-    engine = stream(kafka, f"{topic},{other}")
-    engine.process_all_available()
+    topic, other = kafka.filled_topic([b"a"]), kafka.topic()
+    engine = read(kafka, f"{topic},{other}")
     kafka.delete_topic(topic)
     for _ in range(DESCRIPTIONS_UNTIL_GONE + 1):
         engine.process_all_available()
@@ -284,8 +240,7 @@ def test_a_topic_that_is_missing_for_less_than_ten_seconds_does_not_count_as_del
 
 
 def test_an_unresponsive_broker_delays_the_batch(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
+    topic = kafka.filled_topic([b"a"])
     engine = stream(kafka, topic)
     assert engine.trigger()
     with ThreadPoolExecutor(1) as executor:
@@ -298,10 +253,8 @@ def test_an_unresponsive_broker_delays_the_batch(kafka: KafkaBroker) -> None:
 
 
 def test_with_report_a_deleted_topic_that_reappears_is_new(clock: HandClock, kafka: KafkaBroker) -> None:
-    topic, other = kafka.topic(), kafka.topic()
-    kafka.produce(topic, [b"a"])
-    engine = stream(kafka, f"{topic},{other}", onDataLoss="report")
-    engine.process_all_available()
+    topic, other = kafka.filled_topic([b"a"]), kafka.topic()
+    engine = read(kafka, f"{topic},{other}", onDataLoss="report")
     kafka.delete_topic(topic)
     poll_for_a_while(engine, clock)
     assert engine.holder.report()["dataLosses"] == 1
@@ -312,20 +265,16 @@ def test_with_report_a_deleted_topic_that_reappears_is_new(clock: HandClock, kaf
 
 
 def test_when_all_topics_are_gone_nothing_is_skipped(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
-    engine = stream(kafka, topic, onDataLoss="report")
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"a"])
+    engine = read(kafka, topic, onDataLoss="report")
     kafka.delete_topic(topic)
     with pytest.raises(DiscoveryError, match="the cluster has no partition"):
         engine.process_all_available()
 
 
 def test_a_query_loses_nothing_when_a_broker_restarts(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"a"])
+    engine = read(kafka, topic)
     kafka.restart()
     kafka.produce(topic, [b"b"])
     engine.process_all_available()

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
-from contextlib import closing
 
 import pytest
 
-from tests.enumerators.postgres.database import TestedDatabase
+from tests.enumerators.postgres.database import TestedDatabase, new_database
 from tests.enumerators.postgres.faults import FaultyShop, faulty_shop
 from tests.postgres_server import WHEELS, PostgresServer, postgres_server
 
@@ -45,9 +44,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
 @pytest.fixture
 def database(server: PostgresServer) -> Iterator[TestedDatabase]:
     """An empty database with a publication ``p`` of all tables and, created after it, a slot."""
-    with server.database() as name, closing(TestedDatabase(server=server, name=name)) as database:
-        database.execute("CREATE PUBLICATION p FOR ALL TABLES")
-        database.make_slot("slot_" + name)
+    with new_database(server, "CREATE PUBLICATION p FOR ALL TABLES") as database:
+        database.make_slot("slot_" + database.name)
         yield database
 
 
@@ -55,3 +53,10 @@ def database(server: PostgresServer) -> Iterator[TestedDatabase]:
 def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
     with faulty_shop(postgres) as shop:
         yield shop
+
+
+@pytest.fixture
+def one_row(database: TestedDatabase) -> TestedDatabase:
+    """The database, with a table ``t`` whose only row was inserted after the slot was made."""
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    return database

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import psycopg
 
+from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from tests.enumerators.postgres import log
 from tests.enumerators.postgres.log import Transaction
 from tests.postgres_server import PostgresServer
@@ -74,30 +75,35 @@ class TestedDatabase:
 
     def flushed(self) -> int:
         """Return the position up to which the log is on disk."""
-        return log.lsn(self.one("SELECT pg_current_wal_flush_lsn()::text"))
+        return parse_lsn(self.one("SELECT pg_current_wal_flush_lsn()::text"))
 
     def confirmed(self, slot: str | None = None) -> int:
         query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-        return log.lsn(self.one(query, slot or self.slot))
+        return parse_lsn(self.one(query, slot or self.slot))
 
     def advance(self, to: int, slot: str | None = None) -> int:
         """Advance the slot; return the position that the server reports."""
         query = "SELECT end_lsn::text FROM pg_replication_slot_advance(%s, %s)"
-        return log.lsn(self.one(query, slot or self.slot, log.text(to)))
+        return parse_lsn(self.one(query, slot or self.slot, lsn_text(to)))
 
     def peek(self, upto: int | None = None, *, slot: str | None = None) -> list[Transaction]:
         return log.peek(self.control, slot or self.slot, upto)
 
     @contextmanager
-    def slot_in_use(self, publication: str = "p") -> Iterator[tuple[Running, int]]:
-        """Another session peeks at the slot until the block ends; yield its call and its PID."""
+    def slot_in_use(self, publication: str = "p") -> Iterator[tuple[Running, psycopg.Connection]]:
+        """Another session peeks at the slot until the block ends; yield its call and the session."""
         other, blocking = self.session(), self.session()
         # The decoder reads pg_publication.
         blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
         peek = Running(lambda: log.peek(other, self.slot, publication=publication))
         self.wait_for("Lock relation", other)
-        yield peek, other.info.backend_pid
+        yield peek, other
         blocking.execute("ROLLBACK")
+
+    def fill_log(self) -> None:
+        """Let the log end in another file, three files of 16 MB behind the present one."""
+        for _ in range(3):
+            self.execute("SELECT pg_logical_emit_message(false, 'fill', 'x'), pg_switch_wal()")
 
     @contextmanager
     def server_setting(self, name: str, value: str) -> Iterator[None]:
@@ -123,6 +129,14 @@ class TestedDatabase:
     def wait_for(self, what: str, session: psycopg.Connection) -> None:
         """Wait until the session waits for ``what``."""
         wait_until(lambda: self.wait_event(session) == what, lambda: str(self.wait_event(session)))
+
+
+@contextmanager
+def new_database(server: PostgresServer, *statements: str) -> Iterator[TestedDatabase]:
+    """Run these statements in a new database; yield it."""
+    with server.database() as name, closing(TestedDatabase(server=server, name=name)) as database:
+        database.execute(*statements)
+        yield database
 
 
 def wait_until(condition: Callable[[], bool], observed: Callable[[], str]) -> None:

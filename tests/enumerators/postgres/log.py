@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import psycopg
 
-UNCHANGED = "<unchanged>"
-"""Stands for a large value that an update did not change, which the log does not contain."""
+from flip27_source.enumerators.postgres.split import lsn_text
+from flip27_source.readers.postgres.relations import Relation
+from tests.readers.postgres.pgoutput_messages import Value
+from tests.readers.postgres.pgoutput_rows import Reading, TupleChange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +19,7 @@ class Change:
     """One data message.
 
     Attributes:
+        new: the values as text; ``UNCHANGED`` if the log lacks a large value that did not change.
         old: the values of the key (``old_kind`` "K") or of the whole old row ("O"); None if there are none.
     """
 
@@ -45,17 +47,6 @@ class Transaction:
     changes: list[Change] = field(default_factory=list)
 
 
-def lsn(text: str) -> int:
-    """Return a position such as ``16/B374D848`` as a number."""
-    high, low = text.split("/")
-    return int(high, 16) << 32 | int(low, 16)
-
-
-def text(number: int) -> str:
-    """Return a position as PostgreSQL writes it."""
-    return f"{number >> 32:X}/{number & 0xFFFFFFFF:X}"
-
-
 def messages(
     connection: psycopg.Connection, slot: str, upto: int | None = None, publication: str = "p"
 ) -> list[bytes]:
@@ -63,7 +54,7 @@ def messages(
     found = connection.execute(
         "SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s, NULL,"
         " 'proto_version', '1', 'publication_names', %s)",
-        [slot, None if upto is None else text(upto), publication],
+        [slot, None if upto is None else lsn_text(upto), publication],
     )
     return [data for (data,) in found]
 
@@ -77,92 +68,43 @@ def peek(
 
 def transactions(found: list[bytes]) -> Iterator[Transaction]:
     """Group the messages into transactions; each must be complete."""
-    relations: dict[int, tuple[str, list[str]]] = {}
+    relations: dict[int, Relation] = {}
     begin: tuple[int, int] | None = None
     changes: list[Change] = []
     for message in found:
-        kind = chr(message[0])
+        kind, reading = chr(message[0]), Reading(message)
         if kind == "B":
             assert begin is None, "a transaction begins inside another one"
-            final_lsn, _committed_at, xid = struct.unpack_from("!qqI", message, 1)
+            final_lsn, _committed_at, xid = (reading.take(form) for form in (">Q", ">q", ">I"))
             begin, changes = (final_lsn, xid), []
         elif kind == "C":
             assert begin is not None, "a transaction ends without a beginning"
-            commit_lsn, end_lsn = struct.unpack_from("!qq", message, 2)
+            _flags, commit_lsn, end_lsn = (reading.take(form) for form in (">B", ">Q", ">Q"))
             yield Transaction(
                 final_lsn=begin[0], xid=begin[1], commit_lsn=commit_lsn, end_lsn=end_lsn, changes=changes
             )
             begin = None
         elif kind == "R":
-            relation = _Reader(message, 1).relation()
-            relations[relation[0]] = relation[1:]
+            relation = reading.relation()
+            relations[relation.oid] = relation
         elif kind in "IUDT":
             assert begin is not None, "a change is outside of a transaction"
-            changes.append(_change(kind, _Reader(message, 1), relations))
+            changes.append(_change(kind, reading.changes(kind), relations))
     assert begin is None, "the last transaction has no end"
 
 
-def _change(kind: str, reader: _Reader, relations: dict[int, tuple[str, list[str]]]) -> Change:
+def _change(kind: str, tuples: list[TupleChange], relations: dict[int, Relation]) -> Change:
+    tables = [relations[change.oid] for change in tuples]
+    names = tuple(f"{table.schema}.{table.name}" for table in tables)
     if kind == "T":
-        count, _options = reader.take("!IB")
-        names = [relations[reader.take("!I")[0]][0] for _ in range(count)]
-        return Change(op="T", tables=tuple(names))
-    (oid,) = reader.take("!I")
-    table, columns = relations[oid]
-    new = old = old_kind = None
-    while not reader.at_end:
-        part = chr(reader.take("!B")[0])
-        values = reader.values(columns)
-        if part == "N":
-            new = values
-        else:
-            old, old_kind = values, part
-    return Change(op=kind, tables=(table,), new=new, old=old, old_kind=old_kind)
+        return Change(op="T", tables=names)
+    ((change,), (table,)) = tuples, tables
+    new, old = (_texts(table, values) for values in (change.new, change.old))
+    return Change(op=kind, tables=names, new=new, old=old, old_kind=change.old_kind or None)
 
 
-class _Reader:
-    def __init__(self, message: bytes, at: int) -> None:
-        self._message = message
-        self._at = at
-
-    @property
-    def at_end(self) -> bool:
-        return self._at == len(self._message)
-
-    def take(self, form: str) -> tuple[int, ...]:
-        values = struct.unpack_from(form, self._message, self._at)
-        self._at += struct.calcsize(form)
-        return values
-
-    def name(self) -> str:
-        end = self._message.index(b"\0", self._at)
-        name = self._message[self._at : end].decode()
-        self._at = end + 1
-        return name
-
-    def relation(self) -> tuple[int, str, list[str]]:
-        (oid,) = self.take("!I")
-        schema, table = self.name(), self.name()
-        _identity, count = self.take("!BH")
-        columns = []
-        for _ in range(count):
-            self.take("!B")
-            columns.append(self.name())
-            self.take("!Ii")
-        return oid, f"{schema}.{table}", columns
-
-    def values(self, columns: list[str]) -> dict[str, Any]:
-        (count,) = self.take("!H")
-        assert count == len(columns)
-        return {column: self._value() for column in columns}
-
-    def _value(self) -> str | None:
-        kind = chr(self.take("!B")[0])
-        if kind == "n":
-            return None
-        if kind == "u":
-            return UNCHANGED
-        (length,) = self.take("!I")
-        value = self._message[self._at : self._at + length].decode()
-        self._at += length
-        return value
+def _texts(table: Relation, values: tuple[Value, ...] | None) -> dict[str, Any] | None:
+    if values is None:
+        return None
+    texts = [value.decode() if isinstance(value, bytes) else value for value in values]
+    return dict(zip((column.name for column in table.columns), texts, strict=True))

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Cut, Horizon, Observation
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Cut, Key, Observation
+from flip27_source.enumerators.postgres.poller import PollRequest
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
@@ -22,13 +23,12 @@ from flip27_source.enumerators.postgres.split import (
     LogWindow,
     PostgresSplit,
     TableName,
-    TableRules,
 )
 from flip27_source.readers.postgres import delivered_changes as real
 from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
-from flip27_source.readers.postgres.window_delivery import local_ranges
 from tests.enumerators.postgres.model_server import ModelServer, Write
+from tests.readers.postgres.changing import ranges_of
 
 KEY = (KeyColumn(name="id", type="integer"),)
 BOUNDS = (5, 10)
@@ -61,16 +61,6 @@ class Stored:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a poll is to find out, as the poller's class of this name."""
-
-    makes_horizon: bool
-    pending: Horizon | None
-    cut: tuple[tuple[int, int], ...]
-    known: frozenset[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Polled:
     """The result of a poll that is not applied yet."""
 
@@ -88,7 +78,7 @@ class ModelQuery:
         batches: the rows of each batch, as the sink received them.
         is_exact: false once rows have been read a second time.
         polled: the results of polls that are not applied yet.
-        next_wanted: what the next poll is to find out, if it has begun; None if it has not.
+        next_request: what the next poll is to find out, if it has begun; None if it has not.
         stale_cuts: how many results were applied whose bounds do not follow the present last bound.
     """
 
@@ -105,7 +95,7 @@ class ModelQuery:
     batch: tuple[PostgresSplit, ...] = ()
     done: dict[str, Done] = field(default_factory=dict)
     polled: list[Polled] = field(default_factory=list)
-    next_wanted: Wanted | None = None
+    next_request: PollRequest | None = None
     stored: Stored | None = None
     planned_ids: set[str] = field(default_factory=set)
     windows_beside_chunks: int = 0
@@ -122,17 +112,20 @@ class ModelQuery:
 
     def poll_server(self, tables: Iterable[int] = ()) -> None:
         """Poll the server, after these tables have been published."""
-        wanted = self.next_wanted or self._wanted()
+        request = self.next_request or self._request_of_poll()
         listed = tuple(sorted(tables))
         self.server.published |= set(listed)
-        new = [number for number in listed if number not in wanted.known]
-        if wanted.pending is not None:
-            self.server.reach_id(wanted.pending.xid)
-        seen = self.server.observe(makes_horizon=wanted.makes_horizon or bool(new))
-        cuts = tuple(self._cut(oid, lower) for oid, lower in (*wanted.cut, *((oid, -1) for oid in new)))
-        self.polled.append(Polled(seen=seen, new=listed, cuts=cuts))
+        known = {table.oid for table in request.known}
+        new = [(number, None) for number in listed if number not in known]
+        if request.pending is not None:
+            self.server.reach_id(request.pending.xid)
+        seen = self.server.observe(makes_horizon=request.makes_horizon or bool(new))
+        uncut = [(table.oid, last) for table, _, last in request.cut]
+        self.polled.append(
+            Polled(seen=seen, new=listed, cuts=tuple(self._cut(*each) for each in uncut + new))
+        )
         # The next poll may begin before this result is applied and query the server afterwards.
-        self.next_wanted = self._wanted() if self.rng.random() < 0.3 else None
+        self.next_request = self._request_of_poll() if self.rng.random() < 0.3 else None
 
     def take_in(self) -> None:
         """Apply the results of all polls, in their order."""
@@ -147,26 +140,20 @@ class ModelQuery:
                 self.stale_cuts += cut.oid not in present or present[cut.oid] != cut.lower
                 self.assigner.cut(cut)
 
-    def _wanted(self) -> Wanted:
-        return Wanted(
+    def _request_of_poll(self) -> PollRequest:
+        uncut = self.assigner.uncut
+        return PollRequest(
             makes_horizon=self.assigner.wants_horizon,
             pending=self.assigner.pending,
-            cut=tuple(
-                (progress.table.oid, int(progress.last_bound[0]) if progress.last_bound else -1)
-                for progress in self.assigner.uncut
-            ),
-            known=frozenset(table.oid for table in self.assigner.known),
+            cut=tuple((progress.table, progress.key, progress.last_bound) for progress in uncut),
+            known=tuple(self.assigner.known),
         )
 
-    def _cut(self, oid: int, lower: int) -> Cut:
-        left = [bound for bound in BOUNDS if bound > lower]
+    def _cut(self, oid: int, last: Key | None) -> Cut:
+        left = [bound for bound in BOUNDS if last is None or bound > int(last[0])]
         some = left[: self.rng.randint(0, len(left))]
-        return Cut(
-            oid=oid,
-            lower=None if lower < 0 else (str(lower),),
-            bounds=tuple(((str(bound),), 5) for bound in some),
-            is_end=len(some) == len(left),
-        )
+        bounds = tuple(((str(bound),), 5) for bound in some)
+        return Cut(oid=oid, lower=last, bounds=bounds, is_end=len(some) == len(left))
 
     # Batches.
 
@@ -217,7 +204,7 @@ class ModelQuery:
         if self.stored is None:
             return
         is_complete = not self.batch
-        self.polled, self.next_wanted = [], None
+        self.polled, self.next_request = [], None
         self.assigner = self._assigner_of(self.stored.assigner, start=self.stored.start)
         self.start, self.log_first = self.stored.start, self.stored.log_first
         self.live, self.batch = list(self.stored.live), self.stored.batch
@@ -269,9 +256,9 @@ class ModelQuery:
         self._completed = {}
 
     def _read(self, split: PostgresSplit) -> Done:
-        found = self._chunk(split) if split.log is None else self._log(split.log)
-        self._completed = {**self._completed, split.split_id: found}
-        return found
+        done = self._chunk(split) if split.log is None else self._log(split.log)
+        self._completed = {**self._completed, split.split_id: done}
+        return done
 
     def _chunk(self, split: PostgresSplit) -> Done:
         chunk = split.chunk
@@ -324,7 +311,7 @@ class ModelQuery:
             mask = [is_known] * len(own)
             if table in rules:
                 found = changes_of(own)
-                mask = real.are_delivered(found, rules[table], [0], _rank).tolist()
+                mask = real.are_delivered(found, rules[table], [0], ranges_of).tolist()
                 if real.is_truncated_between(found, rules[table]):
                     truncated.append(table)
             rows += [
@@ -367,9 +354,3 @@ def changes_of(writes: Sequence[tuple[int, int, int, Write]]) -> DeliveredChange
         has_before=is_delete,
         unchanged=[None],
     )
-
-
-def _rank(rules: TableRules, keys: Sequence[pa.Array]) -> np.ndarray:  # type: ignore[type-arg]
-    found = local_ranges(rules, keys)
-    assert found is not None
-    return found

@@ -14,6 +14,7 @@ from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.database import TestedDatabase
 from tests.postgres_server import PostgresServer
+from tests.replica import UNCHANGED, Replica
 
 META = [
     pa.field("_op", pa.string()),
@@ -115,24 +116,12 @@ class Query(TestedDatabase):
 
     def copy(self, *, is_exact: bool = True) -> list[tuple[str | None, ...]]:
         """Return the rows of a copy made from the changes, sorted. If it is exact, each change must fit."""
-        rows: dict[Any, tuple[str | None, ...]] = {}
+        replica = Replica(is_exact=is_exact)
         for change in self.changes:
-            row = tuple(change[name] for name in self._columns)
-            key = tuple(change[name] for name in self._key)
-            op = change["_op"]
-            if op == "t":
-                rows.clear()
-                continue
-            assert not is_exact or (key in rows) == (op in "ud"), f"{change} does not fit"
-            if op == "d":
-                rows.pop(key, None)
-                continue
             unchanged = change["_unchanged"] or ()
-            rows[key] = tuple(
-                rows[key][at] if name in unchanged else value
-                for at, (name, value) in enumerate(zip(self._columns, row, strict=True))
-            )
-        return sorted(rows.values(), key=repr)
+            row = tuple(UNCHANGED if name in unchanged else change[name] for name in self._columns)
+            replica.change(change["_op"], tuple(change[name] for name in self._key), row)
+        return sorted(replica.rows.values(), key=repr)
 
     def check_copy(self, *tables: str, is_exact: bool = True) -> None:
         """Check that the copy equals the tables: those of the option unless others are given."""

@@ -1,4 +1,4 @@
-"""Settings of the connections to PostgreSQL."""
+"""Connections to PostgreSQL: their settings, and errors about those that fail."""
 
 from __future__ import annotations
 
@@ -6,20 +6,23 @@ import os
 import socket
 from contextlib import closing
 
-from flip27_source.enumerators.postgres.connection import connect
+import psycopg
+
+from flip27_source.enumerators.postgres.connection import connect, failed
 from flip27_source.source import Source
 from tests.postgres_server import PostgresServer
+
+OPTIONS = Source.resolve(
+    {"enumerator": "postgres", "database": "shop", "tables": "orders", "user": "etl"}
+).options
 
 
 def test_a_connection_to_a_machine_that_no_longer_answers_ends_after_a_minute(
     postgres: PostgresServer,
 ) -> None:
-    given = {
-        "enumerator": "postgres", "host": "127.0.0.1", "port": str(postgres.port), "database": "postgres",
-        "user": "postgres", "tables": "orders",
-    }  # fmt: skip
+    options = Source.resolve(postgres.options("postgres", tables="orders")).options
     with (
-        closing(connect(Source.resolve(given).options, purpose="test")) as connection,
+        closing(connect(options, purpose="test")) as connection,
         socket.socket(fileno=os.dup(connection.fileno())) as found,
     ):
         assert found.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
@@ -27,3 +30,18 @@ def test_a_connection_to_a_machine_that_no_longer_answers_ends_after_a_minute(
             socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT, socket.TCP_USER_TIMEOUT
         )  # fmt: skip
         assert [found.getsockopt(socket.IPPROTO_TCP, name) for name in names] == [30, 10, 3, 60_000]
+
+
+def test_the_error_of_a_lost_connection_says_that_the_query_continues() -> None:
+    lost = failed(OPTIONS, "reading log", psycopg.OperationalError("server closed the connection"))
+    assert lost.what.startswith("reading log failed on database shop")
+    assert "continues at its next start" in str(lost)
+    refused = failed(OPTIONS, "reading log", psycopg.errors.TooManyConnections("too many"))
+    assert "max_connections" in str(refused)
+
+
+def test_the_remedy_for_a_role_that_may_not_use_slots_is_complete() -> None:
+    error = psycopg.errors.InsufficientPrivilege("permission denied to use replication slots")
+    assert failed(OPTIONS, "creating a slot", error).remedy == (
+        "ALTER ROLE etl REPLICATION; (on a managed server, grant the role that it provides for this)"
+    )

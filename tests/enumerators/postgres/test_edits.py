@@ -10,12 +10,10 @@ import pytest
 from flip27_source import edits
 from flip27_source.errors import EditError
 from flip27_source.snapshots.locations import find_lineages
-from flip27_source.state_tables.history import History
-from flip27_source.state_tables.predicates import EVERYTHING
-from flip27_source.state_tables.split_rows import split_rows
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, has_read
 from tests.postgres_server import PostgresServer
+from tests.snapshots.spark_logs import view_rows
 
 
 @pytest.fixture
@@ -27,8 +25,7 @@ def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
 
 def splits(shop: FaultyShop) -> dict[str, Any]:
     """Return the rows of the view of splits, by number of the chunk or ``log``."""
-    (lineage,) = find_lineages(shop.options["stateLocation"], {})
-    rows = split_rows(History(lineage.store({}), lineage), EVERYTHING)
+    rows = view_rows("splits", find_lineages(shop.options["stateLocation"], {}))
     return {row["split_id"].rpartition("/")[2]: row for row in rows}
 
 

@@ -6,24 +6,18 @@ import random
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
-import psycopg
 import pytest
 
 from flip27_source.enumerators.postgres.own_slot import slot_name_of
-from flip27_source.enumerators.postgres.timelines import (
-    Timeline,
-    check_timeline,
-    left_timeline_at,
-)
+from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, left_timeline_at
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.database import wait_until
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
-from tests.postgres_server import HOST, PostgresServer, postgres_server, postgres_standby
-from tests.replica import Replica, Writers, rows_of
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, planned
+from tests.postgres_server import PostgresServer, postgres_server, postgres_standby
+from tests.replica import Writers, copy_of, rows_of
 from tests.table_audit import AUDIT, audited_table, complaints
 
 TABLE = "public.audited"
@@ -31,7 +25,6 @@ STANDBY = "the_standby"
 ROWS = 600
 
 
-@dataclass
 class Pair:
     """A primary with one table, its standby, and the options of a query of the table.
 
@@ -39,25 +32,21 @@ class Pair:
         control: a session of the server that is the primary now.
     """
 
-    primary: PostgresServer
-    standby: PostgresServer
-    database: str
-    options: dict[str, str]
-    control: psycopg.Connection
-    rng: random.Random
+    def __init__(self, primary: PostgresServer, standby: PostgresServer, options: dict[str, str]) -> None:
+        self.primary, self.standby, self.options = primary, standby, options
+        self.slot = slot_name_of(Source.resolve(options).options)
+        self.control = primary.connect(options["database"])
+        self._rng = random.Random(7)
 
     def write(self, times: int) -> None:
         """Write with three sessions until all of their transactions have ended."""
         with ExitStack() as stack:
             server = self.primary if self.primary.is_running else self.standby
-            sessions = [stack.enter_context(server.connect(self.database)) for _ in range(3)]
-            writers = Writers(sessions, TABLE, seed=self.rng.randrange(1 << 30))
+            connections = [server.connect(self.options["database"]) for _ in range(3)]
+            sessions = [stack.enter_context(connection) for connection in connections]
+            writers = Writers(sessions, TABLE, seed=self._rng.randrange(1 << 30))
             writers.act(times)
             writers.finish()
-
-    @property
-    def slot(self) -> str:
-        return slot_name_of(Source.resolve(self.options).options)
 
     def read_until_slot_is_copied(self, engine: MicroBatchEngine) -> None:
         """Run batches until the slot has passed its copy on the standby, which then keeps the copy."""
@@ -102,7 +91,7 @@ class Pair:
         self.standby.stop()
         self.standby.port = self.primary.port
         self.standby.start()
-        self.control = self.standby.connect(self.database)
+        self.control = self.standby.connect(self.options["database"])
 
 
 @contextmanager
@@ -111,22 +100,21 @@ def pair(**options: str) -> Iterator[Pair]:
     with ExitStack() as stack:
         primary = stack.enter_context(postgres_server(synchronized_standby_slots=STANDBY))
         database = stack.enter_context(primary.database())
-        control = primary.connect(database)
-        control.execute("SELECT pg_create_physical_replication_slot(%s, true)", [STANDBY])
-        control.execute(AUDIT)
-        control.execute(audited_table(TABLE, ROWS))
+        with primary.connect(database) as control:
+            control.execute("SELECT pg_create_physical_replication_slot(%s, true)", [STANDBY])
+            control.execute(AUDIT)
+            control.execute(audited_table(TABLE, ROWS))
         standby = stack.enter_context(postgres_standby(primary, slot=STANDBY, database=database))
         location = stack.enter_context(tempfile.TemporaryDirectory())
         given = {
-            "enumerator": "postgres", "host": HOST, "port": str(primary.port), "database": database,
-            "user": "postgres", "tables": TABLE, "snapshotChunkRows": "7", "maxRowsPerTrigger": "7",
-            "maxLogLagDuringSnapshot": "1k", "parallelism": "1", "stateLocation": location, **options,
+            "tables": TABLE, "snapshotChunkRows": "7", "maxRowsPerTrigger": "7", "parallelism": "1",
+            "maxLogLagDuringSnapshot": "1k", "stateLocation": location, **options,
         }  # fmt: skip
-        found = Pair(primary, standby, database, given, control, random.Random(7))
+        servers = Pair(primary, standby, primary.options(database, **given))
         try:
-            yield found
+            yield servers
         finally:
-            found.control.close()
+            servers.control.close()
 
 
 def in_snapshot(pair: Pair) -> MicroBatchEngine:
@@ -147,9 +135,7 @@ def in_log(pair: Pair) -> MicroBatchEngine:
     engine.restart(available_now=False)
     pair.read_until_slot_is_copied(engine)
     pair.write(40)
-    while not engine.trigger():
-        pass
-    return engine
+    return planned(engine, available_now=False)
 
 
 @pytest.mark.slow
@@ -166,9 +152,7 @@ def test_a_query_continues_on_a_promoted_standby_and_delivers_every_change_once(
         engine.process_all_available()
         servers.write(40)
         caught_up(engine)
-        replica = Replica(is_exact=False)
-        replica.apply(engine.rows)
-        assert replica.rows == rows_of(servers.control, TABLE)
+        assert copy_of(engine.rows, is_exact=False) == rows_of(servers.control, TABLE)
         assert complaints(servers.control, TABLE, engine.rows) == []
         engine.stop()
 
@@ -179,11 +163,8 @@ def test_a_standby_without_the_slot_stops_the_query() -> None:
         engine = caught_up(MicroBatchEngine({**servers.options, "maxRowsPerTrigger": "1000"}))
         servers.fail_over()
         engine.restart(available_now=True)
-        with pytest.raises(
-            DataLossError,
-            match=rf"(?s)slot {servers.slot} no longer "
-            "exists.*slotFailover=true",
-        ):
+        said = rf"(?s)slot {servers.slot} no longer exists.*slotFailover=true"
+        with pytest.raises(DataLossError, match=said):
             engine.process_all_available()
 
 
@@ -206,20 +187,11 @@ def test_a_standby_that_lacked_the_end_of_the_log_is_refused_even_if_its_log_has
 
 
 def test_timelines_are_compared_only_within_the_same_system() -> None:
-    upgraded = Timeline(system="new", number=1)
-    check_timeline(
-        Source.resolve({"enumerator": "postgres"}).options,
-        known=Timeline(system="old", number=3),
-        present=upgraded,
-        position=1 << 40,
-    )
+    options = Source.resolve({"enumerator": "postgres"}).options
+    present, position = Timeline(system="new", number=1), 1 << 40
+    check_timeline(options, known=Timeline(system="old", number=3), present=present, position=position)
     with pytest.raises(DataLossError, match="writes timeline 1, and this query has read timeline 3"):
-        check_timeline(
-            Source.resolve({"enumerator": "postgres"}).options,
-            known=Timeline(system="new", number=3),
-            present=upgraded,
-            position=1 << 40,
-        )
+        check_timeline(options, known=Timeline(system="new", number=3), present=present, position=position)
 
 
 def test_the_history_of_a_timeline_has_the_positions_at_which_earlier_ones_ended() -> None:
@@ -249,11 +221,7 @@ def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(
         pytest.skip("older servers have no failover slots")
     with faulty_shop(server) as shop:
         query = caught_up(shop.engine())
-        query.stop()
-        # The query is restarted with other options, and with its former state and logs.
-        renamed = shop.engine(slotName="renamed", slotFailover="true")
-        renamed.logs, renamed.sink = query.logs, query.sink
-        caught_up(renamed).stop()
+        caught_up(shop.engine(after=query, slotName="renamed", slotFailover="true")).stop()
         assert failover_slots(shop) == {shop.slot: False, "renamed": True}
 
 
@@ -266,4 +234,4 @@ def test_without_the_option_a_slot_is_not_a_failover_slot(server: PostgresServer
 def failover_slots(shop: FaultyShop) -> dict[str, bool]:
     """Return which slots are failover slots."""
     slots = "SELECT slot_name, to_jsonb(s) ->> 'failover' = 'true' FROM pg_replication_slots s"
-    return {name: bool(is_failover) for name, is_failover in shop.control.execute(slots)}
+    return {name: bool(is_failover) for name, is_failover in shop.rows(slots)}

@@ -165,8 +165,7 @@ def test_a_slot_whose_log_was_removed_is_data_loss(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
     with shop.server_setting("max_slot_wal_keep_size", "1MB"):
-        for _ in range(3):
-            shop.execute("SELECT pg_logical_emit_message(false, 'fill', 'x'), pg_switch_wal()")
+        shop.fill_log()
         shop.execute("CHECKPOINT")
     with pytest.raises(DataLossError, match=f"slot {shop.slot} is lost"):
         caught_up(engine)

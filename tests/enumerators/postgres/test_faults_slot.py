@@ -42,9 +42,10 @@ def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout
     engine = shop.read()
     shop.execute(ROW_11)
     planned(engine)
-    with shop.slot_in_use(publication=shop.slot) as (peek, pid), pytest.raises(AccessError) as refused:
+    with shop.slot_in_use(publication=shop.slot) as (peek, other), pytest.raises(AccessError) as refused:
         list(engine.attempt(engine.partitions()[0]))
-    assert re.search(f"slot {shop.slot} has been read by another .* PID {pid}", str(refused.value))
+    said = f"slot {shop.slot} has been read by another .* PID {other.info.backend_pid}"
+    assert re.search(said, str(refused.value))
     peek.result()
     engine.run_batch()
     assert shop.changes(engine) == [("c", 11, "x")]

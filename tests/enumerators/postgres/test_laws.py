@@ -43,15 +43,8 @@ def orders(postgres: PostgresServer) -> Iterator[Orders]:
     with postgres.database() as database, postgres.connect(database) as control:
         control.execute("CREATE TABLE orders (id bigint PRIMARY KEY, v text)")
         control.execute("INSERT INTO orders SELECT i, 'row ' || i FROM generate_series(1, 12) i")
-        yield Orders(
-            control,
-            {
-                "enumerator": "postgres", "host": "127.0.0.1", "port": str(postgres.port),
-                "database": database, "user": "postgres", "tables": "orders",
-                "snapshotChunkRows": "3", "slotName": database,
-            },
-            itertools.count(),
-        )  # fmt: skip
+        options = postgres.options(database, tables="orders", snapshotChunkRows="3", slotName=database)
+        yield Orders(control, options, itertools.count())
 
 
 def test_the_enumerator_keeps_the_laws(orders: Orders) -> None:

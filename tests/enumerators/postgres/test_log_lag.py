@@ -21,9 +21,8 @@ from flip27_source.enumerators.postgres.log_lag import (
     waiting_rows,
 )
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
-from flip27_source.testing import Batch, MicroBatchEngine
+from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.database import TestedDatabase, wait_until
-from tests.postgres_server import HOST, SUPERUSER
 
 NOON = dt.datetime(2026, 1, 3, 12, tzinfo=dt.UTC)
 ID = (KeyColumn(name="id", type="integer"),)
@@ -104,39 +103,21 @@ def query(database: TestedDatabase, tmp_path: Path) -> Iterator[MicroBatchEngine
         "CREATE TABLE orders (id int PRIMARY KEY, note text)",
         "INSERT INTO orders SELECT generate_series(11, 35)",
     )
-    options = {
-        "enumerator": "postgres",
-        "host": HOST,
-        "port": str(database.server.port),
-        "database": database.name,
-        "user": SUPERUSER,
-        "tables": "orders",
-        "stateLocation": str(tmp_path / "state"),
-        "uid": "orders",
-        "snapshotChunkRows": "10",
-        "maxRowsPerTrigger": "10",
-        "maxBytesPerTrigger": "16k",
-    }
-    engine = MicroBatchEngine(options)
+    limits = {"snapshotChunkRows": "10", "maxRowsPerTrigger": "10", "maxBytesPerTrigger": "16k"}
+    options = {"tables": "orders", "stateLocation": str(tmp_path / "state"), "uid": "orders", **limits}
+    engine = MicroBatchEngine(database.server.options(database.name, **options))
     yield engine
     engine.stop()
 
 
 def numbers(engine: MicroBatchEngine) -> dict[str, Any]:
     """Return the numbers in the newest offset, which progress events show."""
-    found: dict[str, Any] = json.loads(engine.logs.offsets[-1])["summary"]
-    return found
+    return json.loads(engine.logs.offsets[-1])["summary"]
 
 
 def next_batch(engine: MicroBatchEngine) -> dict[str, Any]:
     """Run triggers until one has a batch, because not every poll asks for changes; return its numbers."""
-    found: list[Batch | None] = []
-
-    def is_there() -> bool:
-        found.append(engine.run_batch())
-        return found[-1] is not None
-
-    wait_until(is_there, lambda: str(numbers(engine)))
+    wait_until(lambda: engine.run_batch() is not None, lambda: str(numbers(engine)))
     return numbers(engine)
 
 

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source import edits, savepoints
+from flip27_source import edits
 from flip27_source.errors import DataLossError, DiscoveryError, EditError
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, running
 from tests.postgres_server import PostgresServer
+from tests.snapshots.spark_logs import savepoint_of
 
 ROWS = [("r", n, f"n{n}") for n in range(1, 4)]
 
@@ -29,16 +30,6 @@ def ended(engine: MicroBatchEngine) -> MicroBatchEngine:
     return engine
 
 
-def saved(shop: FaultyShop, engine: MicroBatchEngine, folder: Path) -> str:
-    """Create a savepoint of a stopped query with Spark's logs."""
-    for batch_id, offset in enumerate(engine.logs.offsets):
-        for log, text in (("offsets", f"v1\n{{}}\n{offset}"), ("commits", "v1\n{}")):
-            (folder / log).mkdir(parents=True, exist_ok=True)
-            (folder / log / str(batch_id)).write_text(text)
-    location = shop.options["stateLocation"]
-    return savepoints.create(state=location, to=str(folder / "saved"), checkpoint=str(folder)).directory
-
-
 def started(shop: FaultyShop, savepoint: str, **options: str) -> MicroBatchEngine:
     """Return a new query from the savepoint, with its own state location."""
     return shop.engine(savepoint=savepoint, stateLocation=f"{savepoint}_continued", **options)
@@ -53,7 +44,7 @@ def query(shop: FaultyShop) -> MicroBatchEngine:
 @pytest.fixture
 def savepoint(shop: FaultyShop, query: MicroBatchEngine, tmp_path: Path) -> str:
     """A savepoint of the query, whose slot is at the end of the snapshot."""
-    return saved(shop, query, tmp_path)
+    return savepoint_of(query, tmp_path)
 
 
 def insert(shop: FaultyShop, number: int) -> tuple[str, int, str]:
@@ -77,7 +68,7 @@ def test_a_query_from_a_savepoint_continues_with_the_slot_of_the_query_that_has_
 ) -> None:
     insert(shop, 11)
     ended(query)
-    new = started(shop, saved(shop, query, tmp_path))
+    new = started(shop, savepoint_of(query, tmp_path))
     event = insert(shop, 12)
     assert shop.ops(ended(new)) == [event]
     assert shop.slots() == [shop.slot]

@@ -7,7 +7,8 @@ import pytest
 
 from tests.enumerators.postgres import log
 from tests.enumerators.postgres.database import TestedDatabase
-from tests.enumerators.postgres.log import UNCHANGED, Change
+from tests.enumerators.postgres.log import Change
+from tests.readers.postgres.pgoutput_messages import UNCHANGED
 
 LARGE = "SELECT string_agg(md5(n::text), '') FROM generate_series(1, 400) AS n"
 

@@ -10,11 +10,24 @@ import pytest
 from tests.enumerators.postgres import log
 from tests.enumerators.postgres.database import Running, TestedDatabase, wait_until
 
+CREATE = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
 MISSING_PUBLICATION = 'skipped loading publication "missing"'
 
 
-def slots(database: TestedDatabase) -> list[str]:
-    return database.column("SELECT slot_name FROM pg_replication_slots WHERE database = current_database()")
+def waiting_creation(database: TestedDatabase, name: str = "new") -> tuple[psycopg.Connection, Running]:
+    """Begin to create a slot, which waits for an open transaction; return the session and the call."""
+    session = database.session()
+    creation = Running(lambda: session.execute(CREATE, [name]))
+    database.wait_for("Lock transactionid", session)
+    return session, creation
+
+
+@pytest.fixture
+def writing(database: TestedDatabase) -> psycopg.Connection:
+    """A session with an open transaction that has written."""
+    session = database.session()
+    session.execute("CREATE TABLE t (id int PRIMARY KEY); BEGIN; INSERT INTO t VALUES (1)")
+    return session
 
 
 @pytest.mark.parametrize(
@@ -27,106 +40,79 @@ def slots(database: TestedDatabase) -> list[str]:
     ids=["advance", "peek", "drop"],
 )
 def test_a_slot_is_refused_while_a_peek_of_another_session_decodes(
-    database: TestedDatabase, call: Callable[[TestedDatabase], object]
+    one_row: TestedDatabase, call: Callable[[TestedDatabase], object]
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    other, blocking = database.session(), database.session()
-    # The decoder reads pg_publication.
-    blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
-    peek = Running(lambda: log.peek(other, database.slot))
-    database.wait_for("Lock relation", other)
-    with pytest.raises(psycopg.errors.ObjectInUse, match=r"is active for PID \d+") as refused:
-        call(database)
+    with (
+        one_row.slot_in_use() as (peek, other),
+        pytest.raises(psycopg.errors.ObjectInUse) as refused,
+    ):
+        call(one_row)
+    assert f"is active for PID {other.info.backend_pid}" in str(refused.value)
     assert refused.value.sqlstate == "55006"
-    blocking.execute("ROLLBACK")
     assert len(peek.result()) == 1
-    assert len(database.peek()) == 1
+    assert len(one_row.peek()) == 1
 
 
-def test_a_peek_that_is_cancelled_leaves_the_slot_free(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    other, blocking = database.session(), database.session()
-    blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
-    peek = Running(lambda: log.peek(other, database.slot))
-    database.wait_for("Lock relation", other)
-    other.cancel()
-    with pytest.raises(psycopg.errors.QueryCanceled):
-        peek.result()
-    blocking.execute("ROLLBACK")
-    assert len(database.peek()) == 1
+def test_a_peek_that_is_cancelled_leaves_the_slot_free(one_row: TestedDatabase) -> None:
+    with one_row.slot_in_use() as (peek, other):
+        other.cancel()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            peek.result()
+    assert len(one_row.peek()) == 1
 
 
+@pytest.mark.usefixtures("writing")
 def test_a_new_slot_waits_for_open_transactions_and_is_dropped_when_the_wait_is_cancelled(
     database: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    writing, creating = database.session(), database.session()
-    writing.execute("BEGIN; INSERT INTO t VALUES (1)")
-    before = slots(database)
-    creation = Running(
-        lambda: creating.execute("SELECT pg_create_logical_replication_slot('new', 'pgoutput')")
-    )
-    database.wait_for("Lock transactionid", creating)
-    assert sorted(slots(database)) == sorted([*before, "new"])
-    assert (
-        database.one("SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'new'") is None
-    )
-    creating.cancel()
+    session, creation = waiting_creation(database)
+    assert sorted(database.slots()) == sorted([database.slot, "new"])
+    position = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'new'"
+    assert database.one(position) is None
+    session.cancel()
     with pytest.raises(psycopg.errors.QueryCanceled):
         creation.result()
-    assert slots(database) == before
+    assert database.slots() == [database.slot]
 
 
+@pytest.mark.usefixtures("writing")
 @pytest.mark.parametrize("setting", ["statement_timeout", "lock_timeout"])
 def test_a_new_slot_that_waits_too_long_is_dropped(database: TestedDatabase, setting: str) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    writing, creating = database.session(), database.session(**{setting: "50ms"})
-    writing.execute("BEGIN; INSERT INTO t VALUES (1)")
-    before = slots(database)
     with pytest.raises((psycopg.errors.QueryCanceled, psycopg.errors.LockNotAvailable)):
-        creating.execute("SELECT pg_create_logical_replication_slot('new', 'pgoutput')")
-    assert slots(database) == before
+        database.session(**{setting: "50ms"}).execute(CREATE, ["new"])
+    assert database.slots() == [database.slot]
 
 
 def test_a_new_slot_waits_for_transactions_of_other_databases_and_not_for_readers(
     database: TestedDatabase,
 ) -> None:
-    reading, creating = database.session(), database.session()
-    reading.execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
-    creating.execute("SELECT pg_create_logical_replication_slot('new', 'pgoutput')")
+    database.session().execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
+    database.session().execute(CREATE, ["new"])
     with database.server.connect() as elsewhere:
         elsewhere.execute("BEGIN; SELECT pg_current_xact_id()")
-        creation = Running(
-            lambda: creating.execute("SELECT pg_create_logical_replication_slot('newer', 'pgoutput')")
-        )
-        database.wait_for("Lock transactionid", creating)
+        _session, creation = waiting_creation(database, "newer")
         elsewhere.execute("COMMIT")
         creation.result()
 
 
+@pytest.mark.usefixtures("writing")
 def test_a_slot_whose_creation_is_interrupted_by_a_kill_is_gone_and_older_slots_stay(
     database: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    writing, creating = database.session(), database.session()
-    writing.execute("BEGIN; INSERT INTO t VALUES (1)")
-    creation = Running(
-        lambda: creating.execute("SELECT pg_create_logical_replication_slot('new', 'pgoutput')")
-    )
-    database.wait_for("Lock transactionid", creating)
+    _session, creation = waiting_creation(database)
     database.server.kill()
     with pytest.raises(psycopg.OperationalError):
         creation.result()
     database.server.start()
     database.reconnect()
-    assert slots(database) == [database.slot]
+    assert database.slots() == [database.slot]
 
 
 def test_a_slot_cannot_be_created_in_a_transaction_that_has_an_xid(database: TestedDatabase) -> None:
     session = database.session()
     session.execute("BEGIN; SELECT pg_current_xact_id()")
     with pytest.raises(psycopg.errors.ActiveSqlTransaction):
-        session.execute("SELECT pg_create_logical_replication_slot('new', 'pgoutput')")
+        session.execute(CREATE, ["new"])
 
 
 def test_an_existing_slot_is_not_created_again(database: TestedDatabase) -> None:
@@ -161,62 +147,54 @@ def test_a_role_without_the_attribute_replication_is_refused(database: TestedDat
 
 
 def test_a_role_with_the_attribute_replication_needs_no_privilege_on_the_tables(
-    database: TestedDatabase,
+    one_row: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     with (
-        database.server.role("REPLICATION") as role,
-        database.server.connect(database.name, role=role) as session,
+        one_row.server.role("REPLICATION") as role,
+        one_row.server.connect(one_row.name, role=role) as session,
     ):
-        assert len(log.peek(session, database.slot)) == 1
-        session.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [database.slot])
+        assert len(log.peek(session, one_row.slot)) == 1
+        session.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [one_row.slot])
 
 
-def test_a_slot_loses_its_wal_beyond_the_limit_and_its_status_says_so(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    database.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
+def test_a_slot_loses_its_wal_beyond_the_limit_and_its_status_says_so(one_row: TestedDatabase) -> None:
     status = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
-    try:
-        wait_until(lambda: database.one("SHOW max_slot_wal_keep_size") == "1MB", lambda: "another limit")
-        assert database.one(status, database.slot) == "reserved"
-        for _ in range(3):
-            database.execute("SELECT pg_logical_emit_message(false, 'fill', 'x'), pg_switch_wal()")
-        assert database.one(status, database.slot) == "unreserved"
-        assert len(database.peek()) == 1
-        database.execute("CHECKPOINT")
-    finally:
-        database.execute("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
-    assert database.one(status, database.slot) == "lost"
+    with one_row.server_setting("max_slot_wal_keep_size", "1MB"):
+        assert one_row.one(status, one_row.slot) == "reserved"
+        one_row.fill_log()
+        assert one_row.one(status, one_row.slot) == "unreserved"
+        assert len(one_row.peek()) == 1
+        one_row.execute("CHECKPOINT")
+    assert one_row.one(status, one_row.slot) == "lost"
     said = {
         16: ("invalidated because it exceeded the maximum reserved size", "cannot be advanced"),
         18: ('invalidated due to "wal_removed"', "can no longer access replication slot"),
     }
-    peek_says, advance_says = said[database.server.version]
+    peek_says, advance_says = said[one_row.server.version]
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=peek_says) as refused:
-        database.peek()
+        one_row.peek()
     assert refused.value.sqlstate == "55000"
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=advance_says):
-        database.advance(database.flushed())
+        one_row.advance(one_row.flushed())
 
 
 def test_a_missing_publication_is_an_error_before_version_18_and_only_a_warning_since(
-    database: TestedDatabase,
+    one_row: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
     warnings: list[tuple[str | None, str | None]] = []
-    session = database.session()
+    session = one_row.session()
     session.add_notice_handler(
         lambda diagnostic: warnings.append((diagnostic.sqlstate, diagnostic.message_primary))
     )
-    if database.server.version < 18:
+    if one_row.server.version < 18:
         with pytest.raises(psycopg.errors.UndefinedObject, match='publication "missing" does not exist'):
-            log.peek(session, database.slot, publication="missing")
+            log.peek(session, one_row.slot, publication="missing")
     else:
-        assert log.peek(session, database.slot, publication="missing") == []
+        assert log.peek(session, one_row.slot, publication="missing") == []
         assert warnings == [("55000", MISSING_PUBLICATION)]
-        quiet = database.session(client_min_messages="error")
+        quiet = one_row.session(client_min_messages="error")
         quiet.add_notice_handler(lambda diagnostic: warnings.append((diagnostic.sqlstate, "not quiet")))
-        assert log.peek(quiet, database.slot, publication="missing") == []
+        assert log.peek(quiet, one_row.slot, publication="missing") == []
         assert len(warnings) == 1
 
 
@@ -228,40 +206,38 @@ def test_a_missing_publication_is_not_noticed_while_nothing_changes(database: Te
     assert warnings == []
 
 
-def test_a_publication_counts_as_it_was_at_the_time_of_the_change(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    before = database.flushed()
-    database.execute("DROP PUBLICATION p", "INSERT INTO t VALUES (2)")
-    database.execute("CREATE PUBLICATION p FOR ALL TABLES")
-    after = database.flushed()
-    database.execute("INSERT INTO t VALUES (3)")
+def test_a_publication_counts_as_it_was_at_the_time_of_the_change(one_row: TestedDatabase) -> None:
+    before = one_row.flushed()
+    one_row.execute("DROP PUBLICATION p", "INSERT INTO t VALUES (2)")
+    one_row.execute("CREATE PUBLICATION p FOR ALL TABLES")
+    after = one_row.flushed()
+    one_row.execute("INSERT INTO t VALUES (3)")
 
     def found(upto: int | None = None) -> list[object]:
         # A session whose peek failed is not used again: PostgreSQL 16.2 crashes when it is.
-        session = database.session()
-        return [change.new for each in log.peek(session, database.slot, upto) for change in each.changes]
+        session = one_row.session()
+        return [change.new for each in log.peek(session, one_row.slot, upto) for change in each.changes]
 
     assert found(before) == [{"id": "1"}]
-    if database.server.version < 18:
+    if one_row.server.version < 18:
         with pytest.raises(psycopg.errors.UndefinedObject, match='publication "p" does not exist'):
             found()
     else:
         assert found() == [{"id": "1"}, {"id": "3"}]
-    database.advance(after)
+    one_row.advance(after)
     assert found() == [{"id": "3"}]
 
 
 def test_a_publication_created_after_the_slot_does_not_cover_the_changes_in_between(
-    database: TestedDatabase,
+    one_row: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    database.execute("CREATE PUBLICATION later FOR ALL TABLES", "INSERT INTO t VALUES (2)")
-    session = database.session()
-    if database.server.version < 18:
+    one_row.execute("CREATE PUBLICATION later FOR ALL TABLES", "INSERT INTO t VALUES (2)")
+    session = one_row.session()
+    if one_row.server.version < 18:
         with pytest.raises(psycopg.errors.UndefinedObject, match='publication "later" does not exist'):
-            log.peek(session, database.slot, publication="later")
+            log.peek(session, one_row.slot, publication="later")
     else:
-        (transaction,) = log.peek(session, database.slot, publication="later")
+        (transaction,) = log.peek(session, one_row.slot, publication="later")
         assert transaction.changes[0].new == {"id": "2"}
 
 
@@ -282,14 +258,13 @@ def test_a_temporary_slot_is_seen_by_others_and_ends_with_its_session(database: 
         database.peek(slot="brief")
     assert log.peek(session, "brief") == []
     session.close()
-    wait_until(lambda: "brief" not in slots(database), lambda: str(slots(database)))
+    wait_until(lambda: "brief" not in database.slots(), lambda: str(database.slots()))
 
 
 def test_a_slot_survives_the_end_of_its_creating_session_and_an_orderly_restart(
-    database: TestedDatabase,
+    one_row: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    everything = database.peek()
-    database.server.restart()
-    database.reconnect()
-    assert database.peek() == everything
+    everything = one_row.peek()
+    one_row.server.restart()
+    one_row.reconnect()
+    assert one_row.peek() == everything

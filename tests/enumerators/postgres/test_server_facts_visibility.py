@@ -108,11 +108,8 @@ def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_
     first.execute("COMMIT")
     wait_until(lambda: waited_for() not in ([], before), lambda: f"the creation waits for {waited_for()}")
     commit = waiting("INSERT INTO t VALUES (2)")
-    hidden = int(
-        database.one(
-            "SELECT backend_xid::text FROM pg_stat_activity WHERE pid = %s", commit.session.info.backend_pid
-        )
-    )
+    writing = "SELECT backend_xid::text FROM pg_stat_activity WHERE pid = %s"
+    hidden = int(database.one(writing, commit.session.info.backend_pid))
     second.execute("COMMIT")
     creation.result()
     assert database.peek(slot=slot) == []

@@ -8,7 +8,7 @@ from itertools import pairwise
 import psycopg
 import pytest
 
-from tests.enumerators.postgres import log
+from flip27_source.enumerators.postgres.split import parse_lsn
 from tests.enumerators.postgres.database import TestedDatabase
 from tests.enumerators.postgres.log import Transaction
 
@@ -53,35 +53,21 @@ def within(found: list[Transaction], first: int, end: int) -> list[Transaction]:
 
 
 @pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_advanced", [False, True], ids=["slot stays", "slot advances after each"])
 def test_adjacent_windows_have_each_transaction_once_and_complete(
-    database: TestedDatabase, seed: int
+    database: TestedDatabase, is_advanced: bool, seed: int
 ) -> None:
     chance = random.Random(seed)
-    start = database.confirmed()
+    first, found = database.confirmed(), []
     work(database, chance, steps=40)
     everything = database.peek()
     assert len(everything) > 10
-    first, found = start, []
     for end in ends(everything, database.flushed(), chance, count=16):
         found += within(database.peek(end), first, end)
-        first = end
-    assert found == everything
-
-
-@pytest.mark.parametrize("seed", [4, 5, pytest.param(6, marks=pytest.mark.slow)])
-def test_windows_have_each_transaction_once_when_the_slot_advances_after_each(
-    database: TestedDatabase, seed: int
-) -> None:
-    chance = random.Random(seed)
-    start = database.confirmed()
-    work(database, chance, steps=40)
-    everything = database.peek()
-    first, found = start, []
-    for end in ends(everything, database.flushed(), chance, count=16):
-        found += within(database.peek(end), first, end)
-        assert database.advance(end) == end
-        rest = database.peek()
-        assert rest == [transaction for transaction in everything if transaction.final_lsn >= end]
+        if is_advanced:
+            assert database.advance(end) == end
+            rest = database.peek()
+            assert rest == [transaction for transaction in everything if transaction.final_lsn >= end]
         first = end
     assert found == everything
 
@@ -99,28 +85,25 @@ def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_windo
     assert database.peek(three.end_lsn + 1_000_000) == [one, two, three]
 
 
-def test_begin_and_commit_name_the_same_position(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    (transaction,) = database.peek()
+def test_begin_and_commit_name_the_same_position(one_row: TestedDatabase) -> None:
+    (transaction,) = one_row.peek()
     assert transaction.final_lsn == transaction.commit_lsn < transaction.end_lsn
 
 
 @pytest.mark.parametrize("beside", [-3, 0])
 def test_a_slot_advanced_to_or_before_a_commit_still_sends_the_commit(
-    database: TestedDatabase, beside: int
+    one_row: TestedDatabase, beside: int
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    (transaction,) = database.peek()
-    assert database.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
-    assert database.confirmed() == transaction.final_lsn + beside
-    assert database.peek() == [transaction]
+    (transaction,) = one_row.peek()
+    assert one_row.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
+    assert one_row.confirmed() == transaction.final_lsn + beside
+    assert one_row.peek() == [transaction]
 
 
-def test_a_slot_advanced_into_a_commit_record_does_not_send_the_commit(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    (transaction,) = database.peek()
-    assert database.advance(transaction.final_lsn + 1) == transaction.final_lsn + 1
-    assert database.peek() == []
+def test_a_slot_advanced_into_a_commit_record_does_not_send_the_commit(one_row: TestedDatabase) -> None:
+    (transaction,) = one_row.peek()
+    assert one_row.advance(transaction.final_lsn + 1) == transaction.final_lsn + 1
+    assert one_row.peek() == []
 
 
 def test_a_slot_does_not_advance_beyond_the_log(database: TestedDatabase) -> None:
@@ -128,33 +111,29 @@ def test_a_slot_does_not_advance_beyond_the_log(database: TestedDatabase) -> Non
     assert last <= database.advance(last + 10_000_000) <= database.flushed()
 
 
-def test_a_slot_can_advance_to_its_own_position_but_not_back(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    (transaction,) = database.peek()
-    database.advance(transaction.end_lsn)
-    assert database.advance(transaction.end_lsn) == transaction.end_lsn
+def test_a_slot_can_advance_to_its_own_position_but_not_back(one_row: TestedDatabase) -> None:
+    (transaction,) = one_row.peek()
+    one_row.advance(transaction.end_lsn)
+    assert one_row.advance(transaction.end_lsn) == transaction.end_lsn
     with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot advance replication slot"):
-        database.advance(transaction.final_lsn)
+        one_row.advance(transaction.final_lsn)
 
 
 def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
     database: TestedDatabase,
 ) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    database.execute("ALTER SYSTEM SET wal_writer_delay = '10s'", "SELECT pg_reload_conf()")
     session = database.session(synchronous_commit="off")
     found: list[tuple[int, int, list[Transaction]]] = []
-    try:
+    with database.server_setting("wal_writer_delay", "10s"):
         # If the WAL writer happens to write in between, another row is tried.
         for number in range(20):
             session.execute("INSERT INTO t VALUES (%s)", [number])
-            inserted = log.lsn(database.one("SELECT pg_current_wal_insert_lsn()::text"))
+            inserted = parse_lsn(database.one("SELECT pg_current_wal_insert_lsn()::text"))
             before, missing = database.flushed(), database.peek(inserted)
             if database.flushed() == before < inserted:
                 found.append((before, inserted, missing))
                 break
-    finally:
-        database.execute("ALTER SYSTEM RESET wal_writer_delay", "SELECT pg_reload_conf()")
     ((before, inserted, missing),) = found
     assert database.one("SELECT count(*) FROM t") == number + 1
     database.execute("CREATE TABLE flushes (id int)")
@@ -208,24 +187,23 @@ def test_a_peek_returns_its_first_row_only_once_the_window_is_decoded_and_the_sl
 def restart(database: TestedDatabase) -> int:
     """Return the position at which the next peek starts to decode."""
     query = "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
-    return log.lsn(database.one(query, database.slot))
+    return parse_lsn(database.one(query, database.slot))
 
 
 def test_a_peek_decodes_again_from_the_last_list_of_running_transactions_before_the_slot(
-    database: TestedDatabase,
+    one_row: TestedDatabase,
 ) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    before = database.flushed()
-    database.execute("CHECKPOINT")
-    listed = database.flushed()
-    database.execute("INSERT INTO t VALUES (2)")
-    database.advance(database.flushed())
-    assert before <= restart(database) <= listed
+    before = one_row.flushed()
+    one_row.execute("CHECKPOINT")
+    listed = one_row.flushed()
+    one_row.execute("INSERT INTO t VALUES (2)")
+    one_row.advance(one_row.flushed())
+    assert before <= restart(one_row) <= listed
     # By itself, the background writer logs such a list every 15 seconds. Since 16, a client can request one.
-    asked = database.flushed()
-    database.execute("SELECT pg_log_standby_snapshot()", "INSERT INTO t VALUES (3)")
-    database.advance(database.flushed())
-    assert restart(database) >= asked
+    asked = one_row.flushed()
+    one_row.execute("SELECT pg_log_standby_snapshot()", "INSERT INTO t VALUES (3)")
+    one_row.advance(one_row.flushed())
+    assert restart(one_row) >= asked
 
 
 def test_an_open_transaction_holds_the_log_from_its_first_change_on(database: TestedDatabase) -> None:

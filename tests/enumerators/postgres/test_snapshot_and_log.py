@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 import psycopg
 import pytest
 
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.readers.postgres.chunk_rows import open_chunk
-from tests.enumerators.postgres.database import TestedDatabase, WaitingCommit, wait_until
+from tests.enumerators.postgres.database import WaitingCommit, new_database, wait_until
 from tests.enumerators.postgres.reading import Query, query
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -139,11 +138,7 @@ def test_a_chunk_locks_its_table_before_its_snapshot_so_that_a_rewrite_waits(
     postgres: PostgresServer,
 ) -> None:
     """A snapshot that is older than a rewrite of the table would see it empty."""
-    with (
-        postgres.database() as name,
-        closing(TestedDatabase(server=postgres, name=name)) as database,
-    ):
-        database.execute(TABLE, ROWS, "SET lock_timeout = '50ms'")
+    with new_database(postgres, TABLE, ROWS, "SET lock_timeout = '50ms'") as database:
         oid = database.one("SELECT 'orders'::regclass::oid::bigint")
         reader, table = database.session(), TableName(oid=oid, schema="public", name="orders")
         open_chunk(

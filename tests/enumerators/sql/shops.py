@@ -63,9 +63,20 @@ class Shop:
         return {**self.options, **more}
 
 
-def common(uri: str, driver: str | None) -> dict[str, str]:
-    options = {"enumerator": "sql", "uri": uri, "table": "orders", "cursorColumns": "updated_at,id"}
+def common(uri: str, driver: str | None, **more: str) -> dict[str, str]:
+    """The options of a query of the table orders, through SQLAlchemy unless there is a driver of ADBC."""
+    options = {"enumerator": "sql", "uri": uri, "table": "orders", "cursorColumns": "updated_at,id", **more}
     return options if driver is None else {**options, "driver": driver}
+
+
+def of_postgres(
+    server: PostgresServer, database: str, *, user: str = "postgres", with_adbc: bool = True, **more: str
+) -> dict[str, str]:
+    """The options of a query of the table orders in this database; ``user`` may contain a password."""
+    address = f"{user}@127.0.0.1:{server.port}/{database}"
+    if with_adbc:
+        return common(f"postgresql://{address}", "postgresql", **more)
+    return common(f"postgresql+psycopg://{address}", None, **more)
 
 
 @contextmanager
@@ -101,12 +112,7 @@ def duckdb_shop(folder: Path) -> Iterator[Shop]:
 def postgres_shop(server: PostgresServer, *, with_adbc: bool = True) -> Iterator[Shop]:
     with server.database() as name, server.connect(name) as connection:
         connection.execute(f"CREATE TABLE orders ({TYPES['postgresql']})")
-        address = f"postgres@127.0.0.1:{server.port}/{name}"
-        if with_adbc:
-            options = common(f"postgresql://{address}", "postgresql")
-        else:
-            options = common(f"postgresql+psycopg://{address}", None)
-        shop = Shop(options=options, execute=connection.execute)
+        shop = Shop(options=of_postgres(server, name, with_adbc=with_adbc), execute=connection.execute)
         shop.more["database"] = name
         yield shop
 

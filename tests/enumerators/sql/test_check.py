@@ -12,7 +12,7 @@ from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.source import Source
 from flip27_source.source_checks import Finding, Status
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, postgres_shop
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, of_postgres, postgres_shop
 from tests.postgres_server import PostgresServer, postgres_server
 
 
@@ -69,9 +69,8 @@ def test_a_time_in_the_future_gets_a_warning(sqlite: Shop) -> None:
 
 def test_a_table_without_an_index_gets_a_warning_with_the_statement_to_run(postgres_table: Shop) -> None:
     found = check(postgres_table)["index"]
-    assert (found.status, found.remedy) == (
-        Status.WARNING, 'CREATE INDEX ON orders ("updated_at", "id");'
-    )  # fmt: skip
+    remedy = 'CREATE INDEX ON orders ("updated_at", "id");'
+    assert (found.status, found.remedy) == (Status.WARNING, remedy)
     postgres_table.execute(found.remedy)
     assert check(postgres_table)["index"].status is Status.OK
     assert check(postgres_table, cursorColumns="id")["index"].status is Status.OK
@@ -92,10 +91,7 @@ def test_a_standby_needs_a_lag_because_it_cannot_wait_for_transactions_of_its_pr
         server.stop()
         Path(row[0], "standby.signal").touch()
         server.start()
-        options = {
-            "enumerator": "sql", "driver": "postgresql", "table": "orders", "cursorColumns": "updated_at,id",
-            "uri": f"postgresql://postgres@127.0.0.1:{server.port}/postgres",
-        }  # fmt: skip
+        options = of_postgres(server, "postgres")
         shop = Shop(options=options, execute=owner.execute)
         found = check(shop)["late commits"]
         assert found.status is Status.FAILED

@@ -15,7 +15,16 @@ from flip27_source.enumerators.sql import database
 from flip27_source.enumerators.sql.dialects import ANSI
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, plan, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, duckdb_shop, polled, postgres_shop
+from tests.enumerators.sql.shops import (
+    DAY,
+    ORDERS,
+    Shop,
+    batches_of,
+    duckdb_shop,
+    of_postgres,
+    polled,
+    postgres_shop,
+)
 from tests.postgres_server import WHEELS, PostgresServer, postgres_server
 
 Engine = Callable[..., MicroBatchEngine]
@@ -226,10 +235,7 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
     ("change", "message"),
     [
         ({"table": "no_orders"}, "no_orders"),
-        (
-            {"cursorColumns": "changed_at"},
-            "which is not a column of table orders; it has id, amount",
-        ),
+        ({"cursorColumns": "changed_at"}, "which is not a column of table orders; it has id, amount"),
         ({"cursorColumns": "id", "lag": "1h"}, "lag is set, but the first cursor column is not a time"),
         ({"query": "SELECT 1"}, "table and query are both set"),
         ({"uriEnv": "SHOP"}, "uri and uriEnv are both set"),
@@ -280,11 +286,7 @@ def test_polling_continues_after_a_restart_of_the_server(flip27_engine: Engine) 
     with postgres_server() as server, server.database() as name:
         with server.connect(name) as connection:
             connection.execute("CREATE TABLE orders AS SELECT 1 AS id")
-        options = {
-            "enumerator": "sql", "driver": "postgresql", "table": "orders", "cursorColumns": "id",
-            "uri": f"postgresql://postgres@127.0.0.1:{server.port}/{name}", "discoveryRetries": "0",
-        }  # fmt: skip
-        engine = flip27_engine(options)
+        engine = flip27_engine(of_postgres(server, name, cursorColumns="id", discoveryRetries="0"))
         assert batches_of(engine) == [[1]]
         server.restart()
         with server.connect(name) as connection:
@@ -296,15 +298,11 @@ def test_a_wrong_password_is_an_error_without_the_password(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SHOP_DB_PASSWORD", "not-the-right-one")
+    options = {"cursorColumns": "id", "passwordEnv": "SHOP_DB_PASSWORD", "discoveryRetries": "0"}
     with postgres.role() as role:
-        options = {
-            "enumerator": "sql", "driver": "postgresql", "table": "orders", "cursorColumns": "id",
-            "uri": f"postgresql://{role.name}@127.0.0.1:{postgres.port}/postgres",
-            "passwordEnv": "SHOP_DB_PASSWORD", "discoveryRetries": "0",
-        }  # fmt: skip
-        for driver in ("postgresql", None):
+        for with_adbc in (True, False):
             with pytest.raises(Flip27Error, match="password authentication failed") as caught:
-                ids(with_driver(options, driver))
+                ids(of_postgres(postgres, "postgres", user=role.name, with_adbc=with_adbc, **options))
             assert "not-the-right-one" not in "".join(traceback.format_exception(caught.value))
             assert "passwordEnv" in str(caught.value)
 
@@ -317,30 +315,18 @@ def test_a_password_from_the_environment_opens_the_database_and_is_stored_nowher
             connection.execute("CREATE TABLE orders AS SELECT generate_series(1, 3) AS id")
             connection.execute(f"GRANT SELECT ON orders TO {role.name}")
         monkeypatch.setenv("SHOP_DB_PASSWORD", role.password)
-        address = f"{role.name}@127.0.0.1:{postgres.port}/{name}"
-        secret = f"{role.name}:{role.password}@127.0.0.1:{postgres.port}/{name}"
-        options = {
-            "enumerator": "sql", "table": "orders", "cursorColumns": "id", "stateLocation": str(tmp_path),
-        }  # fmt: skip
-        given = [
-            {"driver": "postgresql", "uri": f"postgresql://{address}", "passwordEnv": "SHOP_DB_PASSWORD"},
-            {"uri": f"postgresql+psycopg://{address}", "passwordEnv": "SHOP_DB_PASSWORD"},
-            {"driver": "postgresql", "uri": f"postgresql://{secret}"},
-        ]
+        in_variable = {"user": role.name, "passwordEnv": "SHOP_DB_PASSWORD"}
+        given: list[dict[str, Any]] = [
+            in_variable, {**in_variable, "with_adbc": False}, {"user": f"{role.name}:{role.password}"},
+        ]  # fmt: skip
         for number, more in enumerate(given):
-            engine = MicroBatchEngine({**options, **more, "uid": f"orders{number}"})
+            stored_in = {"stateLocation": str(tmp_path), "uid": f"orders{number}"}
+            engine = MicroBatchEngine(of_postgres(postgres, name, cursorColumns="id", **more, **stored_in))
             assert batches_of(engine) == [[1, 2, 3]]
             assert role.password not in repr([batch.end for batch in engine.batches])
             engine.stop()
         stored = [file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()]
         assert not any(role.password.encode() in content for content in stored)
-
-
-def with_driver(options: dict[str, str], driver: str | None) -> dict[str, str]:
-    if driver is not None:
-        return options
-    others = {name: value for name, value in options.items() if name != "driver"}
-    return {**others, "uri": others["uri"].replace("postgresql://", "postgresql+psycopg://")}
 
 
 def test_standard_sql_reads_a_table_without_tuples_and_casts(

@@ -9,10 +9,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from flip27_source.enumerators.sql.lag import newest_allowed
-from flip27_source.schemas.source_schema import schema_of
-from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
-from flip27_source.testing.spark_query import BatchRead
+from tests.batch_read import planned_read
 from tests.enumerators.sql.shops import Shop, batches_of, polled
 
 Engine = Callable[..., MicroBatchEngine]
@@ -79,13 +77,7 @@ def test_rows_wait_until_they_are_old_enough(shop: Shop, flip27_engine: Engine) 
 
 def test_a_batch_read_has_the_rows_that_a_stream_would_hold_back(sqlite: Shop) -> None:
     sqlite.insert([(1, 1.0, at(-7200)), (2, 1.0, at(0))])
-    assert rows_of_a_batch_read(sqlite.options) == [1, 2]
-
-
-def rows_of_a_batch_read(options: dict[str, str]) -> list[int]:
-    source = Source.resolve(options)
-    schema = schema_of(source)
-    return sorted(row[schema.get_field_index("id")] for row in BatchRead(source, schema).plan().rows())
+    assert sorted(row[0] for row in planned_read(sqlite.options).rows()) == [1, 2]
 
 
 def test_a_time_in_the_future_is_logged_once_with_the_time_zone(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from typing import Any
 
 import psycopg
 import pytest
@@ -57,28 +56,34 @@ def shop(postgres: PostgresServer) -> Iterator[Shop]:
         yield shop
 
 
+Begin = Callable[..., psycopg.Connection]
+EVENT = "INSERT INTO events (name) VALUES ('x')"
+
+
 @pytest.fixture
-def open_transaction(postgres: PostgresServer, shop: Shop) -> Iterator[Callable[[], psycopg.Connection]]:
-    """A function that opens a transaction on a new connection."""
+def begin(postgres: PostgresServer, shop: Shop) -> Iterator[Begin]:
+    """A function that opens a transaction on a new connection; by default, it inserts an event."""
     with ExitStack() as stack:
 
-        def opened() -> psycopg.Connection:
-            return stack.enter_context(postgres.connect(shop.more["database"], autocommit=False))
+        def begun(*statements: str) -> psycopg.Connection:
+            connection = stack.enter_context(postgres.connect(shop.more["database"], autocommit=False))
+            for statement in statements or (EVENT,):
+                connection.execute(statement)
+            return connection
 
-        yield opened
+        yield begun
 
 
-Opener = Callable[[], psycopg.Connection]
-
-
-def test_an_id_that_is_committed_late_is_not_lost(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
-) -> None:
+@pytest.fixture
+def engine(shop: Shop, flip27_engine: Engine) -> MicroBatchEngine:
+    """A query that has seen the empty table."""
     engine = flip27_engine(shop.options)
     assert batches_of(engine) == []
-    late, early = open_transaction(), open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    early.execute("INSERT INTO events (name) VALUES ('id 2')")
+    return engine
+
+
+def test_an_id_that_is_committed_late_is_not_lost(begin: Begin, engine: MicroBatchEngine) -> None:
+    late, early = begin(), begin()
     early.commit()
     assert polled(engine) == []
     late.commit()
@@ -86,13 +91,11 @@ def test_an_id_that_is_committed_late_is_not_lost(
 
 
 def test_without_the_wait_an_id_that_is_committed_late_is_lost(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+    shop: Shop, begin: Begin, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.with_options(waitForTransactions="false"))
     assert batches_of(engine) == []
-    late, early = open_transaction(), open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    early.execute("INSERT INTO events (name) VALUES ('id 2')")
+    late, early = begin(), begin()
     early.commit()
     assert polled(engine) == [[2]]
     late.commit()
@@ -100,13 +103,10 @@ def test_without_the_wait_an_id_that_is_committed_late_is_lost(
 
 
 def test_rows_wait_for_an_id_that_was_drawn_but_not_yet_inserted(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+    shop: Shop, begin: Begin, engine: MicroBatchEngine
 ) -> None:
-    engine = flip27_engine(shop.options)
-    assert batches_of(engine) == []
-    late = open_transaction()
-    late.execute("SELECT nextval('events_id_seq')")
-    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
+    late = begin("SELECT nextval('events_id_seq')")
+    shop.execute(EVENT)
     assert polled(engine) == []
     late.execute("INSERT INTO events (id, name) VALUES (1, 'id 1')")
     late.commit()
@@ -114,67 +114,49 @@ def test_rows_wait_for_an_id_that_was_drawn_but_not_yet_inserted(
 
 
 def test_rows_stop_waiting_for_a_transaction_that_is_rolled_back(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+    shop: Shop, begin: Begin, engine: MicroBatchEngine
 ) -> None:
-    engine = flip27_engine(shop.options)
-    assert batches_of(engine) == []
-    late = open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
+    late = begin()
+    shop.execute(EVENT)
     assert polled(engine) == []
     late.rollback()
     assert polled(engine) == [[2]]
 
 
-def test_overlapping_writers_do_not_hold_rows_back_for_ever(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
-) -> None:
-    engine = flip27_engine(shop.options)
-    assert batches_of(engine) == []
+def test_overlapping_writers_do_not_hold_rows_back_for_ever(begin: Begin, engine: MicroBatchEngine) -> None:
     found = []
-    before = open_transaction()
-    before.execute("INSERT INTO events (name) VALUES ('first')")
+    before = begin()
     for _ in range(4):
-        following = open_transaction()
-        following.execute("INSERT INTO events (name) VALUES ('next')")
+        following = begin()
         before.commit()
         found += polled(engine)
         before = following
     assert found == [[1], [2], [3]]
 
 
-def test_rows_wait_for_a_prepared_transaction(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
-) -> None:
-    engine = flip27_engine(shop.options)
-    assert batches_of(engine) == []
-    late = open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    late.execute("PREPARE TRANSACTION 'flip27'")
-    late.commit()
-    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
+def test_rows_wait_for_a_prepared_transaction(shop: Shop, begin: Begin, engine: MicroBatchEngine) -> None:
+    begin(EVENT, "PREPARE TRANSACTION 'flip27'").commit()
+    shop.execute(EVENT)
     assert polled(engine) == []
     shop.execute("COMMIT PREPARED 'flip27'")
     assert polled(engine) == [[1, 2]]
 
 
 def test_rows_do_not_wait_for_transactions_that_only_read(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+    shop: Shop, begin: Begin, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
-    reading = open_transaction()
-    reading.execute("SELECT * FROM events")
-    shop.execute("INSERT INTO events (name) VALUES ('id 1')")
+    begin("SELECT * FROM events")
+    shop.execute(EVENT)
     assert polled(engine) == [[1]]
 
 
 def test_after_a_restart_rows_still_wait_for_open_transactions(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+    shop: Shop, begin: Begin, flip27_engine: Engine
 ) -> None:
     engine = flip27_engine(shop.options)
-    late = open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
+    late = begin()
+    shop.execute(EVENT)
     assert batches_of(engine) == []
     engine.restart()
     assert polled(engine) == []
@@ -182,45 +164,34 @@ def test_after_a_restart_rows_still_wait_for_open_transactions(
     assert polled(engine) == [[1, 2]]
 
 
-def test_a_run_that_times_out_names_the_transactions_that_it_waited_for(
-    shop: Shop, open_transaction: Opener
-) -> None:
-    late = open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
-    (process,) = late.execute("SELECT pg_backend_pid()").fetchone() or (None,)
+def test_a_run_that_times_out_names_the_transactions_that_it_waited_for(shop: Shop, begin: Begin) -> None:
+    late = begin()
+    shop.execute(EVENT)
     options = shop.with_options(transactionTimeout="0s", discoveryRetries="0")
+    process = late.info.backend_pid
     with pytest.raises(DiscoveryError, match=rf"rows of table events wait for them \(processes {process}\)"):
-        ids(options)
+        run(options)
 
 
-def test_updated_times_wait_for_writers_too(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
-) -> None:
+def test_updated_times_wait_for_writers_too(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
     shop.execute("ALTER TABLE events ADD at timestamptz NOT NULL DEFAULT now() - interval '1 hour'")
     engine = flip27_engine(shop.with_options(cursorColumns="at,id"))
-    late = open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('older')")
-    shop.execute("INSERT INTO events (name) VALUES ('newer')")
+    late = begin()
+    shop.execute(EVENT)
     assert batches_of(engine) == []
     late.commit()
     assert polled(engine) == [[1, 2]]
 
 
-def ids(options: dict[str, str]) -> list[Any]:
-    return [number for batch in run(options) for number in batch.column("id").to_pylist()]
-
-
 def test_a_start_at_the_latest_row_waits_for_open_transactions_whose_rows_are_before_it(
-    shop: Shop, open_transaction: Opener, flip27_engine: Engine
+    shop: Shop, begin: Begin, flip27_engine: Engine
 ) -> None:
-    late, later = open_transaction(), open_transaction()
-    late.execute("INSERT INTO events (name) VALUES ('id 1')")
-    shop.execute("INSERT INTO events (name) VALUES ('id 2')")
+    late = begin()
+    shop.execute(EVENT)
     engine = flip27_engine(shop.with_options(startingCursor="latest"))
     assert batches_of(engine) == []
-    later.execute("INSERT INTO events (name) VALUES ('id 3')")
-    shop.execute("INSERT INTO events (name) VALUES ('id 4')")
+    later = begin()
+    shop.execute(EVENT)
     late.commit()
     assert polled(engine) == []
     later.commit()

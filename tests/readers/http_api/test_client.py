@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
 
 from flip27_source.errors import Flip27Error, OptionError, SplitReadError
 from tests.http_api import Answer, Cuts, Fails, HangsUp, HttpApi, IsSlow, Misbehaviour, Params, Says, http_api
-from tests.readers.http_api.reading import Share, read, reader_of, records, split_of
+from tests.readers.http_api.reading import Share, read, reader_of, split_of
 
 SECRET = "s3cr3t/tok+en="
-
-
-@pytest.fixture
-def api() -> Iterator[HttpApi]:
-    with http_api() as running:
-        running.records = records(*range(6))
-        yield running
 
 
 def test_pauses_grow_up_to_a_maximum(api: HttpApi) -> None:

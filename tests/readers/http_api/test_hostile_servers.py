@@ -9,7 +9,6 @@ import socket
 import ssl
 import tracemalloc
 import zlib
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
@@ -24,26 +23,11 @@ from cryptography.x509.oid import NameOID
 
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.errors import SplitReadError
-from tests.http_api import (
-    Answer,
-    Fails,
-    HttpApi,
-    Misbehaviour,
-    Params,
-    Says,
-    http_api,
-)
+from tests.http_api import Answer, Fails, HttpApi, Misbehaviour, Params, Says, http_api
 from tests.raw_server import RawServer, answer, drips, raw_server, says
-from tests.readers.http_api.reading import KINDS, Share, read, reader_of, records
+from tests.readers.http_api.reading import KINDS, Share, read, reader_of
 
 SECRET = "s3cr3t/tok+en="
-
-
-@pytest.fixture
-def api() -> Iterator[HttpApi]:
-    with http_api() as running:
-        running.records = records(*range(6))
-        yield running
 
 
 def read_raw(server: RawServer, kind: str = "none", **options: str) -> Share:
@@ -83,8 +67,8 @@ NOT_IN_HEADERS = {
 }
 
 
-def leads_to(link: str) -> Says:
-    return Says(json.dumps({"items": [], "links": {"next": link}}).encode())
+def leads_to(link: str, *items: object) -> Says:
+    return Says(json.dumps({"items": items, "links": {"next": link}}).encode())
 
 
 @pytest.mark.parametrize(
@@ -125,8 +109,7 @@ def test_links_as_servers_write_them_are_followed(api: HttpApi) -> None:
         f"{api.url}/body_link/orders?offset=4&who=me@example.com&at=10:30",
         "./orders?offset=4&name=a b\u00e9",
     ):
-        following = json.dumps({"items": [{"id": 7}], "links": {"next": link}})
-        api.misbehaves(Says(following.encode()))
+        api.misbehaves(leads_to(link, {"id": 7}))
         assert read(api, "body_link").ids == [7, 4, 5], link
 
 
@@ -232,6 +215,7 @@ def test_a_redirect_is_reported_whatever_its_target(api: HttpApi, location: str)
 
 
 PAGE = b'[{"id": 1}]'
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SLOW = b" " * 3_000
 """More bytes than a server that drips can send before the deadline."""
 
@@ -241,7 +225,7 @@ SLOW = b" " * 3_000
     [
         (b"HTTP/1.1 200 OK\r\nContent-Length: 3002\r\n\r\n[", SLOW + b"]"),
         (b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n[", SLOW + b"]"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n" * 500),
+        (CHUNKED, b"1\r\n \r\n" * 500),
         (b"HTTP/1.1 200 OK\r\nX-Slow: ", SLOW),
         (b"", b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n" + SLOW),
         (b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 150),
@@ -440,18 +424,9 @@ BAD = {
     "long header": (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000, "the connection broke"),
     "many headers": (b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 10_000, "the connection broke"),
     "long link": (answer(PAGE, "Link: <" + "x" * 1_000_000 + '>; rel="next"'), "the connection broke"),
-    "long chunk size": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1" * 1_000_000,
-        "the body was cut off",
-    ),
-    "chunk without a size": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n[]\r\n0\r\n\r\n",
-        "the body was cut off",
-    ),
-    "truncated chunks": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n",
-        "the body was cut off",
-    ),
+    "long chunk size": (CHUNKED + b"1" * 1_000_000, "the body was cut off"),
+    "chunk without a size": (CHUNKED + b"xyz\r\n[]\r\n0\r\n\r\n", "the body was cut off"),
+    "truncated chunks": (CHUNKED + b"2\r\n[]\r\n", "the body was cut off"),
     "length too large": (b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n[]", "the body was cut off"),
     "two lengths": (
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\n[] ",
@@ -463,14 +438,8 @@ BAD = {
     "gzip with trailing bytes": (packed(gzip.compress(PAGE) + b"more", "gzip"), "body is damaged"),
     "gzip twice": (packed(gzip.compress(gzip.compress(PAGE)), "gzip", "gzip"), "encoded with gzip, gzip"),
     "another coding": (packed(PAGE, "br"), "encoded with br, which was not requested"),
-    "another transfer": (
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
-        "encoded with gzip",
-    ),
-    "deep": (
-        answer(b'[{"id":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}]"),
-        "is not JSON: it is nested too deeply",
-    ),
+    "another transfer": (CHUNKED.replace(b"chunked", b"gzip, chunked") + b"0\r\n\r\n", "encoded with gzip"),
+    "deep": (answer(b'[{"id":' + b"[" * 1_000_000 + b"]" * 1_000_000 + b"}]"), "it is nested too deeply"),
     "status": (b"HTTP/1.1 999 What\r\nContent-Length: 0\r\n\r\n", "status 999"),
     "early hints": (b"HTTP/1.1 103 Early Hints\r\n\r\n" + answer(PAGE), "status 103"),
 }

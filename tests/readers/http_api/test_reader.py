@@ -2,23 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from flip27_source.errors import SplitReadError
-from tests.http_api import (
-    ChangesPageSize,
-    Cuts,
-    Fails,
-    Grows,
-    HangsUp,
-    HttpApi,
-    Misbehaviour,
-    Repeats,
-    Says,
-    http_api,
-)
+from tests.http_api import ChangesPageSize, Cuts, Fails, Grows, HangsUp, HttpApi, Misbehaviour, Repeats, Says
 from tests.readers.http_api.reading import KINDS, ids_from, ids_page_by_page, read, records, split_of
 
 EACH_KIND = pytest.mark.parametrize("kind", KINDS)
@@ -40,10 +29,9 @@ PASSING: dict[str, Callable[[], Misbehaviour]] = {
 
 
 @pytest.fixture
-def api() -> Iterator[HttpApi]:
-    with http_api() as running:
-        running.records = records(*ALL)
-        yield running
+def api(api: HttpApi) -> HttpApi:
+    api.records = records(*ALL)
+    return api
 
 
 @EACH_KIND

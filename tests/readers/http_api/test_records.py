@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,16 +11,10 @@ from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
-from tests.http_api import HttpApi, Says, http_api
+from tests.http_api import HttpApi, Says
 from tests.readers.http_api.reading import reader_of, split_of
 from tests.readers.json_lines.json_documents import TYPES, VALUES
 from tests.readers.spark_reading import arrow_schema, as_dataframe
-
-
-@pytest.fixture
-def api() -> Iterator[HttpApi]:
-    with http_api() as running:
-        yield running
 
 
 def table(api: HttpApi, records: list[bytes], schema: str, **options: str) -> pa.Table:

@@ -15,7 +15,7 @@ import pytest
 from flip27_source.coordination.split_errors import SplitErrorPolicy
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.kafka.reading import offsets_of, stream, values_of
+from tests.enumerators.kafka.reading import offsets_of, read, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -23,10 +23,8 @@ MIDNIGHT_MS = int(MIDNIGHT.timestamp() * 1000)
 
 
 def test_a_row_has_the_columns_of_sparks_own_source(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(key=b"k", value=b"v", timestamp_ms=MIDNIGHT_MS)])
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    topic = kafka.filled_topic([Record(key=b"k", value=b"v", timestamp_ms=MIDNIGHT_MS)])
+    engine = read(kafka, topic)
     assert engine.schema.names == [
         "key", "value", "topic", "partition", "offset", "timestamp", "timestampType",
     ]  # fmt: skip
@@ -34,10 +32,8 @@ def test_a_row_has_the_columns_of_sparks_own_source(kafka: KafkaBroker) -> None:
 
 
 def test_keys_and_values_may_be_null_or_empty(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [Record(value=None), Record(key=b"", value=b""), Record(key=b"k", value=None)])
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    topic = kafka.filled_topic([Record(value=None), Record(key=b"", value=b""), Record(key=b"k", value=None)])
+    engine = read(kafka, topic)
     assert [row[:2] for row in engine.rows] == [(None, None), (b"", b""), (b"k", None)]
 
 
@@ -45,8 +41,7 @@ def test_headers_keep_their_order_and_equal_names(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
     headers = [("trace", b"1"), ("retry", None), ("trace", b"2")]
     kafka.produce(topic, [Record(value=b"a", headers=headers), b"b"])
-    engine = stream(kafka, topic, includeHeaders="true")
-    engine.process_all_available()
+    engine = read(kafka, topic, includeHeaders="true")
     assert [row[7] for row in engine.rows] == [
         [{"key": "trace", "value": b"1"}, {"key": "retry", "value": None}, {"key": "trace", "value": b"2"}],
         None,
@@ -56,8 +51,7 @@ def test_headers_keep_their_order_and_equal_names(kafka: KafkaBroker) -> None:
 def test_log_append_times_have_timestamp_type_1(kafka: KafkaBroker) -> None:
     topic = kafka.topic(config={"message.timestamp.type": "LogAppendTime"})
     kafka.produce(topic, [Record(value=b"a", timestamp_ms=MIDNIGHT_MS)])
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    engine = read(kafka, topic)
     [row] = engine.rows
     assert row[6] == 1
     assert row[5] > MIDNIGHT
@@ -65,10 +59,8 @@ def test_log_append_times_have_timestamp_type_1(kafka: KafkaBroker) -> None:
 
 @pytest.mark.parametrize("codec", CODECS)
 def test_every_codec_is_read(kafka: KafkaBroker, codec: str) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a" * 1000, b"b" * 1000], codec=codec)
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"a" * 1000, b"b" * 1000], codec=codec)
+    engine = read(kafka, topic)
     assert values_of(engine.rows) == [b"a" * 1000, b"b" * 1000]
 
 
@@ -77,14 +69,12 @@ def test_values_of_a_megabyte_are_read(kafka: KafkaBroker) -> None:
     large = [bytes([number]) * 1_000_000 for number in range(40)]
     for partition in (0, 1):
         kafka.produce(topic, large, partition=partition)
-    engine = stream(kafka, topic, parallelism=1)
-    engine.process_all_available()
+    engine = read(kafka, topic, parallelism=1)
     assert values_of(engine.rows) == [*large, *large]
 
 
 def test_an_aborted_transaction_at_the_end_of_a_batch_does_not_stall_it(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"], transaction="committed")
+    topic = kafka.filled_topic([b"a"], transaction="committed")
     kafka.produce(topic, [b"b", b"c"], transaction="aborted")
     engine = stream(kafka, topic, **{"kafkaConsumer.pollTimeoutMs": 20_000})
     assert len(engine.process_all_available()) == 1
@@ -94,8 +84,7 @@ def test_an_aborted_transaction_at_the_end_of_a_batch_does_not_stall_it(kafka: K
 
 
 def test_a_batch_with_only_an_aborted_transaction_has_no_rows(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"b", b"c"], transaction="aborted")
+    topic = kafka.filled_topic([b"b", b"c"], transaction="aborted")
     kafka.produce(topic, [b"d"])
     engine = stream(kafka, topic, maxOffsetsPerTrigger=2)
     assert [values_of(batch.rows) for batch in engine.process_all_available()] == [[], [b"d"]]
@@ -109,8 +98,7 @@ def test_records_of_an_open_transaction_come_with_its_commit(kafka: KafkaBroker)
     producer.produce(topic, b"a", partition=0)
     producer.flush(30)
     kafka.produce(topic, [b"b"])
-    engine = stream(kafka, topic)
-    engine.process_all_available()
+    engine = read(kafka, topic)
     assert engine.rows == []
     producer.commit_transaction(30)
     engine.process_all_available()
@@ -118,27 +106,20 @@ def test_records_of_an_open_transaction_come_with_its_commit(kafka: KafkaBroker)
 
 
 def test_with_read_uncommitted_aborted_records_are_delivered(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"b"], transaction="aborted")
-    engine = stream(kafka, topic, **{"kafka.isolation.level": "read_uncommitted"})
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"b"], transaction="aborted")
+    engine = read(kafka, topic, **{"kafka.isolation.level": "read_uncommitted"})
     assert values_of(engine.rows) == [b"b"]
 
 
 def test_partitions_of_a_task_are_delivered_one_after_another(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(3)
-    for partition in range(3):
-        kafka.produce(topic, [b"%d" % number for number in range(50)], partition=partition)
-    engine = stream(kafka, topic, parallelism=1)
-    engine.process_all_available()
+    topic = kafka.filled_topic([b"%d" % number for number in range(50)], partitions=3)
+    engine = read(kafka, topic, parallelism=1)
     places = [(row[3], row[4]) for row in engine.rows]
     assert places == [(partition, offset) for partition in range(3) for offset in range(50)]
 
 
 def test_a_consumer_serves_batches_that_end_before_the_end_of_the_partition(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    for partition in (0, 1):
-        kafka.produce(topic, [b"%d" % number for number in range(30)], partition=partition)
+    topic = kafka.filled_topic([b"%d" % number for number in range(30)], partitions=2)
     engine = stream(kafka, topic, maxOffsetsPerTrigger=8, parallelism=1)
     batches = engine.process_all_available()
     assert len(batches) == 8
@@ -146,107 +127,79 @@ def test_a_consumer_serves_batches_that_end_before_the_end_of_the_partition(kafk
 
 
 def test_a_schema_chooses_columns(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
+    topic = kafka.filled_topic([b"a"])
     schema = pa.schema({"offset": pa.int64(), "value": pa.binary()})
-    engine = stream(kafka, topic, schema=schema)
-    engine.process_all_available()
+    engine = read(kafka, topic, schema=schema)
     assert engine.rows == [(0, b"a")]
 
 
 def test_an_unknown_record_column_is_refused(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
+    topic = kafka.filled_topic([b"a"])
     engine = stream(kafka, topic, schema=pa.schema({"amount": pa.int64()}))
     with pytest.raises(SchemaError, match="the schema has amount int64"):
         engine.process_all_available()
 
 
-def test_records_that_expire_between_planning_and_reading_are_a_loss(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"%d" % number for number in range(10)])
-    engine = stream(kafka, topic)
-    assert engine.trigger()
-    kafka.delete_records(topic, {0: 4})
-    with pytest.raises(DataLossError, match="offsets 0 to 3 are gone: they expired or were deleted"):
-        engine.run_batch()
+def losing(broker: KafkaBroker, *, dies: bool = False, **options: object) -> MicroBatchEngine:
+    """Return a query with a planned batch of ten records, of which the first four have expired since.
+
+    Args:
+        dies: they expire after they were read and reported, but the driver died then.
+    """
+    topic = broker.filled_topic([b"%d" % number for number in range(10)])
+    engine = stream(broker, topic, **options)
+    if dies:
+        with pytest.raises(Crashed):
+            engine.run_batch(crash_at=Step.TASKS_ENDED)
+        engine.restart()
+    else:
+        assert engine.trigger()
+    broker.delete_records(topic, {0: 4})
+    return engine
 
 
-def test_with_report_the_rest_of_a_range_is_read(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"%d" % number for number in range(10)])
-    engine = stream(kafka, topic, onDataLoss="report")
-    assert engine.trigger()
-    kafka.delete_records(topic, {0: 4})
-    engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
-    assert engine.holder.report()["dataLosses"] == 1
+GONE = "offsets 0 to 3 are gone: they expired or were deleted"
+LEFT = [4, 5, 6, 7, 8, 9]
 
 
-def test_with_fail_on_data_loss_false_tasks_report_losses_in_the_state_location(
-    kafka: KafkaBroker, tmp_path: Path
+def offsets(engine: MicroBatchEngine) -> list[int]:
+    return [row[4] for row in engine.rows]
+
+
+@pytest.mark.parametrize("policy", [{"onDataLoss": "report"}, {"failOnDataLoss": "false"}])
+@pytest.mark.parametrize("dies", [False, True], ids=["before they are read", "after they were reported"])
+def test_the_rest_of_a_range_whose_records_expire_is_read_and_the_loss_is_reported(
+    kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str], dies: bool
 ) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"%d" % number for number in range(10)])
-    engine = stream(kafka, topic, failOnDataLoss="false", stateLocation=tmp_path)
-    assert engine.trigger()
-    kafka.delete_records(topic, {0: 4})
+    engine = losing(kafka, dies=dies, stateLocation=tmp_path, **policy)
     engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert offsets(engine) == LEFT
     assert engine.holder.report()["dataLosses"] == 1
 
 
 def test_with_fail_on_data_loss_false_and_no_state_location_tasks_log_losses(
     kafka: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"%d" % number for number in range(10)])
-    engine = stream(kafka, topic, failOnDataLoss="false", inline_state=True)
-    assert engine.trigger()
-    kafka.delete_records(topic, {0: 4})
+    engine = losing(kafka, failOnDataLoss="false", inline_state=True)
     with caplog.at_level(logging.WARNING, "flip27_source"):
         engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
-    assert f"split '{topic}/0': offsets 0 to 3 are gone: they expired or were deleted" in caplog.text
+    assert offsets(engine) == LEFT
+    assert f"split '{engine.rows[0][2]}/0': {GONE}" in caplog.text
 
 
-def read_before_the_driver_died(broker: KafkaBroker, topic: str, **more: object) -> MicroBatchEngine:
-    """A query whose first batch, of ten records, was read and reported but not committed."""
-    broker.produce(topic, [b"%d" % number for number in range(10)])
-    engine = stream(broker, topic, **more)
-    with pytest.raises(Crashed):
-        engine.run_batch(crash_at=Step.TASKS_ENDED)
-    engine.restart()
-    return engine
-
-
-@pytest.mark.parametrize("policy", [{"onDataLoss": "report"}, {"failOnDataLoss": "false"}])
-def test_records_that_expire_after_they_were_reported_are_a_loss_of_the_repeated_batch(
-    kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str]
-) -> None:
-    topic = kafka.topic()
-    engine = read_before_the_driver_died(kafka, topic, stateLocation=tmp_path, **policy)
-    kafka.delete_records(topic, {0: 4})
-    engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
-    assert engine.holder.report()["dataLosses"] == 1
-
-
-@pytest.mark.parametrize("policy", [{"onDataLoss": "fail"}, {"failOnDataLoss": "true"}])
+@pytest.mark.parametrize("policy", [{}, {"onDataLoss": "fail"}, {"failOnDataLoss": "true"}])
 def test_a_loss_in_a_planned_batch_names_the_option_to_continue(
     kafka: KafkaBroker, tmp_path: Path, policy: dict[str, str]
 ) -> None:
-    topic = kafka.topic()
     given = {"stateLocation": tmp_path, "taskReports": "always"}
-    engine = read_before_the_driver_died(kafka, topic, **given, **policy)
-    kafka.delete_records(topic, {0: 4})
-    said = r"offsets 0 to 3 are gone: they expired or were deleted(?s:.*)restart the query with (\w+)=(\w+)"
+    engine = losing(kafka, dies=bool(policy), **given, **policy)
+    said = rf"{GONE}(?s:.*)restart the query with (\w+)=(\w+)"
     with pytest.raises(DataLossError, match=said) as raised:
         engine.process_all_available()
     option, value = re.search(said, str(raised.value)).groups()
     engine.restart(options={option: value})
     engine.process_all_available()
-    assert offsets_of(engine.rows) == {f"{topic}/0": [4, 5, 6, 7, 8, 9]}
+    assert offsets(engine) == LEFT
     assert engine.holder.report()["dataLosses"] == 1
 
 
@@ -257,8 +210,7 @@ def test_reported_losses_do_not_delay_rows(kafka: KafkaBroker, tmp_path: Path) -
 
 
 def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [b"a"])
+    topic = kafka.filled_topic([b"a"])
     engine = stream(kafka, topic, **{"kafkaConsumer.pollTimeoutMs": 6_000})
     assert engine.trigger()
     kafka.delete_topic(topic)
@@ -270,13 +222,10 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
 def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
     tansu: KafkaBroker, *, is_reported: bool
 ) -> None:
-    topic = tansu.topic()
-    tansu.produce(topic, [b"a"])
+    topic = tansu.filled_topic([b"a"])
     engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail")
     assert engine.trigger()
-    tansu.delete_topic(topic)
-    tansu.topic(name=topic)
-    tansu.produce(topic, [b"b", b"c"])
+    tansu.recreate_topic(topic, [b"b", b"c"])
     if not is_reported:
         with pytest.raises(
             DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and recreated"
@@ -289,8 +238,7 @@ def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
 
 def test_a_topic_that_restarting_brokers_do_not_know_briefly_is_not_lost() -> None:
     with kafka_broker("noida") as broker:
-        topic = broker.topic()
-        broker.produce(topic, [b"a"])
+        topic = broker.filled_topic([b"a"])
         engine = stream(broker, topic)
         assert engine.trigger()
         with ThreadPoolExecutor(1) as thread:
@@ -303,8 +251,7 @@ def test_a_topic_that_restarting_brokers_do_not_know_briefly_is_not_lost() -> No
 
 def test_the_task_fails_at_its_timeout_if_brokers_stay_unreachable() -> None:
     with kafka_broker("noida") as broker:
-        topic = broker.topic()
-        broker.produce(topic, [b"a"])
+        topic = broker.filled_topic([b"a"])
         engine = stream(broker, topic, **{"kafkaConsumer.pollTimeoutMs": 2_000})
         assert engine.trigger()
         broker.kill()

@@ -6,17 +6,20 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.enumerators.postgres.split import TableName
+from flip27_source.enumerators.postgres.split import TableName, TableRules
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
     delivered_changes,
     rows_of_chunk,
 )
-from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.postgres.window_delivery import local_ranges
 from tests.readers.postgres.pgoutput_messages import YEAR_2000_US, begin, commit, described
 from tests.readers.postgres.pgoutput_rows import decode
 
@@ -27,16 +30,16 @@ COMMITTED_US = YEAR_2000_US + 1_234_567
 
 def changed(table: Relation, *messages: bytes, key: Sequence[str] = ("id",)) -> DeliveredChanges:
     """The changes of a transaction on one table."""
-    decoder = PgOutputDecoder(first=0, end=1 << 62)
-    transaction = [
-        begin(LSN, at_us=COMMITTED_US),
-        described(table),
-        *messages,
-        commit(LSN, at_us=COMMITTED_US),
-    ]
-    (changes,) = decode(decoder, transaction)
     names = [column.name for column in table.columns]
-    return delivered_changes(changes, key=[names.index(name) for name in key], xid_near=(1 << 32) + 900)
+    key_columns = [names.index(name) for name in key]
+    return delivered_changes(in_log(table, *messages), key=key_columns, xid_near=(1 << 32) + 900)
+
+
+def in_log(table: Relation, *messages: bytes) -> Changes:
+    """The changes of a transaction on one table, as the log has them."""
+    begins, commits = begin(LSN, at_us=COMMITTED_US), commit(LSN, at_us=COMMITTED_US)
+    (changes,) = decode(PgOutputDecoder(first=0, end=1 << 62), [begins, described(table), *messages, commits])
+    return changes
 
 
 def chunk(
@@ -51,3 +54,10 @@ def chunk(
 def objects(column: pa.Array) -> list[Any]:
     """Parse JSON values. Numbers with a fraction remain texts, so that nothing is rounded."""
     return [None if text is None else json.loads(text, parse_float=str) for text in column.to_pylist()]
+
+
+def ranges_of(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """The number of each key's range, if they can be compared here."""
+    numbers = local_ranges(rules, keys)
+    assert numbers is not None
+    return numbers

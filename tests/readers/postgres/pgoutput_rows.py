@@ -97,60 +97,65 @@ def read_one_by_one(messages: Iterable[bytes], first: int = 0, end: int = EVERYT
     rows: list[Row] = []
     lsn = at = xid = before = 0
     for message in messages:
-        kind, reading = chr(message[0]), _Reading(message)
+        kind, reading = chr(message[0]), Reading(message)
         if kind == "B":
-            lsn, at, xid, before = (
-                reading.take(">Q"),
-                reading.take(">q") + YEAR_2000_US,
-                reading.take(">I"),
-                0,
-            )
+            lsn, at, xid = (reading.take(form) for form in (">Q", ">q", ">I"))
+            before = 0
         elif kind == "R":
             table = reading.relation()
             relations[table.oid] = table
         elif kind in "IUDT":
-            changes = _changed(kind, reading, relations)
-            for seq, (oid, new, old, old_kind) in enumerate(changes, before + 1):
-                if first <= lsn < end:
-                    rows.append(
-                        Row(
-                            relation=relations[oid],
-                            op=kind,
-                            lsn=lsn,
-                            seq=seq,
-                            new=new,
-                            old=old,
-                            old_kind=old_kind,
-                            xid=xid,
-                            committed_at=at,
-                        )
-                    )
+            changes = reading.changes(kind)
+            rows += [
+                Row(
+                    relation=relations[change.oid],
+                    op=kind,
+                    lsn=lsn,
+                    seq=seq,
+                    new=change.new,
+                    old=change.old,
+                    old_kind=change.old_kind,
+                    xid=xid,
+                    committed_at=at + YEAR_2000_US,
+                )
+                for seq, change in enumerate(changes, before + 1)
+                if first <= lsn < end
+            ]
             before += len(changes)
     return rows
 
 
-_Change = tuple[int, tuple[Value, ...] | None, tuple[Value, ...] | None, str]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TupleChange:
+    """A change of a table as its message has it; ``old_kind`` is K, O, or empty."""
+
+    oid: int
+    new: tuple[Value, ...] | None = None
+    old: tuple[Value, ...] | None = None
+    old_kind: str = ""
 
 
-def _changed(kind: str, reading: _Reading, relations: dict[int, Relation]) -> list[_Change]:
-    if kind == "T":
-        count, _ = reading.take(">I"), reading.take(">B")
-        return [(reading.take(">I"), None, None, "") for _ in range(count)]
-    oid, marker = reading.take(">I"), reading.character()
-    old, old_kind = None, ""
-    if marker in "KO":
-        old, old_kind = reading.tuple_of_values(), marker
-        if kind == "D":
-            return [(oid, None, old, old_kind)]
-        marker = reading.character()
-    assert marker == "N"
-    return [(oid, reading.tuple_of_values(), old, old_kind)]
+class Reading:
+    """Reads the parts of a message one after another, from behind its kind on."""
 
-
-class _Reading:
     def __init__(self, message: bytes) -> None:
         self._message = message
         self._at = 1
+
+    def changes(self, kind: str) -> list[TupleChange]:
+        """Read the rest of an I, U, D or T; a TRUNCATE has a change of each of its tables."""
+        if kind == "T":
+            count, _options = self.take(">I"), self.take(">B")
+            return [TupleChange(oid=self.take(">I")) for _ in range(count)]
+        oid, marker = self.take(">I"), self.character()
+        old, old_kind = None, ""
+        if marker in "KO":
+            old, old_kind = self.tuple_of_values(), marker
+            if kind == "D":
+                return [TupleChange(oid=oid, old=old, old_kind=old_kind)]
+            marker = self.character()
+        assert marker == "N"
+        return [TupleChange(oid=oid, new=self.tuple_of_values(), old=old, old_kind=old_kind)]
 
     def take(self, form: str) -> int:
         (value,) = struct.unpack_from(form, self._message, self._at)

@@ -18,6 +18,7 @@ from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
 from flip27_source.readers.postgres.debezium_rows import DebeziumRows
 from flip27_source.readers.postgres.delivered_changes import rows_of_chunk
 from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import TestedDatabase, new_database
 from tests.postgres_server import PostgresServer
 
 TABLES = """
@@ -34,23 +35,19 @@ LONG = "".join(chr(97 + number % 26) for number in range(5000))
 
 
 @pytest.fixture
-def database(postgres: PostgresServer) -> Iterator[tuple[psycopg.Connection, dict[str, str]]]:
-    """A connection to a database with three tables, and the options of a query that reads them."""
-    with postgres.database() as name, postgres.connect(name) as connection:
-        connection.autocommit = True
-        connection.execute(TABLES)
-        yield connection, {
-            "enumerator": "postgres", "host": "127.0.0.1", "port": str(postgres.port), "database": name,
-            "user": "postgres", "tables": "public.*",
-        }  # fmt: skip
+def database(postgres: PostgresServer) -> Iterator[TestedDatabase]:
+    """A database with three tables."""
+    with new_database(postgres, TABLES) as database:
+        yield database
 
 
 @contextmanager
 def running(
-    options: dict[str, str], location: Path, **more: str
+    database: TestedDatabase, location: Path, **options: str
 ) -> Iterator[Callable[[], list[dict[str, Any]]]]:
     """Open a query; yield a function that returns the new rows, by name and in the order of the log."""
-    engine = MicroBatchEngine(dict(options) | {"stateLocation": str(location)} | more)
+    given = {"tables": "public.*", "stateLocation": str(location), **options}
+    engine = MicroBatchEngine(database.server.options(database.name, **given))
     done = 0
 
     def new_rows() -> list[dict[str, Any]]:
@@ -94,12 +91,10 @@ def write_first(connection: psycopg.Connection) -> None:
     connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
 
 
-def test_tables_of_different_shapes_are_read_as_envelopes(
-    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
-) -> None:
-    connection, options = database
+def test_tables_of_different_shapes_are_read_as_envelopes(database: TestedDatabase, tmp_path: Path) -> None:
+    connection = database.control
     write_first(connection)
-    with running(options, tmp_path, changeFormat="envelope") as new_rows:
+    with running(database, tmp_path, changeFormat="envelope") as new_rows:
         first = new_rows()
         write_and_change(connection)
         second = new_rows()
@@ -115,6 +110,7 @@ def test_tables_of_different_shapes_are_read_as_envelopes(
         ("public.readings", "r", None, None, reading, None),
     ]
     new, old = part.format(8, "0.1"), part.format(8, '"NaN"')
+    moved = '{"id":3,"price":"2.00","note":"","tags":["a",null]}'
     assert [short(row, *names) for row in second] == [
         ("public.orders", "c", '{"id":2}', None, order.format(2, "1.50"), None),
         ("public.Parts, all", "c", part_key.format(8), None, old, None),
@@ -122,14 +118,7 @@ def test_tables_of_different_shapes_are_read_as_envelopes(
         ("public.orders", "u", '{"id":2}', None, '{"id":2,"price":"2.00","tags":["a",null]}', ["note"]),
         ("public.Parts, all", "u", part_key.format(8), old, new, None),
         ("public.orders", "d", '{"id":2}', '{"id":2}', None, None),
-        (
-            "public.orders",
-            "c",
-            '{"id":3}',
-            '{"id":2}',
-            '{"id":3,"price":"2.00","note":"","tags":["a",null]}',
-            None,
-        ),
+        ("public.orders", "c", '{"id":3}', '{"id":2}', moved, None),
         ("public.Parts, all", "d", part_key.format(8), new, None, None),
         ("public.readings", "t", None, None, None, None),
     ]
@@ -137,11 +126,11 @@ def test_tables_of_different_shapes_are_read_as_envelopes(
 
 
 def test_tables_of_different_shapes_are_read_as_debezium_values(
-    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
+    database: TestedDatabase, tmp_path: Path
 ) -> None:
-    connection, options = database
+    connection = database.control
     write_first(connection)
-    with running(options, tmp_path, changeFormat="debezium", topicPrefix="live") as new_rows:
+    with running(database, tmp_path, changeFormat="debezium", topicPrefix="live") as new_rows:
         first = new_rows()
         write_and_change(connection)
         second = new_rows()
@@ -157,7 +146,7 @@ def test_tables_of_different_shapes_are_read_as_debezium_values(
     }
     source = found["public.Parts, all"]["source"]
     assert short(source, "name", "snapshot", "db", "schema", "table") == (
-        "live", "true", options["database"], "public", "Parts, all",
+        "live", "true", database.name, "public", "Parts, all",
     )  # fmt: skip
 
     hidden = "__debezium_unavailable_value"
@@ -173,12 +162,8 @@ def test_tables_of_different_shapes_are_read_as_debezium_values(
         ("Parts, all", "d", part | {"number": 8, "weight": 0.1}, None),
         ("readings", "t", None, None),
     ]
-    assert [row["key"] for row in second[:4]] == [
-        '{"id":2}',
-        '{"model":"m\\"1","number":8}',
-        None,
-        '{"id":2}',
-    ]
+    part_key = '{"model":"m\\"1","number":8}'
+    assert [row["key"] for row in second[:4]] == ['{"id":2}', part_key, None, '{"id":2}']
     for row, value in zip(second, values, strict=True):
         assert value["source"]["lsn"] == row["_lsn"]
         assert json.loads(value["source"]["sequence"]) == [str(row["_lsn"]), str(row["_seq"])]
@@ -186,9 +171,9 @@ def test_tables_of_different_shapes_are_read_as_debezium_values(
 
 
 def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
-    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
+    database: TestedDatabase, tmp_path: Path
 ) -> None:
-    connection, options = database
+    connection = database.control
     connection.execute("CREATE EXTENSION IF NOT EXISTS hstore")
     connection.execute("CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE DOMAIN score AS numeric(5,1)")
     values = {
@@ -213,8 +198,9 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
         connection.execute("TRUNCATE every")
         connection.execute(row.replace("%s", "1"))
         connection.execute(nulls.replace("%s", "2"))
-        given = options | {"tables": "public.every", "slotName": f"every_{change_format}"}
-        with running(given, tmp_path / change_format, changeFormat=change_format) as new_rows:
+        given = {"tables": "public.every", "slotName": f"every_{change_format}"}
+        location = tmp_path / change_format
+        with running(database, location, changeFormat=change_format, **given) as new_rows:
             first = new_rows()
             connection.execute(row.replace("%s", "3"))
             connection.execute(nulls.replace("%s", "4"))
@@ -231,21 +217,15 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
 
 
 def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
-    database: tuple[psycopg.Connection, dict[str, str]],
+    database: TestedDatabase,
 ) -> None:
-    connection, _ = database
+    connection = database.control
     connection.execute(
         "CREATE TABLE narrow AS SELECT (i %% 10)::int2 AS n FROM generate_series(1, %s) i", [300_000]
     )
-    (oid,) = connection.execute("SELECT 'narrow'::regclass::oid::int8").fetchone() or (0,)
-    chunk = TableChunk(
-        table=TableName(oid=oid, schema="public", name="narrow"),
-        key=(),
-        lower=None,
-        upper=None,
-        lsn=0,
-        horizon=0,
-    )
+    oid = database.one("SELECT 'narrow'::regclass::oid::int8")
+    table = TableName(oid=oid, schema="public", name="narrow")
+    chunk = TableChunk(table=table, key=(), lower=None, upper=None, lsn=0, horizon=0)
     rows = DebeziumRows(DEBEZIUM_SCHEMA, database="d", topic_prefix="p")
     opened = open_chunk(connection, chunk, timeout_s=0)
     types = {column.name: column.type for column in opened.columns}
@@ -261,13 +241,11 @@ def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
     assert digits == [0, 1, 2, 2, 3, 4, 8, 9, 0]
 
 
-def test_some_columns_of_the_format_can_be_chosen(
-    database: tuple[psycopg.Connection, dict[str, str]], tmp_path: Path
-) -> None:
-    connection, options = database
-    write_first(connection)
-    given = {**options, "tables": "public.orders", "changeFormat": "envelope", "stateLocation": str(tmp_path)}
-    engine = MicroBatchEngine(given, schema=pa.schema([("key", pa.string()), ("op", pa.string())]))
+def test_some_columns_of_the_format_can_be_chosen(database: TestedDatabase, tmp_path: Path) -> None:
+    write_first(database.control)
+    given = {"tables": "public.orders", "changeFormat": "envelope", "stateLocation": str(tmp_path)}
+    options = database.server.options(database.name, **given)
+    engine = MicroBatchEngine(options, schema=pa.schema([("key", pa.string()), ("op", pa.string())]))
     engine.process_all_available()
     assert engine.rows == [('{"id":1}', "r")]
     engine.stop()

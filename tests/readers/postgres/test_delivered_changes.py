@@ -18,7 +18,7 @@ from flip27_source.readers.postgres.delivered_changes import (
 )
 from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
-from flip27_source.readers.postgres.window_delivery import local_ranges
+from tests.readers.postgres.changing import ranges_of
 from tests.readers.postgres.pgoutput_messages import (
     UNCHANGED,
     begin,
@@ -35,6 +35,8 @@ from tests.readers.postgres.pgoutput_rows import decode
 TABLE = relation(columns=("id", "name"))
 NAME = TableName(oid=TABLE.oid, schema="public", name="orders")
 EPOCH = 1 << 32
+SEES, SEES_NOT = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
+"""Snapshots that see the transaction 700, and do not see it."""
 
 
 def changes(*transactions: tuple[int, Sequence[bytes]], table: Relation = TABLE) -> DeliveredChanges:
@@ -58,19 +60,13 @@ def rules(*snapshots: str | None) -> TableRules:
     )
 
 
-def by_number(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
-    found = local_ranges(rules, keys)
-    assert found is not None
-    return found
-
-
 def never(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
     raise AssertionError("no key needs to be compared")
 
 
 def delivered(found: DeliveredChanges, rules: TableRules) -> list[tuple[str, str | None]]:
     """The operations and keys of the changes that are kept."""
-    mask = are_delivered(found, rules, [0], by_number)
+    mask = are_delivered(found, rules, [0], ranges_of)
     return [shown for shown, is_kept in zip(shown_all(found), mask.tolist(), strict=True) if is_kept]
 
 
@@ -178,33 +174,30 @@ def test_changes_of_an_unread_chunk_are_not_delivered() -> None:
 
 def test_an_update_of_the_key_is_judged_by_each_of_its_chunks() -> None:
     found = changes((700, [update(TABLE, b"15", b"", key=[b"5", None])]))
-    sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
-    assert delivered(found, rules(sees, sees_not)) == [("c", "15")]
-    assert delivered(found, rules(sees_not, sees)) == [("d", "5")]
-    assert delivered(found, rules(sees_not, sees_not)) == [("d", "5"), ("c", "15")]
+    assert delivered(found, rules(SEES, SEES_NOT)) == [("c", "15")]
+    assert delivered(found, rules(SEES_NOT, SEES)) == [("d", "5")]
+    assert delivered(found, rules(SEES_NOT, SEES_NOT)) == [("d", "5"), ("c", "15")]
 
 
 def test_keys_are_compared_only_if_chunks_have_different_rules() -> None:
     found = changes((700, [insert(TABLE, b"1", b"")]), (900, [insert(TABLE, b"11", b"")]))
-    both_see, one_more = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 702}:{EPOCH + 702}:"
-    assert are_delivered(found, rules(both_see, one_more), [0], never).tolist() == [False, True]
+    one_more = f"{EPOCH + 702}:{EPOCH + 702}:"
+    assert are_delivered(found, rules(SEES, one_more), [0], never).tolist() == [False, True]
 
 
 def test_a_truncate_is_delivered_if_any_chunk_does_not_see_it() -> None:
     found = changes((700, [truncate(TABLE)]))
-    sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
-    assert delivered(found, rules(sees, sees_not)) == [("t", None)]
-    assert delivered(found, rules(sees_not)) == [("t", None)]
-    assert delivered(found, rules(sees, sees)) == []
+    assert delivered(found, rules(SEES, SEES_NOT)) == [("t", None)]
+    assert delivered(found, rules(SEES_NOT)) == [("t", None)]
+    assert delivered(found, rules(SEES, SEES)) == []
     assert delivered(found, rules(None, None)) == []
-    assert delivered(found, rules(None, sees_not)) == [("t", None)]
+    assert delivered(found, rules(None, SEES_NOT)) == [("t", None)]
 
 
 def test_a_truncate_that_only_some_chunks_see_happened_between_chunks() -> None:
     found = changes((700, [truncate(TABLE)]))
-    sees, sees_not = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 700}:{EPOCH + 700}:"
-    assert is_truncated_between(found, rules(sees, sees_not))
-    assert not is_truncated_between(found, rules(sees, sees))
-    assert not is_truncated_between(found, rules(sees_not, sees_not))
-    assert not is_truncated_between(found, rules(sees_not))
-    assert not is_truncated_between(changes((700, [insert(TABLE, b"1", b"")])), rules(sees, sees_not))
+    assert is_truncated_between(found, rules(SEES, SEES_NOT))
+    assert not is_truncated_between(found, rules(SEES, SEES))
+    assert not is_truncated_between(found, rules(SEES_NOT, SEES_NOT))
+    assert not is_truncated_between(found, rules(SEES_NOT))
+    assert not is_truncated_between(changes((700, [insert(TABLE, b"1", b"")])), rules(SEES, SEES_NOT))

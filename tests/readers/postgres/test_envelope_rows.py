@@ -37,6 +37,11 @@ def column(rows: pa.RecordBatch, name: str) -> list[Any]:
     return found
 
 
+def images(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """The operation, key, and row before and after each change."""
+    return [tuple(row[name] for name in ("op", "key", "before", "after")) for row in rows.to_pylist()]
+
+
 def value_of(kind: PgType, text: str | None) -> Any:
     """The JSON of a value, as text."""
     (after,) = column(rows_of_chunk({"x": kind}, [text]), "after")
@@ -47,10 +52,7 @@ def test_an_insert_has_its_key_and_the_row_after_the_change() -> None:
     rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"))
     assert rows.schema == ENVELOPE_SCHEMA
     assert column(rows, "table") == ["public.orders"]
-    assert column(rows, "op") == ["c"]
-    assert column(rows, "key") == ['{"id":1}']
-    assert column(rows, "before") == [None]
-    assert column(rows, "after") == ['{"id":1,"name":"Ada"}']
+    assert images(rows) == [("c", '{"id":1}', None, '{"id":1,"name":"Ada"}')]
     assert column(rows, "unchanged") == [None]
 
 
@@ -59,59 +61,44 @@ def test_each_change_has_its_position_in_the_log() -> None:
     assert column(rows, "_lsn") == [LSN, LSN]
     assert column(rows, "_seq") == [1, 2]
     assert column(rows, "_xid") == [(1 << 32) + 700] * 2
-    assert [at.isoformat() for at in column(rows, "_committed_at")] == [
-        "2000-01-01T00:00:01.234567+00:00"
-    ] * 2
+    times = [at.isoformat() for at in column(rows, "_committed_at")]
+    assert times == ["2000-01-01T00:00:01.234567+00:00"] * 2
 
 
 def test_a_delete_has_the_key_before_the_change_and_nothing_after_it() -> None:
     rows = rows_of(TABLE, delete(TABLE, key=[b"1", None]))
-    assert column(rows, "op") == ["d"]
-    assert column(rows, "key") == ['{"id":1}']
-    assert column(rows, "before") == ['{"id":1}']
-    assert column(rows, "after") == [None]
+    assert images(rows) == [("d", '{"id":1}', '{"id":1}', None)]
 
 
 def test_with_replica_identity_full_the_field_before_has_the_whole_row() -> None:
     full = relation(identity="f", keys=("id", "name"))
     rows = rows_of(full, update(full, b"1", b"new", old=[b"1", None]), delete(full, old=[b"1", b"new"]))
-    assert column(rows, "op") == ["u", "d"]
-    assert column(rows, "key") == ['{"id":1}', '{"id":1}']
-    assert column(rows, "before") == ['{"id":1,"name":null}', '{"id":1,"name":"new"}']
-    assert column(rows, "after") == ['{"id":1,"name":"new"}', None]
+    assert images(rows) == [
+        ("u", '{"id":1}', '{"id":1,"name":null}', '{"id":1,"name":"new"}'),
+        ("d", '{"id":1}', '{"id":1,"name":"new"}', None),
+    ]
 
 
 def test_an_update_of_the_key_becomes_a_delete_of_the_old_key_and_an_insert() -> None:
     rows = rows_of(TABLE, update(TABLE, b"2", b"Ada", key=[b"1", None]))
-    assert column(rows, "op") == ["d", "c"]
-    assert column(rows, "key") == ['{"id":1}', '{"id":2}']
-    assert column(rows, "before") == ['{"id":1}', '{"id":1}']
-    assert column(rows, "after") == [None, '{"id":2,"name":"Ada"}']
+    assert images(rows) == [
+        ("d", '{"id":1}', '{"id":1}', None),
+        ("c", '{"id":2}', '{"id":1}', '{"id":2,"name":"Ada"}'),
+    ]
 
 
 def test_a_truncate_has_no_key_and_no_rows() -> None:
     rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"), truncate(TABLE))
-    assert column(rows, "op") == ["c", "t"]
-    assert column(rows, "key") == ['{"id":1}', None]
-    assert column(rows, "before") == [None, None]
-    assert column(rows, "after") == ['{"id":1,"name":"Ada"}', None]
-
-
-def test_a_block_may_contain_only_a_truncate() -> None:
-    rows = rows_of(TABLE, truncate(TABLE))
-    assert [column(rows, name) for name in ("op", "key", "before", "after")] == [
-        ["t"],
-        [None],
-        [None],
-        [None],
-    ]
+    truncated = ("t", None, None, None)
+    assert images(rows) == [("c", '{"id":1}', None, '{"id":1,"name":"Ada"}'), truncated]
+    only = rows_of(TABLE, truncate(TABLE))
+    assert images(only) == [truncated]
 
 
 def test_a_table_without_a_key_has_no_keys() -> None:
     keyless = relation(identity="n", keys=())
     rows = rows_of(keyless, insert(keyless, b"1", b"Ada"), key=())
-    assert column(rows, "key") == [None]
-    assert column(rows, "after") == ['{"id":1,"name":"Ada"}']
+    assert images(rows) == [("c", None, None, '{"id":1,"name":"Ada"}')]
 
 
 def test_a_value_that_is_missing_from_the_log_is_left_out_and_named() -> None:
@@ -141,9 +128,8 @@ def test_the_first_column_can_be_left_out() -> None:
 def test_an_unchanged_key_is_taken_from_the_old_row() -> None:
     table = relation(keys=("name",))
     rows = rows_of(table, update(table, b"7", UNCHANGED, key=[None, b"long"]), key=("name",))
-    assert column(rows, "op") == ["u"]
-    assert column(rows, "key") == ['{"name":"long"}']
-    assert column(rows, "after") == ['{"id":7,"name":"long"}']
+    ((op, key, _before, after),) = images(rows)
+    assert (op, key, after) == ("u", '{"name":"long"}', '{"id":7,"name":"long"}')
 
 
 def test_a_key_of_several_columns_has_the_order_of_the_table() -> None:
@@ -156,10 +142,10 @@ def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
     rows = rows_of_chunk(TYPES, ["1", "Ada"], ["2", None], key=["id"], lsn=9)
     assert rows.schema == ENVELOPE_SCHEMA
     assert column(rows, "table") == ["public.orders"] * 2
-    assert column(rows, "op") == ["r", "r"]
-    assert column(rows, "key") == ['{"id":1}', '{"id":2}']
-    assert column(rows, "after") == ['{"id":1,"name":"Ada"}', '{"id":2,"name":null}']
-    assert column(rows, "before") == [None, None]
+    assert images(rows) == [
+        ("r", '{"id":1}', None, '{"id":1,"name":"Ada"}'),
+        ("r", '{"id":2}', None, '{"id":2,"name":null}'),
+    ]
     assert (column(rows, "_lsn"), column(rows, "_seq")) == ([9, 9], [0, 0])
     assert (column(rows, "_xid"), column(rows, "_committed_at")) == ([None, None], [None, None])
 

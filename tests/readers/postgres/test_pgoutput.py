@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from tests.readers.postgres.pgoutput_messages import (
     UNCHANGED,
@@ -38,6 +38,16 @@ def transaction(lsn: int, *messages: bytes) -> list[bytes]:
 
 def decoder() -> PgOutputDecoder:
     return PgOutputDecoder(first=0, end=EVERYTHING)
+
+
+def changes_in(*messages: bytes) -> list[Changes]:
+    """Decode one transaction."""
+    return decode(decoder(), transaction(9, *messages))
+
+
+def rows_in(*messages: bytes) -> list[Row]:
+    """Decode one transaction; return its rows in the order of the log."""
+    return decoded(transaction(9, *messages))
 
 
 def test_literal_bytes_of_a_server_are_decoded() -> None:
@@ -70,9 +80,7 @@ def test_literal_bytes_of_a_server_are_decoded() -> None:
 
 
 def test_texts_stay_bytes_and_null_differs_from_the_empty_text() -> None:
-    (changes,) = decode(
-        decoder(), transaction(9, described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", None))
-    )
+    (changes,) = changes_in(described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", None))
     assert changes.new.texts[1].type == pa.binary()
     assert changes.new.texts[1].to_pylist() == [b"", None]
 
@@ -87,20 +95,16 @@ def test_texts_of_several_bytes_per_character_keep_their_bytes() -> None:
 
 def test_texts_of_more_than_255_and_65535_bytes_are_complete() -> None:
     texts = [b"a" * 255, b"b" * 256, b"c" * 65_535, b"d" * 65_536, b"e" * 5_000_000]
-    rows = decoded(transaction(9, described(ORDERS), *(insert(ORDERS, text, b"x") for text in texts)))
+    rows = rows_in(described(ORDERS), *(insert(ORDERS, text, b"x") for text in texts))
     assert [row.new for row in rows] == [(text, b"x") for text in texts]
 
 
 def test_an_unchanged_toast_value_is_marked() -> None:
-    (changes,) = decode(
-        decoder(),
-        transaction(
-            9,
-            described(ORDERS),
-            update(ORDERS, b"1", UNCHANGED),
-            update(ORDERS, b"2", None),
-            insert(ORDERS, b"3", b""),
-        ),
+    (changes,) = changes_in(
+        described(ORDERS),
+        update(ORDERS, b"1", UNCHANGED),
+        update(ORDERS, b"2", None),
+        insert(ORDERS, b"3", b""),
     )
     assert changes.new.texts[1].to_pylist() == [None, None, b""]
     id_mask, name_mask = changes.new.unchanged
@@ -110,41 +114,31 @@ def test_an_unchanged_toast_value_is_marked() -> None:
 
 
 def test_a_table_has_no_mask_for_unchanged_values_of_another_table() -> None:
-    orders, items = decode(
-        decoder(),
-        transaction(
-            9,
-            described(ORDERS),
-            described(ITEMS),
-            update(ORDERS, b"1", b"a"),
-            update(ITEMS, b"2", UNCHANGED, b"x"),
-        ),
+    orders, items = changes_in(
+        described(ORDERS), described(ITEMS), update(ORDERS, b"1", b"a"), update(ITEMS, b"2", UNCHANGED, b"x")
     )
     assert orders.new.unchanged == [None, None]
     assert [mask is None for mask in items.new.unchanged] == [True, False, True]
 
 
 def test_an_update_without_an_old_tuple_has_only_the_new_tuple() -> None:
-    rows = decoded(transaction(9, described(ORDERS), update(ORDERS, b"1", b"new")))
+    rows = rows_in(described(ORDERS), update(ORDERS, b"1", b"new"))
     assert rows == [Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"1", b"new"))]
 
 
 def test_an_update_of_the_key_has_the_old_key() -> None:
-    rows = decoded(transaction(9, described(ORDERS), update(ORDERS, b"2", b"name", key=(b"1", None))))
+    rows = rows_in(described(ORDERS), update(ORDERS, b"2", b"name", key=(b"1", None)))
     assert rows == [
         Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"2", b"name"), old=(b"1", None), old_kind="K")
     ]
 
 
 def test_with_a_full_identity_updates_and_deletes_have_the_old_row() -> None:
-    rows = decoded(
-        transaction(
-            9,
-            described(FULL),
-            update(FULL, b"1", b"new", old=(b"1", b"old")),
-            insert(FULL, b"2", b"other"),
-            delete(FULL, old=(b"1", b"new")),
-        )
+    rows = rows_in(
+        described(FULL),
+        update(FULL, b"1", b"new", old=(b"1", b"old")),
+        insert(FULL, b"2", b"other"),
+        delete(FULL, old=(b"1", b"new")),
     )
     assert rows == [
         Row(relation=FULL, op="U", lsn=9, seq=1, new=(b"1", b"new"), old=(b"1", b"old"), old_kind="O"),
@@ -154,20 +148,17 @@ def test_with_a_full_identity_updates_and_deletes_have_the_old_row() -> None:
 
 
 def test_a_delete_has_the_key_and_no_new_tuple() -> None:
-    rows = decoded(transaction(9, described(ORDERS), delete(ORDERS, key=(b"1", None))))
+    rows = rows_in(described(ORDERS), delete(ORDERS, key=(b"1", None)))
     assert rows == [Row(relation=ORDERS, op="D", lsn=9, seq=1, old=(b"1", None), old_kind="K")]
 
 
 def test_each_table_of_a_truncate_is_a_change_with_its_own_seq() -> None:
-    rows = decoded(
-        transaction(
-            9,
-            described(ORDERS),
-            described(ITEMS),
-            insert(ORDERS, b"1", b"a"),
-            truncate(ITEMS, ORDERS),
-            insert(ITEMS, b"1", b"2", b"3"),
-        )
+    rows = rows_in(
+        described(ORDERS),
+        described(ITEMS),
+        insert(ORDERS, b"1", b"a"),
+        truncate(ITEMS, ORDERS),
+        insert(ITEMS, b"1", b"2", b"3"),
     )
     assert [(row.relation.name, row.op, row.seq) for row in rows] == [
         ("orders", "I", 1),
@@ -200,32 +191,21 @@ def test_changes_of_alternating_tables_keep_the_order_of_the_log() -> None:
 
 def test_changes_before_and_after_ddl_in_a_transaction_have_different_descriptions() -> None:
     wider = relation("orders", ("id", "name", "note"))
-    found = decode(
-        decoder(),
-        transaction(
-            9,
-            described(ORDERS),
-            insert(ORDERS, b"1", b"a"),
-            described(wider),
-            insert(wider, b"2", b"b", b"c"),
-            described(ORDERS),
-            insert(ORDERS, b"3", b"d"),
-        ),
+    found = changes_in(
+        described(ORDERS),
+        insert(ORDERS, b"1", b"a"),
+        described(wider),
+        insert(wider, b"2", b"b", b"c"),
+        described(ORDERS),
+        insert(ORDERS, b"3", b"d"),
     )
     assert [changes.relation for changes in found] == [ORDERS, wider, ORDERS]
     assert [row.new for row in rows_of(found)] == [(b"1", b"a"), (b"2", b"b", b"c"), (b"3", b"d")]
 
 
 def test_a_repeated_description_does_not_split_the_changes() -> None:
-    (changes,) = decode(
-        decoder(),
-        transaction(
-            9,
-            described(ORDERS),
-            insert(ORDERS, b"1", b"a"),
-            described(ORDERS),
-            insert(ORDERS, b"2", b"b"),
-        ),
+    (changes,) = changes_in(
+        described(ORDERS), insert(ORDERS, b"1", b"a"), described(ORDERS), insert(ORDERS, b"2", b"b")
     )
     assert len(changes) == 2
 
@@ -307,29 +287,26 @@ def test_origins_types_and_logical_messages_are_not_changes() -> None:
 def test_a_row_of_1600_columns_is_decoded_among_narrow_rows() -> None:
     wide = relation("wide", [f"c{number}" for number in range(1600)], oid=17_000)
     values = [None if number % 7 == 0 else b"%d" % number for number in range(1600)]
-    rows = decoded(
-        transaction(
-            9,
-            described(ORDERS),
-            described(wide),
-            insert(ORDERS, b"1", b"a"),
-            insert(wide, *values),
-            insert(ORDERS, b"2", b"b"),
-        )
+    rows = rows_in(
+        described(ORDERS),
+        described(wide),
+        insert(ORDERS, b"1", b"a"),
+        insert(wide, *values),
+        insert(ORDERS, b"2", b"b"),
     )
     assert [row.new for row in rows] == [(b"1", b"a"), tuple(values), (b"2", b"b")]
 
 
 def test_a_table_without_columns_has_changes() -> None:
     bare = relation("bare", ())
-    (changes,) = decode(decoder(), transaction(9, described(bare), insert(bare), insert(bare)))
+    (changes,) = changes_in(described(bare), insert(bare), insert(bare))
     assert len(changes) == 2
     assert changes.new.texts == []
 
 
 def test_the_schema_pg_catalog_is_sent_as_an_empty_text() -> None:
     table = relation(schema="")
-    (row,) = decoded(transaction(9, described(table), truncate(table)))
+    (row,) = rows_in(described(table), truncate(table))
     assert row.relation.schema == "pg_catalog"
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.delivered_changes import DeliveredChanges, delivered_changes
-from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
+from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
 from flip27_source.readers.postgres.unchanged_values import PART_BYTES, with_values_read
 from tests.postgres_server import PostgresServer
-from tests.readers.postgres.pgoutput_messages import UNCHANGED, begin, commit, described, relation, update
-from tests.readers.postgres.pgoutput_rows import decode
+from tests.readers.postgres.changing import changed
+from tests.readers.postgres.pgoutput_messages import UNCHANGED, relation, update
 
 MB = 1 << 20
 
@@ -18,10 +17,7 @@ MB = 1 << 20
 def updates(oid: int, *ids: int) -> DeliveredChanges:
     """Updates of these rows, which do not change the column ``name``."""
     table = relation(oid=oid)
-    messages = [begin(1000), described(table)]
-    messages += [update(table, str(number).encode(), UNCHANGED) for number in ids]
-    (changes,) = decode(PgOutputDecoder(first=0, end=2000), [*messages, commit(1000)])
-    return delivered_changes(changes, key=[0], xid_near=900)
+    return changed(table, *(update(table, str(number).encode(), UNCHANGED) for number in ids))
 
 
 def test_large_values_are_read_in_parts(postgres: PostgresServer) -> None:

@@ -8,12 +8,11 @@ import msgspec
 import pytest
 
 from flip27_source.enumerators.postgres.split import LogWindow, PostgresSplit
-from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
 from flip27_source.readers.postgres.window_delivery import WindowDelivery
 from flip27_source.source import Source
-from tests.readers.postgres.pgoutput_messages import begin, commit, described, insert, relation
-from tests.readers.postgres.pgoutput_rows import decode
+from tests.readers.postgres.changing import in_log
+from tests.readers.postgres.pgoutput_messages import insert, relation
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
@@ -26,8 +25,7 @@ SPLIT = b'{"split_id":"log","log":{"first":0,"end":2000,"slot":"s","publication"
 def is_delivered(window: LogWindow, table: Relation, *, tables: str = "public.orders") -> bool:
     """Return whether an insert into the table is delivered."""
     options = Source.resolve({"enumerator": "postgres", "database": "shop", "tables": tables}).options
-    messages = [begin(1000), described(table), insert(table, b"1", b"a"), commit(1000)]
-    (changes,) = decode(PgOutputDecoder(first=0, end=2000), messages)
+    changes = in_log(table, insert(table, b"1", b"a"))
     return WindowDelivery(window, options, near=900, side=unused).delivered(changes, {}) is not None
 
 

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ import pytest
 
 from flip27_source.errors import DiscoveryError, Flip27Error, NewColumnsError, SchemaError, SplitReadError
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, run
-from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, polled
+from tests.enumerators.sql.shops import DAY, ORDERS, Shop, batches_of, common, of_postgres, polled
 from tests.postgres_server import PostgresServer
 
 Engine = Callable[..., MicroBatchEngine]
@@ -48,14 +49,9 @@ def test_columns_chosen_by_the_user_are_read_and_cast(shop: Shop) -> None:
 
 
 def test_the_schema_of_an_empty_table_is_found_too(shop: Shop) -> None:
-    time = (
-        pa.string()
-        if "sqlite" in shop.options["uri"] or "shop.db" in shop.options["uri"]
-        else pa.timestamp("us")
-    )
-    assert schema_of(shop.options) == pa.schema(
-        [("id", pa.int64()), ("amount", pa.float64()), ("updated_at", time)]
-    )
+    time = pa.string() if "shop.db" in shop.options["uri"] else pa.timestamp("us")
+    found = schema_of(shop.options)
+    assert found == pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("updated_at", time)])
 
 
 def test_rows_are_in_cursor_order_even_if_the_cursor_is_read_as_text(
@@ -134,9 +130,7 @@ def wide(postgres: PostgresServer) -> Iterator[Callable[..., dict[str, str]]]:
             table = f"t{next(number)}"
             connection.execute(f"CREATE TABLE {table} (id int, value {kind})")
             connection.execute(f"INSERT INTO {table} VALUES (1, {value}), (2, NULL)")
-            uri = f"postgresql://postgres@127.0.0.1:{postgres.port}/{name}"
-            options = {"enumerator": "sql", "driver": "postgresql", "uri": uri, "table": table}
-            return {**options, "cursorColumns": "id", **more}
+            return of_postgres(postgres, name, table=table, cursorColumns="id", **more)
 
         yield made
 
@@ -189,14 +183,7 @@ def test_each_type_of_postgresql_is_read(postgres: PostgresServer) -> None:
         connection.execute(f"CREATE TABLE t (id int, {', '.join(columns)})")
         connection.execute(f"INSERT INTO t VALUES (1, {', '.join(values)})")
         connection.execute("INSERT INTO t VALUES (2)")
-        uri = f"postgresql://postgres@127.0.0.1:{postgres.port}/{database}"
-        options = {
-            "enumerator": "sql",
-            "driver": "postgresql",
-            "uri": uri,
-            "table": "t",
-            "cursorColumns": "id",
-        }
+        options = of_postgres(postgres, database, table="t", cursorColumns="id")
         schema = schema_of(options)
         first, second = rows(options)
     for name, (kind, _, arrow, found) in zip(names, TYPES_OF_POSTGRESQL, strict=True):
@@ -259,8 +246,7 @@ def test_columns_read_through_sqlalchemy_have_the_declared_types(postgres: Postg
             "'93b617e2-e831-44c0-a82a-0f0a818bcb0e', decode('00', 'hex'), '1 day'), "
             "(2, NULL, NULL, NULL, NULL, NULL, NULL, NULL)"
         )
-        uri = f"postgresql+psycopg://postgres@127.0.0.1:{postgres.port}/{name}"
-        options = {"enumerator": "sql", "uri": uri, "table": "t", "cursorColumns": "id"}
+        options = of_postgres(postgres, name, with_adbc=False, table="t", cursorColumns="id")
         first, second = rows(options)
     assert first == {
         "id": 1, "n": Decimal("1.500"), "at": dt.datetime(2024, 5, 1, 6, tzinfo=dt.UTC),
@@ -281,7 +267,7 @@ def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
             " [1::UTINYINT] AS l,"
             " {'a': 1, 'b': 'x'} AS r, MAP {'k': 2} AS m"
         )
-    options = {"enumerator": "sql", "driver": "duckdb", "uri": file, "table": "t", "cursorColumns": "id"}
+    options = common(file, "duckdb", table="t", cursorColumns="id")
     assert rows(options) == [
         {
             "id": 1, "u": Decimal(2), "h": Decimal(3), "e": "a", "t": "01:02:03", "i": "1 day",
@@ -292,40 +278,37 @@ def test_each_type_of_duckdb_is_read(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def loose(tmp_path: Path) -> Iterator[tuple[sqlite3.Connection, dict[str, str]]]:
-    """A connection to a SQLite file, and the options for its table t."""
+def loose(tmp_path: Path) -> Iterator[Callable[..., dict[str, str]]]:
+    """Yield a function that creates a table in SQLite with these rows; it returns the options of a query."""
     file = tmp_path / "loose.db"
-    connection = sqlite3.connect(file, isolation_level=None)
-    connection.execute("PRAGMA synchronous = OFF")
-    options = {"enumerator": "sql", "driver": "sqlite", "uri": str(file), "table": "t", "cursorColumns": "id"}
-    yield connection, options
-    connection.close()
+    with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+        connection.execute("PRAGMA synchronous = OFF")
+
+        def made(column: str, *values: Any) -> dict[str, str]:
+            connection.execute(f"CREATE TABLE t (id INTEGER PRIMARY KEY, {column})")
+            connection.executemany("INSERT INTO t VALUES (?, ?)", enumerate(values))
+            return common(str(file), "sqlite", table="t", cursorColumns="id")
+
+        yield made
 
 
-Loose = tuple[sqlite3.Connection, dict[str, str]]
+Loose = Callable[..., dict[str, str]]
 
 
 def test_a_sqlite_column_may_begin_with_thousands_of_nulls_before_its_first_text(loose: Loose) -> None:
-    connection, options = loose
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, note TEXT)")
-    notes = [(number, None if number < 3000 else "x") for number in range(4000)]
-    connection.executemany("INSERT INTO t VALUES (?, ?)", notes)
-    assert [(row["id"], row["note"]) for row in rows(options)] == notes
+    notes = [None] * 3000 + ["x"] * 1000
+    assert [row["note"] for row in rows(loose("note TEXT", *notes))] == notes
 
 
 def test_sqlite_values_of_another_type_than_the_column_are_named(loose: Loose) -> None:
-    connection, options = loose
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
-    connection.execute("INSERT INTO t VALUES (1, 1.5), (2, 'two')")
+    options = loose("amount", 1.5, "two")
     with pytest.raises(Flip27Error, match="amount"):
         rows(options, pa.schema([("id", pa.int64()), ("amount", pa.float64())]))
     assert column(options, pa.string(), "amount") == ["1.5", "two"]
 
 
 def test_sqlite_fractions_among_texts_keep_all_digits(loose: Loose) -> None:
-    connection, options = loose
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, amount)")
-    connection.execute("INSERT INTO t VALUES (1, 1.234567890123), (2, '7')")
+    options = loose("amount", 1.234567890123, "7")
     assert column(options, pa.string(), "amount") == ["1.234567890123", "7"]
     assert column(options, pa.decimal128(20, 12), "amount") == [Decimal("1.234567890123"), Decimal(7)]
     with pytest.raises(SplitReadError, match="both fractions and texts"):
@@ -333,18 +316,13 @@ def test_sqlite_fractions_among_texts_keep_all_digits(loose: Loose) -> None:
 
 
 def test_times_without_a_zone_are_in_the_time_zone_of_the_session(loose: Loose) -> None:
-    connection, options = loose
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)")
-    connection.execute("INSERT INTO t VALUES (1, '2024-05-01 08:00:00')")
+    options = loose("value TEXT", "2024-05-01 08:00:00")
     assert column(options, UTC_TIMESTAMP) == [dt.datetime(2024, 5, 1, 8, tzinfo=dt.UTC)]
     assert column(options, pa.timestamp("us")) == [dt.datetime(2024, 5, 1, 8)]
 
 
 def test_times_in_a_clock_change_are_read_as_by_the_other_readers(loose: Loose) -> None:
-    connection, options = loose
-    connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, value TEXT)")
-    texts = "2026-10-25 02:30:00", "2026-03-29 02:30:00", "2026-01-01 00:00:00"
-    connection.executemany("INSERT INTO t VALUES (?, ?)", enumerate(texts))
+    options = loose("value TEXT", "2026-10-25 02:30:00", "2026-03-29 02:30:00", "2026-01-01 00:00:00")
     found = column(options | {"timeZone": "Europe/Berlin"}, UTC_TIMESTAMP)
     assert [time.isoformat() for time in found] == [
         "2026-10-25T00:30:00+00:00", "2026-03-29T01:30:00+00:00", "2025-12-31T23:00:00+00:00",
