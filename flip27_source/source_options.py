@@ -9,7 +9,11 @@ from .file_systems.paths import location
 from .options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
 
 PATH: Option[str | None] = Option(
-    name="path", parse=optional(text), default=None, doc="Location of the data; set by load(path)."
+    name="path",
+    parse=optional(text),
+    default=None,
+    doc="Location of the data; set by load(path).",
+    names_data=True,
 )
 ENUMERATOR: Option[str | None] = Option(
     name="enumerator",
@@ -53,7 +57,7 @@ RETAINED_CHECKPOINTS: Option[int] = Option(
 )
 PARALLELISM: Option[int | None] = Option(
     name="parallelism",
-    parse=optional(integer(minimum=1)),
+    parse=optional(integer(minimum=1, maximum=100_000)),
     default=None,
     default_text="the driver's cores; more for batches that exceed maxPartitionBytes per core",
     doc="Maximum number of Spark tasks per batch; use one to three per executor core.",

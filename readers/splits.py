@@ -22,6 +22,7 @@ from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 from flip27_source.readers.files.file_columns import partition_values
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.unchanged import changed_files
+from flip27_source.schemas.recorded_schemas import data_of
 from flip27_source.source_options import (
     MAX_QUARANTINED_SPLITS,
     ON_DATA_LOSS,
@@ -145,4 +146,5 @@ def _source(options: Options) -> SourceOfSplits:
         max_quarantined=options.get(MAX_QUARANTINED_SPLITS.name, MAX_QUARANTINED_SPLITS.default),
         state_location=None if location is None or names_a_user(location) else canonical_path(location),
         uid=options.get(UID.name) or "files",
+        data=data_of(options),
     )

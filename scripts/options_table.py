@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,21 +37,19 @@ example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is n
 
 def page() -> str:
     """The whole page."""
-    sections = [
-        INTRODUCTION,
-        _section("Every source", CORE_OPTIONS),
-        _section("Every source whose reader yields `Progress`", READER_BOUNDED_OPTIONS),
-        _section("Every source whose enumerator performs actions", ACTION_OPTIONS),
-        _section("Every source of your own that finds out its schema", FOUND_SCHEMA_OPTIONS),
-    ]
-    for group, find, word in (
-        (ENUMERATOR_GROUP, find_enumerator, "Enumerator"),
-        (READER_GROUP, find_reader, "Reader"),
-    ):
-        for name in known_names(group):
-            options = find(name).options
-            sections.append(_section(f"{word} `{name}`", options))
-    return "\n".join(sections)
+    return "\n".join([INTRODUCTION, *(_section(title, options) for title, options in tables())])
+
+
+def tables() -> Iterator[tuple[str, Iterable[Option[Any]]]]:
+    """The titles and options of the page's sections."""
+    yield "Every source", CORE_OPTIONS
+    yield "Every source whose reader yields `Progress`", READER_BOUNDED_OPTIONS
+    yield "Every source whose enumerator performs actions", ACTION_OPTIONS
+    yield "Every source of your own that finds out its schema", FOUND_SCHEMA_OPTIONS
+    for name in known_names(ENUMERATOR_GROUP):
+        yield f"Enumerator `{name}`", find_enumerator(name).options
+    for name in known_names(READER_GROUP):
+        yield f"Reader `{name}`", find_reader(name).options
 
 
 def _section(title: str, options: Iterable[Option[Any]]) -> str:

@@ -109,6 +109,17 @@ def test_first_start_options_are_kept_as_written_and_secrets_are_not_kept() -> N
     assert parsed().first_start_values() == {}
 
 
+def test_options_that_name_the_data_are_kept_without_credentials() -> None:
+    declared = [
+        Option(name=name, parse=text, default=None, doc="It.", names_data=True, secret=name == "uri")
+        for name in ("path", "paths", "table", "uri")
+    ]
+    given = {"path": "s3://ann:hunter2@in/a/", "paths": "https://h/a?sig=hunter2", "uri": "x://ann:hunter2@y"}
+    assert Options.parse(given, [*declared, LIMIT]).data_values() == {
+        "path": "s3://in/a", "paths": "https://h/a?sig=***",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("written", "bytes_"),
     [

@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime, tzinfo
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import location
-from flip27_source.options import Option, Options, boolean, duration_s, one_of, optional, text
+from flip27_source.options import Option, Options, boolean, duration_s, moment, one_of, optional, text
 from flip27_source.source_options import PATH, TIME_ZONE
-
-
-def _timestamp(value: str) -> datetime:
-    try:
-        return datetime.fromisoformat(value.strip())
-    except ValueError:
-        raise ValueError("a time such as 2026-01-31T00:00:00 is expected") from None
+from flip27_source.time_zones import java_zone
+from flip27_source.values.times import in_utc
 
 
 def _paths(value: str) -> tuple[str, ...]:
@@ -68,12 +61,14 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     default=None,
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
     "list if one contains a comma. A file that matches several paths is read once.",
+    names_data=True,
 )
 PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
     parse=optional(text),
     default=None,
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
+    names_data=True,
 )
 RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     name="recursiveFileLookup",
@@ -83,13 +78,13 @@ RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
 )
 MODIFIED_AFTER: Option[datetime | None] = Option(
     name="modifiedAfter",
-    parse=optional(_timestamp),
+    parse=optional(moment),
     default=None,
     doc="Read only files modified after this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
 )
 MODIFIED_BEFORE: Option[datetime | None] = Option(
     name="modifiedBefore",
-    parse=optional(_timestamp),
+    parse=optional(moment),
     default=None,
     doc="Read only files modified before this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
 )
@@ -254,23 +249,10 @@ def modified_range_us(options: Options) -> tuple[float, float] | None:
     return _epoch_us(after, zone, float("-inf")), _epoch_us(before, zone, float("inf"))
 
 
-def _epoch_us(moment: datetime | None, zone: str | None, default: float) -> float:
-    if moment is None:
+def _epoch_us(time: datetime | None, zone: str | None, default: float) -> float:
+    if time is None:
         return default
-    if moment.tzinfo is None:
-        local = None if zone is None else _zone(zone)
-        moment = moment.replace(tzinfo=local) if local else moment.astimezone()
-    return moment.timestamp() * 1_000_000
-
-
-def _zone(name: str) -> tzinfo:
-    try:
-        return ZoneInfo(name)
-    except (ZoneInfoNotFoundError, ValueError):
-        raise OptionError(
-            f"option timeZone has the value {name!r}, which is not a time zone",
-            remedy="use an IANA name such as Europe/Berlin or UTC",
-        ) from None
+    return in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (

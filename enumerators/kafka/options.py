@@ -55,18 +55,21 @@ SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
     parse=optional(_topics),
     default=None,
     doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
+    names_data=True,
 )
 SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
     name="subscribePattern",
     parse=optional(_pattern),
     default=None,
     doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
+    names_data=True,
 )
 ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
     name="assign",
     parse=optional(partition_lists),
     default=None,
     doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
+    names_data=True,
 )
 STARTING_OFFSETS: Option[Positions | None] = Option(
     name="startingOffsets",

@@ -42,6 +42,7 @@ PORT: Option[int | None] = Option(
 )
 DATABASE: Option[str | None] = Option(
     name="database", parse=optional(text), default=None, doc="Name of the database."
+    names_data=True,
 )
 USER: Option[str | None] = Option(
     name="user",
@@ -98,6 +99,7 @@ TABLES: Option[tuple[TablePattern, ...] | None] = Option(
     default=None,
     doc="Tables, separated by commas: public.orders, or public.* for all tables of a schema. A name with "
     'capitals or dots is quoted: public."Orders".',
+    names_data=True,
 )
 CHANGE_FORMAT: Option[str] = Option(
     name="changeFormat",

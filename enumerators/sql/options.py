@@ -82,6 +82,7 @@ TABLE: Option[str | None] = Option(
     default=None,
     doc="Table or view, written as in SQL: orders, shop.orders.",
     first_start_only=True,
+    names_data=True,
 )
 QUERY: Option[str | None] = Option(
     name="query",
@@ -89,6 +90,7 @@ QUERY: Option[str | None] = Option(
     default=None,
     doc="SELECT to read instead of a table. It is used as a subquery, so it needs no ORDER BY.",
     first_start_only=True,
+    names_data=True,
 )
 CURSOR_COLUMNS: Option[tuple[str, ...] | None] = Option(
     name="cursorColumns",

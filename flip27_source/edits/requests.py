@@ -35,10 +35,12 @@ class WithdrawnEdit:
 
     Attributes:
         applied_in: the checkpoint that had already applied the edit; None if it is never applied.
+        error: why it had failed, or could not be read; None for a waiting or applied edit.
     """
 
     request_id: str
     applied_in: int | None
+    error: str | None = None
 
 
 def submit(plan: EditPlan) -> str:
@@ -57,7 +59,10 @@ def pending(
     *, state: str, lineage: str | None = None, storage_options: Mapping[str, Any] | None = None
 ) -> list[PendingEdit]:
     """The waiting requests, in the order in which they will be applied; then unreadable and failed ones."""
-    requests, history = _opened(state, lineage, storage_options)
+    return _pending(*_opened(state, lineage, storage_options))
+
+
+def _pending(requests: RequestFolder, history: History) -> list[PendingEdit]:
     found = requests.waiting()
     applied = _applied(history) if found.edits else {}
     waiting = [
@@ -83,28 +88,35 @@ def withdraw(
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> WithdrawnEdit:
-    """Withdraw a request; the result says whether it was already applied.
+    """Withdraw a waiting request, or delete a failed one; the result says whether it was already applied.
 
     Args:
         request_id: the id from ``submit`` or ``pending``, or its beginning.
 
     Raises:
-        EditError: there is no such request, and no retained checkpoint has applied it.
+        EditError: no request starts with the id, waiting, failed, or applied by a retained checkpoint; or
+            several do.
     """
+    if not request_id.strip():
+        raise EditError("the id of a request is empty", remedy="list the requests: flip27 edit list")
     requests, history = _opened(state, lineage, storage_options)
-    found = requests.waiting()
-    failed = (item.request_id for item in requests.failed() if item.kind != SAVEPOINT)
-    there = (*(edit.request_id for edit in found.edits), *found.damaged, *found.unread, *failed)
-    matching = [name for name in there if name.startswith(request_id)]
+    existing = {item.request_id: item for item in _pending(requests, history)}
+    applied = _applied(history)
+    matching = sorted(name for name in existing.keys() | applied.keys() if name.startswith(request_id))
     if len(matching) > 1:
-        raise EditError(f"{len(matching)} requests start with {request_id}", remedy="give more of the id")
-    for name in matching:
-        requests.delete(name)
-    name = matching[0] if matching else request_id
-    applied_in = _applied(history).get(name)
-    if not matching and applied_in is None:
+        raise EditError(
+            f"{len(matching)} requests start with {request_id}: {', '.join(matching)}",
+            remedy="give more of the id",
+        )
+    if not matching:
         raise EditError(f"there is no request {request_id}", remedy="list the requests: flip27 edit list")
-    return WithdrawnEdit(request_id=name, applied_in=applied_in)
+    (name,) = matching
+    if name in existing:
+        requests.delete(name)
+        # Read again: the query may have applied the edit before its request was deleted.
+        applied = _applied(history)
+    error = existing[name].error if name in existing else None
+    return WithdrawnEdit(request_id=name, applied_in=applied.get(name), error=error)
 
 
 def _opened(

@@ -17,15 +17,16 @@ from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
-from flip27_source.schemas.recorded_schemas import SchemaStorage
+from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
+from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, source_in
 
 from .left_out import LeftOutFiles
-from .options import PATH_REWRITES, SCHEMA_EVOLUTION_MODE, NativeOptions
+from .options import PATH_REWRITES, NativeOptions
 from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
-from .schemas import RecordedColumns
+from .schemas import recorded_columns
 from .spark_reads import SparkReads
 
 _log = logging.getLogger("flip27_source")
@@ -114,10 +115,10 @@ class _NativeBatches:
                 remedy='give native_batches a schema="id long, ...", or set the option stateLocation',
             )
         store = open_store(source.state_location, options.own.with_prefix("storage."))
-        own = options.own
-        mode = own[SCHEMA_EVOLUTION_MODE] if own.is_set(SCHEMA_EVOLUTION_MODE) else "addNewColumns"
-        storage = SchemaStorage(store, f"{source.uid}-native")
-        return RecordedColumns(storage, mode).schema_for(lambda: reads.inferred(files))
+        owner = SchemaOwner(enumerator="files", reader=self._format, data=source.data)
+        storage = SchemaStorage(store, f"{source.uid}-native", owner)
+        mode = options.own[SCHEMA_EVOLUTION_MODE] or "addNewColumns"
+        return recorded_columns(storage, mode, lambda: reads.inferred(files))
 
     def call(self, frame: DataFrame, batch_id: int) -> None:
         """Call the user's function."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, one_of
+from flip27_source.options import Option, Options
+from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
 _STORAGE = "storage."
 
@@ -32,13 +33,6 @@ PATH_REWRITES: Option[Mapping[str, str]] = Option(
     default={},
     default_text="`s3://` as `s3a://`, `gcs://` as `gs://`",
     doc="A JSON object: prefixes of paths as flip27 writes them, and as Hadoop does.",
-)
-SCHEMA_EVOLUTION_MODE: Option[str] = Option(
-    name="schemaEvolutionMode",
-    parse=one_of("none", "addNewColumns", "failOnNewColumns"),
-    default="none",
-    doc="If no schema is given: ignore columns that the recorded schema does not have, add them to it, or "
-    "stop the query.",
 )
 NATIVE_OPTIONS: tuple[Option[Any], ...] = (PATH_REWRITES, SCHEMA_EVOLUTION_MODE)
 

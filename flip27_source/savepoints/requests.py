@@ -59,8 +59,8 @@ def withdraw(
     checkpoint: str | None = None,
     lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
-) -> RequestedSavepoint:
-    """Withdraw a request for a savepoint, or delete a failed request.
+) -> PendingSavepoint:
+    """Withdraw a request for a savepoint, or delete a failed request; returns the request.
 
     If the query is already taking the savepoint, the savepoint is still finished.
 
@@ -71,19 +71,18 @@ def withdraw(
         StateLocationError: no waiting or failed request has that id, or several have.
     """
     requests = _folder(state, checkpoint, lineage, storage_options)
-    waiting = _pending(requests)
-    matching = [item for item in waiting if item.request_id.startswith(request_id)]
+    existing = _pending(requests)
+    remedy = "existing requests: " + (", ".join(item.request_id for item in existing) or "none")
+    if not request_id.strip():
+        raise StateLocationError("the id of a request is empty", remedy=remedy)
+    matching = [item for item in existing if item.request_id.startswith(request_id)]
     if len(matching) != 1:
         raise StateLocationError(
             f"{len(matching)} savepoint requests match {request_id} in {requests.location}",
-            remedy="the request may have been answered or withdrawn; existing requests: "
-            + (", ".join(item.request_id for item in waiting) or "none"),
+            remedy=f"the request may have been answered or withdrawn; {remedy}",
         )
-    (asked,) = matching
-    requests.delete(asked.request_id)
-    return RequestedSavepoint(
-        request_id=asked.request_id, lineage=requests.lineage, target=asked.target or "unknown"
-    )
+    requests.delete(matching[0].request_id)
+    return matching[0]
 
 
 def pending(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -94,19 +95,34 @@ def test_a_waiting_edit_is_listed_and_withdrawn_only_once(flip27: CommandLine, f
     asked = feed.ask("replay", splits=["a"])
     listed = flip27("edit", "list", "--state", feed.state)
     assert listed.lines[1] == [asked, "replay", "a", "tester", "a test", "-", "-"]
-    assert flip27("edit", "withdraw", asked[:10], "--state", feed.state).code == 0
+    for empty in ("", " "):
+        refused = flip27("edit", "withdraw", empty, "--state", feed.state)
+        assert (refused.code, "the id of a request is empty" in refused.err) == (1, True)
+    assert flip27("edit", "withdraw", asked[:10], "--state", feed.state).out == f"withdrawn: {asked}\n"
     again = flip27("edit", "withdraw", asked, "--state", feed.state)
     assert again.code == 1
     assert f"there is no request {asked}" in again.err
 
 
+@pytest.mark.parametrize("digits", [36, 8])
 def test_withdrawing_an_edit_that_was_already_applied_is_refused_and_names_the_checkpoint(
-    flip27: CommandLine, feed: Edited
+    flip27: CommandLine, feed: Edited, digits: int
 ) -> None:
     asked = feed.ask("replay", splits=["a"])
     feed.batch()
-    said = flip27("edit", "withdraw", asked, "--state", feed.state, "--json")
-    assert (said.code, said.data["applied_in"]) == (1, 2)
+    said = flip27("edit", "withdraw", asked[:digits], "--state", feed.state, "--json")
+    assert (said.code, said.data) == (1, {"request_id": asked, "applied_in": 2, "error": None})
+    assert f"{asked} was applied by checkpoint 2" in flip27("edit", "withdraw", asked, "--state", feed.state).out
+
+
+def test_a_prefix_of_a_waiting_and_an_applied_edit_names_both(flip27: CommandLine, feed: Edited) -> None:
+    ids = [feed.ask("replay", splits=["a"])]
+    feed.batch()
+    while not os.path.commonprefix(ids):
+        ids = [ids[0], feed.ask("replay", splits=["a"])]
+    said = flip27("edit", "withdraw", ids[0][0], "--state", feed.state)
+    assert (said.code, "requests start with" in said.err) == (1, True)
+    assert all(request_id in said.err for request_id in ids)
 
 
 def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path: Path) -> None:

@@ -62,6 +62,18 @@ def test_create_prints_the_directory_and_describes_the_savepoint_on_standard_err
     assert said.err == "checkpoint 2, the state after batch 1\n"
 
 
+def test_the_note_of_a_savepoint_without_sparks_checkpoint_is_a_whole_sentence(
+    flip27: CommandLine, tmp_path: Path
+) -> None:
+    query = three_batches(tmp_path)
+    shutil.move(query.checkpoint / "flip27", tmp_path / "state")
+    said = flip27("savepoint", "create", "--state", tmp_path / "state", "--to", tmp_path / "saved")
+    assert said.err == (
+        "checkpoint 2, the newest that is known to be complete (give --checkpoint-location for the very last "
+        "batch)\n"
+    )
+
+
 def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(
     flip27: CommandLine, saved: Path, tmp_path: Path
 ) -> None:
@@ -250,6 +262,15 @@ def test_savepoints_in_object_stores_are_managed_in_the_same_way(
     assert flip27("savepoint", "list", f"{bucket}/moved", *storage, "--json").data == []
     store.invalidate_cache()
     assert store.find(f"{bucket}/moved") == []
+
+
+def test_an_empty_id_of_a_request_is_refused(flip27: CommandLine, tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    state = ["--state", query.checkpoint / "flip27"]
+    (asked,) = flip27("savepoint", "request", *state, "--to", tmp_path / "saved").out.split()
+    refused = flip27("savepoint", "withdraw", " ", *state)
+    assert (refused.code, "the id of a request is empty" in refused.err) == (1, True)
+    assert flip27("savepoint", "withdraw", asked[:4], *state).out.startswith(f"withdrawn: {asked}")
 
 
 def test_metadata_that_does_not_belong_to_a_savepoint_is_refused(flip27: CommandLine, tmp_path: Path) -> None:

@@ -105,6 +105,19 @@ def test_history_is_newest_first_and_shows_what_tasks_reported(flip27: CommandLi
     assert newest == found[:1]
 
 
+def test_the_limit_of_the_history_is_for_all_lineages_together(flip27: CommandLine, tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    first, second = paged(tmp_path), paged(tmp_path)
+    for number, batches in enumerate((first, second, first, second), start=1):
+        batches.now_ms = number * 1000
+        batches.batch()
+    found = flip27("state", "history", tmp_path, "--json").data
+    assert [row["created_at"][-2] for row in found] == ["4", "3", "2", "1"]
+    for limit in (1, 3):
+        newest = flip27("state", "history", tmp_path, "--limit", str(limit), "--json").data
+        assert newest == found[:limit]
+
+
 def test_history_shows_no_row_counts_if_tasks_did_not_report(flip27: CommandLine, query: FileQuery) -> None:
     found = flip27("state", "history", query.checkpoint, "--status", "complete", "--json").data
     assert [(row["checkpoint_id"], row["files"], row["rows"]) for row in found] == [

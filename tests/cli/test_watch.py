@@ -12,7 +12,7 @@ from rich.console import Console
 
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.display import drawn, watch
-from flip27_source.cli.watch.view import Frame, SubtaskProgress, Watcher
+from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.packing import Limits
 from tests.cli.command_line import CommandLine, paged, three_batches
 from tests.driver.test_demanded_reports import SERVER
@@ -156,6 +156,20 @@ def test_the_backlog_counts_files_found_but_not_yet_in_a_batch(tmp_path: Path) -
     query.batch(now_ms=2_000)
     (frame,) = watcher.frames(NOW)
     assert frame.backlog == 1
+
+
+def test_only_what_the_last_frame_needed_is_kept(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.limits = Limits(files=1)
+    query.land(*map(str, range(2 * WINDOW)))
+    watcher = Watcher(place=Place(location=str(query.checkpoint)))
+    sizes = []
+    for number in range(2 * WINDOW):
+        query.batch(now_ms=1000 * number)
+        watcher.frames(at(number))
+        sizes.append(watcher.kept)
+    assert sizes[WINDOW - 1] > 0
+    assert sizes[-1] <= sizes[WINDOW]
 
 
 def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> None:
