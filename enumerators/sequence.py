@@ -33,7 +33,7 @@ END: Option[int | None] = Option(
 )
 NUM_SPLITS: Option[int] = Option(
     name="numSplits",
-    parse=integer(minimum=1),
+    parse=integer(minimum=1, maximum=100_000),
     default=1,
     doc="Number of splits; the numbers are distributed over them in turn.",
     first_start_only=True,

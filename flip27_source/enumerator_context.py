@@ -117,7 +117,7 @@ def _check_name(name: str) -> None:
     if name in COORDINATORS_NUMBERS:
         raise ContractError(
             f"the metric {name} is a number of the coordinator",
-            remedy=f"publish it under another name; the coordinator uses {', '.join(sorted(COORDINATORS_NUMBERS))}",
+            remedy="publish it under another name than " + ", ".join(sorted(COORDINATORS_NUMBERS)),
         )
 
 

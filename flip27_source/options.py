@@ -58,8 +58,8 @@ class Option(Generic[T]):
         default_text: the default as shown in docs, where ``default`` itself is not clear.
         first_start_only: used only when there is no state yet (the docs say so);
             its value is part of the state's fingerprint.
-        names_data: says which data the source reads, such as a path or a table; recorded with a schema that is
-            inferred, so that no other source uses it.
+        names_data: its value says which data the source reads, such as a path or a table. It is recorded with
+            an inferred schema, so that no other source uses the schema.
         secret: the value never appears in a message, a log or the state.
     """
 
@@ -106,7 +106,7 @@ class Options:
                 values[key] = option.parse(text)
             except (ValueError, OverflowError, RecursionError) as error:
                 # The parser's message may quote the value, so a secret option shows neither.
-                said = "(not shown) cannot be used" if option.secret else f"{_shortened(text)}: {error}"
+                said = "(not shown) cannot be used" if option.secret else refusal(text, error)
                 raise OptionError(
                     f"option {option.name} has the value {said}", remedy=f"{option.name}: {option.doc}"
                 ) from None
@@ -188,8 +188,10 @@ class Options:
         }
 
 
-def _shortened(text: str) -> str:
-    return repr(text) if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]!r}..."
+def refusal(text: str, error: Exception) -> str:
+    """A text that a parser has refused, and why; long texts are shortened."""
+    more = "..." if len(text) > _SHOWN_CHARACTERS else ""
+    return f"{text[:_SHOWN_CHARACTERS]!r}{more}: {error}"
 
 
 def _maybe_json(text: str) -> Any:

@@ -93,7 +93,9 @@ def test_numbers_of_any_library_are_published(number: Any, published: float) -> 
     assert {type(value) for value in metrics.gauges.values()} == {type(published)}
 
 
-@pytest.mark.parametrize("value", ["5", None, [1], b"5", np.array([1, 2]), dt.timedelta(1), 1j, Decimal("sNaN")])
+@pytest.mark.parametrize(
+    "value", ["5", None, [1], b"5", np.array([1, 2]), dt.timedelta(1), 1j, Decimal("sNaN")]
+)
 def test_a_value_that_is_no_number_is_refused(value: Any) -> None:
     metrics = MetricGroup()
     for publish in (metrics.gauge, metrics.count):

@@ -41,7 +41,10 @@ PORT: Option[int | None] = Option(
     doc="Port of the server.",
 )
 DATABASE: Option[str | None] = Option(
-    name="database", parse=optional(text), default=None, doc="Name of the database."
+    name="database",
+    parse=optional(text),
+    default=None,
+    doc="Name of the database.",
     names_data=True,
 )
 USER: Option[str | None] = Option(

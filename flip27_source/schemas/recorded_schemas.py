@@ -146,8 +146,9 @@ class SchemaStorage:
         if changed:
             raise IncompatibleStateError(
                 f"the recorded schema {file} belongs to another source: {'; '.join(changed)}",
-                remedy="set uid to another name for each source with this stateLocation; a source that has moved "
-                f"to other data keeps its schema with uid={self._uid}; to change the reader, give the schema",
+                remedy="set uid to another name for each source with this stateLocation; a source that has "
+                f"moved to other data keeps its schema with uid={self._uid}; to change the reader, give the "
+                "schema",
             )
         fields = [
             pa.field(column.name, _type(file, column), nullable=not column.not_null)

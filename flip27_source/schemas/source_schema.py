@@ -41,7 +41,8 @@ def schema_of(source: Source) -> pa.Schema:
     if own is not None:
         return own
     finder = _finder(source)
-    infers = issubclass(source.reader_type, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)
+    reader: Any = source.reader_type
+    infers = issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)
     if finder is None and not infers:
         raise SchemaError(
             f"reader {source.reader_name} needs a schema, and no schema is set",
@@ -57,7 +58,6 @@ def schema_of(source: Source) -> pa.Schema:
             schema = storage.record(schema).schema
     if finder is not None:
         return schema
-    reader: Any = source.reader_type
     schema = reader.complete_schema(schema, source.options)
     if schema is None:
         raise SchemaError(

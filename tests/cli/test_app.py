@@ -20,12 +20,11 @@ from fsspec.spec import AbstractFileSystem
 from rich.console import Console
 
 from flip27_source import __version__, savepoints
-from flip27_source.cli.answers import Answer, Table
 from flip27_source.cli.app import COMMANDS as SUMMARIES
 from flip27_source.cli.app import GROUPS, whole_app
 from flip27_source.cli.commands import pairs, storage_options
-from flip27_source.cli.hiding import Hidden
-from flip27_source.cli.rendering import Rendering, cell_text
+from flip27_source.cli.rendering import Answer, Rendering, Table, cell_text
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.state_tables.views import VIEWS
 from tests.cli.command_line import CommandLine, three_batches
 from tests.cli.spark_query import SparkQuery

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.cli.new.project import SKELETON, new_project
+from flip27_source.cli.new.command import SKELETON, new_project
 from flip27_source.errors import OptionError
 from tests.cli.command_line import CommandLine
 

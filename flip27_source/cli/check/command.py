@@ -15,12 +15,12 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
 from flip27_source.registry import find_enumerator
 from flip27_source.source import Source
-from flip27_source.source_checks import ChecksSource
+from flip27_source.source_checks import ChecksSource, Finding, Status, ok, skipped
 from flip27_source.source_options import STATE_LOCATION
 
-from ..answers import Answer, Table
-from ..commands import CHECK_FAILED, DONE, Storage, command, pairs
-from .findings import Finding, Status, failure, finding_of, ok, skipped
+from ..commands import CHECK_FAILED, DONE, FileSystem, command, named_values, source_options
+from ..rendering import Answer, Table
+from .findings import failure, finding_of
 from .machine import installed_version, machine, required_packages
 from .queues import queues
 from .schema import schema_fits, wanted_schema
@@ -54,14 +54,8 @@ def check(
         str | None, typer.Option("--schema", metavar="DDL", help="The schema, as for .schema(...).")
     ] = None,
     option: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="Any other option of the source, as for .option(...). Repeatable.",
-        ),
+        list[str] | None, named_values("--option", "Any other option of the source, as for .option(...).")
     ] = None,
-    storage: Storage = None,
     spark: Annotated[
         bool, typer.Option("--spark", help="Start a Spark session, and check the executors too.")
     ] = False,
@@ -69,6 +63,8 @@ def check(
         str | None,
         typer.Option("--remote", metavar="URL", help="Like --spark, on a Spark Connect server: sc://..."),
     ] = None,
+    *,
+    files: FileSystem,
 ) -> Answer:
     """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
 
@@ -77,8 +73,7 @@ def check(
     """
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
-    options |= pairs(option, "--option")
-    options |= {f"storage.{name}": value for name, value in pairs(storage, "--storage").items()}
+    options |= source_options(option, files.storage)
     wants_source = any(value is not None for value in (path, state, reader, schema, option))
     findings = list(machine(java=remote is None))
     try:

@@ -1,13 +1,11 @@
-"""Findings of ``flip27 check``: one line each, with a remedy if something is wrong."""
+"""The findings of errors: what a check of ``flip27 check`` finds if it cannot be completed."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from flip27_source.errors import Flip27Error, kept_text
-from flip27_source.source_checks import Finding, Status, failed, ok, skipped, warning
-
-__all__ = ["Finding", "Status", "failed", "failure", "finding_of", "ok", "skipped", "warning"]
+from flip27_source.source_checks import Finding, failed
 
 
 def finding_of(check: str, look: Callable[[], Finding]) -> Finding:

@@ -12,8 +12,10 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
+from flip27_source.source_checks import Finding, failed, ok, warning
+
 from ..tune.bytecode import archives_of, spark_home
-from .findings import Finding, failed, finding_of, ok, warning
+from .findings import finding_of
 from .spark_python import spark_python
 
 OLDEST_PYTHON = (3, 11)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-from .findings import Finding, ok, warning
+from flip27_source.source_checks import Finding, ok, warning
 
 CHECK = "state location, permissions"
 _LOOKED_AT = 1000

@@ -10,8 +10,9 @@ from flip27_source.enumerators.files.options import paths_of
 from flip27_source.errors import Flip27Error
 from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
+from flip27_source.source_checks import Finding, ok
 
-from .findings import Finding, failure, finding_of, ok
+from .findings import failure, finding_of
 
 CHECK = "queue"
 _NO_RECEIPT = "flip27 check"

@@ -20,9 +20,10 @@ from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Options
 from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.store import Store, open_store
+from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 from flip27_source.source_options import PATH
 
-from .findings import Finding, failed, failure, finding_of, ok, skipped, warning
+from .findings import failure, finding_of
 from .permissions import writers
 
 LISTING_S = 5.0

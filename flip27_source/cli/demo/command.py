@@ -12,8 +12,8 @@ from rich.console import Console
 
 from flip27_source.errors import Flip27Error
 
-from ..answers import Answer
 from ..commands import command
+from ..rendering import Answer
 from .display import render
 from .program import DemoError, DemoResult, DemoSettings, run
 

@@ -10,8 +10,8 @@ import typer
 
 from flip27_source.errors import OptionError
 
-from ..answers import Answer
 from ..commands import command
+from ..rendering import Answer
 from .bytecode import Archive, add_bytecode, archives_of, spark_home
 
 group = typer.Typer()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +15,8 @@ from flip27_source.state_tables.history import COMPLETE, History, held_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 
 from ..state.rows import Place, Row, checkpoint_row, view_rows
+
+T = TypeVar("T")
 
 WINDOW = 10
 """Number of newest batches from which rates are computed."""
@@ -93,11 +95,11 @@ class _Batch:
 
 @dataclass(slots=True)
 class Watcher:
-    """Reads a location repeatedly; final checkpoints are read only once."""
+    """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten."""
 
     place: Place
-    _batches: dict[CheckpointName, _Batch] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
+    _last: dict[Any, Any] = field(default_factory=dict)
+    _needed: dict[Any, Any] = field(default_factory=dict)
 
     def frames(self, now: dt.datetime) -> list[Frame]:
         """One frame for each lineage.
@@ -105,7 +107,19 @@ class Watcher:
         Raises:
             StateError: nothing is there, or it cannot be read.
         """
+        self._last, self._needed = self._needed, {}
         return [self._frame(history, now) for history in self.place.histories()]
+
+    @property
+    def kept(self) -> int:
+        """The number of batches and sizes of segments that are kept for the next look."""
+        return len(self._needed)
+
+    def _once(self, key: Any, read: Callable[[], T]) -> T:
+        """What the last look has read for this key, or ``read()``; kept for the next look."""
+        value: T = self._needed[key] if key in self._needed else self._last.get(key) or read()
+        self._needed[key] = value
+        return value
 
     def _frame(self, history: History, now: dt.datetime) -> Frame:
         line = history.line()
@@ -146,17 +160,9 @@ class Watcher:
 
     def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
         """A checkpoint in the window; all except the newest are final."""
-        if name in self._batches:
-            return self._batches[name]
-        row = checkpoint_row(history, name)
-        if row is None:
-            return None
-        asked = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
-        reports = {report["subtask"]: report for report in view_rows("reports", history, asked)}
-        batch = _Batch(row=row, reports=reports)
-        if name != newest:
-            self._batches[name] = batch
-        return batch
+        if name == newest:
+            return _batch(history, name)
+        return self._once((history.lineage.name, name), lambda: _batch(history, name))
 
     def _queued(self, history: History, name: CheckpointName, document: CheckpointDocument) -> int:
         """Splits that a DiscoveringEnumerator has found and not assigned; 0 for other enumerators."""
@@ -166,9 +172,7 @@ class Watcher:
     def _size(
         self, history: History, name: CheckpointName, document: CheckpointDocument, segment: str
     ) -> int:
-        if segment not in self._sizes:
-            self._sizes[segment] = len(history.values(name, document, segment, msgspec.Raw) or ())
-        return self._sizes[segment]
+        return self._once(segment, lambda: len(history.values(name, document, segment, msgspec.Raw) or ()))
 
     def _subtasks(
         self,
@@ -192,6 +196,15 @@ class Watcher:
             )
             found.append(progress)
         return found
+
+
+def _batch(history: History, name: CheckpointName) -> _Batch | None:
+    row = checkpoint_row(history, name)
+    if row is None:
+        return None
+    predicate = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
+    reports = {report["subtask"]: report for report in view_rows("reports", history, predicate)}
+    return _Batch(row=row, reports=reports)
 
 
 def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
