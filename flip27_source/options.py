@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
+import enum
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -45,6 +46,22 @@ _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*")
 _DURATION = re.compile(rf"(?:{_DURATION_PART.pattern})+")
 
 
+class Change(enum.Enum):
+    """What happens if a query is restarted with another value of an option.
+
+    The pending batch is the one that the query had planned and not completed. It is repeated at the restart.
+    """
+
+    FIRST_START = "refused: fixed at the first start"
+    """Used to start the state, and stored in it."""
+    REFUSED = "refused"
+    """The state belongs to the value."""
+    IGNORED = "no effect after the first start"
+    NEXT_BATCH = "from the next batch on"
+    PENDING_BATCH = "the pending batch too"
+    """It is read again with the new value, unless the option's ``change_note`` says something else."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Option(Generic[T]):
     """One option.
@@ -56,8 +73,8 @@ class Option(Generic[T]):
         default: value when the option is absent.
         doc: one or two sentences for docs and ``--help``.
         default_text: the default as shown in docs, where ``default`` itself is not clear.
-        first_start_only: used only when there is no state yet (the docs say so);
-            its value is part of the state's fingerprint.
+        changes: what another value does at a restart of a query; None if that is not known.
+        change_note: more about that, such as what it means for the pending batch.
         names_data: its value says which data the source reads, such as a path or a table. It is recorded with
             an inferred schema, so that no other source uses the schema.
         secret: the value never appears in a message, a log or the state.
@@ -68,9 +85,17 @@ class Option(Generic[T]):
     default: T
     doc: str
     default_text: str | None = None
-    first_start_only: bool = False
+    changes: Change | None = None
+    change_note: str | None = None
     names_data: bool = False
     secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOption(Option[T]):
+    """An option of reading: a batch that is repeated is read with the new value."""
+
+    changes: Change | None = Change.PENDING_BATCH
 
 
 class Options:
@@ -173,7 +198,7 @@ class Options:
 
     def first_start_values(self) -> dict[str, str]:
         """The raw values of the options that are used only at the first start, without secrets."""
-        return self._given(lambda option: option.first_start_only)
+        return self._given(lambda option: option.changes is Change.FIRST_START)
 
     def data_values(self) -> dict[str, str]:
         """The values of the options that say which data the source reads, without credentials."""

@@ -15,7 +15,7 @@ import pyarrow as pa
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.file_systems.paths import canonical_path, names_a_user
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Change, Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
 from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
@@ -38,6 +38,7 @@ FILE_RANGES = Option(
     default=False,
     doc="Return a row for each range of at most maxPartitionBytes of a file that is not compressed, instead "
     "of one for the whole file. native_batches needs whole files.",
+    changes=Change.NEXT_BATCH,
 )
 
 _SPARKS_KEY = b"SPARK::metadata::json"

@@ -13,18 +13,18 @@ import pyarrow as pa
 
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.header_comment import header_comment, header_in
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Options, ReadingOption, boolean
 from flip27_source.readers.delimited.dialect import NONE
 from flip27_source.readers.delimited.options import COMMENT as CSV_COMMENT
 
-HEADER = Option(
+HEADER = ReadingOption(
     name="header",
     parse=boolean,
     default=False,
     doc="Skip the first non-blank line of each file and the blank lines before it. "
     "flip27_source.parsed(..., header=True) requires this option.",
 )
-COMMENT = Option(
+COMMENT = ReadingOption(
     name="comment",
     parse=CSV_COMMENT.parse,
     default=NONE,

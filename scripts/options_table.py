@@ -26,8 +26,13 @@ This page is generated from the code (`python -m scripts.options_table`). Names 
 case. Sizes are written as `1048576`, `64m`, `10g`; durations as `10 seconds`, `1h`, `500ms`. An option that
 no part of the source knows is refused, with the nearest known name.
 
-Options marked *first start* are only looked at when the query has no checkpoint yet; a restart with
-another value is refused.
+The column *changed at a restart* says what another value does when a query with a checkpoint is restarted:
+
+- *refused: fixed at the first start*: the option is only looked at when the query has no checkpoint yet.
+- *refused*: the state belongs to the value.
+- *no effect after the first start*: the option is ignored once the query has a checkpoint.
+- *from the next batch on*: a batch that was planned and not completed is repeated as it was planned.
+- *the pending batch too*: that batch is read again with the new value, unless the column says something else.
 
 Everything that starts with `storage.` goes to the file system of `path` and `stateLocation` (fsspec), for
 example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is never stored or shown.
@@ -56,7 +61,7 @@ def _section(title: str, options: Iterable[Option[Any]]) -> str:
     rows = [_row(option) for option in options]
     if not rows:
         return f"## {title}\n\nNo options of its own.\n"
-    table = "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+    table = "\n".join(["| option | default | changed at a restart | meaning |", "|---|---|---|---|", *rows])
     return f"## {title}\n\n{table}\n"
 
 
@@ -64,8 +69,9 @@ def _row(option: Option[Any]) -> str:
     default = option.default_text
     if default is None:
         default = "none" if option.default is None else f"`{_shown(option.default)}`"
-    mark = " *First start.*" if option.first_start_only else ""
-    return f"| `{option.name}` | {default} | {option.doc}{mark} |".replace("\n", " ")
+    changed = "" if option.changes is None else option.changes.value
+    changed += "" if option.change_note is None else f": {option.change_note}"
+    return f"| `{option.name}` | {default} | {changed} | {option.doc} |".replace("\n", " ")
 
 
 def _shown(value: object) -> str:

@@ -13,7 +13,17 @@ from flip27_source.enumerators.kafka.positions import (
     timestamp,
     timestamps,
 )
-from flip27_source.options import Option, boolean, duration_s, integer, one_of, optional, text
+from flip27_source.options import (
+    Change,
+    Option,
+    ReadingOption,
+    boolean,
+    duration_s,
+    integer,
+    one_of,
+    optional,
+    text,
+)
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -40,7 +50,7 @@ def _spark_duration_s(value: str) -> float:
     return int(value) / 1000 if value.strip().isdigit() else duration_s(value)
 
 
-KAFKA: Option[str | None] = Option(
+KAFKA: Option[str | None] = ReadingOption(
     name="kafka.*",
     parse=optional(text),
     default=None,
@@ -56,6 +66,7 @@ SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
     default=None,
     doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
     names_data=True,
+    changes=Change.NEXT_BATCH,
 )
 SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
     name="subscribePattern",
@@ -63,6 +74,7 @@ SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
     default=None,
     doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
     names_data=True,
+    changes=Change.NEXT_BATCH,
 )
 ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
     name="assign",
@@ -70,6 +82,7 @@ ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
     default=None,
     doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
     names_data=True,
+    changes=Change.NEXT_BATCH,
 )
 STARTING_OFFSETS: Option[Positions | None] = Option(
     name="startingOffsets",
@@ -78,7 +91,7 @@ STARTING_OFFSETS: Option[Positions | None] = Option(
     default_text="latest for a stream, earliest for a batch read",
     doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
     "earliest and -1 latest. Partitions that appear later start at earliest.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_TIMESTAMP: Option[Positions | None] = Option(
     name="startingTimestamp",
@@ -86,14 +99,14 @@ STARTING_TIMESTAMP: Option[Positions | None] = Option(
     default=None,
     doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
     "precedence over startingOffsetsByTimestamp, which takes precedence over startingOffsets.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
     name="startingOffsetsByTimestamp",
     parse=optional(timestamps),
     default=None,
     doc='A time for each partition, as JSON: {"orders": {"0": 1767225600000}}.',
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_STRATEGY: Option[str] = Option(
     name="startingOffsetsByTimestampStrategy",
@@ -101,7 +114,7 @@ STARTING_STRATEGY: Option[str] = Option(
     default="error",
     doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
     "starts at its end.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 ENDING_OFFSETS: Option[Positions | None] = Option(
     name="endingOffsets",
@@ -110,6 +123,8 @@ ENDING_OFFSETS: Option[Positions | None] = Option(
     default_text="latest",
     doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
     "where -1 is latest.",
+    changes=Change.IGNORED,
+    change_note="a stream has no end",
 )
 ENDING_TIMESTAMP: Option[Positions | None] = Option(
     name="endingTimestamp",
@@ -117,14 +132,18 @@ ENDING_TIMESTAMP: Option[Positions | None] = Option(
     default=None,
     doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
     "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
+    changes=Change.IGNORED,
+    change_note="a stream has no end",
 )
 ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
     name="endingOffsetsByTimestamp",
     parse=optional(timestamps),
     default=None,
     doc="For a batch read, a time for each partition, as JSON.",
+    changes=Change.IGNORED,
+    change_note="a stream has no end",
 )
-FAIL_ON_DATA_LOSS: Option[bool | None] = Option(
+FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
     name="failOnDataLoss",
     parse=optional(boolean),
     default=None,
@@ -138,12 +157,14 @@ MAX_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
     default=None,
     doc="Maximum number of offsets in one batch, shared fairly among the partitions. Spark's name for "
     "maxRowsPerTrigger.",
+    changes=Change.NEXT_BATCH,
 )
 MIN_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
     name="minOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="A batch waits until this number of offsets can be read, but no longer than maxTriggerDelay.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_TRIGGER_DELAY: Option[float] = Option(
     name="maxTriggerDelay",
@@ -151,18 +172,21 @@ MAX_TRIGGER_DELAY: Option[float] = Option(
     default=900.0,
     default_text="15m",
     doc="With minOffsetsPerTrigger, the longest pause between two batches if there is anything to read.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_OFFSETS_PER_PARTITION: Option[int | None] = Option(
     name="maxOffsetsPerPartition",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of offsets of each partition in one batch.",
+    changes=Change.NEXT_BATCH,
 )
 MIN_PARTITIONS: Option[int | None] = Option(
     name="minPartitions",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Minimum number of Spark tasks for a batch with enough records: large partitions are cut into parts.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     name="maxRecordsPerPartition",
@@ -170,6 +194,7 @@ MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     default=None,
     doc="Maximum number of offsets of one partition that a Spark task reads; larger ranges are cut into "
     "parts, one for each task.",
+    changes=Change.NEXT_BATCH,
 )
 COMMIT_OFFSETS: Option[bool] = Option(
     name="commitOffsets",
@@ -177,14 +202,16 @@ COMMIT_OFFSETS: Option[bool] = Option(
     default=False,
     doc="true: the offsets of a batch are committed to the consumer group kafka.group.id once the batch is "
     "complete, so that tools show the query's lag. The query itself never reads them.",
+    changes=Change.PENDING_BATCH,
+    change_note="its offsets are committed too",
 )
-INCLUDE_HEADERS: Option[bool] = Option(
+INCLUDE_HEADERS: Option[bool] = ReadingOption(
     name="includeHeaders",
     parse=boolean,
     default=False,
     doc="Whether rows have a column headers, with the headers of the records.",
 )
-POLL_TIMEOUT: Option[int] = Option(
+POLL_TIMEOUT: Option[int] = ReadingOption(
     name="kafkaConsumer.pollTimeoutMs",
     parse=integer(minimum=1),
     default=120_000,
@@ -196,6 +223,7 @@ FETCH_RETRIES: Option[int | None] = Option(
     default=None,
     default_text="discoveryRetries",
     doc="Spark's name for discoveryRetries.",
+    changes=Change.NEXT_BATCH,
 )
 FETCH_RETRY_INTERVAL: Option[int] = Option(
     name="fetchOffset.retryIntervalMs",
@@ -203,8 +231,9 @@ FETCH_RETRY_INTERVAL: Option[int] = Option(
     default=1000,
     doc="Pause before the first retry of a failed request to the cluster, in milliseconds; it doubles each "
     "time.",
+    changes=Change.NEXT_BATCH,
 )
-GROUP_ID_PREFIX: Option[str | None] = Option(
+GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
     name="groupIdPrefix",
     parse=optional(text),
     default=None,
@@ -218,6 +247,7 @@ DISCOVERY_INTERVAL: Option[float] = Option(
     default=0.1,
     default_text="100 milliseconds",
     doc="Pause between two requests for the end offsets of the partitions.",
+    changes=Change.NEXT_BATCH,
 )
 DISCOVERY_RETRIES: Option[int] = Option(
     name="discoveryRetries",
@@ -225,6 +255,7 @@ DISCOVERY_RETRIES: Option[int] = Option(
     default=10,
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: "
     "brokers are unavailable for a while when they restart.",
+    changes=Change.NEXT_BATCH,
 )
 
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (

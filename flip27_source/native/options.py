@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options
+from flip27_source.options import Option, Options, ReadingOption
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
 _STORAGE = "storage."
@@ -27,7 +27,7 @@ def _rewrites(value: str) -> Mapping[str, str]:
     return found
 
 
-PATH_REWRITES: Option[Mapping[str, str]] = Option(
+PATH_REWRITES: Option[Mapping[str, str]] = ReadingOption(
     name="pathRewrites",
     parse=_rewrites,
     default={},

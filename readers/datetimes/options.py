@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.options import Option, boolean, optional
+from flip27_source.options import Option, ReadingOption, boolean, optional
 
 if TYPE_CHECKING:
     from flip27_source.readers.datetimes.patterns import DateTimePattern
@@ -20,28 +20,28 @@ def _pattern(value: str) -> DateTimePattern:
     return datetime_pattern(value)
 
 
-DATE_FORMAT: Option[DateTimePattern | None] = Option(
+DATE_FORMAT: Option[DateTimePattern | None] = ReadingOption(
     name="dateFormat",
     parse=optional(_pattern),
     default=None,
     default_text="the formats of a cast",
     doc="Pattern of dates, such as dd/MM/yyyy. A text that does not match is malformed.",
 )
-TIMESTAMP_FORMAT: Option[DateTimePattern | None] = Option(
+TIMESTAMP_FORMAT: Option[DateTimePattern | None] = ReadingOption(
     name="timestampFormat",
     parse=optional(_pattern),
     default=None,
     default_text="the formats of a cast",
     doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that does not match is malformed.",
 )
-TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = Option(
+TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = ReadingOption(
     name="timestampNTZFormat",
     parse=optional(_pattern),
     default=None,
     default_text="the formats of a cast",
     doc="Pattern of timestamps without a time zone. A text that does not match is malformed.",
 )
-DATETIME_FALLBACK: Option[bool | None] = Option(
+DATETIME_FALLBACK: Option[bool | None] = ReadingOption(
     name="enableDateTimeParsingFallback",
     parse=optional(boolean),
     default=None,

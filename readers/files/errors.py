@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import ClassVar
 
 from flip27_source.errors import DataLossError, SplitReadError
-from flip27_source.options import Option, boolean
+from flip27_source.options import Option, ReadingOption, boolean
 
-IGNORE_CORRUPT_FILES: Option[bool] = Option(
+IGNORE_CORRUPT_FILES: Option[bool] = ReadingOption(
     name="ignoreCorruptFiles",
     parse=boolean,
     default=False,

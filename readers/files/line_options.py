@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from flip27_source.options import Option, size_bytes
+from flip27_source.options import Option, ReadingOption, size_bytes
 
-MAX_LINE_BYTES: Option[int] = Option(
+MAX_LINE_BYTES: Option[int] = ReadingOption(
     name="maxLineBytes",
     parse=size_bytes,
     default=256 << 20,

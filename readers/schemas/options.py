@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.options import Option, integer, one_of, optional, text
+from flip27_source.options import Change, Option, ReadingOption, integer, one_of, optional, text
 from flip27_source.schemas.ddl import parse_columns
 from flip27_source.schemas.new_columns import RECORDING_MODES
 
@@ -16,15 +16,17 @@ SAMPLING_FILES: Option[int] = Option(
     default=10,
     doc="If no schema is given: the number of files from which it is inferred, spread evenly over all paths "
     "in their order, including the first and the last.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
 )
-SCHEMA_HINTS: Option[pa.Schema | None] = Option(
+SCHEMA_HINTS: Option[pa.Schema | None] = ReadingOption(
     name="schemaHints",
     parse=optional(parse_columns),
     default=None,
     doc="If no schema is given: known columns, such as id bigint, tags array<string>. They override the "
     "inferred types, and add columns that the files do not have.",
 )
-SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
+SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "rescue", "failOnNewColumns", *RECORDING_MODES)),
     default=None,
@@ -35,7 +37,7 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     "rescuedDataColumn. failOnNewColumns: fail until the schema is changed. rescue: keep the columns in "
     "rescuedDataColumn. none: do not read them.",
 )
-RESCUED_DATA_COLUMN: Option[str | None] = Option(
+RESCUED_DATA_COLUMN: Option[str | None] = ReadingOption(
     name="rescuedDataColumn",
     parse=optional(text),
     default=None,
