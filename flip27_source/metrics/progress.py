@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..enumerator_context import COORDINATORS_NUMBERS
 from ..errors import StateError
 from ..snapshots.file_names import uid_in
 from ..snapshots.offsets import Offset
@@ -24,11 +25,8 @@ STATUSES = {
 }
 """The statuses of a split, each with the number in the offset's summary that counts it."""
 
-_OWN = {
-    *STATUSES.values(), "checkpoint", "splits", "files", "rows", "bytes", "actionsGivenUp",
-    "filesLate", "filesTooOld", "filesOverwritten",
-    "dataLosses", "backlogSplits", "backlogRows", "backlogBytes",
-    "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks",
+_NO_GAUGES = COORDINATORS_NUMBERS - {"delayedActions"} | {
+    "pendingSplits", "filesLate", "filesTooOld", "filesOverwritten"
 }  # fmt: skip
 """Numbers with a meaning here; any other number is a gauge of the enumerator."""
 
@@ -149,7 +147,7 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         slowest_subtask_s=None if slowest_ms is None else slowest_ms / 1000,
         retried_subtasks=numbers.get("lastRetriedSubtasks"),
         max_event_time=_time(reported.get("lastMaxEventTime")),
-        gauges={name: number for name, number in numbers.items() if name not in _OWN},
+        gauges={name: number for name, number in numbers.items() if name not in _NO_GAUGES},
     )
 
 

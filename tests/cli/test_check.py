@@ -17,6 +17,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from flip27_source import __version__
+from flip27_source.cli.check.locations import state_location
 from flip27_source.cli.check.machine import (
     installed_version,
     java_version,
@@ -25,7 +26,6 @@ from flip27_source.cli.check.machine import (
     required_packages,
 )
 from flip27_source.cli.check.spark_python import CHECK, spark_python
-from flip27_source.cli.check.storage import state_location
 from flip27_source.source_checks import Finding, Status
 from tests.cli.command_line import CommandLine, Said
 from tests.s3_server import S3Bucket

@@ -15,17 +15,15 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
 from flip27_source.registry import find_enumerator
 from flip27_source.source import Source
-from flip27_source.source_checks import ChecksSource, Finding, Status, ok, skipped
+from flip27_source.source_checks import ChecksSource, Finding, Status, failure, finding_of, ok, skipped
 from flip27_source.source_options import STATE_LOCATION
 
 from ..commands import CHECK_FAILED, DONE, FileSystem, command, named_values, source_options
 from ..rendering import Answer, Table
-from .findings import failure, finding_of
+from .locations import queues, source_path, state_location
 from .machine import installed_version, machine, required_packages
-from .queues import queues
 from .schema import schema_fits, wanted_schema
 from .spark import executors, session, spark_schema
-from .storage import no_path, source_path, state_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,7 +106,7 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
         yield from _own_checks(source)
         return
     if not issubclass(source.enumerator_type, FilesEnumerator):
-        yield no_path(source.enumerator_name)
+        yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
         return
     findings, first = source_path(source.options)
     yield from findings

@@ -1,35 +1,40 @@
-"""Checks of locations: the state location is writable and creates exclusively, the path is readable."""
+"""Checks of locations: the state location, who may write to it, the path, and the queues of its events."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from flip27_source.enumerators.files.listing.walk import open_listers
+from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues, is_notified
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, RECURSIVE_FILE_LOOKUP, paths_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
 from flip27_source.file_systems.paths import local_path
+from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
 from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.store import Store, open_store
-from flip27_source.source_checks import Finding, failed, ok, skipped, warning
+from flip27_source.source_checks import Finding, failed, failure, finding_of, ok, skipped, warning
 from flip27_source.source_options import PATH
-
-from .findings import failure, finding_of
-from .permissions import writers
 
 LISTING_S = 5.0
 """Maximum time for listing the path."""
 _SLOW_FILES_PER_S = 500
 _PROBE = "flip27-check-"
+_NO_RECEIPT = "flip27 check"
+_PERMISSIONS = "state location, permissions"
+_FOLDERS_LOOKED_AT = 1000
+"""Maximum number of directories below the state location that are checked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +63,7 @@ def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Findin
         yield finding_of("state location", lambda: _probed(store, folder))
         local = local_path(location)
         if local is not None:
-            yield writers(Path(os.path.realpath(local)))
+            yield _writers(Path(os.path.realpath(local)))
         yield _conditional_create(store, f"{folder}/twice")
 
 
@@ -79,6 +84,77 @@ def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
             finding_of("path, to clean", partial(_writable, path, options)) for path in paths_of(options)
         ]
     return findings, first
+
+
+def queues(options: Options) -> Iterator[Finding]:
+    """Check each queue of a files source; no message is removed."""
+    if not is_notified(options):
+        return
+    try:
+        check_options(options, paths_of(options))
+        found = checked_queues(options)
+    except Flip27Error as error:
+        yield failure("queue", error)
+        return
+    for queue in found.values():
+        yield finding_of("queue", partial(_asked, queue))
+
+
+def _asked(queue: NotificationQueue) -> Finding:
+    """Call each method of the queue: received messages stay visible, and the given receipt is made up."""
+    found = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
+    queue.extend([_NO_RECEIPT], 0.0)
+    queue.delete([_NO_RECEIPT])
+    strange = next((message for message in found if message.problem is not None), None)
+    said = f"messages of {queue.url} can be received, kept hidden and deleted"
+    if strange is not None:
+        said += f"; message {strange.message_id} would be set aside, because {strange.problem}"
+    return ok("queue", said)
+
+
+def _writers(location: Path) -> Finding:
+    """Whether everybody on the machine may write to the location, or replace it with another directory."""
+    for folder in (location, *islice(_below(location), _FOLDERS_LOOKED_AT)):
+        mode = _mode(folder)
+        if mode & stat.S_IWOTH:
+            return _open_to_all(folder, mode, "they can add files and so edit the state of the source")
+    for parent in location.parents:
+        mode = _mode(parent)
+        # In a directory with the sticky bit, such as /tmp, a directory can only be renamed by its owner.
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return _open_to_all(parent, mode, "they can replace the state location with another directory")
+    return ok(_PERMISSIONS, "the state location is not world-writable")
+
+
+def _below(location: Path) -> Iterator[Path]:
+    """The directories of lineages, and those in them."""
+    for folder in _folders(location):
+        yield folder
+        yield from _folders(folder)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # it does not exist, or the other checks report the error
+
+
+def _mode(folder: Path) -> int:
+    try:
+        return folder.stat().st_mode
+    except OSError:
+        return 0
+
+
+def _open_to_all(folder: Path, mode: int, what: str) -> Finding:
+    return warning(
+        _PERMISSIONS,
+        f"everybody may write to {folder} (mode {stat.S_IMODE(mode):04o}): {what}",
+        f"chmod o-w {folder}, and start Spark with a umask such as 027; if executors run as another user, "
+        "use 007 and a group that the driver and the executors share",
+    )
 
 
 def _probed(store: Store, folder: str) -> Finding:
@@ -172,8 +248,3 @@ def _writable(path: str, options: Options) -> Finding:
     store.create(name, b"")
     store.delete(name)
     return ok("path, to clean", f"files can be created and deleted in {store.location}")
-
-
-def no_path(enumerator: str) -> Finding:
-    """The finding for sources that do not read files."""
-    return skipped("path", f"the enumerator {enumerator} does not read files")
