@@ -6,6 +6,7 @@ printed without secrets and determine its exit code.
 
 from __future__ import annotations
 
+import datetime as dt
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from rich.console import Console
 
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.secrets_in_texts import Hidden
-from flip27_source.options import Options, duration_s, integer, moment, refusal
+from flip27_source.options import Options, duration_s, moment, refusal
 from flip27_source.values.times import in_utc
 
 from .app import Command
@@ -80,18 +81,31 @@ def _called(function: Callable[..., T], values: dict[str, Any]) -> T:
     )
 
 
-def parser(parse: Callable[[str], T]) -> Callable[[Any], Any]:
-    """The parser of a source's option, as the parser of an option of a command."""
+def option(form: str, help_: str, parse: Callable[[str], Any] | None = None) -> Any:
+    """An option, by its form on the command line, such as ``--limit N``.
 
+    Args:
+        parse: a parser as those of a source's options.
+    """
+    name, _, metavar = form.partition(" ")
+    return typer.Option(name, metavar=metavar or None, help=help_, parser=_parser(parse))
+
+
+def argument(metavar: str, help_: str, parse: Callable[[str], Any] | None = None) -> Any:
+    """An argument."""
+    return typer.Argument(metavar=metavar, help=help_, parser=_parser(parse))
+
+
+def _parser(parse: Callable[[str], Any] | None) -> Callable[[Any], Any] | None:
     def parsed(value: Any) -> Any:
-        if not isinstance(value, str):  # a default
+        if parse is None or not isinstance(value, str):  # a default
             return value
         try:
             return parse(value)
         except (ValueError, OverflowError, RecursionError) as error:
             raise typer.BadParameter(refusal(value, error)) from None
 
-    return parsed
+    return None if parse is None else parsed
 
 
 def seconds(text: str) -> float:
@@ -99,55 +113,38 @@ def seconds(text: str) -> float:
     return duration_s(text if text.strip()[-1:].isalpha() else f"{text} s")
 
 
-def whole_number(name: str, help_: str, *, minimum: int = 0) -> Any:
-    """An option whose value is a whole number."""
-    return typer.Option(name, metavar="N", parser=parser(integer(minimum=minimum)), help=help_)
-
-
-def time_option(name: str, help_: str) -> Any:
-    """An option whose value is a time; in UTC, whatever its zone."""
-    return typer.Option(
-        name,
-        metavar="TIME",
-        parser=parser(lambda text: in_utc(moment(text))),
-        help=f"{help_} ISO 8601; times without a zone are local.",
-    )
-
-
-def named_values(name: str, help_: str) -> Any:
-    """A repeatable option ``NAME=VALUE``; see :func:`pairs`."""
-    return typer.Option(name, metavar="NAME=VALUE", help=f"{help_} Repeatable.")
+def instant(text: str) -> dt.datetime:
+    """A time in UTC, whatever its zone; without a zone, it is local."""
+    return in_utc(moment(text))
 
 
 Storage = Annotated[
     list[str] | None,
-    named_values(
-        "--storage", "An option of the file system, like storage.NAME of the source; VALUE may be JSON."
+    option(
+        "--storage NAME=VALUE",
+        "An option of the file system, like storage.NAME of the source; VALUE may be JSON. Repeatable.",
     ),
 ]
 Lineage = Annotated[
-    str | None, typer.Option("--lineage", help="The lineage, if several queries share the state location.")
+    str | None, option("--lineage", "The lineage, if several queries share the state location.")
 ]
 Location = Annotated[
     str,
-    typer.Argument(
-        metavar="LOCATION",
-        help="A state location, a lineage in it, a savepoint, or the checkpoint location of a query (best, "
+    argument(
+        "LOCATION",
+        "A state location, a lineage in it, a savepoint, or the checkpoint location of a query (best, "
         "since Spark's logs show which batches are complete).",
     ),
 ]
 StateLocation = Annotated[
     str | None,
-    typer.Option(
-        "--state",
-        help="The query's stateLocation, if LOCATION is a checkpoint location that does not contain it.",
+    option(
+        "--state", "The query's stateLocation, if LOCATION is a checkpoint location that does not contain it."
     ),
 ]
-Execute = Annotated[
-    bool, typer.Option("--execute", help="Make the change; without this option nothing is changed.")
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON value, for programs.")]
+Execute = Annotated[bool, option("--execute", "Make the change; without this option nothing is changed.")]
+Yes = Annotated[bool, option("--yes", "Do not ask for confirmation.")]
+AsJson = Annotated[bool, option("--json", "Print one JSON value, for programs.")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -166,12 +163,11 @@ class FileSystem(OptionGroup):
 class Query(OptionGroup):
     """A query, by the locations that it was started with."""
 
-    state: Annotated[str, typer.Option("--state", help="The query's stateLocation.")]
+    state: Annotated[str, option("--state", "The query's stateLocation.")]
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            "--checkpoint-location",
-            help="The query's checkpointLocation; not needed if it contains the state.",
+        option(
+            "--checkpoint-location", "The query's checkpointLocation; not needed if it contains the state."
         ),
     ] = None
     lineage: Lineage = None

@@ -18,7 +18,7 @@ from flip27_source.source import Source
 from flip27_source.source_checks import ChecksSource, Finding, Status, failure, finding_of, ok, skipped
 from flip27_source.source_options import STATE_LOCATION
 
-from ..commands import CHECK_FAILED, DONE, FileSystem, command, named_values, source_options
+from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, source_options
 from ..rendering import Answer, Table
 from .locations import queues, source_path, state_location
 from .machine import installed_version, machine, required_packages
@@ -42,24 +42,19 @@ _ANY_READER = "binary"
     "skipped; found; remedy).",
 )
 def check(
-    path: Annotated[
-        str | None, typer.Option("--path", help="The path of the source, as for load(path).")
+    path: Annotated[str | None, option("--path", "The path of the source, as for load(path).")] = None,
+    state: Annotated[str | None, option("--state", "The stateLocation of the source.")] = None,
+    enumerator: Annotated[str, option("--enumerator", "The option enumerator.")] = "files",
+    reader: Annotated[str | None, option("--reader", "The option reader.")] = None,
+    schema: Annotated[str | None, option("--schema DDL", "The schema, as for .schema(...).")] = None,
+    given_options: Annotated[
+        list[str] | None,
+        option("--option NAME=VALUE", "Any other option of the source, as for .option(...). Repeatable."),
     ] = None,
-    state: Annotated[str | None, typer.Option("--state", help="The stateLocation of the source.")] = None,
-    enumerator: Annotated[str, typer.Option("--enumerator", help="The option enumerator.")] = "files",
-    reader: Annotated[str | None, typer.Option("--reader", help="The option reader.")] = None,
-    schema: Annotated[
-        str | None, typer.Option("--schema", metavar="DDL", help="The schema, as for .schema(...).")
-    ] = None,
-    option: Annotated[
-        list[str] | None, named_values("--option", "Any other option of the source, as for .option(...).")
-    ] = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Start a Spark session, and check the executors too.")
-    ] = False,
+    spark: Annotated[bool, option("--spark", "Start a Spark session, and check the executors too.")] = False,
     remote: Annotated[
         str | None,
-        typer.Option("--remote", metavar="URL", help="Like --spark, on a Spark Connect server: sc://..."),
+        option("--remote URL", "Like --spark, on a Spark Connect server: sc://..."),
     ] = None,
     *,
     files: FileSystem,
@@ -71,8 +66,8 @@ def check(
     """
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
-    options |= source_options(option, files.storage)
-    wants_source = any(value is not None for value in (path, state, reader, schema, option))
+    options |= source_options(given_options, files.storage)
+    wants_source = any(value is not None for value in (path, state, reader, schema, given_options))
     findings = list(machine(java=remote is None))
     try:
         with session(remote) if spark or remote is not None else nullcontext() as running:

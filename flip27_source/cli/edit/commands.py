@@ -23,10 +23,10 @@ from ..commands import (
     FileSystem,
     Lineage,
     OptionGroup,
+    argument,
     command,
-    parser,
-    time_option,
-    whole_number,
+    instant,
+    option,
 )
 from ..rendering import Answer, Table
 
@@ -44,7 +44,7 @@ class EditedState(OptionGroup):
 
     state: Annotated[
         str,
-        typer.Option("--state", help="The query's stateLocation, or a checkpointLocation that contains it."),
+        option("--state", "The query's stateLocation, or a checkpointLocation that contains it."),
     ]
     lineage: Lineage = None
     files: FileSystem
@@ -59,10 +59,10 @@ class EditedState(OptionGroup):
 class Edit(OptionGroup):
     """What every edit has."""
 
-    why: Annotated[str, typer.Option("--why", help="The reason, for the history.")]
-    who: Annotated[
-        str | None, typer.Option("--who", help="The author, for the history; by default user and host.")
-    ] = None
+    why: Annotated[str, option("--why", "The reason, for the history.")]
+    who: Annotated[str | None, option("--who", "The author, for the history; by default user and host.")] = (
+        None
+    )
     execute: Execute = False
     edited: EditedState
 
@@ -95,11 +95,9 @@ class Edit(OptionGroup):
 class Splits(OptionGroup):
     """Splits by their names."""
 
-    splits: Annotated[
-        list[str] | None, typer.Option("--split", metavar="ID", help="The id of a split. Repeatable.")
-    ] = None
+    splits: Annotated[list[str] | None, option("--split ID", "The id of a split. Repeatable.")] = None
     glob: Annotated[
-        str | None, typer.Option("--glob", help="Splits whose ids match the glob, such as */2026-01-03/*.")
+        str | None, option("--glob", "Splits whose ids match the glob, such as */2026-01-03/*.")
     ] = None
 
     @property
@@ -115,11 +113,15 @@ def _of_splits(operation: EditOperation, doc: str) -> Callable[..., Answer]:
         splits: Splits,
         since: Annotated[
             dt.datetime | None,
-            time_option("--since", "Splits of batches whose checkpoint was created at this time or later."),
+            option(
+                "--since TIME",
+                "Splits of batches planned at this time or later; ISO 8601, local without a zone.",
+                instant,
+            ),
         ] = None,
         until: Annotated[
             dt.datetime | None,
-            time_option("--until", "Splits of batches whose checkpoint was created at this time or earlier."),
+            option("--until TIME", "Splits of batches planned at this time or earlier; as --since.", instant),
         ] = None,
         *,
         edit: Edit,
@@ -166,11 +168,15 @@ for _group, _name, _operation, _arguments, _doc in (
 )
 def rewind(
     to_checkpoint: Annotated[
-        int | None, whole_number("--to-checkpoint", "Go back to this retained checkpoint.")
+        int | None, option("--to-checkpoint N", "Go back to this retained checkpoint.", integer(minimum=0))
     ] = None,
     to_time: Annotated[
         dt.datetime | None,
-        time_option("--to-time", "Go back to the last checkpoint created at this time or earlier."),
+        option(
+            "--to-time TIME",
+            "Go back to the last checkpoint created at this time or earlier; ISO 8601, local without a zone.",
+            instant,
+        ),
     ] = None,
     *,
     edit: Edit,
@@ -206,25 +212,21 @@ def set_position(
     splits: Splits,
     position: Annotated[
         dict[str, Any] | None,
-        typer.Option(
-            "--position",
-            metavar="JSON",
-            parser=parser(_fields),
-            help="A JSON object with fields of the split and their new values.",
-        ),
+        option("--position JSON", "A JSON object with fields of the split and their new values.", _fields),
     ] = None,
-    to_offset: Annotated[int | None, whole_number("--to-offset", "An offset of a Kafka partition.")] = None,
+    to_offset: Annotated[
+        int | None, option("--to-offset N", "An offset of a Kafka partition.", integer(minimum=0))
+    ] = None,
     to_timestamp: Annotated[
         int | None,
-        typer.Option(
-            "--to-timestamp",
-            metavar="TIME",
-            parser=parser(_milliseconds),
-            help="The first record at this time or later, ISO 8601 or milliseconds since 1970; times without "
+        option(
+            "--to-timestamp TIME",
+            "The first record at this time or later, ISO 8601 or milliseconds since 1970; times without "
             "a zone are local.",
+            _milliseconds,
         ),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="earliest or latest, of a Kafka partition.")] = None,
+    to: Annotated[str | None, option("--to", "earliest or latest, of a Kafka partition.")] = None,
     *,
     edit: Edit,
 ) -> Answer:
@@ -268,9 +270,7 @@ def list_pending(edited: EditedState) -> Answer:
     "unreadable request, which is deleted).",
 )
 def withdraw(
-    request: Annotated[
-        str, typer.Argument(metavar="REQUEST", help="The id from `edit list`, or the beginning of it.")
-    ],
+    request: Annotated[str, argument("REQUEST", "The id from `edit list`, or the beginning of it.")],
     edited: EditedState,
 ) -> Answer:
     """Withdraw a waiting edit, or delete a failed one; the exit code is 1 if it was already applied."""

@@ -24,7 +24,7 @@ from ..commands import (
     Query,
     as_code,
     command,
-    named_values,
+    option,
     some,
     source_options,
 )
@@ -48,18 +48,17 @@ def export_spark_files(
     query: Query,
     target: Annotated[
         str,
-        typer.Option(
-            "--checkpoint",
-            metavar="SPARK_CHECKPOINT",
-            help="A new directory: the checkpoint location of a query of Spark's file source.",
+        option(
+            "--checkpoint SPARK_CHECKPOINT",
+            "A new directory: the checkpoint location of a query of Spark's file source.",
         ),
     ],
-    option: Annotated[
+    given_options: Annotated[
         list[str],
-        named_values(
-            "--option",
+        option(
+            "--option NAME=VALUE",
             "An option of the query: path as Spark will read it (s3a://...), and fileNameOnly, "
-            "pathGlobFilter or recursiveFileLookup if they are set.",
+            "pathGlobFilter or recursiveFileLookup if they are set. Repeatable.",
         ),
     ],
     execute: Execute = False,
@@ -72,7 +71,7 @@ def export_spark_files(
     """
     storage = query.files.options
     committed = committed_state(query.state, query.checkpoint, query.lineage, storage)
-    source = _source(source_options(option, query.files.storage), committed)
+    source = _source(source_options(given_options, query.files.storage), committed)
     files = read_files(committed.enumerator_state.position, committed.unread, source.options)
     path = source.options[PATH] or ""
     number = check_convertible(committed.checkpoint, storage, committed.batch_id)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeVar
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -12,7 +13,7 @@ from flip27_source.enumerators.kafka import migration
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.file_systems.paths import location
-from flip27_source.options import Options
+from flip27_source.options import Options, integer
 from flip27_source.snapshots.spark_checkpoint import CommittedLines, committed_lines
 from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_file_log
 from flip27_source.snapshots.store import open_store
@@ -21,12 +22,11 @@ from flip27_source.source import Source
 from ..commands import (
     Execute,
     FileSystem,
+    OptionGroup,
     command,
-    named_values,
+    option,
     pairs,
-    parser,
     source_options,
-    whole_number,
 )
 from ..rendering import Answer
 from .file_lists import files_in_list
@@ -37,36 +37,58 @@ T = TypeVar("T")
 
 group = typer.Typer(no_args_is_help=True)
 
-State = Annotated[
-    str,
-    typer.Option("--state", help="The stateLocation of the new query; the savepoint is written below it."),
-]
-Given = Annotated[
-    list[str] | None,
-    named_values(
-        "--option",
-        "An option of the new query: path, to see what it would read first, and fileNameOnly or uid if they "
-        "are set.",
-    ),
-]
-Rewrite = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--path-rewrite",
-        metavar="OLD=NEW",
-        help="Replace the prefix OLD of file names by NEW in the new query, such as dbfs:/mnt/=/dbfs/mnt/. "
-        "Repeatable.",
-    ),
-]
 Number = Annotated[
     int | None,
-    whole_number("--source", "Which source of the query, from 0, if it has more than one of its kind."),
+    option(
+        "--source N",
+        "Which source of the query, from 0, if it has more than one of its kind.",
+        integer(minimum=0),
+    ),
 ]
 _ANSWERS = (
     "options (for the new query: stateLocation, path if it is known, and savepoint unless it is a dry run), "
     "files (how many are known), pattern (path, which may be null, and is_recursive), read_twice (a list of "
     "paths), listing (null without a path; found, known, new, gone, old)"
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewQuery(OptionGroup):
+    """The query that continues after the files that another system has read."""
+
+    state: Annotated[
+        str,
+        option("--state", "The stateLocation of the new query; the savepoint is written below it."),
+    ]
+    given_options: Annotated[
+        list[str] | None,
+        option(
+            "--option NAME=VALUE",
+            "An option of the new query: path, to see what it would read first, and fileNameOnly or uid if "
+            "they are set. Repeatable.",
+        ),
+    ] = None
+    path_rewrite: Annotated[
+        list[str] | None,
+        option(
+            "--path-rewrite OLD=NEW",
+            "Replace the prefix OLD of file names by NEW in the new query, such as "
+            "dbfs:/mnt/=/dbfs/mnt/. Repeatable.",
+        ),
+    ] = None
+    execute: Execute = False
+    files: FileSystem
+
+    def paths(self, *, encoded: bool = True) -> OurPaths:
+        """The names of files in the new query, by those in the other system."""
+        return OurPaths(pairs(self.path_rewrite, "--path-rewrite"), encoded=encoded)
+
+    def knowing(self, known_files: KnownFiles, **more: Any) -> Answer:
+        """What the query would read; with ``--execute``, its savepoint is written first."""
+        given = {"reader": "binary"} | source_options(self.given_options, self.files.storage)
+        source = Source.resolve({**given, "enumerator": "files", "stateLocation": self.state})
+        store = open_store(self.state, self.files.options) if self.execute else None
+        return known_files.answer(source, self.state, store, more)
 
 
 @command(
@@ -79,19 +101,14 @@ _ANSWERS = (
 def import_spark_files(
     checkpoint: Annotated[
         str,
-        typer.Option(
-            "--checkpoint",
-            metavar="SPARK_CHECKPOINT",
-            help="The checkpoint location of a query of Spark's file source, which has to be stopped.",
+        option(
+            "--checkpoint SPARK_CHECKPOINT",
+            "The checkpoint location of a query of Spark's file source, which has to be stopped.",
         ),
     ],
-    state: State,
-    option: Given = None,
-    path_rewrite: Rewrite = None,
     number: Number = None,
-    execute: Execute = False,
     *,
-    files: FileSystem,
+    query: NewQuery,
 ) -> Answer:
     """Prepare a query that continues after the files that a query of Spark's file source has read.
 
@@ -100,18 +117,16 @@ def import_spark_files(
     With `--option path=...` existing files are compared with the known ones. Exit code 3: some files
     would be read twice, or the path contains no known file.
     """
-    committed, log = _log_of(checkpoint, number, files)
-    ours = OurPaths(pairs(path_rewrite, "--path-rewrite"))
+    committed, log = _log_of(checkpoint, number, query.files)
+    ours = query.paths()
     known = {ours(file.path): file.modified_ms for file in log.committed}
     known_files = KnownFiles(
         known=known,
         unsure=sorted({ours(file.path) for file in log.planned} - known.keys()),
         why_unsure=f"batch {committed.batch_id + 1} of the old query is planned and not committed: its files "
         "are read by the new query. If the sink has them already, let the old query commit the batch first",
-        source=_new_source(option, state, files),
-        state=state,
     )
-    return known_files.answer({"batch_id": committed.batch_id}, files.options, execute=execute)
+    return query.knowing(known_files, batch_id=committed.batch_id)
 
 
 @command(
@@ -124,31 +139,26 @@ def import_spark_files(
 def import_list(
     file: Annotated[
         str,
-        typer.Option(
-            "--file",
-            metavar="LIST",
-            parser=parser(location),
-            help="A list of the files that were read: Parquet or CSV with a column of their paths, a folder "
+        option(
+            "--file LIST",
+            "A list of the files that were read: Parquet or CSV with a column of their paths, a folder "
             "of such files, a text file with a path on each line, or - for such lines on standard input.",
+            location,
         ),
     ],
-    state: State,
-    option: Given = None,
-    path_rewrite: Rewrite = None,
-    column: Annotated[str, typer.Option("--column", help="The column of the paths.")] = "path",
+    column: Annotated[str, option("--column", "The column of the paths.")] = "path",
     encoded: Annotated[
-        bool, typer.Option("--encoded", help="The paths are URIs: a%20b is the file with the name 'a b'.")
+        bool, option("--encoded", "The paths are URIs: a%20b is the file with the name 'a b'.")
     ] = False,
     uncommitted: Annotated[
         bool,
-        typer.Option(
+        option(
             "--uncommitted",
-            help="Files whose commit_time is null were read too: the sink has all files of the list.",
+            "Files whose commit_time is null were read too: the sink has all files of the list.",
         ),
     ] = False,
-    execute: Execute = False,
     *,
-    files: FileSystem,
+    query: NewQuery,
 ) -> Answer:
     """Prepare a query that continues after the files of a list, such as Auto Loader's `cloud_files_state`.
 
@@ -156,8 +166,8 @@ def import_list(
     column commit_time, as Auto Loader's list does, files without such a time are read by the new query. Exit
     code 3: some files would be read twice, or the path contains no known file.
     """
-    listed_files = files_in_list(file, column, files.options)
-    ours = OurPaths(pairs(path_rewrite, "--path-rewrite"), encoded=encoded)
+    listed_files = files_in_list(file, column, query.files.options)
+    ours = query.paths(encoded=encoded)
     known = {ours(name): modified_ms for name, modified_ms in listed_files.read.items()}
     unsure = {ours(name) for name in listed_files.uncommitted} - known.keys()
     if uncommitted:
@@ -167,10 +177,8 @@ def import_list(
         unsure=[] if uncommitted else sorted(unsure),
         why_unsure="files whose commit_time is null are read by the new query. If the sink has them already, "
         "add --uncommitted",
-        source=_new_source(option, state, files),
-        state=state,
     )
-    return known_files.answer({}, files.options, execute=execute)
+    return query.knowing(known_files)
 
 
 @command(
@@ -185,23 +193,22 @@ def import_list(
 def import_kafka(
     checkpoint: Annotated[
         str | None,
-        typer.Option(
-            "--checkpoint",
-            metavar="SPARK_CHECKPOINT",
-            help="The checkpoint location of a query of Spark's Kafka source, which has to be stopped.",
+        option(
+            "--checkpoint SPARK_CHECKPOINT",
+            "The checkpoint location of a query of Spark's Kafka source, which has to be stopped.",
         ),
     ] = None,
     consumer_group: Annotated[
         str | None,
-        typer.Option("--group", metavar="NAME", help="A consumer group: the offsets that it has committed."),
+        option("--group NAME", "A consumer group: the offsets that it has committed."),
     ] = None,
     number: Number = None,
-    option: Annotated[
+    given_options: Annotated[
         list[str] | None,
-        named_values(
-            "--option",
+        option(
+            "--option NAME=VALUE",
             "An option kafka.* of the source. With kafka.bootstrap.servers, the command asks the cluster "
-            "which offsets exist. Needed with --group.",
+            "which offsets exist. Needed with --group. Repeatable.",
         ),
     ] = None,
     *,
@@ -217,7 +224,7 @@ def import_kafka(
         raise OptionError(
             "give either --checkpoint or --group", remedy="name the reader whose positions are imported"
         )
-    given = pairs(option, "--option")
+    given = pairs(given_options, "--option")
     options = Options.parse(given, opts.KAFKA_OPTIONS)
     batch_id, is_replanned = None, False
     if checkpoint is not None:
@@ -248,11 +255,6 @@ def _log_of(checkpoint: str, number: int | None, files: FileSystem) -> tuple[Com
     batch = f"batch {committed.batch_id} in {store.location}"
     name, offset = _chosen(sources, number, kind="file", batch=batch)
     return committed, read_file_log(store, name, offset)
-
-
-def _new_source(option: list[str] | None, state: str, files: FileSystem) -> Source:
-    given = {"reader": "binary"} | source_options(option, files.storage)
-    return Source.resolve({**given, "enumerator": "files", "stateLocation": state})
 
 
 def _chosen(sources: Sequence[T], number: int | None, *, kind: str, batch: str) -> T:

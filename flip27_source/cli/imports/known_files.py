@@ -11,7 +11,7 @@ from flip27_source.enumerators.files.migration.known_files import state_with_kno
 from flip27_source.enumerators.files.migration.patterns import FoundPattern, pattern_of
 from flip27_source.enumerators.files.options import FILE_NAME_ONLY, PATHS
 from flip27_source.savepoints.imported_state import write_imported
-from flip27_source.snapshots.store import open_store
+from flip27_source.snapshots.store import Store
 from flip27_source.source import Source
 from flip27_source.source_options import PATH
 
@@ -29,30 +29,30 @@ class KnownFiles:
         known: their modification times, in milliseconds since the epoch, by path; 0 if it is not known.
         unsure: files that the other system may have read, and that the new query reads.
         why_unsure: the reason for that.
-        source: the source of the new query. state: its state location.
     """
 
     known: Mapping[str, int]
     unsure: Sequence[str]
     why_unsure: str
-    source: Source
-    state: str
 
-    def answer(self, more: Mapping[str, Any], storage: Mapping[str, Any], *, execute: bool) -> Answer:
-        """Report what the new query would read; with ``execute``, write its savepoint first.
+    def answer(self, source: Source, state: str, store: Store | None, more: Mapping[str, Any]) -> Answer:
+        """Report what the source of the new query would read, and write its savepoint first.
 
         Args:
-            more: further fields of the data. storage: options of the file system.
+            state: the state location of the new query. store: the same; None for a dry run.
+            more: further fields of the data.
         """
-        comparison = self._comparison()
+        has_path = source.options[PATH] is not None or source.options[PATHS]
+        comparison = compared(listed(source.options), self.known, source.options) if has_path else None
         twice = [*self.unsure, *(() if comparison is None else comparison.lookalikes)]
         pattern = pattern_of(self.known)
-        savepoint = self._written(storage) if execute else None
-        options = {"stateLocation": self.state} | ({} if savepoint is None else {"savepoint": savepoint})
-        path = self.source.options[PATH] or pattern.path
+        options = {"stateLocation": state}
+        if store is not None:
+            options["savepoint"] = f"{state.rstrip('/')}/{self._written(source, store)}"
+        path = source.options[PATH] or pattern.path
         if path is not None:
             options["path"] = path
-            if self.source.options[PATH] is None and pattern.is_recursive:
+            if source.options[PATH] is None and pattern.is_recursive:
                 options["recursiveFileLookup"] = "true"
         listing = None if comparison is None else {
             "found": comparison.found, "known": comparison.known, "new": len(comparison.new),
@@ -72,23 +72,14 @@ class KnownFiles:
                 *some([f"would be read twice: {path}" for path in twice], _SHOWN),
                 *as_code(options),
             ],
-            notes=self._notes(comparison, pattern, is_dry_run=not execute),
+            notes=self._notes(comparison, pattern, is_dry_run=store is None),
             exit_code=CHECK_FAILED if twice or self._is_elsewhere(comparison) else DONE,
         )
 
-    def _comparison(self) -> Comparison | None:
-        options = self.source.options
-        if options[PATH] is None and not options[PATHS]:
-            return None
-        return compared(listed(options), self.known, options)
-
-    def _written(self, storage: Mapping[str, Any]) -> str:
-        by_name = self.source.options[FILE_NAME_ONLY]
+    def _written(self, source: Source, store: Store) -> str:
         newest_us = max(self.known.values(), default=0) * 1000
-        state = state_with_known(self.known, newest_us=newest_us, name_only=by_name)
-        target = open_store(self.state, storage)
-        written = write_imported(target, self.source, state, finished=len(self.known), any_reader=True)
-        return f"{self.state.rstrip('/')}/{written.folder}"
+        state = state_with_known(self.known, newest_us=newest_us, name_only=source.options[FILE_NAME_ONLY])
+        return write_imported(store, source, state, finished=len(self.known), any_reader=True).folder
 
     def _numbers(self, comparison: Comparison | None) -> list[tuple[str, int]]:
         numbers = [("known", len(self.known)), ("may have been read, will be read", len(self.unsure))]

@@ -13,7 +13,7 @@ import typer
 from flip27_source import __version__
 from flip27_source.errors import OptionError
 
-from ..commands import command
+from ..commands import argument, command, option
 from ..rendering import Answer
 
 group = typer.Typer()
@@ -77,12 +77,8 @@ def new_project(name: str, parent: Path) -> list[Path]:
     answers="an object: folder, files.",
 )
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the project and of its source: my-source.")
-    ],
-    parent: Annotated[
-        Path, typer.Option("--parent", help="Folder in which the project gets its own folder.")
-    ] = Path(),
+    name: Annotated[str, argument("NAME", "Name of the project and of its source: my-source.")],
+    parent: Annotated[Path, option("--parent", "Folder in which the project gets its own folder.")] = Path(),
 ) -> Answer:
     """Create a project with an enumerator, a reader and tests of the contract, which pass at once."""
     created = new_project(name, parent)

@@ -14,7 +14,14 @@ from flip27_source.errors import MissingStateError, OptionError, StateLocationEr
 from flip27_source.options import Options
 from flip27_source.values.stored_json import decode_json
 
-from ..commands import Execute, Yes, command, named_values, pairs
+from ..commands import (
+    Execute,
+    Yes,
+    argument,
+    command,
+    option,
+    pairs,
+)
 from ..rendering import Answer, Table
 from ..state.rows import Place, StoredState
 
@@ -41,32 +48,28 @@ class _State(msgspec.Struct, frozen=True):
 def drop_leftovers(
     location: Annotated[
         str | None,
-        typer.Argument(
-            metavar="LOCATION",
-            help="The query's checkpoint location or stateLocation. Its slot is dropped, and the publication "
+        argument(
+            "LOCATION",
+            "The query's checkpoint location or stateLocation. Its slot is dropped, and the publication "
             "that the query created.",
         ),
     ] = None,
-    slot: Annotated[
-        str | None, typer.Option("--slot", help="The slot, if the state no longer exists.")
-    ] = None,
+    slot: Annotated[str | None, option("--slot", "The slot, if the state no longer exists.")] = None,
     publication: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--publication",
-            help="Drop this publication too; by default, only a publication with the slot's name is dropped.",
+            "Drop this publication too; by default, only a publication with the slot's name is dropped.",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="The option host.")] = None,
-    port: Annotated[str | None, typer.Option("--port", metavar="N", help="The option port.")] = None,
-    database: Annotated[str | None, typer.Option("--database", help="The option database.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The option user.")] = None,
-    password_env: Annotated[
-        str | None, typer.Option("--password-env", metavar="NAME", help="The option passwordEnv.")
-    ] = None,
-    option: Annotated[
+    host: Annotated[str | None, option("--host", "The option host.")] = None,
+    port: Annotated[str | None, option("--port N", "The option port.")] = None,
+    database: Annotated[str | None, option("--database", "The option database.")] = None,
+    user: Annotated[str | None, option("--user", "The option user.")] = None,
+    password_env: Annotated[str | None, option("--password-env NAME", "The option passwordEnv.")] = None,
+    given_options: Annotated[
         list[str] | None,
-        named_values("--option", "Any other option of the connection, such as sslmode."),
+        option("--option NAME=VALUE", "Any other option of the connection, such as sslmode. Repeatable."),
     ] = None,
     execute: Execute = False,
     yes: Yes = False,
@@ -80,7 +83,7 @@ def drop_leftovers(
     """
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
     raw = {name: value for name, value in given.items() if value is not None}
-    options = Options.parse(raw | pairs(option, "--option"), opts.CONNECTION_OPTIONS)
+    options = Options.parse(raw | pairs(given_options, "--option"), opts.CONNECTION_OPTIONS)
     state = None if location is None else _state(stored.at(location))
     slot = _slot(state, slot)
     if slot is None:

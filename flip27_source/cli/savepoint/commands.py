@@ -11,20 +11,26 @@ import typer
 from flip27_source import savepoints
 from flip27_source.file_systems.paths import location
 
-from ..commands import DONE, REFUSED, FileSystem, Query, Yes, command, parser, seconds
+from ..commands import (
+    DONE,
+    REFUSED,
+    FileSystem,
+    Query,
+    Yes,
+    argument,
+    command,
+    option,
+    seconds,
+)
 from ..rendering import Answer, Table, say_meanwhile
 
 group = typer.Typer(no_args_is_help=True)
 
 Savepoint = Annotated[
     str,
-    typer.Argument(
-        metavar="SAVEPOINT",
-        parser=parser(location),
-        help="The directory of a savepoint, or its _metadata file.",
-    ),
+    argument("SAVEPOINT", "The directory of a savepoint, or its _metadata file.", location),
 ]
-To = Annotated[str, typer.Option("--to", help="Directory in which the savepoint gets its own directory.")]
+To = Annotated[str, option("--to", "Directory in which the savepoint gets its own directory.")]
 _FAILED_SHOWN = 5
 
 
@@ -39,20 +45,15 @@ def create(
     query: Query,
     to: To,
     whole: Annotated[
-        bool, typer.Option("--query", help="Copy the whole query: Spark's checkpoint and all its sources.")
+        bool, option("--query", "Copy the whole query: Spark's checkpoint and all its sources.")
     ] = False,
     copy: Annotated[
         bool,
-        typer.Option("--copy", help="Copy the newest complete checkpoint at once, even of a running query."),
+        option("--copy", "Copy the newest complete checkpoint at once, even of a running query."),
     ] = False,
     timeout: Annotated[
         float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            parser=parser(seconds),
-            help="How long to wait for a running query.",
-        ),
+        option("--timeout SECONDS", "How long to wait for a running query.", seconds),
     ] = 600.0,
 ) -> Answer:
     """Create a savepoint: a running query takes it at its next batch boundary; otherwise it is a copy.
@@ -112,7 +113,7 @@ def list_requests(query: Query) -> Answer:
     "failed_at.",
 )
 def withdraw(
-    request_id: Annotated[str, typer.Argument(metavar="REQUEST", help="The id, or the beginning of it.")],
+    request_id: Annotated[str, argument("REQUEST", "The id, or the beginning of it.")],
     query: Query,
 ) -> Answer:
     """Withdraw a request for a savepoint, or delete a failed one; a started savepoint is still finished."""
@@ -133,11 +134,11 @@ def restore(
     savepoint: Savepoint,
     checkpoint: Annotated[
         str,
-        typer.Option("--checkpoint-location", help="A new directory: checkpointLocation of the fork."),
+        option("--checkpoint-location", "A new directory: checkpointLocation of the fork."),
     ],
     state: Annotated[
         str | None,
-        typer.Option("--state", help="stateLocation of the fork; by default flip27 in its checkpoint."),
+        option("--state", "stateLocation of the fork; by default flip27 in its checkpoint."),
     ] = None,
     *,
     files: FileSystem,
@@ -159,9 +160,7 @@ def restore(
     "checkpoint_id, lineage, uid.",
 )
 def list_all(
-    directory: Annotated[
-        str, typer.Argument(metavar="DIRECTORY", help="Directory of savepoints (--to of create).")
-    ],
+    directory: Annotated[str, argument("DIRECTORY", "Directory of savepoints (--to of create).")],
     files: FileSystem,
 ) -> Answer:
     """List the savepoints in a directory, including damaged and unfinished ones."""

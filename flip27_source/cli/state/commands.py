@@ -20,7 +20,7 @@ from flip27_source.state_tables import split_rows
 from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 
-from ..commands import OptionGroup, command, parser, whole_number
+from ..commands import OptionGroup, argument, command, option
 from ..rendering import Answer, Table
 from .diff import changes, point_at
 from .rows import Place, Row, StoredState, checkpoint_row, newest_complete, view_rows
@@ -48,12 +48,12 @@ class CheckpointStatus(enum.StrEnum):
     ORPHAN = ORPHAN
 
 
-Limit = Annotated[int | None, whole_number("--limit", "Maximum number of rows.", minimum=1)]
+Limit = Annotated[int | None, option("--limit N", "Maximum number of rows.", integer(minimum=1))]
 
 
 def _status_option(statuses: type[enum.StrEnum]) -> Any:
     names = ", ".join(statuses)
-    return typer.Option("--status", help=f"Only with this status: {names}. Repeatable.")
+    return option("--status", f"Only with this status: {names}. Repeatable.")
 
 
 SplitStatuses = Annotated[list[SplitStatus] | None, _status_option(SplitStatus)]
@@ -73,9 +73,7 @@ def _checkpoints(text: str) -> Predicate:
 
 Checkpoints = Annotated[
     Predicate | None,
-    typer.Option(
-        "--checkpoint", metavar="N|N..M|N..|..M", parser=parser(_checkpoints), help="Only these checkpoints."
-    ),
+    option("--checkpoint N|N..M|N..|..M", "Only these checkpoints.", _checkpoints),
 ]
 
 
@@ -83,9 +81,7 @@ Checkpoints = Annotated[
 class Chosen(OptionGroup):
     """Which splits of a state are shown."""
 
-    split: Annotated[
-        list[str] | None, typer.Option("--split", metavar="ID", help="Only this split. Repeatable.")
-    ] = None
+    split: Annotated[list[str] | None, option("--split ID", "Only this split. Repeatable.")] = None
     checkpoints: Checkpoints = None
     status: SplitStatuses = None
     limit: Limit = None
@@ -144,9 +140,7 @@ def splits(place: Place, chosen: Chosen) -> Answer:
 )
 def files(
     place: Place,
-    path: Annotated[
-        list[str] | None, typer.Option("--path", help="Only the file with this path. Repeatable.")
-    ] = None,
+    path: Annotated[list[str] | None, option("--path", "Only the file with this path. Repeatable.")] = None,
     *,
     chosen: Chosen,
 ) -> Answer:
@@ -201,11 +195,9 @@ def history(
 def diff(
     before: Annotated[
         str,
-        typer.Argument(metavar="BEFORE", help="LOCATION or LOCATION@CHECKPOINT, as `state show` takes it."),
+        argument("BEFORE", "LOCATION or LOCATION@CHECKPOINT, as `state show` takes it."),
     ],
-    after: Annotated[
-        str, typer.Argument(metavar="AFTER", help="The location to compare with, in the same form.")
-    ],
+    after: Annotated[str, argument("AFTER", "The location to compare with, in the same form.")],
     stored: StoredState,
 ) -> Answer:
     """Show the differences between two checkpoints of one or two queries, or between savepoints.

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..commands import command, parser, seconds
+from ..commands import command, option, seconds
 from ..rendering import Answer
 from ..state.rows import Place
 from .display import drawn
@@ -31,15 +31,10 @@ group = typer.Typer()
 )
 def watch(
     place: Place,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit, as --json does.")] = False,
+    once: Annotated[bool, option("--once", "Print one frame and exit, as --json does.")] = False,
     interval: Annotated[
         float,
-        typer.Option(
-            "--interval",
-            metavar="SECONDS",
-            parser=parser(seconds),
-            help="Pause between two updates; at least 0.1.",
-        ),
+        option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds),
     ] = 1.0,
 ) -> Answer:
     """Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.
