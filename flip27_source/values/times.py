@@ -15,6 +15,15 @@ def datetime_or_none(milliseconds: int) -> dt.datetime | None:
         return None
 
 
+def event_time(text: object) -> dt.datetime | None:
+    """An event time as tasks and enumerators report it, in UTC if it has no zone; None if it is no time."""
+    try:
+        time = dt.datetime.fromisoformat(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
+
+
 def in_utc(moment: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
     """The same moment in UTC; the first or last time that there is if its year is not in 1 to 9999 there.
 
