@@ -34,12 +34,15 @@ class OptionGroup:
     """Options that commands share. Each field of a subclass, a dataclass, is an option of its own."""
 
 
-def command(group: typer.Typer, name: str, *, example: str, answers: str) -> Callable[[CommandT], CommandT]:
+def command(
+    group: typer.Typer, name: str | None = None, *, example: str, answers: str
+) -> Callable[[CommandT], CommandT]:
     """Add a function that returns an Answer as a command, with ``--json`` in addition to its own options.
 
     A parameter that is an OptionGroup stands for the options of the group.
 
     Args:
+        name: by default the name of the function.
         example: a command line. answers: what ``--json`` prints; ``--help`` and docs/cli.md show both.
     """
 
@@ -54,6 +57,7 @@ def command(group: typer.Typer, name: str, *, example: str, answers: str) -> Cal
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {name: item.annotation for name, item in signature.parameters.items()}
         run.__doc__ = function.__doc__
+        run.__name__ = function.__name__
         group.command(name, cls=Command, epilog=f"Example: {example}\n\nJSON: {answers}")(run)
         return function
 

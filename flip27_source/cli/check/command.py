@@ -35,7 +35,6 @@ _ANY_READER = "binary"
 
 @command(
     group,
-    "check",
     example="flip27 check --path /landing/orders --state /ckpt/orders/flip27 --reader json "
     '--schema "id long"',
     answers="an object: is_ready, counts (by status), findings (check, status: ok, warning, failed or "

@@ -8,7 +8,6 @@ import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -37,20 +36,6 @@ _FOLDERS_LOOKED_AT = 1000
 """Maximum number of directories below the state location that are checked."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """The result of listing a path.
-
-    Attributes:
-        first: a file in it. whole: whether the listing was completed in time.
-    """
-
-    files: int
-    seconds: float
-    whole: bool
-    first: FileSplit | None
-
-
 def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Finding]:
     """Create, read, list and delete a probe file, and create one twice; then delete all of them."""
     try:
@@ -72,13 +57,12 @@ def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
     if options[PATH] is None and not options[PATHS]:
         return [skipped("path", "not given", "give it with --path")], None
     try:
-        found = _listed(options, LISTING_S)
+        first, rate = _listed(options)
     except Exception as error:  # noqa: BLE001 - file systems raise any error
         return [failure("path", error)], None
-    first = found.first
     if first is None:
         return [warning("path", "it can be listed, but contains no file", "check path and globs")], None
-    findings = [finding_of("path", lambda: _read_a_byte(first, options)), _rate(found)]
+    findings = [finding_of("path", lambda: _read_a_byte(first, options)), rate]
     if options[CLEAN_SOURCE] != "off":
         findings += [
             finding_of("path, to clean", partial(_writable, path, options)) for path in paths_of(options)
@@ -207,33 +191,29 @@ def _absent_parents(folder: Path) -> list[Path]:
     return [path for path in (folder, *folder.parents) if not path.exists()]
 
 
-def _listed(options: Options, deadline_s: float) -> Listed:
+def _listed(options: Options) -> tuple[FileSplit | None, Finding]:
+    """The first file of a listing, and how fast the listing is."""
     lister = open_listers(paths_of(options), options.with_prefix("storage."))
     lister.check_root()
     began = time.monotonic()
-    files, first, whole = 0, None, True
+    files, first, more = 0, None, ""
     for path, info in lister.files(recursive=options[RECURSIVE_FILE_LOOKUP]):
         files += 1
         if first is None and (known := info()) is not None:
             first = FileSplit(path=path, length=known.length, modified_us=known.modified_us)
-        if time.monotonic() - began > deadline_s:
-            whole = False
+        if time.monotonic() - began > LISTING_S:
+            more = " of a longer listing"
             break
-    return Listed(files=files, seconds=time.monotonic() - began, whole=whole, first=first)
-
-
-def _rate(found: Listed) -> Finding:
-    rate = found.files / max(found.seconds, 1e-6)
-    more = "" if found.whole else " of a longer listing"
-    said = f"{found.files:,} files in {found.seconds:.2f} s{more}: {rate:,.0f} files per second"
-    if found.whole or rate >= _SLOW_FILES_PER_S:
-        return ok("listing", said)
-    return warning(
-        "listing",
-        said,
+    seconds = time.monotonic() - began
+    rate = files / max(seconds, 1e-6)
+    said = f"{files:,} files in {seconds:.2f} s{more}: {rate:,.0f} files per second"
+    if not more or rate >= _SLOW_FILES_PER_S:
+        return first, ok("listing", said)
+    remedy = (
         "discovery runs in the background, but finds new files late: list fewer directories, or use "
-        "seenFiles=nameCursor if file names increase",
+        "seenFiles=nameCursor if file names increase"
     )
+    return first, warning("listing", said, remedy)
 
 
 def _read_a_byte(split: FileSplit, options: Options) -> Finding:

@@ -162,7 +162,6 @@ for _group, _name, _operation, _arguments, _doc in (
 
 @command(
     group,
-    "rewind",
     example="flip27 edit rewind --state /ckpt/orders/flip27 --to-time 2026-01-03T10:00 --why 'bad deploy'",
     answers=_ANSWERS,
 )
@@ -203,7 +202,6 @@ def _fields(text: str) -> dict[str, Any]:
 
 @command(
     group,
-    "set-position",
     example="flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3 --to-offset 1000 "
     "--why 'bad deploy'",
     answers=_ANSWERS,
@@ -264,7 +262,6 @@ def list_pending(edited: EditedState) -> Answer:
 
 @command(
     group,
-    "withdraw",
     example="flip27 edit withdraw 0f3a5c1e --state /ckpt/orders/flip27",
     answers="an object: request_id, applied_in (null if the edit is never applied), error (of a failed or "
     "unreadable request, which is deleted).",

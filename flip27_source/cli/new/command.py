@@ -72,7 +72,6 @@ def new_project(name: str, parent: Path) -> list[Path]:
 
 @command(
     group,
-    "new",
     example="flip27 new my-source",
     answers="an object: folder, files.",
 )

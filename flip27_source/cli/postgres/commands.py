@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 import msgspec
@@ -165,12 +166,7 @@ def _answer(left: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
     return Answer(
         data={
             "database": options[opts.DATABASE],
-            "slot": left.slot,
-            "publication": left.publication,
-            "tables": left.tables,
-            "kept_bytes": left.kept_bytes,
-            "released_bytes": left.released_bytes,
-            "held_by": left.held_by,
+            **dataclasses.asdict(left),
             "statements": left.statements,
             "is_dropped": is_dropped,
         },

@@ -36,7 +36,6 @@ _FAILED_SHOWN = 5
 
 @command(
     group,
-    "create",
     example="flip27 savepoint create --state /ckpt/orders/flip27 --to /savepoints",
     answers="an object: directory, checkpoint_id, batch_id (null if Spark's checkpoint is not known), "
     "requested (whether a running query took it).",
@@ -76,7 +75,6 @@ def create(
 
 @command(
     group,
-    "request",
     example="flip27 savepoint request --state /ckpt/orders/flip27 --to /savepoints",
     answers="an object: request_id, lineage, target.",
 )
@@ -107,7 +105,6 @@ def list_requests(query: Query) -> Answer:
 
 @command(
     group,
-    "withdraw",
     example="flip27 savepoint withdraw 0f3a5c1e --state /ckpt/orders/flip27",
     answers="an object: request_id, lineage, target, error (of a failed request, which is deleted), "
     "failed_at.",
@@ -125,7 +122,6 @@ def withdraw(
 
 @command(
     group,
-    "restore",
     example="flip27 savepoint restore /savepoints/savepoint-17-0f3a... "
     "--checkpoint-location /ckpt/orders-fork",
     answers="an object: checkpoint_location, state_location, batch_id (the fork continues after that batch).",
@@ -171,7 +167,6 @@ def list_all(
 
 @command(
     group,
-    "show",
     example="flip27 savepoint show /savepoints/savepoint-17-0f3a...",
     answers="an object: directory, checkpoint_id, digest, checkpoint_at, created_at, lineage, source, live, "
     "finished, quarantined, segments, reports, query_batch, claimed_by.",
@@ -186,7 +181,6 @@ def show(savepoint: Savepoint, files: FileSystem) -> Answer:
 
 @command(
     group,
-    "verify",
     example="flip27 savepoint verify /savepoints/savepoint-17-0f3a...",
     answers="an object: directory, is_whole, files (name, bytes, problem).",
 )
@@ -204,7 +198,6 @@ def verify(savepoint: Savepoint, files: FileSystem) -> Answer:
 
 @command(
     group,
-    "delete",
     example="flip27 savepoint delete /savepoints/savepoint-17-0f3a... --yes",
     answers="an object: directory, files (their number).",
 )

@@ -102,7 +102,6 @@ class Chosen(OptionGroup):
 
 @command(
     group,
-    "show",
     example="flip27 state show /ckpt/orders",
     answers="a list with one object for each lineage: lineage, source (the view source), newest_complete and "
     "pending (rows of the view checkpoints), checkpoints (counts by status).",
@@ -115,7 +114,6 @@ def show(place: Place) -> Answer:
 
 @command(
     group,
-    "splits",
     example="flip27 state splits /ckpt/orders --status quarantined",
     answers="a list of rows of the view splits.",
 )
@@ -134,7 +132,6 @@ def splits(place: Place, chosen: Chosen) -> Answer:
 
 @command(
     group,
-    "files",
     example="flip27 state files /ckpt/orders --path /landing/orders/a.json",
     answers="a list of rows of the view files.",
 )
@@ -157,7 +154,6 @@ def files(
 
 @command(
     group,
-    "history",
     example="flip27 state history /ckpt/orders --limit 20",
     answers="a list of rows of the view checkpoints, each with rows, bytes and longest_task_ms of its tasks "
     "(null if they did not report).",
@@ -187,7 +183,6 @@ def history(
 
 @command(
     group,
-    "diff",
     example="flip27 state diff /ckpt/orders@17 /ckpt/orders@20",
     answers="an object: before and after (lineage, checkpoint_id, digest, created_at), and changes (part: "
     "source, ledger, state or splits; what; before; after).",

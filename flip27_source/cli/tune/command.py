@@ -19,7 +19,6 @@ group = typer.Typer()
 
 @command(
     group,
-    "tune",
     example="flip27 tune --spark-home /opt/spark",
     answers="an object: python, archives (path, modules, compiled: modules that have bytecode now, "
     "compiled_before, bytes, bytes_before).",

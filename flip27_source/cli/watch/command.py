@@ -22,7 +22,6 @@ group = typer.Typer()
 
 @command(
     group,
-    "watch",
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
     "created_at, lag_s, event_time_lag_s, backlog, "
