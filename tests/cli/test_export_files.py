@@ -16,11 +16,6 @@ from tests.cli.command_line import CommandLine
 from tests.snapshots.spark_logs import FileQuery
 
 
-@pytest.fixture
-def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
-
-
 def asking(query: FileQuery, *words: str) -> list[str | Path]:
     state, path = query.checkpoint / "flip27", f"path={query.landing}"
     target = query.checkpoint.parent / "spark"

@@ -17,11 +17,6 @@ from tests.cli.command_line import CommandLine, Said
 from tests.cli.spark_query import SparkQuery
 
 
-@pytest.fixture
-def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
-
-
 def asking(query: SparkQuery, *words: str) -> list[str | Path]:
     return ["import", "spark-files", "--checkpoint", query.checkpoint, "--state", query.state, *words]
 

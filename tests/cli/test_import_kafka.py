@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from confluent_kafka import TopicPartition
 
 from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import CommandLine
 from tests.kafka_server import KafkaBroker
-
-
-@pytest.fixture
-def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
 
 
 def spark_checkpoint(root: Path, *batches: str, committed: int) -> Path:
