@@ -48,13 +48,19 @@ class CommandLine:
         return Said(code, said.out, said.err)
 
 
-def three_batches(root: Path) -> FileQuery:
-    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed, batch 2 (d.txt) is not."""
+def two_batches(root: Path) -> FileQuery:
+    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed."""
     query = FileQuery(root)
     query.land("a.txt", "b.txt")
     query.batch(now_ms=1_000)
     query.land("c.txt")
     query.batch(now_ms=3_000)
+    return query
+
+
+def three_batches(root: Path) -> FileQuery:
+    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed, batch 2 (d.txt) is not."""
+    query = two_batches(root)
     query.land("d.txt")
     query.batch(now_ms=7_000, committed=False)
     return query

@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -26,23 +25,16 @@ from flip27_source.cli.commands import pairs, storage_options
 from flip27_source.cli.rendering import Answer, Rendering, Table, cell_text
 from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.state_tables.views import VIEWS
+from scripts.cli_page import commands
 from tests.cli.command_line import CommandLine, three_batches
 from tests.cli.spark_query import SparkQuery
 
 SECRET = "hunter2-is-my-secret"
 
 
-def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command with the words that call it."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield words, command
-    for name, item in (inner or {}).items():
-        yield from leaves(item, (*words, name))
-
-
 APP: Any = typer.main.get_command(whole_app())
-COMMANDS = dict(leaves(APP))
+COMMANDS = {tuple(words.split()[1:]): command for words, command in commands()}
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def test_the_expected_commands_exist() -> None:
@@ -52,6 +44,18 @@ def test_the_expected_commands_exist() -> None:
         ("savepoint", "create"), ("savepoint", "list"), ("savepoint", "show"), ("savepoint", "verify"),
         ("savepoint", "delete"),
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_page_has_an_example_of_every_command_and_names_every_option(words: tuple[str, ...]) -> None:
+    called = f"flip27 {' '.join(words)}"
+    section = PAGE.partition(f"## {called}\n")[2].partition("\n## ")[0]
+    assert f"```bash\n{called} " in section or f"```bash\n{called}\n" in section
+    assert "`--json` prints" in section
+    for parameter in COMMANDS[words].params:
+        is_option = parameter.param_type_name == "option"
+        assert f"`{parameter.opts[0] if is_option else parameter.metavar}" in section
+    assert "None" not in section
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
@@ -177,8 +181,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     query = three_batches(root)
     savepoints.create(state=str(query.checkpoint / "flip27"), to=str(root / "saved"))
     of_spark = SparkQuery(root / "spark")
-    of_spark.log("0", of_spark.entry("a", 0))
-    of_spark.batch(0)
+    of_spark.read("a")
     (root / "spark/names.txt").write_text("/in/a\n")
     return root
 

@@ -16,10 +16,22 @@ from tests.cli.command_line import CommandLine
 from tests.snapshots.spark_logs import FileQuery
 
 
+@pytest.fixture
+def query(tmp_path: Path) -> FileQuery:
+    return FileQuery(tmp_path)
+
+
 def asking(query: FileQuery, *words: str) -> list[str | Path]:
     state, path = query.checkpoint / "flip27", f"path={query.landing}"
     target = query.checkpoint.parent / "spark"
     return ["export", "spark-files", "--state", state, "--checkpoint", target, "--option", path, *words]
+
+
+def read(query: FileQuery, *names: str) -> None:
+    """Let the query read files, each in a batch of its own."""
+    for name in names:
+        query.land(name)
+        query.batch()
 
 
 def log_of(query: FileQuery, source: str = "0") -> list[str]:
@@ -39,9 +51,8 @@ def numbers(query: FileQuery) -> tuple[list[str], list[str]]:
 
 
 def test_files_of_committed_batches_are_exported_and_waiting_files_are_not(
-    tmp_path: Path, flip27: CommandLine
+    tmp_path: Path, flip27: CommandLine, query: FileQuery
 ) -> None:
-    query = FileQuery(tmp_path)
     query.limits = Limits(files=2)
     query.land("a", "b", "c")
     query.batch()
@@ -57,22 +68,18 @@ def test_files_of_committed_batches_are_exported_and_waiting_files_are_not(
     assert last[-1] == '{"logOffset":1}'
 
 
-def test_a_dry_run_writes_nothing(tmp_path: Path, flip27: CommandLine) -> None:
-    query = FileQuery(tmp_path)
-    query.land("a")
-    query.batch()
+def test_a_dry_run_writes_nothing(tmp_path: Path, flip27: CommandLine, query: FileQuery) -> None:
+    read(query, "a")
     said = flip27(*asking(query))
     assert said.code == 0
     assert "nothing was written" in said.err
     assert not (tmp_path / "spark").exists()
 
 
-def test_the_number_of_an_uncommitted_batch_is_not_reused(tmp_path: Path, flip27: CommandLine) -> None:
-    query = FileQuery(tmp_path)
-    query.land("a")
-    query.batch()
-    query.land("b")
-    query.batch()
+def test_the_number_of_an_uncommitted_batch_is_not_reused(
+    tmp_path: Path, flip27: CommandLine, query: FileQuery
+) -> None:
+    read(query, "a", "b")
     query.land("c")
     query.batch(committed=False)
     said = flip27(*asking(query, "--execute", "--json"))
@@ -81,12 +88,9 @@ def test_the_number_of_an_uncommitted_batch_is_not_reused(tmp_path: Path, flip27
 
 
 def test_the_state_of_operators_is_copied_unless_it_belongs_to_another_batch(
-    tmp_path: Path, flip27: CommandLine
+    tmp_path: Path, flip27: CommandLine, query: FileQuery
 ) -> None:
-    query = FileQuery(tmp_path)
-    for name in "ab":
-        query.land(name)
-        query.batch()
+    read(query, "a", "b")
     (query.checkpoint / "state/0/0").mkdir(parents=True)
     (query.checkpoint / "state/0/0/2.delta").write_text("sums")
     query.land("c")
@@ -98,10 +102,10 @@ def test_the_state_of_operators_is_copied_unless_it_belongs_to_another_batch(
     assert (tmp_path / "spark/state/0/0/2.delta").read_text() == "sums"
 
 
-def test_a_file_that_spark_would_leave_out_is_reported(tmp_path: Path, flip27: CommandLine) -> None:
-    query = FileQuery(tmp_path)
-    query.land("a")
-    query.batch()
+def test_a_file_that_spark_would_leave_out_is_reported(
+    tmp_path: Path, flip27: CommandLine, query: FileQuery
+) -> None:
+    read(query, "a")
     query.land("old")
     os.utime(query.landing / "old", (1_000_000_000, 1_000_000_000))
     said = flip27(*asking(query, "--execute"))
@@ -121,11 +125,9 @@ def test_a_file_that_was_read_in_part_is_read_again(tmp_path: Path, flip27: Comm
 
 
 def test_a_directory_of_another_query_is_refused_and_that_of_a_killed_export_is_accepted(
-    tmp_path: Path, flip27: CommandLine
+    tmp_path: Path, flip27: CommandLine, query: FileQuery
 ) -> None:
-    query = FileQuery(tmp_path)
-    query.land("a")
-    query.batch()
+    read(query, "a")
     assert flip27(*asking(query, "--execute")).code == 0
     again = flip27(*asking(query, "--execute"))
     assert (again.code, "already the checkpoint location" in again.err) == (1, True)

@@ -58,8 +58,7 @@ def test_files_of_a_batch_that_was_not_committed_are_read(tmp_path: Path, flip27
 def test_a_dry_run_compares_and_writes_nothing(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path)
     query.land("1/a", "2/b", "2/new")
-    query.log("0", query.entry("1/a", 0), query.entry("2/b", 0), query.entry("2/gone", 0))
-    query.batch(0)
+    query.read("1/a", "2/b", "2/gone")
     said = flip27(*importing(query, "--option", f"path={query.landing}/*"))
     assert said.code == 0, said.err
     assert said.data["pattern"] == {"path": f"{query.landing}/*", "is_recursive": False}
@@ -123,8 +122,7 @@ def test_one_of_several_file_sources_has_to_be_chosen(tmp_path: Path, flip27: Co
 
 def test_sources_with_names_in_the_offset_log_are_found(tmp_path: Path, flip27: CommandLine) -> None:
     query = SparkQuery(tmp_path, source="landing")
-    query.log("0", query.entry("a", 0))
-    query.batch(0)
+    query.read("a")
     offsets = query.checkpoint / "offsets/0"
     offsets.write_text('v2\n{"conf":{}}\nlanding:{"logOffset":0}')
     assert flip27(*importing(query)).data["files"] == 1
