@@ -8,7 +8,7 @@ from pathlib import Path
 from confluent_kafka import TopicPartition
 
 from flip27_source.testing import MicroBatchEngine
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 from tests.kafka_server import KafkaBroker
 
 
@@ -38,7 +38,7 @@ def rows(broker: KafkaBroker, options: dict[str, str]) -> list[tuple[int, int]]:
 
 
 def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
-    kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
+    kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
@@ -60,7 +60,7 @@ def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
 
 
 def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
-    kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
+    kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a", b"b", b"c"])
@@ -76,9 +76,7 @@ def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
     assert "the cluster was not queried" in alone.err
 
 
-def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(
-    kafka: KafkaBroker, flip27: CommandLine
-) -> None:
+def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     for partition in range(2):
         kafka.produce(topic, [b"a", b"b"], partition=partition)
@@ -94,7 +92,7 @@ def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(
     assert "the group no-such-group has committed no offsets" in nothing.err
 
 
-def test_missing_arguments_are_named(tmp_path: Path, flip27: CommandLine) -> None:
+def test_missing_arguments_are_named(tmp_path: Path) -> None:
     two = f"{json.dumps({'a': {'0': 1}})}\n{json.dumps({'b': {'0': 1}})}"
     checkpoint = spark_checkpoint(tmp_path / "two", two, committed=0)
     assert "add --source" in flip27("import", "kafka", "--checkpoint", checkpoint).err

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 from tests.cli.test_app import COMMANDS, PLACED, Places, origin, places, words_for
 from tests.odd_values import ODD_TEXTS
 
@@ -38,7 +38,6 @@ def valued(parameter: Any, base: list[str], text: str, command: Any) -> list[str
 def test_an_odd_value_is_used_or_refused_with_an_error(
     words: tuple[str, ...],
     parameter: Any,
-    flip27: CommandLine,
     places: Places,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

@@ -14,7 +14,7 @@ from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.display import drawn, watch
 from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.packing import Limits
-from tests.cli.command_line import CommandLine, paged, three_batches, two_batches
+from tests.cli.command_line import flip27, paged, three_batches, two_batches
 from tests.driver.test_demanded_reports import SERVER
 from tests.snapshots.spark_logs import FileQuery
 
@@ -186,7 +186,7 @@ def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> N
     assert "look-2" in screen.getvalue()
 
 
-def test_once_prints_one_frame_and_json_prints_its_numbers(flip27: CommandLine, tmp_path: Path) -> None:
+def test_once_prints_one_frame_and_json_prints_its_numbers(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     assert "3, batch 2, pending" in flip27("watch", query.checkpoint, "--once").out
     (frame,) = flip27("watch", query.checkpoint, "--once", "--json").data
@@ -196,6 +196,6 @@ def test_once_prints_one_frame_and_json_prints_its_numbers(flip27: CommandLine, 
     ]
 
 
-def test_only_one_frame_is_printed_without_a_terminal(flip27: CommandLine, tmp_path: Path) -> None:
+def test_only_one_frame_is_printed_without_a_terminal(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     assert flip27("watch", query.checkpoint).out.count("checkpoint ") == 1
