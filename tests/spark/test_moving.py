@@ -7,6 +7,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source.testing import MicroBatchEngine
+from tests.cli.command_line import flip27
 from tests.snapshots.spark_logs import FileQuery
 
 # Without * ? [ ] { }: Spark's file source reads files with such names several times.
