@@ -27,7 +27,7 @@ setup-%:
 	@bash scripts/setup.sh $*
 
 demo: setup-demo ## Stream files through two crashes and count the rows: under a minute
-	@$(PY) -m flip27_source.cli.demo.program $(ARGS)
+	@$(PY) -m flip27_source.cli.main demo $(ARGS)
 
 # Tests spend as much time on the disk as on the CPU, so they write to memory if it has room (a container's
 # /dev/shm often has none).
@@ -83,7 +83,7 @@ model: setup-test ## Explore the protocol's interleavings further than make test
 	@FLIP27_MODEL=long $(PY) -m pytest tests/model $(ARGS)
 
 simulate: setup-test ## Simulate queries with every fault and count the defects: make simulate ARGS="--seeds 10000"
-	@$(PY) -m flip27_source.testing.simulator $(ARGS)
+	@$(PY) -m tests.simulator $(ARGS)
 
 soak: setup-test ## Kill real drivers, fill disks, remove permissions, and count the rows: make soak ARGS="--disasters 300"
 	@$(PY) -m tests.soak $(ARGS)

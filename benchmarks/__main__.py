@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from flip27_source.cli.demo.processes import termination_raises
+from tests.child_processes import termination_raises
 
 from . import tuned
 from .cases import BY_NAME, CASES, Bench, run_cases

@@ -18,12 +18,12 @@ from typing import Any, ClassVar
 import msgspec
 
 from flip27_source import savepoints
-from flip27_source.cli.demo.processes import obey_parent
-from flip27_source.coordination.packing import Limits
+from flip27_source.cli.demo.process import obey_parent
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.source import Source
 
@@ -101,7 +101,7 @@ class MadeUpFiles(FilesEnumerator):
 
     def __init__(self, context: Any, options: Any, state: Any = None) -> None:
         super().__init__(context, options, state)
-        self.lister = self.listing
+        self.search.listing.lister = self.listing
 
 
 def coordinator(

@@ -23,8 +23,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import flip27_source
-from flip27_source.cli.demo.processes import FINISH, obey_parent
+from flip27_source.cli.demo.process import obey_parent
 from flip27_source.native import native_batches
+from tests.child_processes import FINISH
 
 from .rounds import Round, RoundSpec
 from .usage import UsageWatch

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source import DiscoveringEnumerator, Discovery, SplitReader, SplitSize
-from flip27_source.coordination.packing import UNLIMITED
+from flip27_source.coordination.batch_limits import UNLIMITED
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.executor.subtask import read_subtask

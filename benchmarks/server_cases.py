@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from flip27_source.cli.demo.processes import ChildProcess
+from tests.child_processes import ChildProcess
 
 from .outcomes import Outcome, Spread, Target
 from .sessions import one_line

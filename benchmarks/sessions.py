@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from flip27_source.cli.demo.processes import ChildProcess
+from tests.child_processes import ChildProcess
 
 from .query_process import FLIP27, SPARK
 from .rounds import KnownFiles, KnownFilesSpec, Round, RoundSpec

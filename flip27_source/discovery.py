@@ -15,12 +15,14 @@ import msgspec
 
 from .enumerator import Backlog, SplitEnumerator
 from .enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
+from .enumerator_mixins import HoldsSplits
 from .errors import ContractError, DataLossError, DiscoveryError, Flip27Error, StateError
 from .options import Options
 from .segment import Segment
 from .source_options import DISCOVERY_INTERVAL, DISCOVERY_RETRIES
 from .split import SplitT, size_of
 from .values.annotations import annotation_of
+from .values.merged_blocks import merged_blocks
 from .values.stored_values import StoredValues, stored_splits
 
 PositionT = TypeVar("PositionT")
@@ -60,7 +62,7 @@ class DiscoveringState(Generic[PositionT]):
     pages: tuple[PendingPage, ...]
 
 
-class DiscoveringEnumerator(SplitEnumerator[SplitT]):
+class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
     """An enumerator that needs only one method, :meth:`discover`.
 
     Discovery runs on a thread, every ``discoveryInterval``; in a bounded run once, at the start. This
@@ -70,6 +72,8 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
 
     position_type: ClassVar[Any] = None
     """Type of the position; None: the annotation of ``discover``."""
+    _latest_first: bool = False
+    """Whether splits that are found later are read before those that wait."""
 
     def __init__(self, context: SplitEnumeratorContext[SplitT], options: Options, state: Any = None) -> None:
         super().__init__(context, options, state)
@@ -120,7 +124,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position, and each page of waiting splits as a segment, which is written once."""
         self._publish()
-        self._pages = _merged(page for page in self._pages if page.left)
+        self._pages = self._merged_pages()
         pages = tuple(page.stored(self.split_version) for page in self._pages)
         return DiscoveringState(position=self._position, pages=pages)
 
@@ -250,8 +254,19 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT]):
             ) from error
         self._position = found.position
         if found.splits:
-            self._pages.append(Page(found.splits))
+            add = self._pages.appendleft if self._latest_first else self._pages.append
+            add(Page(found.splits))
         self._publish()
+
+    def _merged_pages(self) -> deque[Page[SplitT]]:
+        """The pages that are not empty, in the order in which they are read; small ones are merged."""
+        step = -1 if self._latest_first else 1
+
+        def joined(pages: Sequence[Page[SplitT]]) -> Page[SplitT]:
+            return Page([split for page in pages[::step] for split in page.splits[page.taken :]])
+
+        oldest_first = [page for page in self._pages if page.left][::step]
+        return deque(merged_blocks(oldest_first, size_of=lambda page: page.left, join=joined)[::step])
 
     def _publish(self) -> None:
         self.context.metrics.gauge("pendingSplits", sum(page.left for page in self._pages))
@@ -297,19 +312,3 @@ def _without(whole: Backlog, part: Backlog) -> Backlog:
         rows=None if whole.rows is None or part.rows is None else whole.rows - part.rows,
         bytes=None if whole.bytes is None or part.bytes is None else whole.bytes - part.bytes,
     )
-
-
-def _merged(pages: Iterable[Page[SplitT]]) -> deque[Page[SplitT]]:
-    """The pages, with small pages merged into their neighbours.
-
-    A page is merged into the page before it unless that one is at least twice as large. So the number of
-    pages never exceeds the binary logarithm of the number of splits, and neither does the number of times
-    that a split is written.
-    """
-    merged: deque[Page[SplitT]] = deque()
-    for page in pages:
-        merged.append(page)
-        while len(merged) > 1 and merged[-2].left < 2 * merged[-1].left:
-            last, before = merged.pop(), merged.pop()
-            merged.append(Page([*before.splits[before.taken :], *last.splits[last.taken :]]))
-    return merged

@@ -92,6 +92,16 @@ class Backlog:
             oldest_event_time=min(times) if times else None,
         )
 
+    def numbers(self) -> dict[str, int | str]:
+        """What is known of it, by the names that offsets and progress events use."""
+        amounts = {"backlogRows": self.rows, "backlogBytes": self.bytes}
+        numbers: dict[str, int | str] = {name: value for name, value in amounts.items() if value is not None}
+        if self.splits or numbers:
+            numbers["backlogSplits"] = self.splits
+        if self.oldest_event_time is not None:
+            numbers["backlogOldestEventTime"] = self.oldest_event_time.isoformat()
+        return numbers
+
 
 UNKNOWN_BACKLOG = Backlog(rows=None, bytes=None)
 

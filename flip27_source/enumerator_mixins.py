@@ -1,7 +1,7 @@
 """Optional mix-ins of an enumerator: actions after a checkpoint, and the methods that edits need.
 
-An enumerator implements those that apply to it; the mix-ins are independent of each other. Pure: no pyspark,
-no I/O.
+An enumerator has those that apply to it among its base classes, in any order; they are independent of each
+other. Pure: no pyspark, no I/O.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Generic, TypeVar
 
+from .errors import ContractError
 from .options import Options
 from .values.annotations import annotation_of
 
@@ -60,27 +61,28 @@ class PerformsActions(ABC, Generic[ActionT]):
         return annotation_of(cls, "perform", "action", "action_type")
 
 
-@runtime_checkable
-class HoldsSplits(Protocol):
+class HoldsSplits(ABC):
     """Optional mix-in of an enumerator: its state contains the splits that it has found and not assigned.
 
     Edits use it: a split that the enumerator holds can be skipped, and is not assigned twice.
     """
 
     @classmethod
+    @abstractmethod
     def splits_in(cls, state: Any) -> Sequence[Any]:
         """The splits in a value of ``snapshot_state``."""
 
     @classmethod
+    @abstractmethod
     def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
         """The state without these splits; they stay known, so that discovery does not find them again."""
 
 
-@runtime_checkable
-class ForgetsSplits(Protocol):
+class ForgetsSplits(ABC):
     """Optional mix-in of an enumerator: its state can forget splits, so that discovery finds them again."""
 
     @classmethod
+    @abstractmethod
     def forget_splits(
         cls, state: Any, split_ids: Collection[str], *, busy: Sequence[Any], options: Options
     ) -> tuple[Any, Mapping[str, str]]:
@@ -112,11 +114,11 @@ class NamedPosition:
     word: str | None = None
 
 
-@runtime_checkable
-class NamesPositions(Protocol):
+class NamesPositions(ABC):
     """Optional mix-in of an enumerator: positions of its live splits have names, which edits use."""
 
     @classmethod
+    @abstractmethod
     def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
         """The fields of a split at this position, with their values.
 
@@ -125,30 +127,50 @@ class NamesPositions(Protocol):
         """
 
     @classmethod
+    @abstractmethod
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
         """How many rows a change of these fields skips; below 0, how many are read again; None: not known."""
 
 
-@runtime_checkable
-class CutsSomeSplits(Protocol):
+class CutsSomeSplits(ABC):
     """Optional mix-in of an enumerator with ``bound_split`` that plans some of its splits as a whole.
 
     Edits use it: such a split can be replayed.
     """
 
     @classmethod
+    @abstractmethod
     def is_cut_off(cls, split: Any) -> bool:
         """Whether a planned split is a range that was cut from another split and cannot be read alone."""
 
 
-@runtime_checkable
-class LimitsRewinds(Protocol):
+class LimitsRewinds(ABC):
     """Optional mix-in of an enumerator: data that an older state needs may no longer exist."""
 
     @classmethod
+    @abstractmethod
     def check_rewind(cls, present: Any, older: Any) -> None:
         """Check that the source can go back from one value of ``snapshot_state`` to an older one.
 
         Raises:
             EditError: it cannot; the rewind is refused, and the query continues.
         """
+
+
+_FOR_EDITS = (HoldsSplits, ForgetsSplits, NamesPositions, CutsSomeSplits, LimitsRewinds)
+
+
+def check_bases(enumerator_type: type[Any]) -> None:
+    """Check that an enumerator with the methods of a mix-in has the mix-in among its bases.
+
+    Raises:
+        ContractError: it has not, so edits would not use its methods.
+    """
+    for kind in _FOR_EDITS:
+        methods = sorted(kind.__abstractmethods__)
+        if not issubclass(enumerator_type, kind) and all(hasattr(enumerator_type, name) for name in methods):
+            name = enumerator_type.__qualname__
+            raise ContractError(
+                f"{name} defines {' and '.join(methods)}, but {kind.__name__} is not one of its base classes",
+                remedy=f"write class {name}({kind.__name__}, ...)",
+            )

@@ -104,6 +104,13 @@ class SplitReadError(Flip27Error):
     ignored_by: ClassVar[str | None] = None
 
 
+class AccessError(Flip27Error):
+    """Data cannot be reached: credentials, permission, the network, a server, a disk, a missing package.
+
+    The data itself may be fine, so a split is never quarantined or ignored for this (R21): the task fails.
+    """
+
+
 _REPORT_LOSS = (
     "set onDataLoss=report to continue with the remaining data; the loss is then counted and listed"
 )

@@ -32,7 +32,7 @@ _BUILT_IN = {
         "arrow": "flip27_source.readers.columnar.arrow_files:ArrowReader",
         "avro": "flip27_source.readers.columnar.avro:AvroReader",
         "binary": "flip27_source.readers.binary:BinaryReader",
-        "csv": "flip27_source.readers.delimited.reader:DelimitedReader",
+        "csv": "flip27_source.readers.csv_lines.reader:CsvLinesReader",
         "feather": "flip27_source.readers.columnar.arrow_files:ArrowReader",
         "http": "flip27_source.readers.http_api.reader:HttpReader",
         "json": "flip27_source.readers.json_lines.reader:JsonLinesReader",

@@ -11,7 +11,7 @@ from typing import Any
 
 from .discovery import DiscoveringEnumerator
 from .enumerator import SplitEnumerator
-from .enumerator_mixins import PerformsActions
+from .enumerator_mixins import PerformsActions, check_bases
 from .errors import OptionError
 from .file_systems.paths import redacted
 from .options import Option, Options
@@ -75,7 +75,7 @@ class Source:
             enumerator, reader: registered classes, instead of names in options.
 
         Raises:
-            OptionError, RegistryError: an option or a class is invalid.
+            OptionError, RegistryError, ContractError: an option or a class is invalid.
         """
         names = {key.lower(): value for key, value in raw_options.items()}
         enumerator_name = names.get(ENUMERATOR.name)
@@ -86,6 +86,7 @@ class Source:
                     remedy='add .option("enumerator", "files"), or another enumerator',
                 )
             enumerator = find_enumerator(enumerator_name)
+        check_bases(enumerator)
         reader_name = names.get(READER.name, enumerator.default_reader)
         if reader is None:
             if reader_name is None:

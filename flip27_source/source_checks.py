@@ -51,6 +51,15 @@ def failed(check: str, found: str, remedy: str | None) -> Finding:
     return Finding(check=check, status=Status.FAILED, found=found, remedy=remedy)
 
 
+def ok_unless(check: str, found: str, work: Callable[[], object]) -> Finding:
+    """The check passed, unless ``work``, which a query does too, raises one of flip27's errors."""
+    try:
+        work()
+    except Flip27Error as error:
+        return failed(check, error.what, error.remedy)
+    return ok(check, found)
+
+
 def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
     """The check could not run."""
     return Finding(check=check, status=Status.SKIPPED, found=why, remedy=remedy)

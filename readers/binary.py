@@ -11,13 +11,13 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.files.input import Fetched, read_whole
 from flip27_source.readers.files.read_ahead import fetched_ahead
-from flip27_source.readers.files.reader import FileReader
+from flip27_source.readers.files.reader import FileReader, check_columns
 
 _SCHEMA = pa.schema(
     [
@@ -44,14 +44,7 @@ class BinaryReader(FileReader):
 
     def prepare(self) -> None:
         """Check that the schema has only these columns; some may be missing."""
-        for field in self.context.schema:
-            index = _SCHEMA.get_field_index(field.name)
-            if index < 0 or _SCHEMA.field(index).type != field.type:
-                raise SchemaError(
-                    f"the binary reader does not have a column {field.name} of type {field.type}",
-                    remedy="remove the schema, or use some of these columns: path string, modificationTime "
-                    "timestamp, length long, content binary",
-                )
+        check_columns("binary", self.context.schema, _SCHEMA)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield one row for each file; small files share batches."""

@@ -13,15 +13,15 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SchemaError
 from flip27_source.file_systems.paths import canonical_path, names_a_user
 from flip27_source.options import Change, Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
-from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 from flip27_source.readers.files.file_columns import partition_values
-from flip27_source.readers.files.input import is_splittable
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_splittable
+from flip27_source.readers.files.reader import check_columns
 from flip27_source.readers.files.unchanged import changed_files
+from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, splits_comment
 from flip27_source.schemas.recorded_schemas import data_of
 from flip27_source.source_options import (
     MAX_QUARANTINED_SPLITS,
@@ -30,7 +30,6 @@ from flip27_source.source_options import (
     STATE_LOCATION,
     UID,
 )
-from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, splits_comment
 
 FILE_RANGES = Option(
     name="fileRanges",
@@ -55,10 +54,6 @@ _SCHEMA = pa.schema(
         pa.field("checkpointId", pa.int64()),
         pa.field("checkpoint", pa.string()),
     ]
-)
-_DDL = (
-    "path string, start long, length long, fileLength long, modificationTime timestamp, etag string, "
-    "partitionValues map<string,string>, splitId string, checkpointId long, checkpoint string"
 )
 _BATCH_ROWS = 1 << 16
 
@@ -91,27 +86,18 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
         Raises:
             SplitReadError: a file is gone or has changed.
         """
-        self._check_schema()
+        check_columns("splits", self.context.schema, _SCHEMA)
         for at in range(0, len(splits), _BATCH_ROWS):
             group = splits[at : at + _BATCH_ROWS]
             for _, error in changed_files(group, self.context.options):
                 raise error
             yield self._batch(group)
 
-    def _check_schema(self) -> None:
-        for field in self.context.schema:
-            index = _SCHEMA.get_field_index(field.name)
-            if index < 0 or _SCHEMA.field(index).type != field.type:
-                raise SchemaError(
-                    f"the splits reader does not have a column {field.name} of type {field.type}",
-                    remedy=f"remove the schema, or use some of these columns: {_DDL}",
-                )
-
     def _batch(self, splits: Sequence[FileSplit]) -> pa.RecordBatch:
         context = self.context
         count = len(splits)
         ends = [split.length if split.end is None else split.end for split in splits]
-        bases = base_paths(context.options)
+        bases = BasePaths.of(context.options)
         columns: dict[str, Any] = {
             PATH_COLUMN: [split.path for split in splits],
             "start": [split.start for split in splits],
@@ -129,15 +115,9 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def base_paths(options: Options) -> BasePaths | None:
-    """The directories above the partition columns; None if there are no such columns."""
-    # With recursiveFileLookup, the names of directories have no meaning, as in Spark.
-    return None if options.get("recursiveFileLookup", False) else BasePaths.of(options)
-
-
 def _source(options: Options) -> SourceOfSplits:
     location = options.get(STATE_LOCATION.name)
-    bases = base_paths(options)
+    bases = BasePaths.of(options)
     return SourceOfSplits(
         base_depth=None if bases is None else bases.depth,
         base_names=() if bases is None else bases.names,

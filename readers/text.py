@@ -18,8 +18,7 @@ from flip27_source.reader import ReadsRanges
 from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import as_array, line_blocks, lines_of
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
 from flip27_source.readers.files.separated_text import separated_lines, whole_text
 from flip27_source.readers.files.spark_options import SPARK_TEXT
 from flip27_source.readers.text_header import (
@@ -30,8 +29,6 @@ from flip27_source.readers.text_header import (
     header_options,
     without_header,
 )
-
-_BATCH_ROWS = 1 << 18
 
 
 def _separator(value: str) -> str:
@@ -87,11 +84,7 @@ class TextReader(FileReader, ReadsRanges):
         """Yield the lines of many splits; small files share batches."""
         for texts in self._texts(splits):
             # A view keeps invalid UTF-8 unchanged; a cast would refuse it.
-            lines = texts.view(pa.string())
-            for start in range(0, len(lines), _BATCH_ROWS):
-                yield pa.RecordBatch.from_arrays(
-                    [lines[start : start + _BATCH_ROWS]], schema=self.context.schema
-                )
+            yield pa.RecordBatch.from_arrays([texts.view(pa.string())], schema=self.context.schema)
 
     def _texts(self, splits: Sequence[FileSplit]) -> Iterator[pa.Array]:
         options = self.context.options

@@ -12,10 +12,10 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.errors import OptionError, SchemaError
-from flip27_source.header_comment import header_comment, header_in
 from flip27_source.options import Options, ReadingOption, boolean
-from flip27_source.readers.delimited.dialect import NONE
-from flip27_source.readers.delimited.options import COMMENT as CSV_COMMENT
+from flip27_source.readers.csv_lines.dialect import comment_character
+from flip27_source.readers.files.line_blocks import BLANKS
+from flip27_source.schemas.column_comments import header_comment, header_in
 
 HEADER = ReadingOption(
     name="header",
@@ -26,8 +26,8 @@ HEADER = ReadingOption(
 )
 COMMENT = ReadingOption(
     name="comment",
-    parse=CSV_COMMENT.parse,
-    default=NONE,
+    parse=comment_character,
+    default="",
     default_text="none",
     doc="With header: lines that start with this character are not the header; those before it are skipped.",
 )
@@ -46,15 +46,14 @@ def header_options(wholetext: bool, options: Options) -> tuple[bool, bytes]:
             "options header and wholetext are both true, but a file that is one row has no header line",
             remedy="remove one of the two options",
         )
-    comment = options[COMMENT]
-    return options[HEADER], b"" if comment == NONE else comment.encode()
+    return options[HEADER], options[COMMENT].encode()
 
 
 def commented(field: pa.Field, options: Options) -> pa.Field:
     """The text column, with a comment if headers are skipped."""
     if not options[HEADER]:
         return field
-    comment = header_comment("" if options[COMMENT] == NONE else options[COMMENT])
+    comment = header_comment(options[COMMENT])
     return field.with_metadata({_SPARKS_KEY: json.dumps({"comment": comment})})
 
 
@@ -97,5 +96,4 @@ def without_header(texts: Iterable[pa.Array], comment: bytes) -> Iterator[pa.Arr
 
 
 def _passed(comment: bytes) -> Callable[[bytes], bool]:
-    blanks = bytes(range(0x21))  # the characters that Java's String.trim removes
-    return lambda line: not line.strip(blanks) or (bool(comment) and line.startswith(comment))
+    return lambda line: not line.strip(BLANKS) or (bool(comment) and line.startswith(comment))

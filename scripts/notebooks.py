@@ -16,7 +16,7 @@ from typing import Any
 import nbformat
 from nbclient import NotebookClient
 
-from flip27_source.cli.demo.processes import spark_environment
+from flip27_source.cli.demo.process import spark_environment
 
 NOTEBOOKS = sorted((Path(__file__).parents[1] / "notebooks").glob("*.ipynb"))
 

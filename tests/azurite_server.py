@@ -92,7 +92,7 @@ class Azurite(ServerProcess):
             for what, value in (("Host", HOST), ("Port", port))
         ]
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [*program, *services, "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"],
                 cwd=self._folder,
                 env={
@@ -105,7 +105,7 @@ class Azurite(ServerProcess):
                 stderr=log,
                 start_new_session=True,
             )
-        self._tell_keeper(str(self._process.pid))
+        self._tell_keeper(str(self.process.pid))
         deadline = time.monotonic() + DEADLINE_S
         while not all(_answers(ports[service]) for service in ("blob", "queue")):
             assert self.is_running, self.log.read_text()
@@ -114,7 +114,7 @@ class Azurite(ServerProcess):
 
     def kill(self) -> None:
         """Send SIGKILL; everything that the server held is lost."""
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def container(self) -> AzureContainer:
         """A new container, for one test."""

@@ -78,7 +78,7 @@ THOROUGH = (
     "enumerators/files/test_sorted_hashes.py", "enumerators/http_api", "enumerators/kafka/test_kills.py",
     "enumerators/postgres/test_model.py", "enumerators/sql", "executor/test_held_rows.py",
     "executor/test_ignored_splits.py", "file_systems/test_scenarios.py", "model",
-    "readers/delimited/test_fast_path_checks.py", "readers/delimited/test_values.py",
+    "readers/csv_lines/test_quote_checks.py", "readers/csv_lines/test_values.py",
     "readers/files/test_bad_file_memory.py", "readers/files/test_bad_files.py",
     "readers/files/test_line_blocks.py", "readers/files/test_read_ahead.py", "readers/http_api",
     "readers/json_lines/test_columns.py", "readers/json_lines/test_layout.py", "readers/kafka",

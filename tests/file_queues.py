@@ -1,7 +1,8 @@
-"""SQS queues on the S3 server of this machine (moto), and the events of its buckets."""
+"""SQS queues on the S3 server of this machine (moto), and the messages of services about files."""
 
 from __future__ import annotations
 
+import base64
 import json
 import uuid
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from typing import Any
 from urllib.parse import quote_plus
 
 from flip27_source.enumerators.files.notifications.sqs import client
-from tests.quick_moto import ACCOUNT, make_quick_queues
+from tests.quick_moto import ACCOUNT, make_quick_queues, messages_of
 from tests.s3_server import S3Bucket
 
 
@@ -29,28 +30,28 @@ class FileQueue:
     def name(self) -> str:
         return self.url.rpartition("/")[2]
 
-    def send(self, *bodies: str) -> None:
-        """Put messages into the server's own objects, which has the effect of a request and is far faster."""
+    @property
+    def _server(self) -> Any:
+        """The server's own objects: using them has the effect of a request, and is far faster."""
         from moto.sqs.models import sqs_backends
 
-        server = sqs_backends[ACCOUNT]["us-east-1"]
+        return sqs_backends[ACCOUNT]["us-east-1"]
+
+    def send(self, *bodies: str) -> None:
+        """Put messages into the queue."""
         for body in bodies:
-            server.send_message(self.name, body)
+            self._server.send_message(self.name, body)
 
     def taken(self) -> list[str]:
         """Remove all messages from the queue; return their bodies as they were sent."""
-        from moto.sqs.models import sqs_backends
-
-        queue = sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)
-        messages, queue._messages = queue._messages, []
-        return [message.body for message in messages]
+        bodies = [message.body for message in self._messages()]
+        self._messages().clear()
+        return bodies
 
     @property
     def left(self) -> int:
         """The number of messages that are not deleted, whether a consumer holds them or not."""
-        from moto.sqs.models import sqs_backends
-
-        return len(sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)._messages)
+        return len(self._messages())
 
     def remove(self) -> None:
         """Delete the queue with its messages."""
@@ -62,10 +63,13 @@ class FileQueue:
 
     def show_hidden(self) -> None:
         """Make received messages visible again, as if their visibility timeout had passed."""
+        for message in self._messages():
+            message.visible_at = 0
+
+    def _messages(self) -> list[Any]:
         from moto.sqs.models import sqs_backends
 
-        for message in sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name)._messages:
-            message.visible_at = 0
+        return messages_of(sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name))[0]
 
 
 def new_queue(bucket: S3Bucket) -> FileQueue:
@@ -113,14 +117,8 @@ def message(bucket: str, *keys: str, event: str = "ObjectCreated:Put") -> str:
 
 def through_sns(body: str) -> str:
     """The same message as SNS forwards it."""
-    return json.dumps(
-        {
-            "Type": "Notification",
-            "MessageId": "5f1e",
-            "TopicArn": "arn:aws:sns:eu-west-1:1:files",
-            "Message": body,
-        }
-    )
+    topic = "arn:aws:sns:eu-west-1:1:files"
+    return json.dumps({"Type": "Notification", "MessageId": "5f1e", "TopicArn": topic, "Message": body})
 
 
 def through_event_bridge(bucket: str, key: str, detail_type: str = "Object Created") -> str:
@@ -135,3 +133,34 @@ def through_event_bridge(bucket: str, key: str, detail_type: str = "Object Creat
             },
         }
     )  # fmt: skip
+
+
+def blob_event(
+    container: str, name: str, kind: str = "BlobCreated", *, account: str = "shop", **data: str
+) -> Any:
+    """An event of Azure in the schema of Event Grid."""
+    group = "/subscriptions/319a9601/resourceGroups/shop/providers/Microsoft.Storage/storageAccounts"
+    return {
+        "topic": f"{group}/{account}", "id": "831e1650", "eventTime": "2026-01-31T12:00:00.1234567Z",
+        "subject": f"/blobServices/default/containers/{container}/blobs/{name}",
+        "eventType": f"Microsoft.Storage.{kind}",
+        "data": {
+            "api": "PutBlob", "eTag": "0x8D", "contentLength": 2, "blobType": "BlockBlob",
+            "url": f"https://{account}.blob.core.windows.net/{container}/encoded", **data,
+        },
+        "dataVersion": "", "metadataVersion": "1",
+    }  # fmt: skip
+
+
+def in_base64(event: Any) -> str:
+    """Encode an event as Event Grid does for a queue."""
+    return base64.b64encode(json.dumps(event).encode()).decode()
+
+
+def cloud_event(container: str, name: str) -> Any:
+    """The same event as a CloudEvent."""
+    event = blob_event(container, name)
+    return {
+        "source": event["topic"], "subject": event["subject"], "type": event["eventType"],
+        "specversion": "1.0", "id": event["id"], "data": event["data"],
+    }  # fmt: skip

@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from flip27_source.readers.kafka.consumers import close_idle_consumers
+from tests.deadline import until
 from tests.postgres_server import HOST, free_port
 from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
 
@@ -88,7 +89,7 @@ class KafkaBroker(ServerProcess):
     def start(self) -> None:
         """Start the broker and wait until it answers."""
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self.process = subprocess.Popen(
                 [program(self.kind), *self._arguments()],
                 cwd=self._folder,
                 # Tansu copies itself into the home folder.
@@ -98,8 +99,8 @@ class KafkaBroker(ServerProcess):
                 stderr=log,
                 start_new_session=True,
             )
-        self._tell_keeper(str(self._process.pid))
-        self._wait_until_ready(self._process)
+        self._tell_keeper(str(self.process.pid))
+        self._wait_until_ready(self.process)
 
     def kill(self) -> None:
         """Send SIGKILL. Afterwards noida has what it acknowledged before this call, and tansu has nothing.
@@ -108,7 +109,7 @@ class KafkaBroker(ServerProcess):
         """
         if self.kind == "noida" and self.is_running:
             self._wait_until_written()
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
 
     def restart(self) -> None:
         """Kill and start again."""
@@ -126,7 +127,7 @@ class KafkaBroker(ServerProcess):
         try:
             yield
         finally:
-            self._end(signal.SIGKILL)
+            self.end(signal.SIGKILL)
             shutil.rmtree(data)
             kept.rename(data)
             self.start()
@@ -136,11 +137,11 @@ class KafkaBroker(ServerProcess):
         """Suspend the broker: during the block connections are accepted and no request is answered."""
         import psutil
 
-        assert self._process is not None
+        assert self.process is not None
 
-        process = psutil.Process(self._process.pid)
+        process = psutil.Process(self.process.pid)
         process.suspend()
-        self._wait_until(lambda: process.status() == psutil.STATUS_STOPPED)
+        until(lambda: process.status() == psutil.STATUS_STOPPED, self.log.read_text)
         try:
             yield
         finally:
@@ -194,7 +195,7 @@ class KafkaBroker(ServerProcess):
         # A task's last fetch may be unanswered, and librdkafka 2.16 crashes if its topic is deleted then.
         close_idle_consumers()
         results(self.admin().delete_topics([name]))
-        self._wait_until(lambda: name not in self.admin().list_topics(timeout=DEADLINE_S).topics)
+        until(lambda: name not in self.admin().list_topics(timeout=DEADLINE_S).topics, self.log.read_text)
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Add partitions until there are ``total``."""
@@ -259,7 +260,7 @@ class KafkaBroker(ServerProcess):
 
     def consume(self, topic: str, partition: int = 0, *, start: int = 0, **more: Any) -> list[Any]:
         """The messages that a consumer reads from ``start`` to the end of a partition."""
-        from confluent_kafka import KafkaError, TopicPartition
+        from confluent_kafka import TopicPartition
 
         consumer = self.consumer(**more)
         consumer.assign([TopicPartition(topic, partition, start)])
@@ -273,7 +274,7 @@ class KafkaBroker(ServerProcess):
                 for message in consumer.consume(1000, 0.05):
                     if message.error() is None:
                         messages.append(message)
-                    elif message.error().code() == KafkaError._PARTITION_EOF:
+                    elif message.error().name() == "_PARTITION_EOF":
                         return messages
                     else:
                         raise RuntimeError(message.error().str())
@@ -338,19 +339,13 @@ class KafkaBroker(ServerProcess):
         """Wait until the file has a new topic: it is written as a whole, so it then has all older data."""
         marker = self.topic()
         file = self._folder / "data" / "kafka.json"
-        self._wait_until(lambda: file.exists() and marker.encode() in file.read_bytes())
+        until(lambda: file.exists() and marker.encode() in file.read_bytes(), self.log.read_text)
         self.delete_topic(marker)
         self._topics = self._topics_with_leaders()
 
-    def _wait_until(self, condition: Any) -> None:
-        deadline = time.monotonic() + DEADLINE_S
-        while not condition():
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
-
-    def _end(self, number: signal.Signals) -> None:
+    def end(self, number: signal.Signals) -> None:
         self._admin = None
-        super()._end(number)
+        super().end(number)
 
 
 @contextmanager
@@ -364,7 +359,7 @@ def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) ->
         try:
             yield broker
         finally:
-            broker._end(signal.SIGKILL)
+            broker.end(signal.SIGKILL)
 
 
 def program(kind: Kind) -> Path:

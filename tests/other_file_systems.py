@@ -95,6 +95,18 @@ class WebFiles(SimpleHTTPRequestHandler):
     def log_message(self, *_: Any) -> None:
         """Print nothing."""
 
+    def is_answered(self) -> bool:
+        """Answer a request in another way; False leaves it to Python's web server."""
+        return False
+
+    def do_HEAD(self) -> None:
+        if not self.is_answered():
+            super().do_HEAD()
+
+    def do_GET(self) -> None:
+        if not self.is_answered():
+            super().do_GET()
+
 
 @contextmanager
 def http_files(root: Path, handler: type[WebFiles] = WebFiles) -> Iterator[str]:

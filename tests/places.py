@@ -78,6 +78,11 @@ class Place:
         return [secret for secret in (key and key[1], password) if secret]
 
     @property
+    def own_client(self) -> dict[str, object]:
+        """Options for a file system that is shared with nothing in this process, as in another process."""
+        return {} if self.is_quick else {"skip_instance_cache": True}
+
+    @property
     def is_quick(self) -> bool:
         """Whether the time of a request is negligible."""
         return not self.url.startswith(("s3:", "abfs:", "gs:"))
@@ -86,12 +91,16 @@ class Place:
         """Whether a file can have the name."""
         return self._refused is None or re.search(self._refused, name) is None
 
-    def put(self, name: str, data: bytes) -> None:
-        """Write a file in the landing folder."""
-        path = f"{self._root}/landing/{name}"
+    def put(self, name: str, data: bytes = b"data", *, folder: str = "landing") -> None:
+        """Write a file in the landing folder, or in another one."""
+        path = f"{self._root}/{folder}/{name}"
         if self.keeps_folders:
             self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
         self._fs.pipe_file(path, data)
+
+    def remove(self, name: str) -> None:
+        """Remove a file from the landing folder."""
+        self._fs.rm_file(f"{self._root}/landing/{name}")
 
     def put_itself(self, name: str, data: bytes) -> None:
         """Write an object without fsspec, whose implementation would change its name."""
@@ -119,11 +128,15 @@ class Place:
         found = self._fs.find(path) if self._fs.exists(path) else []
         return {name[len(path) + 1 :] for name in found}
 
+    @property
+    def archived_folder(self) -> str:
+        """The folder in the archive to which files of the landing folder go."""
+        # The name of the bucket or host is not part of the path below the archive.
+        return f"archive/{self.landing.partition('://')[2].partition('/')[2]}"
+
     def archived(self) -> dict[str, bytes]:
         """The contents of the archived files, by their names in the landing folder."""
-        # The name of the bucket or host is not part of the path below the archive.
-        within = self.landing.partition("://")[2].partition("/")[2]
-        return self.files(f"archive/{within}")
+        return self.files(self.archived_folder)
 
 
 class LocalPlace(Place):
@@ -132,11 +145,14 @@ class LocalPlace(Place):
     def __init__(self, folder: Path) -> None:
         super().__init__(None, str(folder), str(folder), {}, creates_exclusively=True, keeps_folders=True)
 
-    def put(self, name: str, data: bytes) -> None:
-        path = os.path.join(self._root, "landing", name)
+    def put(self, name: str, data: bytes = b"data", *, folder: str = "landing") -> None:
+        path = os.path.join(self._root, folder, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "wb") as file:
             file.write(data)
+
+    def remove(self, name: str) -> None:
+        os.unlink(os.path.join(self._root, "landing", name))
 
     def files(self, folder: str) -> dict[str, bytes]:
         root = os.path.join(self._root, folder)
@@ -149,8 +165,9 @@ class LocalPlace(Place):
     def names(self) -> set[str]:
         return set(self.files("landing"))
 
-    def archived(self) -> dict[str, bytes]:
-        return self.files(f"archive/{self._root}/landing")
+    @property
+    def archived_folder(self) -> str:
+        return f"archive/{self._root.lstrip('/')}/landing"
 
 
 class WebPlace(LocalPlace):
@@ -211,7 +228,7 @@ def on_sftp(request: pytest.FixtureRequest) -> Iterator[Place]:
             skip_instance_cache=True,
         )
         options = {"storage.username": USER, "storage.password": PASSWORD}
-        yield Place(fs, "", server.url, options, creates_exclusively=False, keeps_folders=True)
+        yield Place(fs, "", server.url, options, creates_exclusively=True, keeps_folders=True)
 
 
 @contextmanager

@@ -105,32 +105,32 @@ class PostgresServer(ServerProcess):
         """Start the server and wait until it accepts connections. ``settings`` apply to this start only."""
         arguments = [f"-D{self._data}", f"-k{self._folder}", f"-p{self.port}", f"-clisten_addresses={HOST}"]
         arguments += [f"-c{name}={value}" for name, value in settings.items()]
-        self._process = self._run("postgres", *arguments)
-        self._tell_keeper(str(self._process.pid))
-        self._wait_until_ready(self._process)
+        self.process = self._run("postgres", *arguments)
+        self._tell_keeper(str(self.process.pid))
+        self._wait_until_ready(self.process)
 
     def stop(self) -> None:
         """Shut down in an orderly way: sessions are ended and the WAL is complete."""
-        self._end(signal.SIGINT)
+        self.end(signal.SIGINT)
 
     def crash(self) -> None:
         """End all processes of the server without a checkpoint (its own immediate shutdown)."""
-        self._end(signal.SIGQUIT)
+        self.end(signal.SIGQUIT)
 
     def kill(self) -> None:
         """Send SIGKILL to the server and its sessions."""
         import psutil
 
-        if self._process is None:
+        if self.process is None:
             return
-        server = psutil.Process(self._process.pid)
+        server = psutil.Process(self.process.pid)
         # A suspended server starts no further process, so the list of its children is complete.
         server.suspend()
         sessions = server.children(recursive=True)
         for session in sessions:
             with contextlib.suppress(psutil.NoSuchProcess):
                 session.kill()
-        self._end(signal.SIGKILL)
+        self.end(signal.SIGKILL)
         deadline = time.monotonic() + DEADLINE_S
         while any(is_alive(session) for session in sessions):
             assert time.monotonic() < deadline, f"killed sessions are alive: {sessions}"
@@ -155,6 +155,11 @@ class PostgresServer(ServerProcess):
         if role is not None:
             address.update(user=role.name, password=role.password)
         return address
+
+    def options(self, database: str, **more: str) -> dict[str, str]:
+        """The options with which a query reads the database, as the superuser unless ``more`` say so."""
+        connection = {"host": HOST, "port": str(self.port), "database": database, "user": SUPERUSER}
+        return {"enumerator": "postgres", **connection, **more}
 
     @contextmanager
     def database(self) -> Iterator[str]:

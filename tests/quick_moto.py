@@ -222,30 +222,37 @@ def _receive(server: Any, queue_name: str, count: int, wait_s: int, hidden_s: in
     end_s = time.monotonic() + wait_s
     while True:
         queue = server.get_queue(queue_name)
-        with queue._messages_lock:
+        messages, changed = messages_of(queue)
+        with changed:
             now_ms = time.time() * 1000
-            visible = (message for message in queue._messages if message.visible_at < now_ms)
+            visible = (message for message in messages if message.visible_at < now_ms)
             found = list(itertools.islice(visible, count))
             for message in found:
                 message.mark_received(visibility_timeout=hidden_s)
                 _receipts_of(queue)[message.receipt_handle] = message
             if found or time.monotonic() >= end_s:
                 return [copy.copy(message) for message in found]
-            queue._messages_lock.wait(0.1)
+            changed.wait(0.1)
 
 
 def _hide(server: Any, queue_name: str, receipt_handle: str, visibility_timeout: int) -> None:
     queue = server.get_queue(queue_name)
-    with queue._messages_lock:
+    with messages_of(queue)[1]:
         message = _message_of(queue, receipt_handle)
         message.visible_at = (time.time() + visibility_timeout) * 1000
 
 
 def _delete(queue: Any, receipt: str) -> None:
-    with queue._messages_lock:
+    messages, changed = messages_of(queue)
+    with changed:
         message = _message_of(queue, receipt)
-        if message in queue._messages:
-            queue._messages.remove(message)
+        if message in messages:
+            messages.remove(message)
+
+
+def messages_of(queue: Any) -> tuple[list[Any], threading.Condition]:
+    """The messages of a queue that are not deleted, and the condition that guards them."""
+    return queue._messages, queue._messages_lock
 
 
 def _message_of(queue: Any, receipt: str) -> Any:

@@ -38,7 +38,8 @@ def s3_endpoint(front: Front | None = None) -> Iterator[str]:
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
     server.start()
     if front is not None:
-        server._server.app = front.before(server._server.app)
+        wsgi = server._server
+        wsgi.app = front.before(wsgi.app)
     host, port = server.get_host_and_port()
     before = {name: os.environ.get(name) for name in CREDENTIALS}
     os.environ.update(CREDENTIALS)

@@ -28,18 +28,19 @@ class ServerProcess:
 
     def __init__(self, keeper: subprocess.Popen[bytes]) -> None:
         self._keeper = keeper
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | None = None
 
     @property
     def is_running(self) -> bool:
-        return self._process is not None and self._process.poll() is None
+        return self.process is not None and self.process.poll() is None
 
-    def _end(self, number: signal.Signals) -> None:
-        if self._process is None:
+    def end(self, number: signal.Signals) -> None:
+        """End the server by a signal, if it runs."""
+        if self.process is None:
             return
-        self._process.send_signal(number)
-        self._process.wait(DEADLINE_S)
-        self._process = None
+        self.process.send_signal(number)
+        self.process.wait(DEADLINE_S)
+        self.process = None
         self._tell_keeper("")
 
     def _tell_keeper(self, line: str) -> None:

@@ -2,15 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Union
 
+import msgspec
+import pyarrow as pa
 import pytest
 
-from flip27_source import DiscoveringEnumerator, Discovery
+from flip27_source import (
+    CutsSomeSplits,
+    DiscoveringEnumerator,
+    Discovery,
+    ForgetsSplits,
+    LimitsRewinds,
+    NamesPositions,
+    PerformsActions,
+)
 from flip27_source.discovery import DiscoveringState
-from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.errors import ContractError
+from flip27_source.reader import SplitReader
+from flip27_source.testing import MicroBatchEngine
+from flip27_source.values.stored_values import stored_splits
 
 
 @dataclass(frozen=True)
@@ -32,6 +47,51 @@ def test_the_type_argument_names_the_split() -> None:
     assert Pages.resolve_split_type() is Page
 
 
+class Chunk(msgspec.Struct, frozen=True, tag="chunk"):
+    split_id: str
+
+
+class Log(msgspec.Struct, frozen=True, tag="log"):
+    split_id: str
+    position: int
+
+
+class ChunksThenLog(DiscoveringEnumerator[Chunk | Log]):
+    def discover(self, position: int | None) -> Discovery[Chunk | Log, int]:
+        new: list[Chunk | Log] = [] if position else [Chunk(split_id="a"), Log(split_id="log", position=7)]
+        return Discovery(new, 1)
+
+
+class Either(DiscoveringEnumerator[Union[Page, Chunk]]):  # noqa: UP007 - as older code writes it
+    def discover(self, position: int | None) -> Discovery[Page | Chunk, int]:
+        return Discovery([], 1)
+
+
+class Names(SplitReader[Chunk | Log]):
+    def read(self, split: Chunk | Log) -> Iterator[tuple[str]]:
+        yield (repr(split),)
+
+
+def test_a_source_may_have_two_kinds_of_split() -> None:
+    engine = MicroBatchEngine(
+        {"maxFilesPerTrigger": "1"},
+        enumerator=ChunksThenLog,
+        reader=Names,
+        schema=pa.schema([("id", pa.string())]),
+    )
+    engine.run_batch()
+    engine.restart()
+    engine.process_all_available()
+    assert [row[0] for row in engine.rows] == ["Chunk(split_id='a')", "Log(split_id='log', position=7)"]
+
+
+def test_two_kinds_of_split_that_their_json_does_not_tell_apart_are_refused_with_the_reason() -> None:
+    assert Either.resolve_split_type() == Union[Page, Chunk]  # noqa: UP007
+    with pytest.raises(ContractError, match=r"cannot be stored as JSON: .*union") as caught:
+        stored_splits(Either)
+    assert "SplitEnumerator[YourSplit]" not in str(caught.value)
+
+
 def test_the_annotation_of_discover_names_the_position() -> None:
     assert Pages.resolve_state_type() == DiscoveringState[int | None]
 
@@ -47,3 +107,43 @@ def test_the_error_for_a_missing_annotation_says_what_to_set() -> None:
 
     with pytest.raises(ContractError, match="set position_type = TheType in the body of Broken"):
         Broken.resolve_state_type()
+
+
+class Started(Pages):
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+        self.started_from = (self.context, self.options_given, state)
+
+
+class _ForEdits(ForgetsSplits, LimitsRewinds, NamesPositions, CutsSomeSplits):
+    forget_splits = check_rewind = fields_at = rows_moved = is_cut_off = classmethod(lambda *_, **__: None)  # type: ignore[assignment]
+
+
+class MixinsFirst(PerformsActions[str], _ForEdits, Started):
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+
+    def perform(self, action: str) -> None: ...
+
+
+class MixinsLast(Started, _ForEdits, PerformsActions[str]):
+    def __init__(self, context: Any, options: Any, state: Any = None) -> None:
+        super().__init__(context, options, state)
+
+    def perform(self, action: str) -> None: ...
+
+
+@pytest.mark.parametrize("kind", [MixinsFirst, MixinsLast])
+def test_mixins_may_stand_before_or_after_an_enumerator_with_its_own_init(kind: Any) -> None:
+    state = DiscoveringState(position=7, pages=())
+    assert kind("context", "options", state).started_from == ("context", "options", state)
+
+
+def test_an_enumerator_with_the_methods_of_a_mixin_must_have_it_among_its_bases() -> None:
+    class Forgetful(Pages):
+        @classmethod
+        def forget_splits(cls, *_: Any, **__: Any) -> Any:
+            return None, {}
+
+    with pytest.raises(ContractError, match=r"Forgetful defines forget_splits, but ForgetsSplits is not"):
+        MicroBatchEngine(enumerator=Forgetful, reader=Names, schema=pa.schema([]))

@@ -36,8 +36,8 @@ def test_the_queue_service_answers_at_its_own_port(azurite: Azurite) -> None:
 
 def test_the_server_listens_on_loopback_only_and_ends_with_its_block() -> None:
     with azurite_server() as server:
-        assert server._process is not None
-        process = psutil.Process(server._process.pid)
+        assert server.process is not None
+        process = psutil.Process(server.process.pid)
         addresses = [found.laddr.ip for found in process.net_connections() if found.status == "LISTEN"]
         assert addresses == ["127.0.0.1"] * 3
     assert not process.is_running()

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pytest
 
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.packing import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ContractError, DiscoveryError

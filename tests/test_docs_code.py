@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source import edits, savepoints
 from flip27_source.readers.sequence import SequenceReader
-from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
+from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.kafka.reading import stream
@@ -221,7 +221,7 @@ def request_to_be_withdrawn(orders: Orders) -> None:
     asked = SavepointRequest(
         request_id="0f3a5c1e-0000-0000-0000-000000000000", lineage=lineage, target="/nowhere", requested_ms=0
     )
-    RequestFolder(store, lineage).submit(asked)
+    Mailbox(store, lineage).submit(asked)
 
 
 def savepoints_page(page: PageRun) -> None:

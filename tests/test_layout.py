@@ -417,6 +417,21 @@ def test_no_test_is_parametrized_in_an_order_that_differs_between_processes() ->
     assert found == []
 
 
+MOST_PRIVATE_READS = 20
+
+
+def test_tests_read_hardly_any_private_state() -> None:
+    """A test that reads it forbids changes that users cannot notice."""
+    private = [
+        f"{file.relative_to(TOP)}:{node.lineno}: {ast.unparse(node)}"
+        for file in sorted((TOP / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+        if re.match("_[^_]", node.attr) and ast.unparse(node.value) not in ("self", "cls", "super()")
+    ]
+    assert len(private) <= MOST_PRIVATE_READS, "\n".join(private)
+
+
 def _has_no_order(node: ast.AST) -> bool:
     """Whether the node unpacks a set or the entries of a folder without sorting them."""
     spread = node.value if isinstance(node, ast.Starred) else node

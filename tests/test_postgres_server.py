@@ -17,7 +17,7 @@ PROGRAM = """
 import sys
 from tests.postgres_server import postgres_server
 with postgres_server() as server:
-    print(server.log.parent, server._process.pid, flush=True)
+    print(server.log.parent, server.process.pid, flush=True)
     sys.stdin.read()
 """
 

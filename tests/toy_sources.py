@@ -8,10 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import CheckpointMetadata, PendingCheckpoint, Snapshot
 from flip27_source.coordination.context import CoordinatorSettings, Handler
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.packing import UNLIMITED, Limits, Plan
+from flip27_source.coordination.packing import Plan
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import SplitEnumerator

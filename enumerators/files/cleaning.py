@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_source.enumerators.files.entries import content_hash_of, etag_of, modified_us
-from flip27_source.enumerators.files.globs import expand_paths, has_glob, is_matched, split_glob
+from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
-from flip27_source.enumerators.files.listing.walk import is_hidden
+from flip27_source.enumerators.files.listing.lister import GlobLevels
+from flip27_source.enumerators.files.listing.local_disk import is_one_file, local_root
 from flip27_source.enumerators.files.options import (
     CLEAN_SOURCE,
     CLEAN_SOURCE_RETENTION_DURATION,
@@ -43,6 +44,7 @@ from flip27_source.segment import content_digest
 
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
 _LONGEST_NAME_BYTES = 255
+_CHANGED = "has changed since it was found"
 _log = logging.getLogger("flip27_source")
 
 
@@ -162,12 +164,10 @@ class Cleaning:
 
 def _local_roots(paths: Sequence[str]) -> list[str]:
     """The local directories that the source reads."""
-    found = (disk_path(path) for given in paths for path in expand_paths(given))
+    local = (disk_path(path) for given in paths for path in expand_paths(given))
     return [
-        os.path.dirname(os.path.abspath(path))
-        if os.path.isfile(path) and not has_glob(path)
-        else os.path.abspath(path if os.path.isdir(path) else split_glob(path)[0])
-        for path in found
+        os.path.dirname(os.path.abspath(path)) if is_one_file(path) else local_root(path)[0]
+        for path in local
         if path is not None
     ]
 
@@ -202,7 +202,7 @@ def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) ->
         files.remove(name, folder=folder)
         return
     target = disk_path(action.archive) or action.archive
-    if os.path.lexists(target) and not _is_copy(target, action):
+    if os.path.lexists(target) and not _is_as_found(os.stat(target), action):
         # An earlier file with the same path is never overwritten.
         target = _other_name(target, action.modified_us)
     try:
@@ -222,18 +222,17 @@ def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) ->
 def _is_unchanged(folder: int, name: str, action: CleanFile) -> bool:
     """True if the file is still the one that was read; False if it is gone."""
     try:
-        found = os.stat(name, dir_fd=folder)
+        status = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
         return False
-    if (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us):
+    if _is_as_found(status, action):
         return True
-    _left_alone(action)
+    _not_cleaned(action, _CHANGED)
     return False
 
 
-def _is_copy(target: str, action: CleanFile) -> bool:
-    found = os.stat(target)
-    return (found.st_size, found.st_mtime_ns // 1000) == (action.length, action.modified_us)
+def _is_as_found(status: os.stat_result, action: CleanFile) -> bool:
+    return (status.st_size, status.st_mtime_ns // 1000) == (action.length, action.modified_us)
 
 
 def _other_name(target: str, modified_us: int) -> str:
@@ -247,16 +246,16 @@ def _other_name(target: str, modified_us: int) -> str:
 
 def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None:
     file_system, path = open_listed(action.path, storage_options)
-    found = _info(file_system, path)
-    if found is None:
+    info = _info(file_system, path)
+    if info is None:
         return
-    if not _is_same(found, action):
-        _left_alone(action)
+    if not _is_same(info, action):
+        _not_cleaned(action, _CHANGED)
         return
     if action.archive is not None:
         target = given_name(action.archive)
-        there = _info(file_system, target)
-        if there is not None and not _is_equal(there, found):
+        archived = _info(file_system, target)
+        if archived is not None and not _is_equal(archived, info):
             target = f"{target}.{action.modified_us}"
         if not is_object_store(file_system):
             file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
@@ -278,35 +277,33 @@ def _info(file_system: Any, path: str) -> Mapping[str, Any] | None:
     """The server's current entry for the file; None if the file does not exist."""
     file_system.invalidate_cache(path.rpartition("/")[0])
     try:
-        found: Mapping[str, Any] = file_system.info(path)
+        info: Mapping[str, Any] = file_system.info(path)
     except FileNotFoundError:
         return None
-    return found if found.get("type") == "file" else None
+    return info if info.get("type") == "file" else None
 
 
-def _is_same(found: Mapping[str, Any], action: CleanFile) -> bool:
-    if int(found.get("size") or 0) != action.length:
+def _is_same(info: Mapping[str, Any], action: CleanFile) -> bool:
+    if int(info.get("size") or 0) != action.length:
         return False
-    if action.etag and etag_of(found):
-        return etag_of(found) == action.etag
+    if action.etag and etag_of(info):
+        return etag_of(info) == action.etag
     # Some servers report fractions of a second in some answers only.
-    return modified_us(found) // 1_000_000 == action.modified_us // 1_000_000
+    return modified_us(info) // 1_000_000 == action.modified_us // 1_000_000
 
 
-def _is_equal(there: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+def _is_equal(archived: Mapping[str, Any], info: Mapping[str, Any]) -> bool:
     """True if the file in the archive may be overwritten, because its tag or hash shows the same bytes.
 
     Without a tag or hash the archived file is never overwritten: a copy made before a crash is kept, like any
     earlier file of that name. The tags of Azure and Google Cloud Storage identify versions, so a copy has
     another tag.
     """
-    if there.get("size") != found.get("size"):
+    if archived.get("size") != info.get("size"):
         return False
-    return etag_of(there) == etag_of(found) != "" or content_hash_of(there) == content_hash_of(found) != ""
-
-
-def _left_alone(action: CleanFile) -> None:
-    _not_cleaned(action, "has changed since it was found")
+    return (
+        etag_of(archived) == etag_of(info) != "" or content_hash_of(archived) == content_hash_of(info) != ""
+    )
 
 
 def _not_cleaned(action: CleanFile, why: str) -> None:
@@ -332,7 +329,7 @@ def _checked_archive(archive: str, paths: Sequence[str]) -> str:
                 f"option sourceArchiveDir is {archive}, which is not on the file system of the path {path}",
                 remedy="set a directory on the same file system: files are moved there",
             )
-        if _would_read(path, where):
+        if _is_read(path, where):
             raise OptionError(
                 f"option sourceArchiveDir is {archive}, which the source reads, because it is in {path}",
                 remedy="set a directory that is not in or below the path, or a directory whose name begins "
@@ -347,17 +344,23 @@ def _server(path: str) -> tuple[str, str]:
     return _SAME_STORE.get(protocol, protocol), host_of(path)
 
 
-def _would_read(path: str, archive: str) -> bool:
-    """True if the directory is at or below a path or glob, and no directory in between is hidden."""
+def _is_read(path: str, archive: str) -> bool:
+    """Whether a recursive listing of a path or glob finds files in the archive."""
     local = local_path(path)
-    pattern = _parts(path if local is None else os.path.abspath(local))
-    parts = _parts(archive)
-    if not is_matched(parts, pattern):
-        return False
-    hidden = [part for part, glob in zip(parts, pattern, strict=False) if is_hidden(part) and part != glob]
-    return not hidden and not any(is_hidden(part) for part in parts[len(pattern) :])
+    if local is None:
+        root, globs = split_glob(_name(path))
+        below = root.partition("/")[2]
+    else:
+        root, globs = local_root(local)
+        below = root.lstrip("/")
+    levels = GlobLevels(globs)
+    return any(
+        levels.lists(f"{_name(archive)}/{name}", root, recursive=True) for name in ("file", f"{below}/file")
+    )
 
 
-def _parts(path: str) -> list[str]:
-    name = path if local_path(path) is not None else path.partition("://")[2]
-    return [part for part in name.split("/") if part]
+def _name(path: str) -> str:
+    """A local path; or the bucket and the name in it, without empty parts."""
+    if local_path(path) is not None:
+        return path
+    return "/".join(part for part in path.partition("://")[2].split("/") if part)

@@ -6,24 +6,17 @@ format can be read in parts.
 
 from __future__ import annotations
 
-import logging
-import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
-from flip27_source.discovery import DiscoveringEnumerator, DiscoveringState, Discovery, Page
+from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
-from flip27_source.enumerators.files.globs import any_name, name_test
-from flip27_source.enumerators.files.known.choice import check_move, chosen_strategy, strategy_named
-from flip27_source.enumerators.files.known.strategy import DiscoveryRound, FilesPosition, switched
-from flip27_source.enumerators.files.left_out import FilesLeftOut
-from flip27_source.enumerators.files.listing.walk import FileInfo, Lister, open_listers
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.options import (
     CLEAN_SOURCE,
@@ -32,38 +25,37 @@ from flip27_source.enumerators.files.options import (
     FILE_NAME_ONLY,
     FILE_ORDER,
     FILES_OPTIONS,
-    IGNORE_MISSING_FILES,
     INCLUDE_EXISTING_FILES,
     LATEST_FIRST,
-    MAX_FILE_AGE,
-    ON_LATE_FILE,
-    PATH_GLOB_FILTER,
-    RECURSIVE_FILE_LOOKUP,
-    modified_range_us,
     paths_of,
 )
-from flip27_source.enumerators.files.order import merged_latest_first, put_in_order
-from flip27_source.enumerators.files.sample import sample_files
+from flip27_source.enumerators.files.position import FilesPosition
+from flip27_source.enumerators.files.search import FileSearch, sample_files
+from flip27_source.enumerators.files.seen_files.choice import check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
-from flip27_source.errors import DiscoveryError, OptionError
+from flip27_source.errors import OptionError
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.schemas.inference import SamplesSplits, SplitSample
-from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_PARTITION_BYTES
+from flip27_source.source_options import MAX_PARTITION_BYTES
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.files.notifications.deliveries import Deliveries
-    from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery, Searches
-
-_log = logging.getLogger("flip27_source")
+    from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery
 
 _SMALLEST_RANGE_BYTES = 1024 * 1024
+_ORDERS: dict[str, Callable[[FileSplit], Any]] = {
+    "modified": lambda file: (file.modified_us, file.path),
+    "name": lambda file: file.path,
+    "size": lambda file: (file.length, file.path),
+}
 
 
 class FilesEnumerator(
     PerformsActions[CleanFile | DeleteMessages],
+    ForgetsSplits,
     RewritesPaths[FileSplit],
     SamplesSplits[FileSplit],
     DiscoveringEnumerator[FileSplit],
@@ -77,19 +69,12 @@ class FilesEnumerator(
         self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None
     ) -> None:
         super().__init__(context, options, state)
-        paths = paths_of(options)
-        self._cleaning = Cleaning(options, paths)
-        self.lister = open_listers(
-            paths,
-            options.with_prefix("storage."),
-            ignore_missing=options[IGNORE_MISSING_FILES],
+        self._cleaning = Cleaning(options, paths_of(options))
+        self.search = FileSearch(
+            options,
             may_be_emptied=self._cleaning.wanted or state is not None,
+            keeps_etag=self._cleaning.wanted or context.reader_type.reads_later,
         )
-        self._recursive = options[RECURSIVE_FILE_LOOKUP]
-        glob = options[PATH_GLOB_FILTER]
-        self._name_matches = any_name if glob is None else name_test(glob)
-        self._modified_range = modified_range_us(options)
-        self._max_age_us = _max_age_us(options)
         self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
         if self._latest_first and self._order != "modified":
             raise OptionError(
@@ -97,32 +82,27 @@ class FilesEnumerator(
                 f"{self._order}",
                 remedy="remove one of the two options",
             )
-        self._name_only = options[FILE_NAME_ONLY]
-        known: FilesPosition | None = self._position
-        self._finished = FinishedRanges(() if known is None else known.partly_read)
+        position: FilesPosition | None = self._position
+        self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
-        self._strategy = chosen_strategy(options, paths)
-        self._too_old = FilesLeftOut()
         self._notifications: Deliveries | None = None
         if options[DISCOVERY] == "notifications" and not context.reads_once:
             # Imported late, because most sources do not need it, and each start would take 10 ms longer.
             from flip27_source.enumerators.files.notifications.deliveries import Deliveries
-            from flip27_source.enumerators.files.notifications.queues import check_options
 
-            check_options(options, paths)
             self._notifications = Deliveries(
                 context,
                 options,
-                self.lister,
-                state=(known.notified or None) if known is not None else None,
+                self.search,
+                state=(position.notified or None) if position is not None else None,
                 may_wait=bool(self._pages),
             )
         # If the query skips existing files, a restart must not also skip files that came since.
-        self._start_is_unsaved = self._position is None and not options[INCLUDE_EXISTING_FILES]
+        self._start_is_unsaved = position is None and not options[INCLUDE_EXISTING_FILES]
 
     def start(self) -> None:
         """Check the path, then start to list it."""
-        self.lister.check_root()
+        self.search.listing.lister.check_root()
         bounded = self.context.boundedness is Boundedness.BOUNDED
         if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
             raise OptionError(
@@ -134,68 +114,13 @@ class FilesEnumerator(
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
-        if self._notifications is not None:
-            found = self._notifications.rounds.next(position, self._searches())
-            return replace(found, splits=self._split_up(list(found.splits)))
-        files, after = self._listed(position)
-        return Discovery(self._split_up(files), after)
-
-    def _listed(self, position: FilesPosition | None) -> tuple[list[FileSplit], FilesPosition]:
-        """The new files of a listing, and the position after it."""
-        self._too_old.begin()
-        current = self._round(self.lister, position)
-        strategy = self._strategy
-        if position is None or position.strategy == strategy.name:
-            files, after = strategy.find(current, position)
+        discovery: Discovery[FileSplit, FilesPosition]
+        if self._notifications is None:
+            discovery = Discovery(*self.search.everywhere(position))
         else:
-            self.lister.forget()
-            old = strategy_named(position.strategy, self.options_given)
-            files, after = switched(old, strategy, current, position)
-        if position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
-            _log.info("%d files existed before the first start of the query and are not read", len(files))
-            files = []
-        self._too_old.end()
-        if strategy.goes_by_names:
-            self.lister.remember(current.unsettled)
-        return files, self._with_too_old(after)
-
-    def _among(self, lister: Lister, position: FilesPosition) -> tuple[list[FileSplit], FilesPosition]:
-        """The new files among those of another lister, and the position after them."""
-        files, after = self._strategy.find(self._round(lister, position), position)
-        return files, self._with_too_old(after)
-
-    def _searches(self) -> Searches:
-        from flip27_source.enumerators.files.notifications.rounds import Searches
-
-        return Searches(
-            unknown=lambda paths, position: self._strategy.unknown(
-                self._round(self.lister, position), paths, position
-            ),
-            among=self._among,
-            everywhere=self._listed,
-            must_list=self._strategy.must_list,
-        )
-
-    def _round(self, lister: Lister, position: FilesPosition | None) -> DiscoveryRound:
-        return DiscoveryRound(
-            lister=lister,
-            recursive=self._recursive,
-            name_matches=self._name_matches,
-            name_only=self._name_only,
-            moves=() if position is None else position.moves,
-            choose=self._chooser(position),
-            on_late=self.options_given[ON_LATE_FILE],
-            now_ms=time.time_ns() // 1_000_000,
-        )
-
-    def _with_too_old(self, position: FilesPosition) -> FilesPosition:
-        count = self._too_old.count
-        return position if position.too_old == count else replace(position, too_old=count)
-
-    def _split_up(self, files: list[FileSplit]) -> list[FileSplit]:
-        """The splits of these files, in the order in which they are read."""
-        put_in_order(files, self._order, latest_first=self._latest_first)
-        return [split for file in files for split in self._ranges(file)]
+            discovery = self._notifications.rounds.next(position)
+        files = sorted(discovery.splits, key=_ORDERS[self._order], reverse=self._latest_first)
+        return replace(discovery, splits=[split for file in files for split in self._ranges(file)])
 
     def wants_checkpoint(self) -> bool:
         """True once, after the first listing, if existing files are skipped; or if messages wait for it."""
@@ -205,13 +130,7 @@ class FilesEnumerator(
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         """The position with partly read files, and the pages of waiting files."""
-        if self._latest_first:
-            self._publish()
-            self._pages = merged_latest_first(page for page in self._pages if page.left)
-            pages = tuple(page.stored(self.split_version) for page in self._pages)
-            state: Any = DiscoveringState(position=self._position, pages=pages)
-        else:
-            state = super().snapshot_state(checkpoint_id)
+        state = super().snapshot_state(checkpoint_id)
         if state.position is None:
             return state
         self._start_is_unsaved = False
@@ -264,8 +183,9 @@ class FilesEnumerator(
         if state.position is None:
             return state, dict.fromkeys(split_ids, NOT_KNOWN)
         paths = {split.path for split in busy}
-        position, kept = forgotten(state.position, split_ids, busy=paths, name_only=options[FILE_NAME_ONLY])
-        return replace(state, position=position), kept
+        name_only = options[FILE_NAME_ONLY]
+        position, refused = forgotten(state.position, split_ids, busy=paths, name_only=name_only)
+        return replace(state, position=position), refused
 
     @classmethod
     def concerned(
@@ -296,19 +216,15 @@ class FilesEnumerator(
         """Archive or delete a file if it has not changed since it was read; or delete messages."""
         if isinstance(action, CleanFile):
             self._cleaning.perform(action)
-        elif self._notifications is not None and self._notifications.has_queue(action.queue):
-            self._notifications.delete(action)
-        else:
-            from flip27_source.enumerators.files.notifications.deliveries import delete_messages
+        elif self._notifications is None or not self._notifications.delete(action):
+            from flip27_source.enumerators.files.notifications.queues import delete_messages, open_queue
 
-            delete_messages(action, self.options_given)
+            delete_messages(open_queue(action.queue, self.options_given), action.receipts)
 
     def _discovered(
         self, found: Discovery[FileSplit, FilesPosition] | None, error: BaseException | None
     ) -> None:
         super()._discovered(found, error)
-        if self._latest_first and found is not None and found.splits:
-            self._pages.rotate(1)
         if self._notifications is not None and found is not None:
             notified = cast("NotifiedDiscovery", found)
             self._notifications.delivered(notified, self._drop(notified.gone))
@@ -349,41 +265,6 @@ class FilesEnumerator(
             for name, number in self._notifications.state.gauges.items():
                 self.context.metrics.gauge(name, number)
 
-    def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
-        """A function that returns the split of a file, or None if its modification time excludes it."""
-        oldest_us = float("-inf")
-        if self._max_age_us is not None and position is not None:
-            oldest_us = position.newest_us - self._max_age_us
-        # The ETag is kept only where a file is checked again after it was discovered.
-        keeps_etag = self._cleaning.wanted or self.context.reader_type.reads_later
-        checks_time = self._modified_range is not None
-
-        def choose(path: str, found: FileInfo) -> FileSplit | None:
-            modified_us = found.modified_us
-            if checks_time and not self._is_in_time(path, modified_us):
-                return None
-            if modified_us < oldest_us:
-                self._leave_out(path)
-                return None
-            etag = (found.etag or None) if keeps_etag else None
-            return FileSplit(path=path, length=found.length, modified_us=modified_us, etag=etag)
-
-        return choose
-
-    def _leave_out(self, path: str) -> None:
-        if self._too_old.is_new(path):
-            _log.warning("%s is older than maxFileAge and is not read", path)
-
-    def _is_in_time(self, path: str, modified_us: int) -> bool:
-        if self._modified_range is None:
-            return True
-        if modified_us == 0:
-            raise DiscoveryError(
-                f"the file system does not report the modification time of {path}",
-                remedy="remove the options modifiedAfter and modifiedBefore",
-            )
-        return self._modified_range[0] < modified_us < self._modified_range[1]
-
     def _ranges(self, file: FileSplit) -> Iterator[FileSplit]:
         reader = self.context.reader_type
         if (
@@ -397,11 +278,3 @@ class FilesEnumerator(
         bounds = [file.length * i // count for i in range(count)]
         for start, end in zip(bounds, [*bounds[1:], None], strict=True):
             yield replace(file, start=start, end=end)
-
-
-def _max_age_us(options: Options) -> float | None:
-    age_s = options[MAX_FILE_AGE]
-    limited = options[MAX_FILES_PER_TRIGGER] is not None or options[MAX_BYTES_PER_TRIGGER] is not None
-    if age_s is None or (options[LATEST_FIRST] and limited):
-        return None
-    return age_s * 1_000_000

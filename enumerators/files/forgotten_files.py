@@ -1,16 +1,16 @@
-"""Forgets files: removes them from the position, and the next listing finds them again. Pure."""
+"""Forgets files: removes them from the position, so that they are found again. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import replace
 
-from flip27_source.enumerators.files.known.exact import ExactFiles
-from flip27_source.enumerators.files.known.hashes import SeenFiles, path_hash
-from flip27_source.enumerators.files.known.strategy import FilesPosition
+from flip27_source.enumerators.files.notifications.state import RemovedFile
+from flip27_source.enumerators.files.position import FilesPosition, identity_of
+from flip27_source.enumerators.files.seen_files.exact import ExactFiles, version_key
+from flip27_source.enumerators.files.seen_files.hashes import SeenFiles, path_hash
 from flip27_source.errors import EditError
 from flip27_source.file_systems.file_ids import FileSplitId
-from flip27_source.file_systems.moved_paths import before_moves
 
 NOT_KNOWN = "is unknown: discovery has not found such a file"
 STILL_TO_BE_READ = "is not read yet, or is quarantined"
@@ -30,29 +30,46 @@ def forgotten(
     """
     _check(position)
     seen = SeenFiles(position.seen)
-    kept: dict[str, str] = {}
-    paths: dict[str, bytes] = {}
+    refused: dict[str, str] = {}
+    hashes: dict[str, bytes] = {}
     for split_id in split_ids:
         # Users may also give the path of a file whose id has further parts.
-        named = (FileSplitId.parse(split_id).path, split_id)
-        forms = {path: _hash_of(path, position, name_only=name_only) for path in named}
-        known = [path for path, hashed in forms.items() if hashed in seen]
-        if not known:
-            kept[split_id] = NOT_KNOWN
-        elif known[0] in busy:
-            kept[split_id] = STILL_TO_BE_READ
+        paths = (FileSplitId.parse(split_id).path, split_id)
+        by_path = {path: path_hash(identity_of(path, position.moves, name_only=name_only)) for path in paths}
+        path = next((path for path, hashed in by_path.items() if hashed in seen), None)
+        if path is None:
+            refused[split_id] = NOT_KNOWN
+        elif path in busy:
+            refused[split_id] = STILL_TO_BE_READ
         else:
-            paths[known[0]] = forms[known[0]]
-    if not paths:
-        return position, kept
-    left = seen.without(frozenset(paths.values()))
+            hashes[path] = by_path[path]
+    if not hashes:
+        return position, refused
     # The whole file is read again before it is cleaned.
-    partly_read = tuple(item for item in position.partly_read if item.path not in paths)
-    return replace(position, seen=left.runs, files=len(left), partly_read=partly_read), kept
+    partly_read = tuple(item for item in position.partly_read if item.path not in hashes)
+    return replace(_without(position, seen, hashes.values()), partly_read=partly_read), refused
 
 
-def _hash_of(path: str, position: FilesPosition, *, name_only: bool) -> bytes:
-    return path_hash(path.rpartition("/")[2] if name_only else before_moves(path, position.moves))
+def without_removed(
+    position: FilesPosition, files: Collection[RemovedFile], *, name_only: bool
+) -> FilesPosition:
+    """The position without files that were removed from their file system before they were read."""
+    if not files:
+        return position
+    hashes = [path_hash(identity_of(file.path, position.moves, name_only=name_only)) for file in files]
+    position = _without(position, SeenFiles(position.seen), hashes)
+    if position.versions is None:
+        return position
+    versions = {
+        version_key(identity_of(file.path, position.moves, name_only=False), file.version or "", file.length)
+        for file in files
+    }
+    return replace(position, versions=SeenFiles(position.versions).without(versions).runs)
+
+
+def _without(position: FilesPosition, seen: SeenFiles, hashes: Collection[bytes]) -> FilesPosition:
+    rest = seen.without(frozenset(hashes))
+    return replace(position, seen=rest.runs, files=len(rest))
 
 
 def _check(position: FilesPosition) -> None:

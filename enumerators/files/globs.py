@@ -61,10 +61,3 @@ def expand_paths(path: str) -> list[str]:
 def _as_glob(path: str) -> str:
     parent, slash, name = path.rstrip("/").rpartition("/")
     return path if has_glob(path) else f"{parent}{slash}[{name[:1]}]{name[1:]}"
-
-
-def is_matched(parts: list[str], pattern: list[str]) -> bool:
-    """True if the first parts of a path match all parts of a pattern."""
-    if len(parts) < len(pattern):
-        return False
-    return all(name_test(glob)(part) for part, glob in zip(parts, pattern, strict=False))

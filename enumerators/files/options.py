@@ -26,18 +26,15 @@ from flip27_source.values.times import in_utc
 
 
 def _paths(value: str) -> tuple[str, ...]:
-    stripped = value.strip()
-    found: Any
-    if not stripped.startswith("["):
-        found = [part.strip() for part in stripped.split(",")]
-    else:
+    paths: Any = [part.strip() for part in value.split(",")]
+    if value.strip().startswith("["):
         try:
-            found = json.loads(stripped)
+            paths = json.loads(value)
         except ValueError:
-            found = []
-    if not isinstance(found, list) or not found or not all(isinstance(part, str) and part for part in found):
+            paths = []
+    if not (isinstance(paths, list) and paths and all(isinstance(path, str) and path for path in paths)):
         raise ValueError('paths are expected: /landing/a, /landing/b or ["/landing/a", "/landing/b"]')
-    return tuple(found)
+    return tuple(paths)
 
 
 def _duration_or_off(value: str) -> float | None:
@@ -45,10 +42,10 @@ def _duration_or_off(value: str) -> float | None:
 
 
 def _queues(value: str) -> tuple[str, ...]:
-    found = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
-    if not found:
+    urls = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    if not urls:
         raise ValueError("URLs of queues are expected, separated by commas")
-    for url in found:
+    for url in urls:
         server = urlsplit(url)
         if not (server.scheme in ("http", "https") and server.netloc and server.path.strip("/")):
             raise ValueError(
@@ -56,7 +53,7 @@ def _queues(value: str) -> tuple[str, ...]:
             )
         if server.query or server.fragment or "@" in server.netloc:
             raise ValueError("a URL without credentials is expected: give them as storage.* options")
-    return found
+    return urls
 
 
 def _visibility_timeout_s(value: str) -> float:
@@ -72,17 +69,17 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     default=None,
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
     "list if one contains a comma. A file that matches several paths is read once.",
-    names_data=True,
     changes=Change.PENDING_BATCH,
     change_note="its splits stay, and partition columns are counted from the new path",
+    names_data=True,
 )
 PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
     parse=optional(text),
     default=None,
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
-    names_data=True,
     changes=Change.NEXT_BATCH,
+    names_data=True,
 )
 RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     name="recursiveFileLookup",

@@ -6,7 +6,7 @@ Three rules:
 2. A range ends at an end that the cluster has reported. Apart from reading, only a reported loss changes a
    position.
 3. A partition that the cluster no longer reports keeps its position. Only a topic or a partition whose
-   absence has lasted counts as deleted (``absence``).
+   absence has lasted counts as deleted (``cluster.Absence``).
 """
 
 from __future__ import annotations
@@ -15,12 +15,36 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from flip27_source.enumerators.kafka.absence import Absence
-from flip27_source.enumerators.kafka.cluster import Topic
+from flip27_source.enumerators.kafka.cluster import Absence, Topic
 from flip27_source.enumerators.kafka.poller import PollResult
 from flip27_source.enumerators.kafka.positions import Position, TopicPartition
 from flip27_source.enumerators.kafka.split import KafkaSplit, partition_of, split_id_of
-from flip27_source.enumerators.kafka.state import KafkaState, KnownTopic, as_ranges, of_ranges
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownTopic:
+    """A topic whose partitions were found.
+
+    Attributes:
+        topic_id: the id when the topic was last found; None if the brokers do not report it.
+        partitions: numbers of the partitions that were found, as ranges: (0, 5) and (7, 8) are 0 to 4, and 7.
+    """
+
+    topic_id: str | None
+    partitions: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaState:
+    """The state of the enumerator.
+
+    Attributes:
+        topics: by name.
+        held: partitions that were found and are not assigned, at the offsets where they start.
+    """
+
+    topics: Mapping[str, KnownTopic]
+    held: tuple[KafkaSplit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +101,7 @@ class Assigner:
         # The splits that a batch read stops before the end of their partition, perhaps even before its start.
         self._stopped: set[str] = set()
         self._resolved: dict[tuple[str, Position], int] = {}
-        self._wanted: dict[str, Position] = {}
+        self._unresolved: dict[str, Position] = {}
         self._changed: set[str] = set()
 
     @property
@@ -132,14 +156,14 @@ class Assigner:
             if topic is not None and number not in topic.partitions:
                 topic.partitions.add(number)
                 self._held.append(KafkaSplit(split_id=split_id, next=offset, topic_id=topic.topic_id))
-            elif (wanted := self._wanted.pop(split_id, None)) is not None:
-                self._resolved[split_id, wanted] = offset
+            elif (position := self._unresolved.pop(split_id, None)) is not None:
+                self._resolved[split_id, position] = offset
         if is_first:
             self._held = deque(sorted(self._held, key=lambda split: (split.topic, split.partition)))
 
-    def _describe(self, topics: dict[str, _Topic], found: Mapping[str, Topic], seen: Absence) -> None:
+    def _describe(self, topics: dict[str, _Topic], present: Mapping[str, Topic], seen: Absence) -> None:
         """Compare the topics with a description; ``seen`` is the absence of what it lacks."""
-        for name, described in found.items():
+        for name, described in present.items():
             known = topics.setdefault(name, _Topic(described.topic_id, set()))
             if known.topic_id != described.topic_id:
                 self._changed.add(name)
@@ -149,7 +173,7 @@ class Assigner:
             known.lacking = {number: _longer(known.lacking.get(number), seen) for number in lacking}
             known.topic_id, known.missing = described.topic_id, None
         for name, known in topics.items():
-            if name not in found:
+            if name not in present:
                 known.missing = _longer(known.missing, seen)
                 for number in known.partitions:
                     self._ends.pop(split_id_of(name, number), None)
@@ -165,9 +189,9 @@ class Assigner:
     @property
     def unresolved(self) -> dict[TopicPartition, Position]:
         """The positions that the next poll is to replace by offsets."""
-        return {partition_of(split_id): position for split_id, position in self._wanted.items()}
+        return {partition_of(split_id): position for split_id, position in self._unresolved.items()}
 
-    def found(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
+    def located(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
         """The split at the offset where it is read next, or a loss; None as long as neither is known."""
         split_id = split.split_id
         end = self._ends.get(split_id)
@@ -192,7 +216,7 @@ class Assigner:
         position = Position(offset=split.next, timestamp_ms=split.at_timestamp_ms)
         offset = self._resolved.get((split.split_id, position))
         if offset is None:
-            self._wanted[split.split_id] = position
+            self._unresolved[split.split_id] = position
             return None
         return replace(split, next=offset, at_timestamp_ms=None, topic_id=topic_id)
 
@@ -234,3 +258,19 @@ class Assigner:
 
 def _longer(before: Absence | None, seen: Absence) -> Absence:
     return seen if before is None else before.then(seen)
+
+
+def as_ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """The numbers as ranges, each with the number after its last."""
+    ranges: list[tuple[int, int]] = []
+    for number in sorted(numbers):
+        if ranges and ranges[-1][1] == number:
+            ranges[-1] = (ranges[-1][0], number + 1)
+        else:
+            ranges.append((number, number + 1))
+    return tuple(ranges)
+
+
+def of_ranges(ranges: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """The numbers in ranges."""
+    return frozenset(number for first, end in ranges for number in range(first, end))

@@ -6,6 +6,7 @@ It changes nothing in the cluster.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from flip27_source.enumerators.kafka.client import failed as failure
@@ -14,9 +15,10 @@ from flip27_source.enumerators.kafka.client_properties import ClientProperties, 
 from flip27_source.enumerators.kafka.cluster import Cluster, Topic
 from flip27_source.enumerators.kafka.options import KAFKA
 from flip27_source.enumerators.kafka.positions import TopicPartition
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.errors import Flip27Error
+from flip27_source.message_texts import some_of
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 from flip27_source.source_options import INLINE_STATE_LIMIT, STATE_LOCATION
@@ -33,8 +35,7 @@ def findings(options: Options) -> Iterator[Finding]:
     choice = TopicChoice.of(options)
     properties = client_properties(options)
     yield from _protection(properties, options)
-    cluster = Cluster(properties)
-    try:
+    with closing(Cluster(properties)) as cluster:
         try:
             names = choice.names if choice.pattern is None else cluster.names(choice.pattern)
             topics = cluster.topics(names)
@@ -47,8 +48,6 @@ def findings(options: Options) -> Iterator[Finding]:
         if partitions:
             yield from _records(cluster, properties, partitions)
             yield from _state(options, len(partitions))
-    finally:
-        cluster.close()
 
 
 def _protection(properties: ClientProperties, options: Options) -> Iterator[Finding]:
@@ -65,12 +64,11 @@ def _protection(properties: ClientProperties, options: Options) -> Iterator[Find
             f"security.protocol is {protocol}: records and passwords cross the network unencrypted",
             "set kafka.security.protocol to SSL or SASL_SSL",
         )
-    given = options.texts_under(KAFKA)
-    shown = sorted(name for name in given if name in ("sasl.password", "sasl.jaas.config"))
-    if shown:
+    secrets = options.texts_under(KAFKA).keys() & {"sasl.jaas.config", "sasl.password"}
+    if secrets:
         yield warning(
             "secrets",
-            f"kafka.{shown[0]} is in the query's code",
+            f"kafka.{min(secrets)} is in the query's code",
             "set kafka.sasl.username, and kafka.sasl.passwordEnv or kafka.sasl.passwordFile",
         )
 
@@ -88,11 +86,7 @@ def _topics(
         )
         return
     named = sorted({name for name, _ in partitions})
-    yield ok(
-        "topics",
-        f"{len(partitions)} partitions of {', '.join(named[:5])}"
-        + (f" and {len(named) - 5} more topics" if len(named) > 5 else ""),
-    )
+    yield ok("topics", f"{len(partitions)} partitions of {some_of(named, 5)}")
     if any(topics[name].topic_id is None for name in named):
         yield warning(
             "topic ids",
@@ -114,7 +108,7 @@ def _records(
     except Flip27Error as error:
         yield failed("offsets", error.what, error.remedy)
         return
-    without = [f"{topic}/{number}" for topic, number in partitions if (topic, number) not in ends]
+    without = [split_id_of(*key) for key in partitions if key not in ends]
     if without:
         yield warning(
             "offsets",
@@ -132,13 +126,10 @@ def _records(
 
 def _read(properties: ClientProperties, place: TopicPartition, start: int) -> Finding:
     kafka = imported()
-    name = f"{place[0]}/{place[1]}"
-    consumer = new_consumer(properties)
-    try:
+    name = split_id_of(*place)
+    with closing(new_consumer(properties)) as consumer:
         consumer.assign([kafka.TopicPartition(*place, start)])
         message: Any = consumer.poll(_READ_TIMEOUT_S)
-    finally:
-        consumer.close()
     if message is None:
         return failed(
             "reading",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.optional_packages import needed
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -45,13 +46,8 @@ def imported() -> Any:
     Raises:
         OptionError: it is not installed.
     """
-    try:
+    with needed("confluent-kafka", by="the kafka source", extra="kafka", error_type=OptionError):
         import confluent_kafka
-    except ImportError as error:
-        raise OptionError(
-            f"the kafka source needs confluent-kafka, which cannot be imported: {error}",
-            remedy="pip install 'flip27-source[kafka]' on the driver and on every executor node",
-        ) from None
     return confluent_kafka
 
 

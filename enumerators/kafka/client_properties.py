@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flip27_source.enumerators.kafka.options import GROUP_ID_PREFIX, KAFKA
+from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.options import Options
@@ -78,8 +79,8 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
         if is_indirect or _SECRET.search(prop):
             secrets[f"{prop} password"] = value
         given[prop] = value
-    found = _translated(given, secrets)
-    if not found.get("bootstrap.servers", "").strip():
+    translated = _translated(given, secrets)
+    if not translated.get("bootstrap.servers", "").strip():
         raise OptionError(
             "option kafka.bootstrap.servers is not set",
             remedy='add .option("kafka.bootstrap.servers", "host1:9092,host2:9092")',
@@ -95,7 +96,7 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
         "group.id": f"{options[GROUP_ID_PREFIX] or 'flip27'}-reader",
         "isolation.level": "read_committed",
     }
-    return ClientProperties(values={**defaults, **found, **own}, hidden=Hidden(secrets))
+    return ClientProperties(values={**defaults, **translated, **own}, hidden=Hidden(secrets))
 
 
 def _resolved(name: str, text: str, environment: Mapping[str, str]) -> tuple[str, str, bool]:
@@ -104,21 +105,10 @@ def _resolved(name: str, text: str, environment: Mapping[str, str]) -> tuple[str
         prop = name.removesuffix(ending)
         if prop != name and prop and not prop.endswith((".", "-", "_")):
             option = f"kafka.{prop}{ending.capitalize()}"
-            value = (
-                _from_environment(option, text, environment) if ending == "env" else _from_file(option, text)
-            )
-            return prop, value, True
+            if ending == "env":
+                return prop, variable_of(option, text, environment=environment), True
+            return prop, _from_file(option, text), True
     return name, text, False
-
-
-def _from_environment(option: str, variable: str, environment: Mapping[str, str]) -> str:
-    value = environment.get(variable)
-    if value is None:
-        raise OptionError(
-            f"the environment variable {variable}, which option {option} names, is not set in this process",
-            remedy=f"set {variable} on the driver and on every executor (spark.executorEnv.{variable})",
-        )
-    return value
 
 
 def _from_file(option: str, path: str) -> str:
@@ -133,7 +123,7 @@ def _from_file(option: str, path: str) -> str:
 
 
 def _translated(given: Mapping[str, str], secrets: dict[str, str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     for name, value in given.items():
         if name in _REFUSED:
             raise OptionError(
@@ -149,8 +139,8 @@ def _translated(given: Mapping[str, str], secrets: dict[str, str]) -> dict[str, 
         for prop, text in converted.items():
             if _SECRET.search(prop):
                 secrets[f"{prop} password"] = text
-        found |= converted
-    return found
+        properties |= converted
+    return properties
 
 
 def _login(value: str, _given: Mapping[str, str]) -> dict[str, str]:

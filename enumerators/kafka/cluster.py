@@ -1,18 +1,19 @@
-"""Requests to the cluster, for topics with their partitions and ids, and for offsets. Used on one thread.
+"""Requests to the cluster: topics with their partitions and ids, offsets, and the oldest unread record.
 
-What must not live here: decisions, which belong to the assigner.
+Used on one thread. What must not live here: decisions, which belong to the assigner.
 """
 
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.oldest_record import oldest_time_ms
 from flip27_source.enumerators.kafka.positions import TopicPartition
 
 if TYPE_CHECKING:
@@ -24,6 +25,22 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state", "__share_gro
 
 REQUEST_TIMEOUT_S = 10.0
 """How long a request may take, unless kafka.request.timeout.ms says so."""
+
+GONE_AFTER_S = 10.0
+"""How long the brokers must not report a topic; in a task, no longer than half of its timeout."""
+
+DESCRIPTIONS_UNTIL_GONE = 3
+"""How many descriptions in a row must lack the topic."""
+
+_MOST_SAMPLED = 16
+"""The most partitions whose first unread record is read for its time: those with the most offsets to read."""
+
+_SAMPLE_S = 1.0
+_SMALL_FETCHES = {
+    "queued.min.messages": "1",
+    "queued.max.messages.kbytes": "64",
+    "fetch.message.max.bytes": "16384",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +54,37 @@ class Topic:
 
     topic_id: str | None
     partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Absence:
+    """An absence of a topic or a partition, which several descriptions in a row have shown.
+
+    Brokers that restart do not know their topics for a moment. So an absence must last for some time and be
+    seen in several descriptions: many of them within a moment are not enough, and neither are two far apart.
+
+    Attributes:
+        since_s, until_s: the times of the first and the last of them, by a clock that never goes back.
+        descriptions: the number of these descriptions.
+    """
+
+    since_s: float
+    until_s: float
+    descriptions: int = 1
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the topic or partition counts as gone."""
+        lasted_s = self.until_s - self.since_s
+        return lasted_s >= GONE_AFTER_S and self.descriptions >= DESCRIPTIONS_UNTIL_GONE
+
+    def then(self, later: Absence) -> Absence:
+        """This absence and the one that follows it, joined into one."""
+        return Absence(
+            since_s=self.since_s,
+            until_s=later.until_s,
+            descriptions=self.descriptions + later.descriptions,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,12 +121,12 @@ class Cluster:
         """
         kafka = imported()
         try:
-            found = self._connected().list_topics(timeout=self._timeout_s).topics
+            names = self._connected().list_topics(timeout=self._timeout_s).topics
         except kafka.KafkaException as error:
             raise failed(self._properties, "listing the topics", error) from None
         return sorted(
             name
-            for name in found
+            for name in names
             if pattern.fullmatch(name) and (name not in _INTERNAL or pattern.pattern.startswith("__"))
         )
 
@@ -89,15 +137,15 @@ class Cluster:
             KafkaError: the brokers do not answer, or refuse a topic.
         """
         kafka = imported()
-        wanted = list(names)
-        if not wanted:
+        requested = list(names)
+        if not requested:
             return {}
         self._connected()
         assert self._admin is not None
-        found: dict[str, Topic] = {}
+        topics: dict[str, Topic] = {}
         try:
             answers = self._admin.describe_topics(
-                kafka.TopicCollection(wanted), request_timeout=self._timeout_s
+                kafka.TopicCollection(requested), request_timeout=self._timeout_s
             )
         except kafka.KafkaException as error:
             raise failed(self._properties, "describing the topics", error) from None
@@ -108,17 +156,17 @@ class Cluster:
                 if _is_unknown(error.args[0]):
                     continue
                 raise failed(self._properties, f"describing the topic {name}", error) from None
-            found[name] = Topic(
+            topics[name] = Topic(
                 topic_id=_known_id(described.topic_id),
                 partitions=tuple(sorted(partition.id for partition in described.partitions)),
             )
-        return found
+        return topics
 
-    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    def offsets(self, places: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Offsets of partitions: one request to each broker that leads some of them.
 
         Args:
-            wanted: for each partition EARLIEST, LATEST, or a time in milliseconds since 1970.
+            places: for each partition EARLIEST, LATEST, or a time in milliseconds since 1970.
 
         Returns:
             The offsets: with ``isolation.level=read_committed``, LATEST is where the first open transaction
@@ -128,41 +176,56 @@ class Cluster:
         Raises:
             KafkaError: the brokers do not answer, or no partition has a leader.
         """
-        if not wanted:
+        if not places:
             return {}
-        answers = self._answers(wanted)
+        answers = self._answers(places)
         unknown = {answer.topic for answer in answers if _is_unknown(answer.error)}
         if unknown:
             # The client caches the partitions of topics, and does not know those that were added since.
             self._refresh(unknown)
-            answers = self._answers(wanted)
-        found = {
+            answers = self._answers(places)
+        offsets = {
             (answer.topic, answer.partition): answer.offset for answer in answers if answer.error is None
         }
-        if not found:
+        if not offsets:
             first = answers[0]
             raise failed(
                 self._properties, f"requesting offsets of {first.topic}/{first.partition}", first.error
             )
-        return found
+        return offsets
 
     def oldest_time_ms(
         self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> int | None:
-        """The time of the oldest record from the offsets ``unread`` on, in milliseconds since 1970."""
-        return oldest_time_ms(self._properties, unread, ends)
+        """The time of the oldest unread record, in milliseconds since 1970; None if none arrived in time.
 
-    def _answers(self, wanted: Mapping[TopicPartition, int]) -> list[Any]:
+        It is the smallest of the times of the first unread records of some partitions.
+
+        Args:
+            unread: the next offset to read, for each partition with unread records.
+        """
+        if not unread:
+            return None
+        lengths = [(ends[key] - offset, key) for key, offset in unread.items()]
+        sampled = [key for _, key in sorted(lengths, reverse=True)[:_MOST_SAMPLED]]
+        # A new consumer for each call: librdkafka 2.16 can crash when a topic that a consumer has read is
+        # recreated.
+        values = {**self._properties.values, **_SMALL_FETCHES}
+        with closing(new_consumer(replace(self._properties, values=values))) as consumer:
+            consumer.assign([imported().TopicPartition(*key, unread[key]) for key in sampled])
+            return min(_first_times(consumer, len(sampled)).values(), default=None)
+
+    def _answers(self, places: Mapping[TopicPartition, int]) -> list[Any]:
         """The offset or the error of each partition."""
         kafka = imported()
-        asked = [kafka.TopicPartition(topic, number, at) for (topic, number), at in wanted.items()]
+        requested = [kafka.TopicPartition(topic, number, at) for (topic, number), at in places.items()]
         try:
-            return self._connected().offsets_for_times(asked, timeout=self._timeout_s)
+            return self._connected().offsets_for_times(requested, timeout=self._timeout_s)
         except kafka.KafkaException as error:
             if not _is_unknown(error.args[0]):
                 raise failed(self._properties, "requesting offsets", error) from None
             # All of them are unknown.
-            return [_Unknown(topic, number, error.args[0]) for topic, number in wanted]
+            return [_Unknown(topic, number, error.args[0]) for topic, number in places]
 
     def _refresh(self, topics: Iterable[str]) -> None:
         kafka = imported()
@@ -179,6 +242,17 @@ class Cluster:
         # Passes on librdkafka's log messages, which are queued until then.
         self._consumer.poll(0)
         return self._consumer
+
+
+def _first_times(consumer: Consumer, partitions: int) -> dict[TopicPartition, int]:
+    times: dict[TopicPartition, int] = {}
+    deadline = time.monotonic() + _SAMPLE_S
+    while len(times) < partitions and time.monotonic() < deadline:
+        for message in consumer.consume(partitions, 0.05):
+            topic, number = message.topic(), message.partition()
+            if message.error() is None and topic is not None and number is not None:
+                times.setdefault((topic, number), message.timestamp()[1])
+    return times
 
 
 def _is_unknown(error: Any) -> bool:

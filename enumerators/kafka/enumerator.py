@@ -13,31 +13,32 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, NamedPosition, PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, NamedPosition, NamesPositions, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
-from flip27_source.enumerators.kafka.assigner import Assigner, Loss
+from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
-from flip27_source.enumerators.kafka.clock import Clock
 from flip27_source.enumerators.kafka.cluster import Cluster
-from flip27_source.enumerators.kafka.division import divided
-from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets
-from flip27_source.enumerators.kafka.named_positions import fields_at, offsets_between
-from flip27_source.enumerators.kafka.poller import ClusterPoller, PollResult, Wanted
-from flip27_source.enumerators.kafka.remedies import remedy_of, remedy_of_range
-from flip27_source.enumerators.kafka.split import KafkaSplit, set_apart
-from flip27_source.enumerators.kafka.start_and_end import ending, group_of, implied, starting
-from flip27_source.enumerators.kafka.state import KafkaState
+from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
+from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
+from flip27_source.enumerators.kafka.positions import fields_at, offsets_between
+from flip27_source.enumerators.kafka.split import KafkaSplit, divided, set_apart
+from flip27_source.enumerators.kafka.start_positions import ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksSource, Finding
+from flip27_source.source_options import STATE_LOCATION
 from flip27_source.values.times import datetime_or_none
 
 _MOST_POLLS_FOR = 2
-"""The most polls for the offset of one partition: the first may have begun before the offset was wanted."""
+"""The most polls for the offset of one partition: the first may have begun before it was requested."""
 
 
 class KafkaEnumerator(
-    PerformsActions[CommitOffsets], ChecksSource, SplitEnumerator[KafkaSplit], CutsSomeSplits
+    PerformsActions[CommitOffsets],
+    NamesPositions,
+    CutsSomeSplits,
+    ChecksSource,
+    SplitEnumerator[KafkaSplit],
 ):
     """Assigns each partition once, and bounds it at every checkpoint."""
 
@@ -72,7 +73,7 @@ class KafkaEnumerator(
         self._group = group_of(options)
         self._group_offsets = GroupOffsets()
         self._reported: set[str] = set()
-        self._wanted = Wanted(known=self._assigner.known)
+        self._request = PollRequest(known=self._assigner.known)
         self._oldest_ms: int | None = None
         self._last_batch_s = -math.inf
         # The number of polls, and after which of them, with how many live splits, there was nothing to read.
@@ -89,7 +90,7 @@ class KafkaEnumerator(
     @classmethod
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
         """Spark's names of options that every source has."""
-        return implied(options)
+        return opts.implied_options(options)
 
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
@@ -126,7 +127,7 @@ class KafkaEnumerator(
         given = self.options_given
         retries = given[opts.FETCH_RETRIES]
         self.context.call_async(
-            lambda: self._poller.poll(self._wanted),
+            lambda: self._poller.poll(self._request),
             self._polled,
             period_s=None if self._is_bounded else given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(
@@ -155,7 +156,7 @@ class KafkaEnumerator(
         if self._group is not None and self._moved:
             self.context.perform_after_completion(CommitOffsets(group=self._group, offsets=self._moved))
             self._moved = {}
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
         state = self._assigner.state()
         self._is_stored = self._is_stored or state is not None
         return state
@@ -171,15 +172,15 @@ class KafkaEnumerator(
         if self._idle_at == (self._polls_done, len(live)):
             return ()
         ends, suspects = self._assigner.ends, self._assigner.suspects
-        found = [
+        behind = [
             split
             for split in live
             if split.next != ends.get(split.split_id) or (suspects and split.topic in suspects)
         ]
-        if not found:
+        if not behind:
             self._idle_at = (self._polls_done, len(live))
             return ()
-        return () if self._waits_for_more(found) else found
+        return () if self._waits_for_more(behind) else behind
 
     def carries_data(self, split: KafkaSplit) -> bool:
         """Whether the split is a record that was set aside."""
@@ -192,7 +193,7 @@ class KafkaEnumerator(
         at = self._position(split)
         if at is None:
             if split.next < 0:
-                self._wanted = self._next_wanted()
+                self._request = self._next_request()
                 self._poll_again_for(split.split_id)
             return None
         if isinstance(at, Loss):
@@ -224,17 +225,17 @@ class KafkaEnumerator(
                 f"topic {split.topic} was deleted and recreated; its offsets {split.next} to "
                 f"{split.next + rows - 1} are gone",
                 split_id=split.split_id,
-                remedy=remedy_of_range(split.split_id, self.options_given),
+                remedy=f"give them up: {self._edit('skip', split.split_id)} --why expired --execute",
             )
             return BoundedRange(read=replace(split, end=split.next), rest=None)
         return BoundedRange(read=split, rest=None)
 
     def _poll_again_for(self, split_id: str) -> None:
-        """Poll again in a run that ends by itself: its poll may have begun before this offset was wanted."""
-        asked = self._polls_for.get(split_id, 0)
+        """Poll again in a run that ends by itself: its poll may have begun before the request."""
+        polls = self._polls_for.get(split_id, 0)
         is_polling = self._polls_again or not self._polls_done
-        if self._is_bounded and not is_polling and asked < _MOST_POLLS_FOR:
-            self._polls_for[split_id] = asked + 1
+        if self._is_bounded and not is_polling and polls < _MOST_POLLS_FOR:
+            self._polls_for[split_id] = polls + 1
             self._polls_again = True
             self._poll()
 
@@ -279,15 +280,15 @@ class KafkaEnumerator(
         if result.oldest_ms is not None:
             self._oldest_ms = result.oldest_ms
         self._polls_done += 1
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
 
-    def _waits_for_more(self, found: Sequence[KafkaSplit]) -> bool:
+    def _waits_for_more(self, behind: Sequence[KafkaSplit]) -> bool:
         """Whether the batch waits, as minOffsetsPerTrigger says."""
         least = self.options_given[opts.MIN_OFFSETS_PER_TRIGGER]
         if least is None or self._is_bounded:
             return False
         now, ends = self.clock.now_s(), self._assigner.ends
-        waiting = sum(max(0, ends.get(split.split_id, 0) - max(0, split.next)) for split in found)
+        waiting = sum(max(0, ends.get(split.split_id, 0) - max(0, split.next)) for split in behind)
         if waiting < least and now - self._last_batch_s < self.options_given[opts.MAX_TRIGGER_DELAY]:
             return True
         self._last_batch_s = now
@@ -295,14 +296,14 @@ class KafkaEnumerator(
 
     def _position(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
         """The split where it is read next, after reporting losses; a Loss if nothing is left of it."""
-        at = self._assigner.found(split)
+        at = self._assigner.located(split)
         while isinstance(at, Loss):
             self._report(at)
             behind = self._assigner.after_loss(split, at)
             if behind is None:
                 return at
             split = behind
-            at = self._assigner.found(split)
+            at = self._assigner.located(split)
         return at
 
     def _report(self, loss: Loss) -> None:
@@ -310,13 +311,26 @@ class KafkaEnumerator(
         key = f"{loss.split_id} {loss.what}"
         if key in self._reported:
             return
-        self.context.report_data_loss(
-            loss.what, split_id=loss.split_id, remedy=remedy_of(loss, self.options_given)
-        )
+        if loss.begins is None:
+            remedy = (
+                f"continue without the partition: {self._edit('skip', loss.split_id)} --why 'topic deleted' "
+                "--execute"
+            )
+        else:
+            remedy = (
+                f"continue at its first record: {self._edit('set-position', loss.split_id)} --to earliest "
+                "--why 'records expired' --execute"
+            )
+        self.context.report_data_loss(loss.what, split_id=loss.split_id, remedy=remedy)
         self._reported.add(key)
 
-    def _next_wanted(self) -> Wanted:
-        return Wanted(
+    def _edit(self, kind: str, split_id: str) -> str:
+        """The start of the command with which a query continues after a loss."""
+        state = self.options_given[STATE_LOCATION] or "STATE_LOCATION"
+        return f"flip27 edit {kind} --state {state} --split {split_id}"
+
+    def _next_request(self) -> PollRequest:
+        return PollRequest(
             known=self._assigner.known,
             planned=dict(self._planned),
             unresolved=self._assigner.unresolved,

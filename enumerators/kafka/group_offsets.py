@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.options import COMMIT_OFFSETS, KAFKA
 from flip27_source.enumerators.kafka.split import partition_of
+from flip27_source.errors import OptionError
+from flip27_source.options import Options
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -29,6 +32,23 @@ class CommitOffsets:
 
     group: str
     offsets: Mapping[str, int]
+
+
+def group_of(options: Options) -> str | None:
+    """The consumer group that offsets are committed to; None if they are not.
+
+    Raises:
+        OptionError: no group is named.
+    """
+    if not options[COMMIT_OFFSETS]:
+        return None
+    group = options.texts_under(KAFKA).get("group.id", "").strip()
+    if not group:
+        raise OptionError(
+            "option commitOffsets is true, and kafka.group.id is not set",
+            remedy="name the group whose offsets are to follow the query, which no other consumer uses",
+        )
+    return group
 
 
 class GroupOffsets:

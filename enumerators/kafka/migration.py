@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin
 from flip27_source.enumerators.kafka.client_properties import client_properties
 from flip27_source.enumerators.kafka.cluster import REQUEST_TIMEOUT_S, Cluster
-from flip27_source.enumerators.kafka.positions import TopicPartition, offsets
+from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST
+from flip27_source.enumerators.kafka.start_positions import offsets
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 
@@ -60,12 +62,12 @@ def start_positions(
         known: the positions of the other reader.
         bounds: the partitions of the same topics in the cluster; None if they were not requested.
     """
-    found = []
+    positions = []
     for topic, partition in sorted({*known, *(bounds or {})}):
         key = (topic, partition)
         offset = known.get(key, EARLIEST)
         limits = None if bounds is None else bounds.get(key)
-        found.append(
+        positions.append(
             StartPosition(
                 topic=topic,
                 partition=partition,
@@ -74,7 +76,7 @@ def start_positions(
                 problem=None if bounds is None else _problem(offset, limits),
             )
         )
-    return found
+    return positions
 
 
 def _problem(offset: int, bounds: Bounds | None) -> str | None:
@@ -116,23 +118,23 @@ def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
     properties = client_properties(options)
     admin = new_admin(properties)
     try:
-        asked = admin.list_consumer_group_offsets(
+        answers = admin.list_consumer_group_offsets(
             [kafka.ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
         )
-        answer = asked[group].result()
+        answer = answers[group].result()
     except kafka.KafkaException as error:
         raise failed(properties, f"requesting the offsets of the group {group}", error) from None
-    found = {
+    committed = {
         (place.topic, place.partition): place.offset
         for place in answer.topic_partitions
         if place.error is None and place.offset >= 0
     }
-    if not found:
+    if not committed:
         raise DiscoveryError(
             f"the group {group} has committed no offsets at {properties.place}",
             remedy="check the name; kafka-consumer-groups.sh --list shows the groups",
         )
-    return found
+    return committed
 
 
 def bounds_of(options: Options, topics: set[str]) -> dict[TopicPartition, Bounds]:
@@ -141,12 +143,9 @@ def bounds_of(options: Options, topics: set[str]) -> dict[TopicPartition, Bounds
     Raises:
         KafkaError: the brokers do not answer.
     """
-    cluster = Cluster(client_properties(options))
-    try:
-        found = cluster.topics(sorted(topics))
-        keys = [(name, number) for name, topic in found.items() for number in topic.partitions]
+    with closing(Cluster(client_properties(options))) as cluster:
+        present = cluster.topics(sorted(topics))
+        keys = [(name, number) for name, topic in present.items() for number in topic.partitions]
         firsts = cluster.offsets(dict.fromkeys(keys, EARLIEST))
         ends = cluster.offsets(dict.fromkeys(keys, LATEST))
-    finally:
-        cluster.close()
     return {key: Bounds(first=firsts[key], end=ends[key]) for key in keys if key in firsts and key in ends}

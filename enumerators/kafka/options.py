@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
-from flip27_source.enumerators.kafka.positions import (
-    Positions,
-    TopicPartition,
-    offsets,
-    partition_lists,
-    timestamp,
-    timestamps,
-)
+import msgspec
+
+from flip27_source.enumerators.kafka.positions import TopicPartition
+from flip27_source.enumerators.kafka.start_positions import START_AND_END_OPTIONS
+from flip27_source.errors import OptionError
 from flip27_source.options import (
     Change,
     Option,
+    Options,
     ReadingOption,
     boolean,
     duration_s,
     integer,
-    one_of,
     optional,
     text,
+)
+from flip27_source.source_options import (
+    LOG_DATA_LOSS,
+    MAX_ROWS_PER_TRIGGER,
+    ON_DATA_LOSS,
+    STATE_LOCATION,
 )
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -36,6 +40,18 @@ def _topics(value: str) -> tuple[str, ...]:
     if not names:
         raise ValueError("at least one topic is expected")
     return names
+
+
+def _partitions(value: str) -> tuple[TopicPartition, ...]:
+    """The partitions in ``{"orders": [0, 1]}``."""
+    try:
+        topics = msgspec.json.decode(value, type=dict[str, list[int]])
+    except msgspec.MsgspecError:
+        raise ValueError('a JSON object of topics and partitions is expected: {"orders": [0, 1]}') from None
+    pairs = tuple((topic, number) for topic, numbers in topics.items() for number in numbers)
+    if not pairs or any(number < 0 for _, number in pairs) or "" in topics:
+        raise ValueError("at least one partition is expected, each 0 or more")
+    return tuple(dict.fromkeys(pairs))
 
 
 def _pattern(value: str) -> re.Pattern[str]:
@@ -65,83 +81,24 @@ SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
     parse=optional(_topics),
     default=None,
     doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
-    names_data=True,
     changes=Change.NEXT_BATCH,
+    names_data=True,
 )
 SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
     name="subscribePattern",
     parse=optional(_pattern),
     default=None,
     doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
-    names_data=True,
     changes=Change.NEXT_BATCH,
+    names_data=True,
 )
 ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
     name="assign",
-    parse=optional(partition_lists),
+    parse=optional(_partitions),
     default=None,
     doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
-    names_data=True,
     changes=Change.NEXT_BATCH,
-)
-STARTING_OFFSETS: Option[Positions | None] = Option(
-    name="startingOffsets",
-    parse=optional(offsets("earliest", "latest")),
-    default=None,
-    default_text="latest for a stream, earliest for a batch read",
-    doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
-    "earliest and -1 latest. Partitions that appear later start at earliest.",
-    changes=Change.FIRST_START,
-)
-STARTING_TIMESTAMP: Option[Positions | None] = Option(
-    name="startingTimestamp",
-    parse=optional(timestamp),
-    default=None,
-    doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
-    "precedence over startingOffsetsByTimestamp, which takes precedence over startingOffsets.",
-    changes=Change.FIRST_START,
-)
-STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
-    name="startingOffsetsByTimestamp",
-    parse=optional(timestamps),
-    default=None,
-    doc='A time for each partition, as JSON: {"orders": {"0": 1767225600000}}.',
-    changes=Change.FIRST_START,
-)
-STARTING_STRATEGY: Option[str] = Option(
-    name="startingOffsetsByTimestampStrategy",
-    parse=one_of("error", "latest"),
-    default="error",
-    doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
-    "starts at its end.",
-    changes=Change.FIRST_START,
-)
-ENDING_OFFSETS: Option[Positions | None] = Option(
-    name="endingOffsets",
-    parse=optional(offsets("latest")),
-    default=None,
-    default_text="latest",
-    doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
-    "where -1 is latest.",
-    changes=Change.IGNORED,
-    change_note="a stream has no end",
-)
-ENDING_TIMESTAMP: Option[Positions | None] = Option(
-    name="endingTimestamp",
-    parse=optional(timestamp),
-    default=None,
-    doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
-    "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
-    changes=Change.IGNORED,
-    change_note="a stream has no end",
-)
-ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
-    name="endingOffsetsByTimestamp",
-    parse=optional(timestamps),
-    default=None,
-    doc="For a batch read, a time for each partition, as JSON.",
-    changes=Change.IGNORED,
-    change_note="a stream has no end",
+    names_data=True,
 )
 FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
     name="failOnDataLoss",
@@ -263,13 +220,7 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     SUBSCRIBE,
     SUBSCRIBE_PATTERN,
     ASSIGN,
-    STARTING_OFFSETS,
-    STARTING_TIMESTAMP,
-    STARTING_OFFSETS_BY_TIMESTAMP,
-    STARTING_STRATEGY,
-    ENDING_OFFSETS,
-    ENDING_TIMESTAMP,
-    ENDING_OFFSETS_BY_TIMESTAMP,
+    *START_AND_END_OPTIONS,
     FAIL_ON_DATA_LOSS,
     MAX_OFFSETS_PER_TRIGGER,
     MIN_OFFSETS_PER_TRIGGER,
@@ -286,3 +237,40 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
     DISCOVERY_INTERVAL,
     DISCOVERY_RETRIES,
 )
+
+
+def implied_options(options: Options) -> Mapping[Option[Any], Any]:
+    """The options of every source that are set under Spark's names, and their values.
+
+    Raises:
+        OptionError: options contradict each other.
+    """
+    implied: dict[Option[Any], Any] = {}
+    fails = options[FAIL_ON_DATA_LOSS]
+    if fails is not None:
+        implied[ON_DATA_LOSS] = "fail" if fails else _reported(options)
+    limit = options[MAX_OFFSETS_PER_TRIGGER]
+    if limit is not None:
+        implied[MAX_ROWS_PER_TRIGGER] = limit
+    for option, value in implied.items():
+        if options.is_set(option) and options[option] != value:
+            name = FAIL_ON_DATA_LOSS if option is ON_DATA_LOSS else MAX_OFFSETS_PER_TRIGGER
+            raise OptionError(
+                f"options {name.name} and {option.name} contradict each other: {options[name]!r} and "
+                f"{options[option]!r}",
+                remedy=f"set one of them; {name.name} is Spark's name for {option.name}",
+            )
+    least = options[MIN_OFFSETS_PER_TRIGGER]
+    most = implied.get(MAX_ROWS_PER_TRIGGER, options[MAX_ROWS_PER_TRIGGER])
+    if least is not None and most is not None and least > most:
+        raise OptionError(
+            f"option minOffsetsPerTrigger ({least}) is above maxOffsetsPerTrigger ({most})",
+            remedy="set a minimum that a batch can have",
+        )
+    return implied
+
+
+def _reported(options: Options) -> str:
+    """The onDataLoss for failOnDataLoss=false: without a stateLocation, tasks cannot report losses."""
+    can_report = options[STATE_LOCATION] is not None or options.is_set(ON_DATA_LOSS)
+    return "report" if can_report else LOG_DATA_LOSS

@@ -6,14 +6,13 @@ uses.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from flip27_source.enumerators.kafka import options as opts
-from flip27_source.enumerators.kafka.absence import Absence
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
-from flip27_source.enumerators.kafka.clock import Clock
-from flip27_source.enumerators.kafka.cluster import Cluster, Topic
+from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
 from flip27_source.enumerators.kafka.positions import (
     AT_EARLIEST,
     Position,
@@ -21,8 +20,9 @@ from flip27_source.enumerators.kafka.positions import (
     TopicPartition,
 )
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
+from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import DiscoveryError, Flip27Error
+from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
@@ -48,7 +48,20 @@ Tasks notice by themselves that records have expired.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Clock:
+    """The time that the enumerator uses; tests and the simulator have clocks of their own.
+
+    Attributes:
+        now_s: seconds since an arbitrary moment; never goes back.
+        wait_s: waits for the given number of seconds.
+    """
+
+    now_s: Callable[[], float] = time.monotonic
+    wait_s: Callable[[float], None] = time.sleep
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PollRequest:
     """What the next poll is to find out; immutable, because another thread reads it.
 
     Attributes:
@@ -71,7 +84,7 @@ class PollResult:
         described: with ``topics``: when, and in how many descriptions in a row, the cluster had only these.
         ends: where partitions end.
         starts: where partitions begin, for those whose beginnings this poll requested.
-        resolved: offsets of new partitions, and of the positions that were wanted.
+        resolved: offsets of new partitions, and of the positions that were request.
         stops: in a batch read, where this query stops reading the partitions.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
         problem: an error that a retry does not fix.
@@ -84,7 +97,7 @@ class PollResult:
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
-    problem: Flip27Error | None = None
+    problem: DiscoveryError | None = None
 
 
 class ClusterPoller:
@@ -132,34 +145,38 @@ class ClusterPoller:
             self._cluster.close()
             self._cluster = None
 
-    def poll(self, wanted: Wanted) -> PollResult:
+    def poll(self, request: PollRequest) -> PollResult:
         """Send the requests to the cluster."""
         try:
-            return self._polled(wanted)
+            return self._polled(request)
         except _FinalError as error:
-            return PollResult(problem=error.problem)
+            return PollResult(problem=DiscoveryError(error.what, remedy=error.remedy))
 
-    def _polled(self, wanted: Wanted) -> PollResult:
-        cluster = self._cluster
-        if cluster is None:
-            cluster = self._cluster = self._connect(client_properties(self._options))
-        topics = self._described(cluster, wanted)
+    def _polled(self, request: PollRequest) -> PollResult:
+        topics = self._described(request)
         present = self._choice.partitions(topics)
-        ends = cluster.offsets(dict.fromkeys(present, LATEST))
-        resolved = self._resolved(cluster, wanted, present, ends)
-        starts = self._starts(cluster, wanted, topics, ends)
+        ends = self._connected.offsets(dict.fromkeys(present, LATEST))
+        resolved = self._resolved(request, present, ends)
+        starts = self._starts(request, topics, ends)
         is_reported, self._is_reported = self._is_reported, True
+        stops = {} if self._last is None else self._offsets(self._given(self._last, present), ends)
         return PollResult(
             topics=None if is_reported else topics,
-            described=self._confirmed(cluster, wanted, topics),
+            described=self._confirmed(request, topics),
             ends=ends,
             starts=starts,
             resolved=resolved,
-            stops={} if self._last is None else self._stops(cluster, self._last, present, ends),
-            oldest_ms=self._oldest_ms(cluster, wanted, ends),
+            stops=stops,
+            oldest_ms=self._oldest_ms(request, ends),
         )
 
-    def _described(self, cluster: Cluster, wanted: Wanted) -> dict[str, Topic]:
+    @property
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = self._connect(client_properties(self._options))
+        return self._cluster
+
+    def _described(self, request: PollRequest) -> dict[str, Topic]:
         """The topics; they are requested again unless the last description is recent."""
         now = self._clock.now_s()
         if self._topics is not None and now < self._describe_after:
@@ -167,9 +184,9 @@ class ClusterPoller:
         if self._choice.pattern is None:
             self._names = self._choice.names
         elif now >= self._list_after:
-            self._names = tuple(cluster.names(self._choice.pattern))
+            self._names = tuple(self._connected.names(self._choice.pattern))
             self._list_after = now + POLLS_PER_LISTING * self._interval_s
-        topics = cluster.topics(self._names)
+        topics = self._connected.topics(self._names)
         self._described_s = self._clock.now_s()
         self._describe_after = self._described_s + max(
             POLLS_PER_DESCRIPTION * self._interval_s, self._pause_s(self._described_s - now)
@@ -180,30 +197,28 @@ class ClusterPoller:
                 f"the cluster has no partition for {self._choice}",
                 remedy="check the names, and that the user may DESCRIBE the topics",
             )
-        missing = [] if wanted.known is not None else self._choice.missing(topics)
+        missing = [] if request.known is not None else self._choice.missing(topics)
         if missing:
             raise _FinalError(
-                DiscoveryError(
-                    f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
-                    remedy="correct the name or create the topic; subscribePattern finds topics that are "
-                    "created later",
-                )
+                f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
+                remedy="correct the name or create the topic; subscribePattern finds topics that are created "
+                "later",
             )
         self._topics = topics
         self._is_reported = False
         return topics
 
-    def _confirmed(self, cluster: Cluster, wanted: Wanted, topics: Mapping[str, Topic]) -> Absence:
+    def _confirmed(self, request: PollRequest, topics: Mapping[str, Topic]) -> Absence:
         """When the cluster had only these topics.
 
         A run with a single poll repeats the description if known partitions are missing.
         """
         absence = Absence(since_s=self._described_s, until_s=self._described_s)
-        if not self._polls_once or not self._choice.lacks(topics, wanted.known or {}):
+        if not self._polls_once or not self._choice.lacks(topics, request.known or {}):
             return absence
         while not absence.is_final:
             self._clock.wait_s(CONFIRMATION_PAUSE_S)
-            again = cluster.topics(topics.keys() | (wanted.known or {}).keys())
+            again = self._connected.topics(topics.keys() | (request.known or {}).keys())
             now = self._clock.now_s()
             if again != topics:
                 raise DiscoveryError(
@@ -213,149 +228,120 @@ class ClusterPoller:
             absence = absence.then(Absence(since_s=now, until_s=now))
         return absence
 
-    def _oldest_ms(self, cluster: Cluster, wanted: Wanted, ends: Mapping[TopicPartition, int]) -> int | None:
+    def _oldest_ms(self, request: PollRequest, ends: Mapping[TopicPartition, int]) -> int | None:
         """The time of the oldest unread record, if it is due; otherwise None."""
         now = self._clock.now_s()
         if self._polls_once or now < self._oldest_after:
             return None
-        planned = wanted.planned
+        planned = request.planned
         unread = {
             key: offset for key, end in ends.items() if end > (offset := planned.get(split_id_of(*key), end))
         }
-        found = cluster.oldest_time_ms(unread, ends)
+        oldest_ms = self._connected.oldest_time_ms(unread, ends)
         if unread:
             self._oldest_after = self._clock.now_s() + POLLS_PER_OLDEST * self._interval_s
-        return found
+        return oldest_ms
 
     def _pause_s(self, duration_s: float) -> float:
         """The pause after a description of this duration; none if polls follow each other without a pause."""
         return PAUSE_PER_DESCRIPTION * duration_s if self._interval_s else 0.0
 
     def _resolved(
-        self,
-        cluster: Cluster,
-        wanted: Wanted,
-        present: list[TopicPartition],
-        ends: Mapping[TopicPartition, int],
+        self, request: PollRequest, present: list[TopicPartition], ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """The offsets where new partitions start, and those of the positions that edits have set."""
-        if wanted.known is not None:
-            known = wanted.known
+        if request.known is not None:
+            known = request.known
             new = [key for key in present if key[0] not in known or key[1] not in known[key[0]][1]]
-            positions = dict.fromkeys(new, AT_EARLIEST) | dict(wanted.unresolved)
+            positions = dict.fromkeys(new, AT_EARLIEST) | dict(request.unresolved)
             # An edit moves a partition to its end if no record is as young as the edit's time.
-            return self._offsets(cluster, positions, ends, is_start=False)
+            return self._offsets(positions, ends)
         positions = self._given(self._first, present)
-        found = self._offsets(cluster, positions, ends, is_start=True)
-        if len(found) < len(positions):
-            lacking = sorted(set(positions) - set(found))
+        offsets = self._offsets(positions, ends, is_start=True)
+        lacking = sorted(set(positions) - set(offsets))
+        if lacking:
             raise DiscoveryError(
-                f"partition {lacking[0][0]}/{lacking[0][1]} has no leader, so its starting offset is not "
-                "known",
+                f"partition {split_id_of(*lacking[0])} has no leader, so its starting offset is not known",
                 remedy="wait for the brokers",
             )
-        return found
+        return offsets
 
     def _given(self, positions: Positions, present: list[TopicPartition]) -> dict[TopicPartition, Position]:
         try:
             return positions.of(present)
         except ValueError as error:
             raise _FinalError(
-                DiscoveryError(
-                    f"option {positions.option} does not match the partitions of {self._choice}: {error}",
-                    remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
-                )
+                f"option {positions.option} does not match the partitions of {self._choice}: {error}",
+                remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
             ) from None
 
     def _offsets(
         self,
-        cluster: Cluster,
         positions: Mapping[TopicPartition, Position],
         ends: Mapping[TopicPartition, int],
         *,
-        is_start: bool,
+        is_start: bool = False,
     ) -> dict[TopicPartition, int]:
         """The offsets of positions; partitions without a leader are left out."""
-        asked = {
+        requested = {
             key: position.offset if position.timestamp_ms is None else position.timestamp_ms
             for key, position in positions.items()
             if position.offset in (EARLIEST, AT_TIMESTAMP)
         }
-        answers = cluster.offsets(asked)
-        found: dict[TopicPartition, int] = {}
+        answers = self._connected.offsets(requested)
+        offsets: dict[TopicPartition, int] = {}
         for key, position in positions.items():
-            if key not in ends or (key in asked and key not in answers):
+            if key not in ends or (key in requested and key not in answers):
                 continue
             if position.offset == LATEST:
-                found[key] = ends[key]
-            elif key not in asked:
-                found[key] = self._checked(key, position.offset, ends[key], is_start=is_start)
+                offsets[key] = ends[key]
+            elif key not in requested:
+                offsets[key] = self._checked(key, position.offset, ends[key], is_start=is_start)
             elif answers[key] >= 0:
-                found[key] = min(answers[key], ends[key])
+                offsets[key] = min(answers[key], ends[key])
             else:
-                found[key] = self._at_end(key, position, ends[key], is_start=is_start)
-        return found
+                offsets[key] = self._at_end(key, position, ends[key], is_start=is_start)
+        return offsets
 
     def _checked(self, key: TopicPartition, offset: int, end: int, *, is_start: bool) -> int:
         if offset > end:
             option = self._first.option if is_start or self._last is None else self._last.option
             raise _FinalError(
-                DiscoveryError(
-                    f"{option} sets offset {offset} for {key[0]}/{key[1]}, which ends at {end}",
-                    remedy="choose an offset that the partition has, or latest",
-                )
+                f"{option} sets offset {offset} for {split_id_of(*key)}, which ends at {end}",
+                remedy="choose an offset that the partition has, or latest",
             )
         return offset
 
     def _at_end(self, key: TopicPartition, position: Position, end: int, *, is_start: bool) -> int:
         """The end of a partition that has no record as young as the position, unless that is an error."""
-        if is_start and self._options[opts.STARTING_STRATEGY] == "error":
+        if is_start and self._options[STARTING_STRATEGY] == "error":
             raise _FinalError(
-                DiscoveryError(
-                    f"{key[0]}/{key[1]} has no record at {position} or later ({self._first.option})",
-                    remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to "
-                    "start at the end",
-                )
+                f"{split_id_of(*key)} has no record at {position} or later ({self._first.option})",
+                remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to start at "
+                "the end",
             )
         return end
 
-    def _stops(
-        self,
-        cluster: Cluster,
-        last: Positions,
-        present: list[TopicPartition],
-        ends: Mapping[TopicPartition, int],
-    ) -> dict[TopicPartition, int]:
-        return self._offsets(cluster, self._given(last, present), ends, is_start=False)
-
     def _starts(
-        self,
-        cluster: Cluster,
-        wanted: Wanted,
-        topics: Mapping[str, Topic],
-        ends: Mapping[TopicPartition, int],
+        self, request: PollRequest, topics: Mapping[str, Topic], ends: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int]:
         """Where partitions begin: periodically all of them, otherwise those that may have lost records."""
         now = self._clock.now_s()
         if now >= self._starts_after:
-            found = cluster.offsets(dict.fromkeys(ends, EARLIEST))
+            starts = self._connected.offsets(dict.fromkeys(ends, EARLIEST))
             self._starts_after = self._clock.now_s() + POLLS_PER_STARTS * self._interval_s
-            return found
+            return starts
         changed = {
             name
-            for name, (topic_id, _) in (wanted.known or {}).items()
+            for name, (topic_id, _) in (request.known or {}).items()
             if name in topics and topic_id is not None and topics[name].topic_id != topic_id
         }
-        planned = wanted.planned
+        planned = request.planned
         odd = [
             key for key, end in ends.items() if end < planned.get(split_id_of(*key), 0) or key[0] in changed
         ]
-        return cluster.offsets(dict.fromkeys(odd, EARLIEST))
+        return self._connected.offsets(dict.fromkeys(odd, EARLIEST))
 
 
-class _FinalError(Exception):
-    """Carries an error that a retry does not fix to the coordinator's thread."""
-
-    def __init__(self, problem: Flip27Error) -> None:
-        super().__init__(problem.what)
-        self.problem = problem
+class _FinalError(DiscoveryError):
+    """An error that a retry does not fix; the coordinator's thread raises it."""

@@ -1,14 +1,15 @@
-"""Positions in topics, as options name them: earliest, latest, offsets or times of partitions. Pure."""
+"""Positions in partitions, as options and edits name them: earliest, latest, offsets or times. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST
+from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
+from flip27_source.errors import EditError
+from flip27_source.message_texts import some_of
 
 TopicPartition = tuple[str, int]
 
@@ -33,6 +34,8 @@ class Position:
 
 AT_EARLIEST = Position(offset=EARLIEST)
 AT_LATEST = Position(offset=LATEST)
+NAMED = {"earliest": AT_EARLIEST, "latest": AT_LATEST}
+"""Positions by the words for them in options and edits."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,98 +58,50 @@ class Positions:
         Raises:
             ValueError: the option and the cluster do not have the same partitions.
         """
-        wanted = list(partitions)
+        present = list(partitions)
         if self.everywhere is not None:
-            return dict.fromkeys(wanted, self.everywhere)
+            return dict.fromkeys(present, self.everywhere)
         each = self.each or {}
-        missing = sorted(set(wanted) - set(each))
-        unknown = sorted(set(each) - set(wanted))
-        if missing or unknown:
-            parts = [
-                f"{what} {', '.join(f'{topic}/{number}' for topic, number in some[:5])}"
-                + (f" and {len(some) - 5} more" if len(some) > 5 else "")
-                for what, some in (("it leaves out", missing), ("the topics do not have", unknown))
-                if some
-            ]
-            raise ValueError("; ".join(parts))
-        return {partition: each[partition] for partition in wanted}
+        missing, unknown = sorted(set(present) - set(each)), sorted(set(each) - set(present))
+        faults = [
+            f"{what} {some_of([split_id_of(*key) for key in keys], 5)}"
+            for what, keys in (("it leaves out", missing), ("the topics do not have", unknown))
+            if keys
+        ]
+        if faults:
+            raise ValueError("; ".join(faults))
+        return {partition: each[partition] for partition in present}
 
 
-def partition_lists(value: str) -> tuple[TopicPartition, ...]:
-    """The partitions in ``{"orders": [0, 1]}``."""
-    try:
-        found = msgspec.json.decode(value, type=dict[str, list[int]])
-    except msgspec.MsgspecError:
-        raise ValueError('a JSON object of topics and partitions is expected: {"orders": [0, 1]}') from None
-    pairs = tuple((topic, number) for topic, numbers in found.items() for number in numbers)
-    if not pairs or any(number < 0 for _, number in pairs) or "" in found:
-        raise ValueError("at least one partition is expected, each 0 or more")
-    return tuple(dict.fromkeys(pairs))
+def fields_at(position: NamedPosition) -> Mapping[str, Any]:
+    """The fields of a split at a position that an edit names.
 
-
-def offsets(*words: str) -> Callable[[str], Positions]:
-    """``earliest``, ``latest`` or JSON with offsets, of which -1 is latest and -2 is earliest.
-
-    Args:
-        words: earliest, latest or both, as the option allows.
-    """
-    named = {"earliest": AT_EARLIEST, "latest": AT_LATEST}
-    allowed = {named[word].offset for word in words}
-
-    def parse(value: str) -> Positions:
-        word = value.strip().lower()
-        if word in words:
-            return Positions(everywhere=named[word])
-        example = '{"orders": {"0": 23, "1": ' + str(max(allowed)) + "}}"
-        numbers = _numbers(value, f"{' or '.join(words)}, or JSON such as {example} is expected")
-        for (topic, partition), number in numbers.items():
-            if number < 0 and number not in allowed:
-                raise ValueError(
-                    f"{topic}/{partition} has {number}; an offset is 0 or more, "
-                    + " and ".join(f"{named[item].offset} is {item}" for item in words)
-                )
-        return Positions(each={key: Position(offset=number) for key, number in numbers.items()})
-
-    return parse
-
-
-def timestamps(value: str) -> Positions:
-    """JSON with times of partitions, in milliseconds since 1970 UTC."""
-    example = '{"orders": {"0": 1767225600000}}'
-    numbers = _numbers(value, f"JSON with milliseconds since 1970 UTC is expected, such as {example}")
-    return Positions(each={key: at_time(number) for key, number in numbers.items()})
-
-
-def timestamp(value: str) -> Positions:
-    """One time for all partitions, in milliseconds since 1970 UTC."""
-    text = value.strip()
-    if not text.isascii() or not text.isdigit():
-        raise ValueError("milliseconds since 1970 UTC are expected, such as 1767225600000")
-    return Positions(everywhere=at_time(int(text)))
-
-
-def at_time(milliseconds: int) -> Position:
-    """The first record at this time or later.
+    The id of the topic is unset: the next batch sets it.
 
     Raises:
-        ValueError: the time is before 1970.
+        EditError: it is not a position in a partition.
     """
-    if milliseconds < 0:
-        raise ValueError(f"{milliseconds} is before 1970")
-    return Position(offset=AT_TIMESTAMP, timestamp_ms=milliseconds)
+    if position.word is not None:
+        named = NAMED.get(position.word.lower())
+        if named is None:
+            raise EditError(
+                f"{position.word!r} is not a position in a partition",
+                remedy="use earliest or latest, or an offset or a time",
+            )
+        offset = named.offset
+    else:
+        offset = AT_TIMESTAMP if position.offset is None else position.offset
+    if (position.offset or 0) < 0 or (position.timestamp_ms or 0) < 0:
+        raise EditError(
+            "an offset or a time below 0 is not a position in a partition",
+            remedy="use earliest for the beginning",
+        )
+    return {"next": offset, "at_timestamp_ms": position.timestamp_ms, "topic_id": None}
 
 
-def _numbers(value: str, expected: str) -> dict[TopicPartition, int]:
-    try:
-        found: dict[str, dict[str, Any]] = msgspec.json.decode(value, type=dict[str, dict[str, Any]])
-    except msgspec.MsgspecError:
-        raise ValueError(expected) from None
-    numbers: dict[TopicPartition, int] = {}
-    for topic, partitions in found.items():
-        for partition, number in partitions.items():
-            if not (partition.isascii() and partition.isdigit()) or type(number) is not int:
-                raise ValueError(expected)
-            numbers[topic, int(partition)] = number
-    if not numbers:
-        raise ValueError(expected)
-    return numbers
+def offsets_between(now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
+    """The number of offsets between two positions of a split; None unless both are offsets."""
+    first, last = now.get("next"), then.get("next")
+    if not isinstance(first, int) or not isinstance(last, int) or first < 0 or last < 0:
+        return None
+    return last - first

@@ -1,9 +1,11 @@
-"""KafkaSplit: a partition of a topic, and where it is read next. Pure."""
+"""KafkaSplit: a partition of a topic, where it is read next, and how ranges are cut into parts. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from flip27_source.enumerator import Division
 from flip27_source.split import SplitSize
 
 LATEST = -1
@@ -22,10 +24,10 @@ class KafkaSplit:
         end: where this batch ends: the first offset that it does not read. None for the whole partition. A
             split ``orders/3@100-199`` is a range that could not be read, and is read alone.
         topic_id: id of the topic, which a recreated topic does not share; None if the brokers do not report
-        it.
+            it.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
-        record: the only record of a split ``orders/3@42``, as JSON (``KeptRecord``): it was set aside, and is
-            read from here. None for a partition and its ranges.
+        record: the only record of a split ``orders/3@42``, as JSON (``PoisonedRecord``): it was set aside,
+            and is read from here. None for a partition and its ranges.
     """
 
     split_id: str
@@ -82,3 +84,43 @@ def partition_of(split_id: str) -> tuple[str, int]:
     topic, _, rest = split_id.rpartition("/")
     partition, _, _ = rest.partition("@")
     return topic, int(partition)
+
+
+def divided(
+    ranges: Sequence[KafkaSplit], *, min_partitions: int | None, max_records: int | None
+) -> Division[KafkaSplit]:
+    """Cut the ranges into parts, as Spark's options with these names say.
+
+    Args:
+        min_partitions: if there are fewer parts, ranges are cut in proportion to their offsets.
+        max_records: the length of the longest part, in offsets.
+    """
+    parts = list(ranges)
+    subtasks = 1
+    if max_records is not None:
+        parts = [part for split in parts for part in _cut(split, -(-_length(split) // max_records))]
+        subtasks = -(-sum(map(_length, parts)) // max_records)
+    if min_partitions is not None:
+        subtasks = max(subtasks, min_partitions)
+        if len(parts) < min_partitions:
+            total = sum(map(_length, parts)) or 1
+            parts = [
+                part
+                for split in parts
+                for part in _cut(split, round(_length(split) * min_partitions / total))
+            ]
+    return Division(parts=parts, subtasks=max(1, subtasks))
+
+
+def _length(split: KafkaSplit) -> int:
+    return 0 if split.end is None else split.end - split.next
+
+
+def _cut(split: KafkaSplit, count: int) -> Iterator[KafkaSplit]:
+    """The range in this number of parts, at least one, whose lengths differ by at most 1."""
+    count = max(1, min(count, _length(split)))
+    first = split.next
+    for number in range(count):
+        end = split.next + _length(split) * (number + 1) // count
+        yield replace(split, next=first, end=end)
+        first = end

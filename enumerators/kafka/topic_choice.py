@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.cluster import Topic
 from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.errors import OptionError
-from flip27_source.options import Options
+from flip27_source.options import Option, Options
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,28 +35,18 @@ class TopicChoice:
         Raises:
             OptionError: none of the three options is set, or several are.
         """
-        names, pattern, assigned = (
-            options[opts.SUBSCRIBE],
-            options[opts.SUBSCRIBE_PATTERN],
-            options[opts.ASSIGN],
-        )
-        given = [
-            option.name
-            for option, value in (
-                (opts.SUBSCRIBE, names),
-                (opts.SUBSCRIBE_PATTERN, pattern),
-                (opts.ASSIGN, assigned),
-            )
-            if value is not None
-        ]
+        choices: tuple[Option[Any], ...] = (opts.SUBSCRIBE, opts.SUBSCRIBE_PATTERN, opts.ASSIGN)
+        given = [option.name for option in choices if options[option] is not None]
         if len(given) != 1:
             both = "both" if len(given) == 2 else "all"
             what = f"options {' and '.join(given)} are {both} set" if given else "no topic is chosen"
             raise OptionError(what, remedy='set one of them: .option("subscribe", "orders,customers")')
+        assigned = options[opts.ASSIGN]
         if assigned is not None:
-            topics = tuple(dict.fromkeys(topic for topic, _ in assigned))
-            return cls(names=topics, assigned=frozenset(assigned))
-        return cls(names=names or (), pattern=pattern)
+            names = tuple(dict.fromkeys(topic for topic, _ in assigned))
+            return cls(names=names, assigned=frozenset(assigned))
+        topics = options[opts.SUBSCRIBE]
+        return cls(names=topics or (), pattern=options[opts.SUBSCRIBE_PATTERN])
 
     def __str__(self) -> str:
         if self.pattern is not None:
@@ -66,8 +57,8 @@ class TopicChoice:
 
     def partitions(self, topics: Mapping[str, Topic]) -> list[TopicPartition]:
         """The chosen partitions of these topics."""
-        found = [(name, number) for name, topic in topics.items() for number in topic.partitions]
-        return found if self.assigned is None else [key for key in found if key in self.assigned]
+        keys = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+        return keys if self.assigned is None else [key for key in keys if key in self.assigned]
 
     def missing(self, topics: Mapping[str, Topic]) -> list[str]:
         """The topics, or with ``assign`` the partitions, that are chosen by name and do not exist."""

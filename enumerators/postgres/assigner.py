@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule, ended_below
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
@@ -30,7 +31,6 @@ from flip27_source.enumerators.postgres.split import (
     TableName,
     TableRules,
 )
-from flip27_source.enumerators.postgres.visibility import RowRule, ended_below
 from flip27_source.errors import ProtocolError
 
 Key = tuple[str, ...]
@@ -237,11 +237,11 @@ class Assigner:
         If some chunks of a table saw a TRUNCATE and others did not, the chunks that were read are read again.
         """
         for oid in event.truncated:
-            found = self._tables.get(oid)
-            if found is not None:
+            progress = self._tables.get(oid)
+            if progress is not None:
                 self._past_at.pop(oid, None)
-                read = [number for number, snapshot in enumerate(found.snapshots) if snapshot is not None]
-                self._tables[oid] = replace(found, again=tuple(read), generation=found.generation + 1)
+                read = [number for number, snapshot in enumerate(progress.snapshots) if snapshot is not None]
+                self._tables[oid] = replace(progress, again=tuple(read), generation=progress.generation + 1)
         # Only now, because the rules of a table that was truncated are still needed.
         self.reads_up_to(event.end)
 
@@ -251,14 +251,14 @@ class Assigner:
         The server is polled several times while a batch runs: these polls start at the same bound, and only
         the first result counts. The table may also be forgotten meanwhile.
         """
-        found = self._tables.get(cut.oid)
-        if found is None or found.is_cut or cut.lower != found.last_bound:
+        progress = self._tables.get(cut.oid)
+        if progress is None or progress.is_cut or cut.lower != progress.last_bound:
             return
         self._tables[cut.oid] = replace(
-            found,
-            bounds=(*found.bounds, *(bound for bound, _ in cut.bounds)),
-            rows=(*found.rows[:-1], *(count for _, count in cut.bounds), None),
-            snapshots=(*found.snapshots, *([None] * len(cut.bounds))),
+            progress,
+            bounds=(*progress.bounds, *(bound for bound, _ in cut.bounds)),
+            rows=(*progress.rows[:-1], *(count for _, count in cut.bounds), None),
+            snapshots=(*progress.snapshots, *([None] * len(cut.bounds))),
             is_cut=cut.is_end,
         )
 

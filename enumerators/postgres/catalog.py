@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # Without partitions: with publish_via_partition_root, they belong to their partitioned table.
 # The columns that an index INCLUDEs are the last in indkey, and not part of its key. Its first index is 0.
 _TABLES = """
-SELECT c.oid::bigint, n.nspname, c.relname, c.relreplident,
+SELECT c.oid::bigint, n.nspname, c.relname, c.relkind = 'p', c.relreplident,
        coalesce((p.indkey::int2[])[0:p.indnkeyatts - 1], '{}'),
        coalesce((r.indkey::int2[])[0:r.indnkeyatts - 1], '{}')
 FROM pg_class c
@@ -96,6 +96,7 @@ class CatalogTable:
     key: tuple[KeyColumn, ...]
     replica_identity: str
     identity: tuple[str, ...]
+    is_partitioned: bool = False
 
 
 def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> list[CatalogTable]:
@@ -161,9 +162,9 @@ def current_columns(connection: Connection, oid: int) -> dict[str, CurrentColumn
     return {name: CurrentColumn(type_oid=type_oid, type=text) for name, type_oid, text in rows}
 
 
-def types_of(connection: Connection, wanted: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:
+def types_of(connection: Connection, pairs: Sequence[tuple[int, int]]) -> dict[tuple[int, int], PgType]:
     """The types for these oids and modifiers, which are those of the log's relation messages."""
-    oids, modifiers = [oid for oid, _ in wanted], [modifier for _, modifier in wanted]
+    oids, modifiers = [oid for oid, _ in pairs], [modifier for _, modifier in pairs]
     rows = connection.execute(_TYPES, [oids, modifiers])
     return {(row[0], row[1]): pg_type_of(*row[2:]) for row in rows}
 
@@ -173,6 +174,7 @@ def _catalog_table(
     oid: int,
     schema: str,
     name: str,
+    is_partitioned: bool,
     identity: str,
     primary: Sequence[int],
     replica: Sequence[int],
@@ -183,6 +185,7 @@ def _catalog_table(
         key=_columns(connection, oid, replica if identity == "i" else primary),
         replica_identity=identity,
         identity=tuple(column.name for column in _columns(connection, oid, listed)),
+        is_partitioned=is_partitioned,
     )
 
 

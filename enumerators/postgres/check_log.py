@@ -8,21 +8,27 @@ from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.check_tables import CheckedTable
-from flip27_source.enumerators.postgres.connection import checked
+from flip27_source.enumerators.postgres.connection import checked, row_of
 from flip27_source.enumerators.postgres.open_transactions import (
     WARN_AFTER_S,
     OpenTransaction,
     oldest_open,
 )
-from flip27_source.enumerators.postgres.remedies import alter_failover
-from flip27_source.enumerators.postgres.server import (
-    FAILOVER_VERSION,
-    Slot,
-    check_slot,
+from flip27_source.enumerators.postgres.own_slot import slot_name_of
+from flip27_source.enumerators.postgres.publication import (
+    Publication,
+    find_publication,
     publication_sql,
+    scope_faults,
+)
+from flip27_source.enumerators.postgres.server import (
+    Slot,
+    alter_failover,
+    check_failover,
+    check_slot,
+    major_version,
     slot_of,
 )
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
@@ -35,24 +41,6 @@ if TYPE_CHECKING:
 KEEP_SIZE = "max_slot_wal_keep_size"
 _UNBOUNDED = "-1"
 
-_PUBLICATION = """
-SELECT pubviaroot, pg_has_role(pubowner, 'USAGE'),
-       array_remove(ARRAY[
-           CASE WHEN NOT pubinsert THEN 'insert' END, CASE WHEN NOT pubupdate THEN 'update' END,
-           CASE WHEN NOT pubdelete THEN 'delete' END, CASE WHEN NOT pubtruncate THEN 'truncate' END], NULL)
-FROM pg_publication WHERE pubname = %s
-"""
-# Row filters and column lists are new in PostgreSQL 15.
-_PUBLISHED = """
-SELECT t.schemaname, t.tablename, to_jsonb(t) ->> 'rowfilter',
-       (SELECT count(*)
-        FROM pg_attribute a
-        JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace
-        WHERE c.relname = t.tablename AND n.nspname = t.schemaname
-          AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
-          AND NOT coalesce(to_jsonb(t) -> 'attnames' ? a.attname::text, true))
-FROM pg_publication_tables t WHERE t.pubname = %s
-"""
 _MAY_CREATE = "SELECT has_database_privilege(current_database(), 'CREATE')"
 _SLOTS = """
 SELECT current_setting('max_replication_slots')::int, (SELECT count(*) FROM pg_replication_slots)::int
@@ -71,24 +59,6 @@ SELECT current_setting('{KEEP_SIZE}'),
             THEN pg_size_bytes(current_setting('{KEEP_SIZE}')) END,
        current_setting('idle_replication_slot_timeout', true)
 """
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """A publication.
-
-    Attributes:
-        left_out: kinds of changes that it does not publish.
-        filtered, cut: tables of which it lacks rows, or columns.
-    """
-
-    name: str
-    tables: frozenset[tuple[str, str]]
-    is_via_root: bool
-    is_owned: bool
-    left_out: tuple[str, ...]
-    filtered: tuple[str, ...]
-    cut: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,29 +85,24 @@ def log_findings(
 ) -> Iterator[Finding]:
     """The findings about publication, slot and WAL."""
 
-    def asked(sql: str, *parameters: Any) -> tuple[Any, ...]:
-        row = checked(
-            options, "querying the log", lambda: connection.execute(sql, parameters or None).fetchone()
-        )
-        assert row is not None
-        return row
+    def row(sql: str) -> tuple[Any, ...]:
+        return checked(options, "querying the log", lambda: row_of(connection, sql))
 
-    text, limit, idle = asked(_KEEP)
+    text, limit, idle = row(_KEEP)
     keep = Keep(text=text, bytes=limit, idle_timeout=idle)
     yield keep_finding(keep)
     if options[opts.SLOT_NAME] is None and options[STATE_LOCATION] is None:
         why = "its name is derived from the stateLocation"
         yield skipped("slot", why, "give it with --state, or --option slotName=...")
         yield skipped("publication", why, "give it with --state, or --option publication=...")
-        yield free_slots(*asked(_SLOTS))
+        yield free_slots(*row(_SLOTS))
         return
     name = slot_name_of(options)
-    wants_failover = options[opts.SLOT_FAILOVER]
     slot: Slot | None = checked(options, "querying the slot", lambda: slot_of(connection, name))
     if slot is None:
-        free = free_slots(*asked(_SLOTS))
+        free = free_slots(*row(_SLOTS))
         yield free
-        prepared = prepared_transactions(*asked(_PREPARED))
+        prepared = prepared_transactions(*row(_PREPARED))
         if prepared is not None:
             yield prepared
         yield open_transactions(checked(options, "querying locks", lambda: oldest_open(connection)))
@@ -145,19 +110,19 @@ def log_findings(
             yield ok("slot", f"{name} does not exist: the first start of the query creates it")
     else:
         yield from slot_findings(slot, database=connection.info.dbname, keep=keep)
-    if wants_failover:
+    if options[opts.SLOT_FAILOVER]:
         yield failover_finding(
-            connection.info.server_version // 10_000,
-            standbys=asked(_STANDBYS)[0],
+            major_version(connection),
+            standbys=row(_STANDBYS)[0],
             name=name,
             is_failover=slot is None or slot.is_failover,
         )
     if tables:
         published = options[opts.PUBLICATION] or name
         publication = checked(
-            options, "querying the publication", lambda: publication_of(connection, published)
+            options, "querying the publication", lambda: find_publication(connection, published)
         )
-        may_create = is_superuser or asked(_MAY_CREATE)[0]
+        may_create = is_superuser or row(_MAY_CREATE)[0]
         if publication is None:
             yield missing_publication(
                 published,
@@ -229,58 +194,49 @@ def keep_finding(keep: Keep) -> Finding:
 
 def slot_findings(slot: Slot, *, database: str, keep: Keep) -> Iterator[Finding]:
     """The faults of an existing slot, or its values if it has no fault."""
-    check = "slot"
     said = f"{slot.name} keeps {slot.kept_bytes:,} bytes of WAL (wal_status {slot.wal_status})"
-    faults = []
     try:
         check_slot(slot, database=database, position=None)
     except Flip27Error as error:
-        yield failed(check, error.what, error.remedy)
+        yield failed("slot", error.what, error.remedy)
         return
+    yield from list(_slot_faults(slot, keep, said)) or [ok("slot", said)]
+
+
+def _slot_faults(slot: Slot, keep: Keep, said: str) -> Iterator[Finding]:
     if slot.is_temporary:
-        faults.append(
-            failed(
-                check,
-                f"{slot.name} is temporary: it is dropped when the session that created it ends",
-                "set slotName to another name: the slot is then created",
-            )
+        yield failed(
+            "slot",
+            f"{slot.name} is temporary: it is dropped when the session that created it ends",
+            "set slotName to another name: the slot is then created",
         )
     if slot.two_phase:
-        faults.append(
-            warning(
-                check,
-                f"{slot.name} has two_phase on, but this source reads a prepared transaction at its COMMIT "
-                "PREPARED",
-                "set slotName to another name: the slot is then created without two_phase",
-            )
+        yield warning(
+            "slot",
+            f"{slot.name} has two_phase on, but this source reads a prepared transaction at its COMMIT "
+            "PREPARED",
+            "set slotName to another name: the slot is then created without two_phase",
         )
     if slot.active_pid is not None:
-        faults.append(
-            warning(
-                check,
-                f"{slot.name} is being read by the backend {slot.active_pid}",
-                "each query needs its own slot; SELECT application_name, usename, client_addr FROM "
-                f"pg_stat_activity WHERE pid = {slot.active_pid}; says who reads it",
-            )
+        yield warning(
+            "slot",
+            f"{slot.name} is being read by the backend {slot.active_pid}",
+            "each query needs its own slot; SELECT application_name, usename, client_addr FROM "
+            f"pg_stat_activity WHERE pid = {slot.active_pid}; says who reads it",
         )
     if slot.wal_status == "unreserved":
-        faults.append(
-            warning(
-                check,
-                f"{said}: the server removes that WAL at its next checkpoint, and the slot is lost then",
-                f"start the query now; ALTER SYSTEM SET {KEEP_SIZE} to more than {keep.text}; SELECT "
-                "pg_reload_conf();",
-            )
+        yield warning(
+            "slot",
+            f"{said}: the server removes that WAL at its next checkpoint, and the slot is lost then",
+            f"start the query now; ALTER SYSTEM SET {KEEP_SIZE} to more than {keep.text}; SELECT "
+            "pg_reload_conf();",
         )
     elif keep.bytes is not None and slot.kept_bytes * 2 > keep.bytes:
-        faults.append(
-            warning(
-                check,
-                f"{said}: more than half of {KEEP_SIZE}={keep.text}",
-                f"let the query catch up, or ALTER SYSTEM SET {KEEP_SIZE} to more; SELECT pg_reload_conf();",
-            )
+        yield warning(
+            "slot",
+            f"{said}: more than half of {KEEP_SIZE}={keep.text}",
+            f"let the query catch up, or ALTER SYSTEM SET {KEEP_SIZE} to more; SELECT pg_reload_conf();",
         )
-    yield from faults or [ok(check, said)]
 
 
 def failover_finding(version: int, *, standbys: str, name: str, is_failover: bool) -> Finding:
@@ -292,12 +248,10 @@ def failover_finding(version: int, *, standbys: str, name: str, is_failover: boo
         is_failover: whether the slot is a failover slot, or will be created as one.
     """
     check = "failover slot"
-    if version < FAILOVER_VERSION:
-        return failed(
-            check,
-            f"slotFailover is true, and PostgreSQL {version} has no failover slots",
-            f"set slotFailover=false, or use PostgreSQL {FAILOVER_VERSION} or newer",
-        )
+    try:
+        check_failover(version)
+    except Flip27Error as error:
+        return failed(check, error.what, error.remedy)
     if not is_failover:
         return warning(
             check,
@@ -324,11 +278,11 @@ def missing_publication(
     is_superuser: bool,
 ) -> Finding:
     """Whether the first start of the query can create the publication."""
-    strange = [str(table.catalog.table) for table in tables if not (table.is_owned or is_superuser)]
-    if may_create and not strange:
+    of_others = [str(table.catalog.table) for table in tables if not (table.is_owned or is_superuser)]
+    if may_create and not of_others:
         return ok("publication", f"{name} does not exist: the first start of the query creates it")
     reasons = [] if may_create else [f"has no CREATE on database {database}"]
-    reasons += [f"does not own {', '.join(strange)}"] if strange else []
+    reasons += [f"does not own {', '.join(of_others)}"] if of_others else []
     sql = publication_sql(name, [table.catalog.table for table in tables])
     return failed(
         "publication",
@@ -341,79 +295,29 @@ def publication_findings(
     publication: Publication, tables: Sequence[CheckedTable], role: str, *, is_superuser: bool
 ) -> Iterator[Finding]:
     """The faults of an existing publication, or a summary if it has no fault."""
-    check, name = "publication", quoted(publication.name)
+    check, name = "publication", publication.name
     faults = []
-    lacking = [
-        table
-        for table in tables
-        if (table.catalog.table.schema, table.catalog.table.name) not in publication.tables
-        # Without publish_via_partition_root, partitions are listed instead of their table: a fault below.
-        and (publication.is_via_root or not table.is_partitioned)
-    ]
-    may_add = is_superuser or (publication.is_owned and all(table.is_owned for table in lacking))
-    if lacking and not may_add:
-        names = ", ".join(str(table.catalog.table) for table in lacking)
+    # Without publish_via_partition_root, partitions are listed instead of their table: a fault below.
+    listed = [table for table in tables if publication.is_via_root or not table.catalog.is_partitioned]
+    names = publication.lacks([table.catalog.table for table in listed])
+    lacking = [table for table in listed if table.catalog.table in names]
+    if lacking and not (is_superuser or (publication.is_owned and all(table.is_owned for table in lacking))):
         faults.append(
             failed(
                 check,
-                f"{publication.name} lacks {names}, and role {role} may not add them",
-                f"have the owner run: ALTER PUBLICATION {name} ADD TABLE "
+                f"{name} lacks {', '.join(map(str, names))}, and role {role} may not add them",
+                f"have the owner run: ALTER PUBLICATION {quoted(name)} ADD TABLE "
                 f"{', '.join(table.sql for table in lacking)};",
             )
         )
-    if publication.left_out:
-        faults.append(
-            warning(
-                check,
-                f"{publication.name} leaves out every {', '.join(publication.left_out)}: the rows that are "
-                "read differ from the table",
-                f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
-            )
-        )
-    if not publication.is_via_root and any(table.is_partitioned for table in tables):
-        faults.append(
-            failed(
-                check,
-                f"{publication.name} has publish_via_partition_root off: the log names partitions, not "
-                "their tables",
-                f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
-            )
-        )
-    wanted = {str(table.catalog.table): table for table in tables}
-    for what, listed in (("rows", publication.filtered), ("columns", publication.cut)):
-        for table_name in listed:
-            if table_name in wanted:
-                sql = wanted[table_name].sql
-                faults.append(
-                    warning(
-                        check,
-                        f"{publication.name} has only some {what} of {table_name}; the snapshot has all",
-                        f"ALTER PUBLICATION {name} DROP TABLE {sql}; "
-                        f"ALTER PUBLICATION {name} ADD TABLE {sql};",
-                    )
-                )
+    for fault in scope_faults(publication, [table.catalog for table in tables]):
+        finding = failed if fault.is_fatal else warning
+        faults.append(finding(check, f"{name} {fault.what}", fault.remedy))
     if faults:
         yield from faults
     elif lacking:
-        yield ok(check, f"{publication.name} gets {len(lacking)} more tables at the start of the query")
+        yield ok(check, f"{name} gets {len(lacking)} more tables at the start of the query")
     else:
         others = len(publication.tables) - len(tables)
         said = f" and {others} more, whose changes the server decodes needlessly" if others > 0 else ""
-        yield ok(check, f"{publication.name} has the tables{said}")
-
-
-def publication_of(connection: Connection, name: str) -> Publication | None:
-    """The publication with this name; None if there is none."""
-    row = connection.execute(_PUBLICATION, [name]).fetchone()
-    if row is None:
-        return None
-    rows = connection.execute(_PUBLISHED, [name]).fetchall()
-    return Publication(
-        name=name,
-        tables=frozenset((schema, table) for schema, table, _, _ in rows),
-        is_via_root=row[0],
-        is_owned=row[1],
-        left_out=tuple(row[2]),
-        filtered=tuple(f"{schema}.{table}" for schema, table, only, _ in rows if only is not None),
-        cut=tuple(f"{schema}.{table}" for schema, table, _, missing in rows if missing),
-    )
+        yield ok(check, f"{name} has the tables{said}")

@@ -11,6 +11,7 @@ from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.connection import checked
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error
+from flip27_source.message_texts import some_of
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 
@@ -21,7 +22,7 @@ _NAMES_SHOWN = 5
 
 _RIGHTS = """
 SELECT c.oid::bigint, has_schema_privilege(n.oid, 'USAGE'), row_security_active(c.oid),
-       pg_has_role(c.relowner, 'USAGE'), c.relkind = 'p', ARRAY(
+       pg_has_role(c.relowner, 'USAGE'), ARRAY(
            SELECT a.attname::text FROM pg_attribute a
            WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
              AND NOT has_column_privilege(c.oid, a.attnum, 'SELECT')
@@ -47,7 +48,6 @@ class CheckedTable:
     may_use_schema: bool
     hides_rows: bool
     is_owned: bool
-    is_partitioned: bool
     hidden_columns: tuple[str, ...]
     may_select: bool
 
@@ -66,22 +66,23 @@ def table_findings(
         yield skipped("tables", "not given", "give them with --option tables=public.orders")
         return ()
     try:
-        found: list[CatalogTable] = checked(
-            options, "querying the tables", lambda: find_tables(connection, patterns)
+        tables: tuple[CheckedTable, ...] = checked(
+            options,
+            "querying the tables",
+            lambda: _with_rights(connection, find_tables(connection, patterns)),
         )
     except Flip27Error as error:
         yield failed("tables", error.what, error.remedy)
         return ()
-    rows = checked(options, "querying rights", lambda: _with_rights(connection, found))
-    tables = tuple(rows)
     bad = 0
     for table in tables:
         faults = list(table_faults(table, role))
         bad += bool(faults)
         yield from faults
     if bad < len(tables):
+        names = some_of([str(table.catalog.table) for table in tables], _NAMES_SHOWN)
         good = f"{len(tables) - bad} of {len(tables)}" if bad else str(len(tables))
-        yield ok("tables", f"{good} can be read, with a key for their rows: {_listed(tables)}")
+        yield ok("tables", f"{good} can be read, with a key for their rows: {names}")
     return tables
 
 
@@ -131,25 +132,19 @@ def identity_faults(table: CatalogTable, name: str) -> Iterator[Finding]:
         )
 
 
-def _with_rights(connection: Connection, found: Sequence[CatalogTable]) -> list[CheckedTable]:
-    rows = connection.execute(_RIGHTS, [[table.table.oid for table in found]]).fetchall()
-    rights = {row[0]: row[1:] for row in rows}
-    return [
-        CheckedTable(
-            catalog=table,
-            may_use_schema=rights[table.table.oid][0],
-            hides_rows=rights[table.table.oid][1],
-            is_owned=rights[table.table.oid][2],
-            is_partitioned=rights[table.table.oid][3],
-            hidden_columns=tuple(rights[table.table.oid][4]),
-            may_select=rights[table.table.oid][5],
+def _with_rights(connection: Connection, catalog: Sequence[CatalogTable]) -> tuple[CheckedTable, ...]:
+    tables = {table.table.oid: table for table in catalog}
+    rights = {
+        oid: CheckedTable(
+            catalog=tables[oid],
+            may_use_schema=may_use_schema,
+            hides_rows=hides_rows,
+            is_owned=is_owned,
+            hidden_columns=tuple(hidden_columns),
+            may_select=may_select,
         )
-        for table in found
-        if table.table.oid in rights
-    ]
-
-
-def _listed(tables: Sequence[CheckedTable]) -> str:
-    names = [str(table.catalog.table) for table in tables]
-    more = f" and {len(names) - _NAMES_SHOWN} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(names[:_NAMES_SHOWN]) + more
+        for oid, may_use_schema, hides_rows, is_owned, hidden_columns, may_select in connection.execute(
+            _RIGHTS, [list(tables)]
+        )
+    }
+    return tuple(rights[oid] for oid in tables if oid in rights)

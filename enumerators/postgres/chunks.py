@@ -6,10 +6,12 @@ snapshot: a row that is updated in the meantime stays where the snapshot sees it
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.postgres.catalog import own_rows
+from flip27_source.enumerators.postgres.assigner import Cut, Key
+from flip27_source.enumerators.postgres.catalog import own_rows, table_of
+from flip27_source.enumerators.postgres.connection import row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
 
 CTID = KeyColumn(name="ctid", type="tid")
 """The physical location of a row in its table: a block, and a number in the block."""
+
+Uncut = tuple[TableName, tuple[KeyColumn, ...], Key | None]
+"""A table of which bounds are missing, its key, and its last bound."""
 
 _ROWS_PER_BLOCK = 80
 """Assumed for a table that was never analysed."""
@@ -81,17 +86,46 @@ def next_bound(
         f"SELECT {columns} FROM {own_rows(connection, table)}{where(conditions, filter_sql)} "
         f"ORDER BY {', '.join(names)} OFFSET {rows} LIMIT 1"
     )
-    found = connection.execute(sql, parameters).fetchone()
-    return None if found is None else tuple(found)
+    bound = connection.execute(sql, parameters).fetchone()
+    return None if bound is None else tuple(bound)
 
 
 def block_bounds(connection: Connection, table: TableName, *, rows: int) -> tuple[tuple[str, ...], ...]:
     """The row locations that cut a table into chunks of about ``rows`` rows."""
-    row = connection.execute(_BLOCKS, {"oid": table.oid}).fetchone()
-    assert row is not None
-    blocks, known_rows, known_blocks, heaps, parts = row
+    blocks, known_rows, known_blocks, heaps, parts = row_of(connection, _BLOCKS, {"oid": table.oid})
     if not blocks or heaps < parts:
         return ()  # a partition on another server has no blocks
     per_block = known_rows / known_blocks if known_rows and known_blocks else _ROWS_PER_BLOCK
     step = max(1, int(rows / (per_block * parts)))
     return tuple((f"({block},0)",) for block in range(step, blocks, step))
+
+
+def cuts(
+    connection: Connection,
+    tables: Iterable[Uncut],
+    *,
+    rows: int,
+    filter_sql: str | None,
+    has_time: Callable[[], bool],
+) -> Iterator[Cut]:
+    """The next bounds of the tables, as long as there is time; each chunk has ``rows`` rows.
+
+    A table for which no time is left has no cut: whether bounds follow is not known.
+    """
+    for table, key, lower in tables:
+        if key == (CTID,):
+            places = tuple((bound, rows) for bound in block_bounds(connection, table, rows=rows))
+            yield Cut(oid=table.oid, lower=lower, bounds=places, is_end=True)
+            continue
+        bounds: list[tuple[Key, int]] = []
+        bound = lower
+        present = table_of(connection, table.oid)
+        is_end = present is None
+        while present is not None and not is_end and has_time():
+            bound = next_bound(connection, present, key, bound, rows=rows, filter_sql=filter_sql)
+            if bound is None:
+                is_end = True
+            else:
+                bounds.append((bound, rows))
+        if bounds or is_end:
+            yield Cut(oid=table.oid, lower=lower, bounds=tuple(bounds), is_end=is_end)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.postgres.connection import ServerError
-from flip27_source.enumerators.postgres.server import check_slot, drop_slot, published_tables, slot_of
-from flip27_source.enumerators.postgres.slot_name import reading_purpose
+from flip27_source.enumerators.postgres.connection import ServerError, row_of
+from flip27_source.enumerators.postgres.own_slot import reading_purpose
+from flip27_source.enumerators.postgres.publication import Publication, find_publication
+from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
 
@@ -26,9 +27,6 @@ FROM pg_replication_slots s JOIN pg_replication_slots o ON o.slot_name <> s.slot
 WHERE s.slot_name = %s AND o.restart_lsn IS NOT NULL
 ORDER BY o.restart_lsn LIMIT 1
 """
-_MAY_DROP = (
-    "SELECT pg_has_role(pubowner, 'USAGE'), pubowner::regrole::text FROM pg_publication WHERE pubname = %s"
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +51,10 @@ class Leftovers:
     @property
     def statements(self) -> tuple[str, ...]:
         """What :func:`drop` runs, as SQL."""
-        found = [] if self.slot is None else [f"SELECT pg_drop_replication_slot('{self.slot}')"]
+        statements = [] if self.slot is None else [f"SELECT pg_drop_replication_slot('{self.slot}')"]
         if self.publication is not None:
-            found.append(f"DROP PUBLICATION {quoted(self.publication)}")
-        return tuple(found)
+            statements.append(f"DROP PUBLICATION {quoted(self.publication)}")
+        return tuple(statements)
 
 
 def leftovers(
@@ -72,43 +70,45 @@ def leftovers(
         ServerError: the slot is in use, the publication belongs to another role, or this is another server.
         DiscoveryError: the slot is of another kind or database.
     """
-    here = str(_row(connection, "SELECT system_identifier::text FROM pg_control_system()")[0])
+    here = str(row_of(connection, "SELECT system_identifier::text FROM pg_control_system()")[0])
     if system not in (None, here):
         raise ServerError(
             f"the state belongs to the server with the system identifier {system}, and this one has {here}",
             remedy="connect to the server that the query read, or give --slot instead of the state",
         )
     owned = None if publication is None else _droppable(connection, publication)
-    tables = None if owned is None else published_tables(connection, owned)
-    listed = tuple(sorted(f"{schema}.{table}" for schema, table in tables or ()))
-    found = slot_of(connection, slot)
-    if found is None:
-        return Leftovers(slot=None, publication=owned, tables=listed)
+    left = Leftovers(
+        slot=None,
+        publication=None if owned is None else owned.name,
+        tables=() if owned is None else tuple(sorted(".".join(table) for table in owned.tables)),
+    )
+    present = slot_of(connection, slot)
+    if present is None:
+        return left
     with contextlib.suppress(DataLossError):  # a lost slot is dropped like any other
-        check_slot(found, database=connection.info.dbname, position=None)
-    _check_unread(connection, slot, found.active_pid)
+        check_slot(present, database=connection.info.dbname, position=None)
+    _check_unread(connection, slot, present.active_pid)
     other = connection.execute(_OTHER_SLOT, [slot]).fetchone()
-    released = found.kept_bytes if other is None else min(found.kept_bytes, max(0, other[1]))
-    return Leftovers(
+    released = present.kept_bytes if other is None else min(present.kept_bytes, max(0, other[1]))
+    return replace(
+        left,
         slot=slot,
-        publication=owned,
-        tables=listed,
-        kept_bytes=found.kept_bytes,
+        kept_bytes=present.kept_bytes,
         released_bytes=released,
-        held_by=None if other is None or released == found.kept_bytes else other[0],
+        held_by=None if other is None or released == present.kept_bytes else other[0],
     )
 
 
-def drop(connection: Connection, found: Leftovers) -> None:
+def drop(connection: Connection, left: Leftovers) -> None:
     """Drop them; the server removes the WAL at its next checkpoint.
 
     Raises:
         psycopg.Error: the role lacks the right, or the slot is in use by now.
     """
-    if found.slot is not None:
-        drop_slot(connection, found.slot)
-    if found.publication is not None:
-        connection.execute(f"DROP PUBLICATION {quoted(found.publication)}")
+    if left.slot is not None:
+        drop_slot(connection, left.slot)
+    if left.publication is not None:
+        connection.execute(f"DROP PUBLICATION {quoted(left.publication)}")
 
 
 def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> None:
@@ -126,20 +126,12 @@ def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> 
         )
 
 
-def _droppable(connection: Connection, publication: str) -> str | None:
+def _droppable(connection: Connection, name: str) -> Publication | None:
     """The publication if it exists."""
-    row = connection.execute(_MAY_DROP, [publication]).fetchone()
-    if row is None:
-        return None
-    if not row[0]:
+    publication = find_publication(connection, name)
+    if publication is not None and not publication.is_owned:
         raise ServerError(
-            f"publication {publication} belongs to role {row[1]}, so this role may not drop it",
-            remedy=f"connect as role {row[1]}, or have it run: DROP PUBLICATION {quoted(publication)};",
+            f"publication {name} belongs to role {publication.owner}, so this role may not drop it",
+            remedy=f"connect as role {publication.owner}, or have it run: DROP PUBLICATION {quoted(name)};",
         )
     return publication
-
-
-def _row(connection: Connection, sql: str) -> tuple[Any, ...]:
-    row = connection.execute(sql).fetchone()
-    assert row is not None
-    return row

@@ -1,17 +1,17 @@
-"""Opens connections to PostgreSQL from the options, with the settings on which the texts of values depend.
+"""Connections to PostgreSQL from the options, with the settings on which the texts of values depend; errors.
 
 psycopg is imported here, when a connection is opened; other modules that need it import this module first.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from flip27_source.enumerators.postgres import options as opts
-from flip27_source.enumerators.postgres.remedies import CONNECTION_LOST, remedy_of
+from flip27_source.environment_variables import variable_of
 from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 
 if TYPE_CHECKING:
@@ -20,6 +20,34 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[tuple[Any, ...]]
 
 ResultT = TypeVar("ResultT")
+
+START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"
+
+_CONNECTION_LOST = (
+    "nothing is lost: the task is repeated, or the query continues at its next start; if it happens again, "
+    "check the server's log"
+)
+
+_NO_PRIVILEGE = "42501"
+_NO_OBJECT = "42704"
+
+_REPLICATION = (
+    "ALTER ROLE {role} REPLICATION; (on a managed server, grant the role that it provides for this)"
+)
+_SELECT = "GRANT SELECT ON <table> TO {role}; and GRANT USAGE ON SCHEMA <schema> TO {role};"
+_NO_PUBLICATION = (
+    "this server does not send changes that were made while the publication was missing: create it, drop the "
+    "slot, and start with a new stateLocation, whose snapshot has all rows"
+)
+_REMEDIES = {
+    "57014": (
+        "set statementTimeout to a longer time, or to 0 if the server's own statement_timeout allows it; a "
+        "smaller snapshotChunkRows or maxBytesPerTrigger makes statements shorter"
+    ),
+    "53300": "raise max_connections, or run fewer tasks at once (option parallelism)",
+    "53400": "raise max_replication_slots, or drop a slot that is no longer read (pg_replication_slots)",
+    "25006": "connect to the primary: the server is a standby, or default_transaction_read_only is set",
+}
 
 # The log and COPY give values as the output functions of their types write them in this session.
 _SESSION = {
@@ -100,7 +128,7 @@ def connect(options: Options, *, purpose: str, replicates: bool = False) -> Conn
 def connection_parameters(options: Options) -> dict[str, Any]:
     """The parameters for libpq, including the password."""
     database = options.require(opts.DATABASE, why="the postgres source reads the tables of one database")
-    found: dict[str, Any] = {
+    parameters: dict[str, Any] = {
         "host": options[opts.HOST],
         "port": options[opts.PORT],
         "dbname": database,
@@ -109,8 +137,8 @@ def connection_parameters(options: Options) -> dict[str, Any]:
         "connect_timeout": max(2, int(options[opts.CONNECT_TIMEOUT])),
         **_KEEPALIVES,
     }
-    found |= {option.name: options[option] for option in opts.SSL_OPTIONS}
-    return {name: value for name, value in found.items() if value is not None}
+    parameters |= {option.name: options[option] for option in opts.SSL_OPTIONS}
+    return {name: value for name, value in parameters.items() if value is not None}
 
 
 def imported() -> Any:
@@ -119,13 +147,8 @@ def imported() -> Any:
     Raises:
         OptionError: it is not installed.
     """
-    try:
+    with needed("psycopg", by="the postgres source", extra="postgres", error_type=OptionError):
         import psycopg
-    except ImportError as error:
-        raise OptionError(
-            f"the postgres source needs psycopg, which cannot be imported: {error}",
-            remedy="pip install 'flip27-source[postgres]' on the driver and on every executor node",
-        ) from None
     return psycopg
 
 
@@ -149,10 +172,10 @@ def failed(options: Options, doing: str, error: BaseException, *, remedy: str | 
     """The error for a statement that failed while ``doing`` something."""
     sqlstate, text = getattr(error, "sqlstate", None), said(error)
     if sqlstate is None and isinstance(error, imported().OperationalError):
-        remedy = remedy or CONNECTION_LOST
+        remedy = remedy or _CONNECTION_LOST
     return ServerError(
         f"{doing} failed on {place(options)}: {text}",
-        remedy=remedy or remedy_of(sqlstate, text, user=options[opts.USER]),
+        remedy=remedy or _remedy_of(sqlstate, text, user=options[opts.USER]),
         sqlstate=sqlstate,
     )
 
@@ -164,6 +187,15 @@ def checked(options: Options, doing: str, work: Callable[[], ResultT]) -> Result
         return work()
     except psycopg.Error as error:
         raise failed(options, doing, error) from None
+
+
+def row_of(
+    connection: Connection, sql: str, parameters: Sequence[Any] | Mapping[str, Any] | None = None
+) -> tuple[Any, ...]:
+    """The first row of a query that always has one."""
+    row = connection.execute(sql, parameters).fetchone()
+    assert row is not None
+    return row
 
 
 def session_settings(options: Options) -> str:
@@ -182,11 +214,19 @@ def _password(options: Options) -> str | None:
         return options[opts.PASSWORD]
     if options[opts.PASSWORD] is not None:
         raise OptionError("options password and passwordEnv are both set", remedy="set passwordEnv alone")
-    found = os.environ.get(name)
-    if found is None:
-        raise OptionError(
-            f"the environment variable {name}, which option passwordEnv names, is not set in this process",
-            remedy=f"set {name} on the driver and on every executor (spark.executorEnv.{name}), or use a "
-            "password file that libpq finds",
-        )
-    return found
+    return variable_of(opts.PASSWORD_ENV.name, name, otherwise="use a password file that libpq finds")
+
+
+def _remedy_of(sqlstate: str | None, said: str, *, user: str | None) -> str | None:
+    """What a user can do about an error of the server; None if nothing is known.
+
+    Args:
+        said: the message, in the language of the server.
+        user: the role of the query.
+    """
+    if sqlstate == _NO_PRIVILEGE:
+        remedy = _REPLICATION if "replication" in said.lower() else _SELECT
+        return remedy.format(role=user or "<role>")
+    if sqlstate == _NO_OBJECT:
+        return _NO_PUBLICATION if "publication" in said.lower() else None
+    return _REMEDIES.get(sqlstate or "")

@@ -13,18 +13,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, HoldsSplits, LimitsRewinds, PerformsActions
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.assigner import (
-    Assigner,
-)
-from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.held_chunks import held_chunks, without_chunks
+from flip27_source.enumerators.postgres.assigner import Assigner
+from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect
 from flip27_source.enumerators.postgres.log_lag import LogClock, LogLag, chunks_left, waiting_rows
 from flip27_source.enumerators.postgres.own_slot import own_slot_name
-from flip27_source.enumerators.postgres.poller import PollResult, RunMode, ServerPoller, Wanted
-from flip27_source.enumerators.postgres.remedies import START_AGAIN
+from flip27_source.enumerators.postgres.poller import PollRequest, PollResult, RunMode, ServerPoller
 from flip27_source.enumerators.postgres.schema import change_schema
 from flip27_source.enumerators.postgres.split import (
     LOG_SPLIT_ID,
@@ -34,7 +30,7 @@ from flip27_source.enumerators.postgres.split import (
     PostgresSplit,
     lsn_text,
 )
-from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState
+from flip27_source.enumerators.postgres.state import AdvanceSlot, PostgresState, held_chunks, without_chunks
 from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.errors import EditError
 from flip27_source.options import Options
@@ -54,7 +50,13 @@ MOST_WINDOW_BYTES = 256 * 1024 * 1024
 
 
 class PostgresEnumerator(
-    PerformsActions[AdvanceSlot], FindsSchema, ChecksSource, SplitEnumerator[PostgresSplit]
+    PerformsActions[AdvanceSlot],
+    HoldsSplits,
+    CutsSomeSplits,
+    LimitsRewinds,
+    FindsSchema,
+    ChecksSource,
+    SplitEnumerator[PostgresSplit],
 ):
     """Assigns the chunks of the tables, and the log as one unbounded split."""
 
@@ -90,7 +92,7 @@ class PostgresEnumerator(
             query=(state.query if state is not None else "") or uuid.uuid4().hex,
             report_data_loss=context.report_data_loss,
         )
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
@@ -136,9 +138,9 @@ class PostgresEnumerator(
 
     def start(self) -> None:
         """Poll the server at once, and then periodically."""
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
         self.context.call_async(
-            lambda: self._poller.poll(self._wanted),
+            lambda: self._poller.poll(self._request),
             self._polled,
             period_s=None if self._run.is_bounded else self.options_given[opts.DISCOVERY_INTERVAL],
             retry=RetryPolicy(retries=self.options_given[opts.DISCOVERY_RETRIES], longest_pause_s=15.0),
@@ -182,8 +184,8 @@ class PostgresEnumerator(
         if self._assigner is None:
             return None
         self._assigner.reads_up_to(first)
-        if first != self._wanted.position:
-            self._wanted = self._next_wanted()
+        if first != self._request.position:
+            self._request = self._next_request()
         window = self._assigner.window(first, budget.bytes or MOST_WINDOW_BYTES)
         if window is None or window.end is None or not self._is_due(window):
             return None
@@ -240,7 +242,7 @@ class PostgresEnumerator(
         if event.rows:
             # After changes, more changes are likely: reading the log finds them without another peek.
             self._has_changes = (event.end, True)
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
         slot = own_slot_name(self.options_given, self._state)
         if slot is not None:
             self.context.perform_after_completion(AdvanceSlot(slot=slot, lsn=event.end))
@@ -265,7 +267,7 @@ class PostgresEnumerator(
         if self._state is None or self._assigner is None:
             return None
         self._is_stored = True
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
         self._state = replace(
             self._state,
             assigner=self._assigner.state(),
@@ -279,9 +281,9 @@ class PostgresEnumerator(
         self._poller.close()
 
     def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
-        if error is not None or result is None:
-            assert error is not None
+        if error is not None:
             raise error
+        assert result is not None
         if result.setup is not None:
             self._state = result.setup
             self._assigner = self._assigner_of(result.setup)
@@ -306,7 +308,7 @@ class PostgresEnumerator(
             self._state = replace(self._state, published=published)
         self._publish()
         self._publish_waits(result)
-        self._wanted = self._next_wanted()
+        self._request = self._next_request()
 
     def _publish_waits(self, result: PollResult) -> None:
         """Publish the transaction that holds chunks back, while there is one."""
@@ -328,24 +330,24 @@ class PostgresEnumerator(
         """Read these tables of the option from now on, if the poll has listed them."""
         if not result.tables:
             return
-        listed = {found.table.oid for found in result.tables}
+        listed = {table.table.oid for table in result.tables}
         patterns = self.options_given[opts.TABLES] or ()
         # Also by name, because the log may still have changes of a dropped table.
         assigner.keep(lambda table: table.oid in listed or matched(patterns, table.schema, table.name))
         is_new = False
-        for found in result.tables:
+        for table in result.tables:
             if not self._run.reads_tables:
-                assigner.add_known(found.table)
+                assigner.add_known(table.table)
             else:
-                is_new |= assigner.add_table(found.table, found.key)
+                is_new |= assigner.add_table(table.table, table.key)
         if is_new and result.setup is None:
             assigner.renew_horizon()
 
-    def _next_wanted(self) -> Wanted:
+    def _next_request(self) -> PollRequest:
         assigner = self._assigner
         if assigner is None:
-            return Wanted(state=self._state)
-        return Wanted(
+            return PollRequest(state=self._state)
+        return PollRequest(
             state=self._state,
             position=assigner.position,
             makes_horizon=assigner.wants_horizon,

@@ -129,17 +129,17 @@ def _tell(answer: dict[str, str]) -> None:
 
 def _ancestors(pid: int) -> list[int]:
     """The processes above this one that run Java: Spark's driver, where there is one."""
-    found = []
+    ancestors = []
     while pid > 1:
         with contextlib.suppress(OSError):
             if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
-                found.append(pid)
+                ancestors.append(pid)
         try:
             # The name of a program, in brackets, may contain anything.
             pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
-    return found
+    return ancestors
 
 
 def _are_alive(pids: list[int]) -> bool:

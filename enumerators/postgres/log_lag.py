@@ -95,10 +95,10 @@ def waiting_rows(tables: Iterable[TableProgress], *, chunk_rows: int) -> list[in
     Args:
         chunk_rows: the rows of a chunk; the last chunk of a table has at most as many.
     """
-    found: list[int | None] = []
+    counts: list[int | None] = []
     for progress in tables:
         for number in range(len(progress.snapshots)):
             if progress.is_missing(number) and progress.split_id(number) not in progress.assigned:
                 is_bounded = progress.is_cut and bool(progress.key)
-                found.append(progress.rows[number] or (chunk_rows if is_bounded else None))
-    return found
+                counts.append(progress.rows[number] or (chunk_rows if is_bounded else None))
+    return counts

@@ -85,19 +85,19 @@ class HeldBack:
         self._first_seen: dict[tuple[int | None, str | None], float] = {}
         self._warned: set[tuple[int | None, str | None]] = set()
 
-    def note(self, found: OpenTransaction | None, now_s: float) -> float:
+    def note(self, oldest: OpenTransaction | None, now_s: float) -> float:
         """Note the transaction; return its age in seconds, if known, or the time since it was first noted."""
-        if found is None:
+        if oldest is None:
             self._first_seen.clear()
             self._warned.clear()
             return 0.0
-        key = (found.pid, found.gid)
+        key = (oldest.pid, oldest.gid)
         since_s = self._first_seen.setdefault(key, now_s)
-        return now_s - since_s if found.age_s is None else found.age_s
+        return now_s - since_s if oldest.age_s is None else oldest.age_s
 
-    def is_worth_a_warning(self, found: OpenTransaction | None, waited_s: float) -> bool:
+    def is_worth_a_warning(self, oldest: OpenTransaction, waited_s: float) -> bool:
         """Whether to warn now: once for each transaction."""
-        if found is None or waited_s < WARN_AFTER_S or (found.pid, found.gid) in self._warned:
+        if waited_s < WARN_AFTER_S or (oldest.pid, oldest.gid) in self._warned:
             return False
-        self._warned.add((found.pid, found.gid))
+        self._warned.add((oldest.pid, oldest.gid))
         return True

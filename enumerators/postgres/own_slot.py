@@ -1,29 +1,59 @@
-"""The slot of a query whose option ``slotName`` differs from the slot in its state: a copy, created once.
+"""The slot of a query: its name, and the copy that a query gets whose state has the slot of another query.
 
-So a fork of a savepoint gets its own slot, which begins at the position of the first query's slot.
+So a fork of a savepoint with another ``slotName`` gets its own slot, created once, which begins at the
+position of the first query's slot.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.remedies import START_AGAIN
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
+from flip27_source.source_options import STATE_LOCATION, UID
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
 
 _log = logging.getLogger(__name__)
+
+_LONGEST = 63
+_DIGEST_CHARS = 12
+_PREFIX = "flip27 log "
+
+
+def slot_name_of(options: Options) -> str:
+    """The name that the user gives; otherwise one that depends only on the state location and the uid.
+
+    So a slot that was created just before a crash is found again, and two queries do not share one by
+    accident.
+    """
+    given = options[opts.SLOT_NAME]
+    if given is not None:
+        return given
+    uid = options[UID] or "postgres"
+    digest = hashlib.sha256(f"{options[STATE_LOCATION]}\n{uid}".encode()).hexdigest()[:_DIGEST_CHARS]
+    bare = re.sub(r"[^a-z0-9]+", "_", uid.lower()).strip("_")
+    return f"flip27_{bare[: _LONGEST - _DIGEST_CHARS - 8]}_{digest}"
+
+
+def reading_purpose(slot: str) -> str:
+    """The purpose of the connection that a query keeps while it reads the slot.
+
+    In ``pg_stat_activity`` it follows the prefix ``flip27``, so that clean-up can tell that the query runs.
+    PostgreSQL truncates long names, so only the end of the slot's name is kept, which has the digest.
+    """
+    return f"log {slot[len(_PREFIX) - _LONGEST :]}"
 
 
 def own_slot_name(options: Options, state: PostgresState | None) -> str | None:

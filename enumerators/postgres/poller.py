@@ -16,19 +16,28 @@ from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
-from flip27_source.enumerators.postgres.chunks import CTID
+from flip27_source.enumerators.postgres.chunks import CTID, Uncut, cuts
 from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.cuts import Uncut, cuts
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
-from flip27_source.enumerators.postgres.own_slot import make_own_slot, own_slot_name
-from flip27_source.enumerators.postgres.publication_scope import check_scope
-from flip27_source.enumerators.postgres.remedies import alter_failover
+from flip27_source.enumerators.postgres.own_slot import (
+    make_own_slot,
+    own_slot_name,
+    reading_purpose,
+    slot_name_of,
+)
+from flip27_source.enumerators.postgres.publication import (
+    PublicationEntries,
+    check_scope,
+    ensure_publication,
+    find_publication,
+    publication_entries,
+    put_back,
+    table_losses,
+)
 from flip27_source.enumerators.postgres.slot_claim import claim_slot, query_of
-from flip27_source.enumerators.postgres.slot_name import reading_purpose, slot_name_of
 from flip27_source.enumerators.postgres.split import TableName, lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
-from flip27_source.enumerators.postgres.table_losses import PublicationEntries, put_back, table_losses
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
@@ -50,7 +59,7 @@ _SETTLE_POLL_S = 0.02
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class PollRequest:
     """What the next poll of the server is to find out; immutable, because another thread reads it.
 
     Attributes:
@@ -76,7 +85,7 @@ class PollResult:
     Attributes:
         setup: at the first poll of the first start, the state with what was created.
         tables: the tables of the option, if this poll has listed them; otherwise empty.
-        has_changes: whether the log has changes after the wanted position; None if that is not known.
+        has_changes: whether the log has changes after the requested position; None if that is not known.
         slot: the slot of the query; None if no log is read.
         timeline: the server's timeline, which has everything that was read; None if no log is read.
         published: see PostgresState; None if the publication was not checked.
@@ -139,15 +148,15 @@ class ServerPoller:
         if self._connection is not None:
             self._connection.close()
 
-    def poll(self, wanted: Wanted) -> PollResult:
+    def poll(self, request: PollRequest) -> PollResult:
         """Query the server; if the connection is lost, the next call opens a new one."""
         try:
             connection = self._connection
             if connection is None or connection.closed:
-                slot = own_slot_name(self._options, wanted.state) or slot_name_of(self._options)
+                slot = own_slot_name(self._options, request.state) or slot_name_of(self._options)
                 connection = self._connection = connect(self._options, purpose=reading_purpose(slot))
-                checked(self._options, "locking the slot", lambda: self._claim(connection, wanted.state))
-            return checked(self._options, "polling the server", lambda: self._polled(connection, wanted))
+                checked(self._options, "locking the slot", lambda: self._claim(connection, request.state))
+            return checked(self._options, "polling the server", lambda: self._polled(connection, request))
         except BaseException:
             if self._connection is not None:
                 self._connection.close()
@@ -158,8 +167,8 @@ class ServerPoller:
         if slot is not None and self._run.reads_log:
             claim_slot(connection, slot, query_of(self._options, made=self._query))
 
-    def _polled(self, connection: Connection, wanted: Wanted) -> PollResult:
-        known_state, setup = wanted.state, None
+    def _polled(self, connection: Connection, request: PollRequest) -> PollResult:
+        known_state, setup = request.state, None
         published: PublicationEntries | None = None
         tables: tuple[CatalogTable, ...] = ()
         if self._is_first_poll:
@@ -171,14 +180,14 @@ class ServerPoller:
         elif known_state is not None and time.monotonic() >= self._list_after:
             tables = self._tables(connection)
             if known_state.publication is not None:
-                published = self._publish_tables(connection, known_state, tables, wanted.known)
+                published = self._publish_tables(connection, known_state, tables, request.known)
         if tables:
             self._list_after = time.monotonic() + LISTING_S
-        known = {table.oid for table in wanted.known}
-        new = [found for found in tables if self._run.reads_tables and found.table.oid not in known]
-        seen = self._observed(connection, wanted, has_new=bool(new))
-        cuts = self._cuts(connection, wanted, new)
-        position, changes = wanted.position, None
+        known = {table.oid for table in request.known}
+        new = [table for table in tables if self._run.reads_tables and table.table.oid not in known]
+        seen = self._observed(connection, request, has_new=bool(new))
+        cuts = self._cuts(connection, request, new)
+        position, changes = request.position, None
         slot: server.Slot | None = None
         timeline: Timeline | None = None
         state = known_state or setup
@@ -189,7 +198,7 @@ class ServerPoller:
                     "option slotFailover is true, and slot %s was created without failover: standbys do not "
                     "have it; to change that: %s",
                     slot.name,
-                    alter_failover(slot.name),
+                    server.alter_failover(slot.name),
                 )
             timeline = self._timeline(connection, state, position or 0)
             server.check_end(seen[-1].end, position=max(state.start, position or 0))
@@ -212,7 +221,7 @@ class ServerPoller:
             slot=slot,
             timeline=timeline,
             published=published,
-            waits=self._waits(connection, seen[-1], seen[0].horizon or wanted.pending),
+            waits=self._waits(connection, seen[-1], seen[0].horizon or request.pending),
         )
 
     def _may_peek(self) -> bool:
@@ -221,17 +230,17 @@ class ServerPoller:
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
         patterns = self._options.require(opts.TABLES, why="the postgres source reads tables")
-        found = tuple(find_tables(connection, patterns))
+        tables = find_tables(connection, patterns)
         if self._run.reads_once:
-            found = tuple(item if item.key else replace(item, key=(CTID,)) for item in found)
-        return found
+            return tuple(table if table.key else replace(table, key=(CTID,)) for table in tables)
+        return tuple(tables)
 
     def _set_up(self, connection: Connection, tables: Sequence[CatalogTable]) -> PostgresState:
         """Create what is missing on the server; a repeated call finds what was created."""
         system = server.check_server(connection, reads_log=self._run.reads_log)
         self._check_failover(connection)
         if self._run.reads_once:
-            exported = export_snapshot(self._options, [found.table for found in tables])
+            exported = export_snapshot(self._options, [table.table for table in tables])
             return PostgresState(
                 system=system,
                 slot=None,
@@ -246,9 +255,8 @@ class ServerPoller:
             )
         slot = slot_name_of(self._options)
         publication = self._options[opts.PUBLICATION] or slot
-        listed = [found.table for found in tables]
-        check_scope(connection, publication, listed)
-        server.ensure_publication(connection, publication, listed)
+        check_scope(connection, publication, tables)
+        ensure_publication(connection, publication, [table.table for table in tables])
         existing = server.slot_of(connection, slot)
         if existing is None:
             first = oldest_open(connection)
@@ -266,23 +274,23 @@ class ServerPoller:
             start=start,
             assigner=AssignerState(),
             query=self._query,
-            published=server.publication_entries(connection, publication),
+            published=publication_entries(connection, publication),
         )
 
     def _check_failover(self, connection: Connection) -> None:
         if self._run.reads_log and self._options[opts.SLOT_FAILOVER]:
-            server.check_failover(connection)
+            server.check_failover(server.major_version(connection))
 
     def _start(self, connection: Connection, earliest: int) -> int:
         """Where reading the log begins."""
         if self._options[opts.SNAPSHOT] != "never":
             return earliest
-        wanted = self._options[opts.STARTING_LSN]
-        if wanted == "earliest":
+        given = self._options[opts.STARTING_LSN]
+        if given == "earliest":
             return earliest
-        if wanted == "latest":
+        if given == "latest":
             return max(earliest, server.observe(connection, makes_horizon=False).end)
-        lsn = int(wanted)
+        lsn = int(given)
         if lsn < earliest:
             raise DataLossError(
                 f"option startingLsn is {lsn_text(lsn)}, and the slot begins at {lsn_text(earliest)}",
@@ -307,7 +315,7 @@ class ServerPoller:
         make_own_slot(connection, self._options, state, report_data_loss=self._report_data_loss)
         self._slot(connection, state, system=system)
         known = (*state.assigner.known, *(progress.table for progress in state.assigner.tables))
-        check_scope(connection, state.publication, [found.table for found in tables])
+        check_scope(connection, state.publication, tables)
         return self._publish_tables(connection, state, tables, known)
 
     def _slot(
@@ -347,45 +355,49 @@ class ServerPoller:
         """Add missing tables to the publication, and report changes that the log does not have."""
         publication = state.publication
         assert publication is not None
-        published = server.published_tables(connection, publication)
-        listed = [found.table for found in tables]
+        published = find_publication(connection, publication)
+        listed = [table.table for table in tables]
         # If the whole publication was missing, reading the log shows that.
         if published is not None:
-            entries = server.publication_entries(connection, publication)
-            moved = put_back(state.published, entries)
-            for loss in table_losses(known, listed, published, moved, publication=publication):
+            moved = put_back(state.published, published.entries)
+            for loss in table_losses(known, listed, published.tables, moved, publication=publication):
                 self._report_data_loss(loss.what, remedy=loss.remedy)
-        server.ensure_publication(connection, publication, listed)
-        return server.publication_entries(connection, publication)
+        ensure_publication(connection, publication, listed)
+        return publication_entries(connection, publication)
 
     def _waits(
         self, connection: Connection, seen: Observation, horizon: Horizon | None
     ) -> tuple[OpenTransaction, float] | None:
         """The transaction for which a horizon waits, and for how many seconds."""
         is_waiting = horizon is not None and seen.xmin <= horizon.xid
-        found = oldest_open(connection) if is_waiting else None
-        waited_s = self._held_back.note(found, time.monotonic())
-        if self._held_back.is_worth_a_warning(found, waited_s):
-            assert found is not None
-            _log.warning("chunks wait for %s; to end it: %s", found.text, found.statement)
-        return None if found is None else (found, waited_s)
+        oldest = oldest_open(connection) if is_waiting else None
+        waited_s = self._held_back.note(oldest, time.monotonic())
+        if oldest is None:
+            return None
+        if self._held_back.is_worth_a_warning(oldest, waited_s):
+            _log.warning("chunks wait for %s; to end it: %s", oldest.text, oldest.statement)
+        return oldest, waited_s
 
-    def _observed(self, connection: Connection, wanted: Wanted, *, has_new: bool) -> tuple[Observation, ...]:
+    def _observed(
+        self, connection: Connection, request: PollRequest, *, has_new: bool
+    ) -> tuple[Observation, ...]:
         """Observe the server: once, or in a bounded run that reads chunks until their horizon has settled."""
-        if wanted.pending is not None:
-            server.reach_id(connection, wanted.pending.xid)
-        makes_horizon = wanted.makes_horizon or (has_new and not self._run.reads_once)
+        if request.pending is not None:
+            server.reach_id(connection, request.pending.xid)
+        makes_horizon = request.makes_horizon or (has_new and not self._run.reads_once)
         seen = [server.observe(connection, makes_horizon=makes_horizon)]
-        horizon = seen[0].horizon or wanted.pending
+        horizon = seen[0].horizon or request.pending
         while self._run.is_bounded and horizon is not None and seen[-1].xmin <= horizon.xid:
             self._waits(connection, seen[-1], horizon)
             time.sleep(_SETTLE_POLL_S)
             seen[1:] = [server.observe(connection, makes_horizon=False)]
         return tuple(seen)
 
-    def _cuts(self, connection: Connection, wanted: Wanted, new: Sequence[CatalogTable]) -> tuple[Cut, ...]:
+    def _cuts(
+        self, connection: Connection, request: PollRequest, new: Sequence[CatalogTable]
+    ) -> tuple[Cut, ...]:
         """The next bounds of the tables: all in a bounded run, otherwise those that are found quickly."""
-        uncut = (*wanted.cut, *((found.table, found.key, None) for found in new if found.key))
+        uncut = (*request.cut, *((table.table, table.key, None) for table in new if table.key))
         deadline = time.monotonic() + _CUT_S
         return tuple(
             cuts(

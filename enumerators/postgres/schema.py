@@ -58,15 +58,15 @@ def change_schema(connection: Connection, options: Options) -> pa.Schema:
         return DEBEZIUM_SCHEMA
     patterns = options.require(TABLES, why="the postgres source reads tables")
     tables = find_tables(connection, patterns)
-    found = [typed_schema(connection, table) for table in tables]
-    for table, schema in zip(tables, found, strict=True):
-        if schema != found[0]:
+    schemas = [typed_schema(connection, table) for table in tables]
+    for table, schema in zip(tables, schemas, strict=True):
+        if schema != schemas[0]:
             raise SchemaError(
                 f"tables {tables[0].table} and {table.table} have different columns",
                 remedy="set changeFormat=envelope for tables with different columns, or read each in a "
                 "separate query",
             )
-    return found[0]
+    return schemas[0]
 
 
 def typed_schema(connection: Connection, table: CatalogTable) -> pa.Schema:

@@ -1,26 +1,21 @@
-"""Statements about the server's log: its slot, its publication, its position."""
+"""Statements about the server and its log: whether it can be read, its slots, its position."""
 
 from __future__ import annotations
 
 import datetime as dt
-import logging
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
-from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
-from flip27_source.enumerators.postgres.remedies import START_AGAIN
-from flip27_source.enumerators.postgres.split import TableName, lsn_text, parse_lsn
-from flip27_source.enumerators.postgres.table_losses import PublicationEntries
+from flip27_source.enumerators.postgres.connection import START_AGAIN, row_of
+from flip27_source.enumerators.postgres.publication import publication_gaps
+from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError, DiscoveryError
 
 if TYPE_CHECKING:
     from flip27_source.enumerators.postgres.connection import Connection
-
-_log = logging.getLogger(__name__)
 
 OLDEST_VERSION = 14
 FAILOVER_VERSION = 17
@@ -65,42 +60,63 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
     Raises:
         DiscoveryError: it is too old or a standby, or its wal_level is not logical.
     """
-    version = connection.info.server_version // 10_000
+    check_version(major_version(connection))
+    is_standby, wal_level, system = row_of(
+        connection,
+        "SELECT pg_is_in_recovery(), current_setting('wal_level'), system_identifier::text FROM "
+        "pg_control_system()",
+    )
+    check_primary(is_standby=is_standby)
+    if reads_log:
+        check_wal_level(wal_level)
+    return str(system)
+
+
+def major_version(connection: Connection) -> int:
+    """The version of the server, such as 17."""
+    return connection.info.server_version // 10_000
+
+
+def check_version(version: int) -> None:
+    """Refuse a server that is too old."""
     if version < OLDEST_VERSION:
         raise DiscoveryError(
             f"the server is PostgreSQL {version}", remedy=f"use PostgreSQL {OLDEST_VERSION} or newer"
         )
-    row = connection.execute(
-        "SELECT pg_is_in_recovery(), current_setting('wal_level'), system_identifier::text FROM "
-        "pg_control_system()"
-    ).fetchone()
-    assert row is not None
-    if row[0]:
+
+
+def check_primary(*, is_standby: bool) -> None:
+    """Refuse a standby."""
+    if is_standby:
         raise DiscoveryError(
-            "the server is a standby, whose snapshots and slots differ from those of its primary",
+            "the server is a standby (pg_is_in_recovery() is true), whose snapshots and slots differ from "
+            "those of its primary",
             remedy="set host to the primary, or list all hosts and connect to the primary only",
         )
-    if reads_log and row[1] != "logical":
+
+
+def check_wal_level(level: str) -> None:
+    """Refuse a log that has too little information to decode changes."""
+    if level != "logical":
         raise DiscoveryError(
-            f"the server has wal_level={row[1]}, which does not log enough for changes to be decoded",
-            remedy="ALTER SYSTEM SET wal_level = logical; then restart the server",
+            f"the server has wal_level={level}, which does not log enough for changes to be decoded",
+            remedy="ALTER SYSTEM SET wal_level = logical; then restart the server (Amazon RDS: set "
+            "rds.logical_replication to 1; Cloud SQL: cloudsql.logical_decoding to on)",
         )
-    return str(row[2])
 
 
-def check_failover(connection: Connection) -> None:
-    """Check that the server has failover slots.
-
-    Raises:
-        DiscoveryError: it is too old for them.
-    """
-    version = connection.info.server_version // 10_000
+def check_failover(version: int) -> None:
+    """Refuse a server without failover slots."""
     if version < FAILOVER_VERSION:
         raise DiscoveryError(
-            f"option slotFailover is true, and the server is PostgreSQL {version}, which has no failover "
-            "slots",
+            f"option slotFailover is true, and PostgreSQL {version} has no failover slots",
             remedy=f"set slotFailover=false, or use PostgreSQL {FAILOVER_VERSION} or newer",
         )
+
+
+def alter_failover(slot: str) -> str:
+    """The command that turns a slot into a failover slot."""
+    return f"psql 'dbname=... replication=database' -c 'ALTER_REPLICATION_SLOT {slot} (FAILOVER true)'"
 
 
 def slot_of(connection: Connection, name: str) -> Slot | None:
@@ -156,20 +172,14 @@ def existing_slot(
 def create_slot(connection: Connection, name: str, *, is_failover: bool) -> int:
     """Create a slot, and return where its log begins. The server first waits for all open transactions."""
     failover = ", failover => true" if is_failover else ""
-    row = connection.execute(
-        f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{failover})", [name]
-    ).fetchone()
-    assert row is not None
-    return parse_lsn(row[0])
+    sql = f"SELECT lsn::text FROM pg_create_logical_replication_slot(%s, 'pgoutput'{failover})"
+    return _lsn(connection, sql, name)
 
 
 def copy_slot(connection: Connection, source: str, name: str) -> int:
     """Create a slot at the position of another one, and return this position."""
-    row = connection.execute(
-        "SELECT lsn::text FROM pg_copy_logical_replication_slot(%s, %s)", [source, name]
-    ).fetchone()
-    assert row is not None
-    return parse_lsn(row[0])
+    sql = "SELECT lsn::text FROM pg_copy_logical_replication_slot(%s, %s)"
+    return _lsn(connection, sql, source, name)
 
 
 def drop_slot(connection: Connection, name: str) -> None:
@@ -248,8 +258,8 @@ def observe(connection: Connection, *, makes_horizon: bool) -> Observation:
     if makes_horizon:
         # Only the durable log: a server that is killed writes other records at later positions.
         lsn = _durable_end(connection)
-        horizon = Horizon(lsn=lsn, xid=int(_one(connection, "SELECT pg_current_xact_id()::text")))
-    xmin = int(_one(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text"))
+        horizon = Horizon(lsn=lsn, xid=_number(connection, "SELECT pg_current_xact_id()::text"))
+    xmin = _number(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())::text")
     lsn_after = log_end(connection)
     return Observation(end=_durable_end(connection), xmin=xmin, lsn_after=lsn_after, horizon=horizon)
 
@@ -284,7 +294,7 @@ def reach_id(connection: Connection, xid: int) -> None:
     It has not been assigned if the server was killed and reuses ids. Without other transactions, a wait for
     the end of all ids below ``xid`` would then never end.
     """
-    while int(_one(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")) <= xid:
+    while _number(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text") <= xid:
         _write_id(connection)
 
 
@@ -309,89 +319,26 @@ def has_changes(
     is_advanced = slot.confirmed >= position
     try:
         with publication_gaps(connection) as gaps:
-            found = connection.execute(
+            (has_changes,) = row_of(
+                connection,
                 "SELECT EXISTS (SELECT FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, %s::int, "
                 "'proto_version', '1', 'publication_names', %s) WHERE lsn > %s::pg_lsn)",
                 [
                     slot.name,
                     lsn_text(end),
                     1 if is_advanced else None,
-                    publication_list(publication),
+                    quoted(publication),
                     lsn_text(0 if is_advanced else position),
                 ],
-            ).fetchone()
+            )
     except psycopg.errors.ObjectInUse:
         return None
-    return bool(gaps) or (found is not None and bool(found[0]))
+    return bool(gaps) or bool(has_changes)
 
 
-def publication_list(name: str) -> str:
-    """The name in the form that pgoutput's option publication_names expects."""
-    return quoted(name)
+def _number(connection: Connection, sql: str) -> int:
+    return int(row_of(connection, sql)[0])
 
 
-def published_tables(connection: Connection, name: str) -> list[tuple[str, str]] | None:
-    """Schema and name of the tables of a publication; None if the publication does not exist."""
-    if not _one(connection, "SELECT count(*) FROM pg_publication WHERE pubname = %s", name):
-        return None
-    rows = connection.execute(
-        "SELECT schemaname, tablename FROM pg_publication_tables WHERE pubname = %s", [name]
-    )
-    return [(schema, table) for schema, table in rows]
-
-
-def publication_entries(connection: Connection, name: str) -> PublicationEntries | None:
-    """The entries of a publication; None if the publication does not exist."""
-    row = connection.execute("SELECT oid::bigint FROM pg_publication WHERE pubname = %s", [name]).fetchone()
-    if row is None:
-        return None
-    found = connection.execute(
-        "SELECT prrelid::bigint, oid::bigint FROM pg_publication_rel WHERE prpubid = %s::bigint::oid "
-        "ORDER BY prrelid",
-        row,
-    )
-    return PublicationEntries(oid=row[0], entries=tuple((table, entry) for table, entry in found))
-
-
-def publication_sql(name: str, tables: Sequence[TableName]) -> str:
-    """The statement that creates the publication."""
-    listed = ", ".join(quoted(table.schema, table.name) for table in tables)
-    return f"CREATE PUBLICATION {quoted(name)} FOR TABLE {listed} WITH (publish_via_partition_root = true)"
-
-
-def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> None:
-    """Create the publication, or add the tables that it lacks.
-
-    Raises:
-        DiscoveryError: the role lacks the right; the error names the statement for the tables' owner to run.
-    """
-    import psycopg
-
-    published = published_tables(connection, name)
-    if published is None:
-        sql, refused = publication_sql(name, tables), f"the role may not create the publication {name}"
-    else:
-        lacking = [table for table in tables if (table.schema, table.name) not in published]
-        if not lacking:
-            return
-        listed = ", ".join(quoted(table.schema, table.name) for table in lacking)
-        sql = f"ALTER PUBLICATION {quoted(name)} ADD TABLE {listed}"
-        refused = f"the role may not add {listed} to the publication {name}"
-    try:
-        connection.execute(sql)
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise DiscoveryError(
-            f"{refused}: {error.diag.message_primary}",
-            remedy=f"have the owner of the tables run: {sql};",
-        ) from None
-    _log.info("publication of the postgres source: %s", sql)
-
-
-def _one(connection: Connection, sql: str, *parameters: Any) -> Any:
-    row = connection.execute(sql, parameters or None).fetchone()
-    assert row is not None
-    return row[0]
-
-
-def _lsn(connection: Connection, sql: str) -> int:
-    return parse_lsn(_one(connection, sql))
+def _lsn(connection: Connection, sql: str, *parameters: str) -> int:
+    return parse_lsn(row_of(connection, sql, parameters or None)[0])

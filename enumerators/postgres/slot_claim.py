@@ -52,9 +52,9 @@ def claim_slot(connection: Connection, slot: str, query: str) -> None:
         return
     connection.execute("SELECT pg_advisory_unlock_shared(%s, %s)", signed)
     pid, name, address = other
-    shown = (f", {name}" if name else "") + (f", from {address}" if address else "")
+    session = (f", {name}" if name else "") + (f", from {address}" if address else "")
     raise DiscoveryError(
-        f"slot {slot} belongs to another query that is running (server process {pid}{shown}); each would "
+        f"slot {slot} belongs to another query that is running (server process {pid}{session}); each would "
         "take changes from the other",
         remedy="give each query its own slotName; if the other driver has ended and only its session is "
         f"left, SELECT pg_terminate_backend({pid})",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flip27_source.enumerators.postgres.visibility import RowRule
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.events import SourceEvent
 from flip27_source.split import SplitSize
 

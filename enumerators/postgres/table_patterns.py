@@ -37,14 +37,14 @@ def table_patterns(value: str) -> tuple[TablePattern, ...]:
     Raises:
         ValueError: a part of the list is neither a name nor a pattern.
     """
-    found = []
+    patterns = []
     at = 0
     while at <= len(value):
         match = _NAME.match(value, at)
         if match is None or (match.end() < len(value) and value[match.end()] != ","):
             raise ValueError('names such as public.orders, public.* or public."Orders" are expected')
         schema, name = match[1] or "public", match[2]
-        found.append(
+        patterns.append(
             TablePattern(
                 schema=_expression(schema),
                 name=_expression(name),
@@ -53,7 +53,7 @@ def table_patterns(value: str) -> tuple[TablePattern, ...]:
             )
         )
         at = match.end() + 1
-    return tuple(found)
+    return tuple(patterns)
 
 
 def matched(patterns: Iterable[TablePattern], schema: str, name: str) -> bool:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.postgres.connection import checked, connect
-from flip27_source.enumerators.postgres.remedies import START_AGAIN
+from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect, row_of
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
@@ -35,12 +34,12 @@ class Timeline:
 
 def timeline_of(connection: Connection) -> Timeline:
     """The timeline that the server writes now."""
-    row = connection.execute(
+    system, log_file = row_of(
+        connection,
         "SELECT system_identifier::text, pg_walfile_name(pg_current_wal_insert_lsn()) "
-        "FROM pg_control_system()"
-    ).fetchone()
-    assert row is not None
-    return Timeline(system=row[0], number=int(row[1][:8], 16))
+        "FROM pg_control_system()",
+    )
+    return Timeline(system=system, number=int(log_file[:8], 16))
 
 
 def check_timeline(options: Options, *, known: Timeline, present: Timeline, position: int) -> None:
@@ -88,10 +87,9 @@ def _history(options: Options, timeline: int) -> str:
     if timeline == 1:
         return ""
     with connect(options, purpose="timeline", replicates=True) as connection:
-        row = checked(
+        _, history = checked(
             options,
             f"requesting the history of timeline {timeline}",
-            lambda: connection.execute(f"TIMELINE_HISTORY {timeline:d}").fetchone(),
+            lambda: row_of(connection, f"TIMELINE_HISTORY {timeline:d}"),
         )
-    assert row is not None
-    return row[1].decode() if isinstance(row[1], bytes) else str(row[1])
+    return history.decode() if isinstance(history, bytes) else str(history)

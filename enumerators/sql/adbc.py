@@ -15,8 +15,7 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, ArrowDatabase
-from flip27_source.enumerators.sql.dialects import dialect_of
-from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, needed
+from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, driver_needed
 
 _MODULES = {
     "sqlite": "adbc_driver_sqlite",
@@ -38,23 +37,18 @@ class AdbcDatabase(ArrowDatabase):
     """
 
     def __init__(self, driver: str, uri: str, password: str | None) -> None:
-        self._secrets = Secrets(uri, password)
-        with needed("adbc_driver_manager", "adbc-driver-manager"):
-            from adbc_driver_manager import dbapi
+        self.secrets = Secrets(uri, password)
+        with driver_needed("adbc_driver_manager", also="adbc-driver-manager"):
+            from adbc_driver_manager import Error, dbapi
+        self.errors = (Error, OSError, pa.ArrowException)
         arguments = _adbc_arguments(driver, uri, password)
-        with self._guarded():
+        with self.guarded():
             self._connection = dbapi.connect(**arguments, autocommit=True)
-        try:
-            with self._guarded():
-                self.dialect = dialect_of(str(self._connection.adbc_get_info().get("vendor_name", "")))
-            for statement in self.dialect.settings:
-                self.rows(statement)
-        except BaseException:
-            self.close()
-            raise
+        with self.guarded():
+            self.set_up(lambda: str(self._connection.adbc_get_info().get("vendor_name", "")))
 
     def fields(self, sql: str) -> pa.Schema:
-        with self._guarded(), self._connection.cursor() as cursor:
+        with self.guarded(), self._connection.cursor() as cursor:
             cursor.execute(sql)
             return cursor.fetch_record_batch().schema
 
@@ -69,7 +63,7 @@ class AdbcDatabase(ArrowDatabase):
         return size // max(1, int(table.num_rows))
 
     def _fetched(self, sql: str) -> pa.Table:
-        with self._guarded(), self._connection.cursor() as cursor:
+        with self.guarded(), self._connection.cursor() as cursor:
             cursor.execute(sql)
             table: pa.Table = cursor.fetch_arrow_table()
             return table
@@ -78,22 +72,13 @@ class AdbcDatabase(ArrowDatabase):
         settings = {}
         if self.dialect.name == "sqlite":
             settings["adbc.sqlite.query.batch_rows"] = str(max(first_rows, ROWS_PER_BATCH))
-        with self._guarded(), self._connection.cursor(adbc_stmt_kwargs=settings) as cursor:
+        with self.guarded(), self._connection.cursor(adbc_stmt_kwargs=settings) as cursor:
             cursor.execute(sql)
             yield from cursor.fetch_record_batch()
 
     def close(self) -> None:
         with contextlib.suppress(Exception):
             self._connection.close()
-
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        from adbc_driver_manager import Error
-
-        try:
-            yield
-        except (Error, OSError, pa.ArrowException) as error:
-            raise self._secrets.failure(error) from None
 
 
 def _adbc_arguments(driver: str, uri: str, password: str | None) -> dict[str, Any]:
@@ -118,9 +103,9 @@ def _driver_path(module: str) -> str:
         re.fullmatch(r"[A-Za-z_]\w*(\.\w+)*", module) and importlib.util.find_spec(module.partition(".")[0])
     ):
         return module
-    with needed(module, _PACKAGES.get(module, module)):
-        found = importlib.import_module(module)
-    path = getattr(found, "_driver_path", None) or getattr(found, "driver_path", None)
+    with driver_needed(module, also=_PACKAGES.get(module, module)):
+        driver = importlib.import_module(module)
+    path = getattr(driver, "_driver_path", None) or getattr(driver, "driver_path", None)
     return module if path is None else str(path())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterator
+from contextlib import closing
 
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import DEFAULT_LAG_S, ahead_of, is_time
@@ -17,10 +18,10 @@ from flip27_source.enumerators.sql.options import (
     cursor_columns,
 )
 from flip27_source.enumerators.sql.split import Cursor
-from flip27_source.enumerators.sql.table import CursorTable, is_without_end
+from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
-from flip27_source.source_checks import Finding, failed, ok, warning
+from flip27_source.source_checks import Finding, failed, ok, ok_unless, warning
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
@@ -46,31 +47,18 @@ def findings(options: Options) -> Iterator[Finding]:
     """
     check_sql_options(options)
     try:
-        table = CursorTable(options)
+        with closing(CursorTable(options)) as table:
+            yield from _of_table(table, options)
     except DatabaseFailure as failure:
         yield failed("table", failure.what, failure.remedy)
-        return
-    with table:
-        try:
-            yield from _of_table(table, options)
-        except DatabaseFailure as failure:
-            yield failed("table", failure.what, failure.remedy)
 
 
 def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     yield ok("table", f"{table.name} of {table.database.dialect.name}, {len(table.fields)} columns")
     newest = table.newest()
     named = ", ".join(cursor_columns(options))
-    if newest is None:
-        yield ok("cursor columns", f"{named}; the table has no row yet")
-    elif is_without_end(newest):
-        yield failed(
-            "cursor columns",
-            f"a row has {newest} in {named}: no later row could be greater",
-            "correct the row, or leave such rows out with option query",
-        )
-    else:
-        yield ok("cursor columns", f"{named}; the newest row has {newest}")
+    last = "the table has no row yet" if newest is None else f"the newest row has {newest}"
+    yield ok_unless("cursor columns", f"{named}; {last}", lambda: table.check_newest(newest))
     yield _nulls(table, options)
     name = options[TABLE]
     if table.database.dialect.name == "postgresql" and name is not None:
@@ -83,20 +71,14 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
 
 
 def _nulls(table: CursorTable, options: Options) -> Finding:
-    column = table.null_column()
-    if column is None:
-        return ok("NULL", "no row has NULL in a cursor column")
-    if options[ON_NULL_CURSOR] == "ignore":
+    column = table.null_column() if options[ON_NULL_CURSOR] == "ignore" else None
+    if column is not None:
         return warning(
             "NULL",
             f"rows with NULL in {column} are left out (onNullCursor=ignore)",
             "declare the column NOT NULL",
         )
-    return failed(
-        "NULL",
-        f"a row has NULL in the cursor column {column}, so it has no position",
-        "declare the column NOT NULL; or set onNullCursor=ignore, which leaves such rows out",
-    )
+    return ok_unless("NULL", "no row has NULL in a cursor column", table.check_nulls)
 
 
 def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Finding:

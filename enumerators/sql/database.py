@@ -1,22 +1,57 @@
-"""Database: an open connection, which the enumerator and the reader both use."""
+"""Database: an open connection, which the enumerator and the reader both use.
+
+Every error of a driver becomes a DatabaseFailure whose text contains no secret. Callers convert it to an
+error of the enumerator or the reader.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.dialects import Dialect
+from flip27_source.enumerators.sql.dialects import Dialect, dialect_of
+from flip27_source.enumerators.sql.failures import Secrets
+from flip27_source.enumerators.sql.options import DRIVER, PASSWORD_ENV, URI, URI_ENV
+from flip27_source.environment_variables import variable_of
+from flip27_source.errors import OptionError
+from flip27_source.options import Option, Options
 
 ROWS_PER_BATCH = 65_536
 
 
 class Database(ABC):
-    """A connection on which each statement sees everything that was committed before it."""
+    """A connection on which each statement sees everything that was committed before it.
+
+    Attributes:
+        secrets, errors: those of the connection, and of its driver; both are set before the first statement.
+    """
 
     dialect: Dialect
+    secrets: Secrets
+    errors: tuple[type[Exception], ...]
+
+    def set_up(self, find_dialect: Callable[[], str]) -> None:
+        """Find the dialect by the name of the database, and set its settings."""
+        try:
+            self.dialect = dialect_of(find_dialect())
+            for statement in self.dialect.settings:
+                self.rows(statement)
+        except BaseException:
+            self.close()
+            raise
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Errors of the driver in this block become DatabaseFailures."""
+        try:
+            yield
+        except self.errors as error:
+            # SQLAlchemy wraps the errors of drivers.
+            raise self.secrets.failure(getattr(error, "orig", None) or error) from None
 
     @abstractmethod
     def fields(self, sql: str) -> pa.Schema:
@@ -71,3 +106,28 @@ class RowDatabase(Database):
     @abstractmethod
     def columns(self, table: str, schema: str | None) -> list[Any]:
         """The declared columns of a table; empty if they are not known."""
+
+
+def connected(options: Options) -> ArrowDatabase | RowDatabase:
+    """A new connection to the database of the options.
+
+    Raises:
+        DatabaseFailure: the database cannot be reached, or refuses the user.
+        OptionError: a driver is not installed, or an environment variable is not set.
+    """
+    uri = options[URI] or _variable(options, URI_ENV)
+    if uri is None:
+        raise OptionError("option uri is not set", remedy=f'add .option("uri", ...): {URI.doc}')
+    password, driver = _variable(options, PASSWORD_ENV), options[DRIVER]
+    if driver is None:
+        from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
+
+        return SqlAlchemyDatabase(uri, password)
+    from flip27_source.enumerators.sql.adbc import AdbcDatabase
+
+    return AdbcDatabase(driver, uri, password)
+
+
+def _variable(options: Options, option: Option[str | None]) -> str | None:
+    name = options[option]
+    return None if name is None else variable_of(option.name, name)

@@ -29,9 +29,8 @@ from flip27_source.enumerators.sql.options import (
     check_sql_options,
     starts_at_latest,
 )
-from flip27_source.enumerators.sql.polling_connection import BrokenConnection, PollingConnection
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
-from flip27_source.enumerators.sql.table import CursorTable, is_without_end
+from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
 from flip27_source.source_checks import ChecksSource, Finding
@@ -66,7 +65,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         super().__init__(context, options, state)
         self._waiting: Waiting | None = None  # used by discover only
         self._has_warned = False
-        self._connection = PollingConnection(options)
+        self._table = PolledTable(options)
         self._is_start_stored = state is not None
 
     @classmethod
@@ -96,8 +95,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             DiscoveryError: the table cannot be polled.
         """
         try:
-            with self._connection as connection:
-                return self._round(connection.table(), position)
+            with self._table.opened() as table:
+                return self._round(table, position)
         except BrokenConnection:
             # Perhaps the server was restarted. If a new connection fails too, its error is reported.
             return self.discover(position)
@@ -106,13 +105,14 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
 
     def close(self) -> None:
         """Close the connection, at once or when the current round ends."""
-        self._connection.end()
+        self._table.end()
 
     def _round(
         self, table: CursorTable, before: SqlPosition | None
     ) -> Discovery[SqlSplit, SqlPosition | None]:
         self._check_nulls(table)
-        newest = self._newest(table)
+        newest = table.newest()
+        table.check_newest(newest)
         if before is None and starts_at_latest(self.options_given):
             start = self._safe(table, newest)
             if start is None and self._waiting is not None:
@@ -141,15 +141,15 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     ) -> Iterator[SqlSplit]:
         step = self._rows_of_a_range(row_bytes)
         most = None if self._is_bounded else _MOST_SPLITS
-        found = 0
-        while most is None or found < most:
+        count = 0
+        while most is None or count < most:
             cuts = table.cuts(after, upto, rows=step, most=_CUTS_AT_ONCE)
             for cut in cuts:
                 if cut == after:
                     continue  # more rows have this cursor than a range should have
                 yield _split(after, cut, step, row_bytes)
                 after = cut
-                found += 1
+                count += 1
             if len(cuts) < _CUTS_AT_ONCE:
                 rows = table.count(after, upto)
                 if rows:
@@ -168,15 +168,6 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             enough = _parts(size, row_bytes)
             step = _parts(enough, _parts(enough, step))
         return step
-
-    def _newest(self, table: CursorTable) -> Cursor | None:
-        newest = table.newest()
-        if newest is not None and is_without_end(newest):
-            raise DiscoveryError(
-                f"{table.name} has a row with the cursor {newest}: no later row could be greater",
-                remedy="correct the row, or leave such rows out with option query",
-            )
-        return newest
 
     def _safe(self, table: CursorTable, newest: Cursor | None) -> Cursor | None:
         """The greatest cursor that is old enough, and below which no open transaction can commit."""
@@ -238,14 +229,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     def _check_nulls(self, table: CursorTable) -> None:
         if self.options_given[ON_NULL_CURSOR] == "ignore":
             self.context.metrics.gauge("nullCursorRows", table.null_rows())
-            return
-        column = table.null_column()
-        if column is not None:
-            raise DiscoveryError(
-                f"{table.name} has a row with NULL in its cursor column {column}, so the row has no position",
-                remedy="declare the column NOT NULL; or leave such rows out with option query, or with "
-                '.option("onNullCursor", "ignore"), which counts them',
-            )
+        else:
+            table.check_nulls()
 
     def _check_is_ahead(self, table: CursorTable, position: SqlPosition, newest: Cursor | None) -> bool:
         """Whether all rows are below the position; rows that appear there are reported as lost."""

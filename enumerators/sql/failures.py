@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import quote, unquote, urlsplit
 
 from flip27_source.errors import OptionError
+from flip27_source.optional_packages import needed
 
 _NAMED_SECRET = re.compile(
     # In quotation marks; or words up to the next "=", because the quotation marks may be missing.
@@ -25,6 +27,8 @@ _REMEDIES = (
     (r"connect|unable to open|failed to open|could not open|cannot open",
      "check uri, and whether this machine can reach the database"),
 )  # fmt: skip
+
+driver_needed = partial(needed, by="the sql source", extra="sql", error_type=OptionError)
 
 
 class DatabaseFailure(Exception):  # noqa: N818 - the callers' errors say what failed
@@ -45,14 +49,14 @@ class Secrets:
     """The secrets of a connection, which no text may contain."""
 
     def __init__(self, uri: str, password: str | None) -> None:
-        found = {password or ""}
+        secrets = {password or ""}
         with contextlib.suppress(ValueError):
-            found.add(urlsplit(uri).password or "")
-        found.update(_misread_password(uri))
-        found.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
+            secrets.add(urlsplit(uri).password or "")
+        secrets.update(_misread_password(uri))
+        secrets.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
         # A driver may name a part of a password in which characters are not escaped.
-        found.update(part for text in tuple(found) for part in (*_DELIMITERS.split(text), unquote(text)))
-        spellings = {quote(text, safe=safe) for text in found for safe in ("", "/", "!*'()")} | found
+        secrets.update(part for text in tuple(secrets) for part in (*_DELIMITERS.split(text), unquote(text)))
+        spellings = {quote(text, safe=safe) for text in secrets for safe in ("", "/", "!*'()")} | secrets
         self._hidden = sorted((text for text in spellings if len(text) > 1), key=len, reverse=True)
         self._uri = uri
 
@@ -70,18 +74,6 @@ class Secrets:
         return text
 
 
-@contextlib.contextmanager
-def needed(module: str, package: str) -> Iterator[None]:
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        raise OptionError(
-            f"the sql source needs {module}, which is not installed: {error}",
-            remedy=f"pip install 'flip27-source[sql]' {package or error.name} on the driver and on every "
-            "node",
-        ) from error
-
-
 def _misread_password(uri: str) -> Iterator[str]:
     """The password of a URI that drivers may split elsewhere, because it contains an unescaped / or @."""
     user, is_given, _ = uri.partition("://")[2].rpartition("@")
@@ -92,5 +84,5 @@ def _misread_password(uri: str) -> Iterator[str]:
 
 def _remedy(said: str) -> str:
     lowered = said.lower()
-    found = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered)), None)
-    return found or "fix the cause, which the database names"
+    known = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered)), None)
+    return known or "fix the cause, which the database names"

@@ -9,8 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, RowDatabase
-from flip27_source.enumerators.sql.dialects import dialect_of
-from flip27_source.enumerators.sql.failures import Secrets, needed
+from flip27_source.enumerators.sql.failures import Secrets, driver_needed
 from flip27_source.errors import OptionError
 
 
@@ -18,9 +17,10 @@ class SqlAlchemyDatabase(RowDatabase):
     """A connection of SQLAlchemy."""
 
     def __init__(self, uri: str, password: str | None) -> None:
-        self._secrets = Secrets(uri, password)
-        with needed("sqlalchemy", "sqlalchemy"):
+        self.secrets = Secrets(uri, password)
+        with driver_needed("sqlalchemy", also="sqlalchemy"):
             import sqlalchemy
+        self.errors = (sqlalchemy.exc.SQLAlchemyError,)
         self._text = sqlalchemy.text
         try:
             url = sqlalchemy.engine.make_url(uri)
@@ -32,28 +32,20 @@ class SqlAlchemyDatabase(RowDatabase):
             ) from None
         if password is not None:
             url = url.set(password=password)
-        with self._guarded(), needed(url.drivername, ""):
-            engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
-            self._connection = engine.connect()
-        base = dialect_of(engine.dialect.name)
-        self.dialect = base
-        self.engine = engine
-        try:
-            for statement in self.dialect.settings:
-                self.rows(statement)
-        except BaseException:
-            self.close()
-            raise
+        with self.guarded(), driver_needed(url.drivername, also=""):
+            self.engine = sqlalchemy.create_engine(url, poolclass=sqlalchemy.NullPool, hide_parameters=True)
+            self._connection = self.engine.connect()
+        self.set_up(lambda: self.engine.dialect.name)
 
     def fields(self, sql: str) -> pa.Schema:
-        with self._guarded(), self._executed(sql) as result:
+        with self.guarded(), self._executed(sql) as result:
             names = list(result.keys())
             rows = result.fetchmany(1)
             values = rows[0] if rows else [None] * len(names)
             return pa.schema([(name, _type_of(value)) for name, value in zip(names, values, strict=True)])
 
     def rows(self, sql: str, *, columns: int | None = None) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-        with self._guarded(), self._executed(sql) as result:
+        with self.guarded(), self._executed(sql) as result:
             if not result.returns_rows:
                 return (), []
             rows = [tuple(row) for row in result.fetchall()]
@@ -67,7 +59,7 @@ class SqlAlchemyDatabase(RowDatabase):
 
     def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
         """The names of the columns of a short result, and its rows."""
-        with self._guarded(), self._executed(sql) as result:
+        with self.guarded(), self._executed(sql) as result:
             return list(result.keys()), [tuple(row) for row in result.fetchall()]
 
     def columns(self, table: str, schema: str | None) -> list[Any]:
@@ -81,7 +73,7 @@ class SqlAlchemyDatabase(RowDatabase):
 
     def blocks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
         """The rows of a long result, in blocks."""
-        with self._guarded(), self._executed(sql, stream_results=True) as result:
+        with self.guarded(), self._executed(sql, stream_results=True) as result:
             while block := result.fetchmany(ROWS_PER_BATCH):
                 yield [tuple(row) for row in block]
 
@@ -100,16 +92,6 @@ class SqlAlchemyDatabase(RowDatabase):
             result.close()
             # The next statement has to see what others have committed by then.
             self._connection.commit()
-
-    @contextlib.contextmanager
-    def _guarded(self) -> Iterator[None]:
-        from sqlalchemy.exc import SQLAlchemyError
-
-        try:
-            yield
-        except SQLAlchemyError as error:
-            said = getattr(error, "orig", None) or error
-            raise self._secrets.failure(said) from None
 
 
 def _type_of(value: Any) -> pa.DataType:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, Self
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
-from flip27_source.enumerators.sql.connections import connected
+from flip27_source.enumerators.sql.database import connected
 from flip27_source.enumerators.sql.dialects import text_of
+from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.options import (
     CURSOR_COLUMNS,
     STARTING_CURSOR,
@@ -19,7 +20,7 @@ from flip27_source.enumerators.sql.options import (
 )
 from flip27_source.enumerators.sql.queries import Queries, probe, qualified, relation_of
 from flip27_source.enumerators.sql.split import Cursor
-from flip27_source.errors import OptionError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 
 _SAMPLE_ROWS = 1000
@@ -27,7 +28,7 @@ _LEAST_ROW_BYTES = 8
 
 
 class CursorTable:
-    """The table or query of the options. A context manager, which closes the connection.
+    """The table or query of the options.
 
     Attributes:
         fields: its columns.
@@ -47,24 +48,15 @@ class CursorTable:
             names = [self._column(name) for name in cursor_columns(options)]
             quoted = tuple(qualified(self.database.dialect.quoted(name)) for name in names)
             self._names = names
-            self.queries = Queries(dialect=self.database.dialect, relation=relation, columns=quoted)
             self.queries = Queries(
                 dialect=self.database.dialect,
                 relation=relation,
                 columns=quoted,
-                start=self._start(starting_values(options), [self.fields.field(name).type for name in names]),
+                start=self._start(quoted, starting_values(options)),
             )
         except BaseException:
             self.close()
             raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
-    ) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the connection."""
@@ -79,8 +71,23 @@ class CursorTable:
         literal = None
         if not_after is not None:
             literal = self.database.dialect.literal(not_after.values[0], not_after.types[0])
-        found = self._cursors(self.queries.newest(not_after=literal))
-        return found[0] if found else None
+        cursors = self._cursors(self.queries.newest(not_after=literal))
+        return cursors[0] if cursors else None
+
+    def check_newest(self, newest: Cursor | None) -> None:
+        """Refuse a greatest cursor after which no row can follow: no value is above infinity and NaN.
+
+        Raises:
+            DiscoveryError: it is such a cursor.
+        """
+        if newest is None:
+            return
+        pairs = zip(newest.values, newest.types, strict=True)
+        if any(_is_infinite(value) for value, kind in pairs if not kind.endswith(("string", "binary"))):
+            raise DiscoveryError(
+                f"{self.name} has a row with the cursor {newest}: no later row could be greater",
+                remedy="correct the row, or leave such rows out with option query",
+            )
 
     def null_column(self) -> str | None:
         """A cursor column in which a row has NULL."""
@@ -88,6 +95,20 @@ class CursorTable:
             if self.database.value(self.queries.null_in(column)) is not None:
                 return name
         return None
+
+    def check_nulls(self) -> None:
+        """Refuse rows with NULL in a cursor column.
+
+        Raises:
+            DiscoveryError: there is one.
+        """
+        column = self.null_column()
+        if column is not None:
+            raise DiscoveryError(
+                f"{self.name} has a row with NULL in its cursor column {column}, so the row has no position",
+                remedy="declare the column NOT NULL; or leave such rows out with option query, or with "
+                '.option("onNullCursor", "ignore"), which counts them',
+            )
 
     def null_rows(self) -> int:
         """The number of rows that have NULL in a cursor column."""
@@ -154,27 +175,22 @@ class CursorTable:
             "start a new query with a startingCursor",
         )
 
-    def _start(self, values: Sequence[str], types: Sequence[Any]) -> str | None:
+    def _start(self, columns: Sequence[str], values: Sequence[str]) -> str | None:
         if not values:
             return None
         dialect = self.database.dialect
         literals = []
-        for value, kind in zip(values, map(str, types), strict=False):
-            named = self._kind(kind)
+        for value, name in zip(values, self._names, strict=False):
+            kind = str(self.fields.field(name).type)
+            stored = self._kind(kind)
             try:
-                literals.append(dialect.literal(dialect.given(value, named), named))
+                literals.append(dialect.literal(dialect.given(value, stored), stored))
             except ValueError as error:
                 raise OptionError(
                     f"option {STARTING_CURSOR.name} contains {value!r}: {error}",
                     remedy=f"write a value of the column's type, {kind}",
                 ) from None
-        return dialect.compared(self.queries.columns, ">=", literals)
-
-
-def is_without_end(cursor: Cursor) -> bool:
-    """Whether no other row can follow: infinity and NaN are greater than all values."""
-    found = zip(cursor.values, cursor.types, strict=True)
-    return any(_is_infinite(value) for value, kind in found if not kind.endswith(("string", "binary")))
+        return dialect.compared(columns, ">=", literals)
 
 
 def _is_infinite(value: str) -> bool:
@@ -182,3 +198,53 @@ def _is_infinite(value: str) -> bool:
         return not math.isfinite(float(value))
     except ValueError:
         return False
+
+
+class BrokenConnection(Exception):  # noqa: N818 - not an error yet
+    """A statement failed on a connection that an earlier round had opened."""
+
+
+class PolledTable:
+    """The table on the connection of discovery, which is kept open between rounds for PostgreSQL.
+
+    A database file is closed after each round, so that its writer can open it. ``end`` may be called on
+    another thread.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._in_use = threading.Lock()
+        self._has_ended = False
+        self._table: CursorTable | None = None
+
+    @contextmanager
+    def opened(self) -> Iterator[CursorTable]:
+        """The table, for one round.
+
+        Raises:
+            BrokenConnection: a statement failed on the connection of an earlier round.
+        """
+        with self._in_use:
+            is_old = self._table is not None
+            try:
+                table = self._table = self._table or CursorTable(self._options)
+                yield table
+            except BaseException as error:
+                self._close()
+                if isinstance(error, DatabaseFailure) and is_old:
+                    raise BrokenConnection from error
+                raise
+            if self._has_ended or table.database.dialect.name != "postgresql":
+                self._close()
+
+    def end(self) -> None:
+        """Close the connection, at once or when the current round ends."""
+        self._has_ended = True
+        if self._in_use.acquire(blocking=False):
+            self._close()
+            self._in_use.release()
+
+    def _close(self) -> None:
+        if self._table is not None:
+            self._table.close()
+            self._table = None

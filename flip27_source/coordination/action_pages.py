@@ -16,6 +16,7 @@ import msgspec
 
 from ..errors import CorruptStateError
 from ..segment import Segment
+from ..values.merged_blocks import merged_blocks
 from ..values.stored_json import decode_json
 from ..values.stored_values import StoredValues
 
@@ -83,18 +84,13 @@ class ActionPage:
 
 
 def merged(pages: Iterable[ActionPage]) -> list[ActionPage]:
-    """The pages, with small ones merged into their neighbours; the order of the actions stays the same.
-
-    A page is merged into the page before it unless that one is at least twice as large, or both together
-    are too large. So there are at most two pages for every ``PAGE_ACTIONS`` actions, and a few small ones.
-    """
-    kept: list[ActionPage] = []
-    for page in pages:
-        kept.append(page)
-        while len(kept) > 1 and _belong_together(kept[-2], kept[-1]):
-            last, before = kept.pop(), kept.pop()
-            kept.append(ActionPage.of([*before.groups(), *last.groups()]))
-    return kept
+    """The pages, with small ones merged into their neighbours; the order of the actions stays the same."""
+    return merged_blocks(
+        pages,
+        size_of=lambda page: page.left,
+        join=lambda joined: ActionPage.of([group for page in joined for group in page.groups()]),
+        largest=PAGE_ACTIONS,
+    )
 
 
 def kept_where(
@@ -126,10 +122,6 @@ def actions_of(group: ActionGroup, stored: StoredValues) -> list[Any]:
             remedy="deploy the code that stored the action until its actions are done, or give new fields "
             "defaults",
         ) from error
-
-
-def _belong_together(before: ActionPage, last: ActionPage) -> bool:
-    return before.left < 2 * last.left and before.left + last.left <= PAGE_ACTIONS
 
 
 def _filtered(group: ActionGroup, flags: Sequence[bool]) -> ActionGroup:

@@ -109,6 +109,10 @@ class PendingActions:
         else:
             self._delayed.add(action, due_checkpoint_id)
 
+    def start_delays(self, now_ms: int) -> None:
+        """Delayed actions that were added since the last call wait from ``now_ms`` on."""
+        self._delayed.start_waiting(now_ms)
+
     def take_delayed(self, now_ms: int) -> list[tuple[int, Any]]:
         """Take the actions whose delay is over, each with its number; at most a few thousand at a time."""
         due = []

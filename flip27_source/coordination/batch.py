@@ -7,10 +7,10 @@ from typing import Generic
 from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
+from .batch_limits import BatchBudget
 from .packing import (
     MIN_PARTITION_COST_BYTES,
     Assignment,
-    BatchBudget,
     Plan,
     cost_bytes,
     cost_of_naming,
@@ -18,14 +18,11 @@ from .packing import (
 )
 from .subtask_reports import ReportDemand
 
-MOST_CARRIED_BYTES = 32 * 1024 * 1024
-"""Maximum bytes of a batch's splits that carry data; ``spark.rpc.message.maxSize`` limits a task."""
-
 
 class Batch(Generic[SplitT]):
     """Splits, free or pinned to a subtask, and events; ``owners`` are the ids of the splits."""
 
-    __slots__ = ("_carried_bytes", "_events", "_free", "_pinned", "_subtasks", "budget", "owners")
+    __slots__ = ("_events", "_free", "_pinned", "_subtasks", "budget", "owners")
 
     def __init__(self, budget: BatchBudget) -> None:
         self.budget = budget
@@ -34,15 +31,6 @@ class Batch(Generic[SplitT]):
         self._pinned: list[tuple[int, SplitT]] = []
         self._events: dict[int, list[SourceEvent]] = {}
         self._subtasks = 1
-        self._carried_bytes = 0
-
-    def carries(self, size: SplitSize) -> bool:
-        """Count a split of this size that carries data; return False if it must wait for the next batch."""
-        carried = self._carried_bytes + (size.bytes or 0)
-        if self._carried_bytes and carried > MOST_CARRIED_BYTES:
-            return False
-        self._carried_bytes = carried
-        return True
 
     def add(self, split: SplitT, size: SplitSize, subtask_id: int | None, owner: str) -> None:
         """Add a split; ``subtask_id`` is None if any subtask may read it.

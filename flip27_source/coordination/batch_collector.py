@@ -1,7 +1,8 @@
 """BatchCollector: decides which splits, ranges and events are in the batch of a checkpoint. Pure.
 
-It takes splits that wait in the queues first, then those that the enumerator assigns on request, then ranges
-of live splits, until a limit is reached. ``packing`` decides how the batch is packed into tasks.
+It takes ranges that are read again first, then splits that wait in the queues, then those that the
+enumerator assigns on request, then ranges of live splits, until a limit is reached (``batch_limits``).
+``packing`` decides how the batch is packed into tasks.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from ..enumerator import BoundedRange, Budget, SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..split import SplitT, size_of
 from .batch import Batch
+from .batch_limits import BatchBudget, Limits
 from .context import CoordinatorContext, CoordinatorSettings
 from .ledger import Ledger
-from .packing import BatchBudget, Limits
 from .shares import fair_ranges
+from .split_rules import SplitRules
 from .waiting_queues import WaitingQueues
 
 
@@ -30,33 +32,52 @@ class BatchCollector(Generic[SplitT]):
         settings: CoordinatorSettings,
         queues: WaitingQueues[SplitT],
         ledger: Ledger[SplitT],
-        *,
-        cuts_splits: bool,
+        rules: SplitRules[SplitT],
     ) -> None:
-        """``cuts_splits``: the enumerator defines ``bound_split``."""
         self._enumerator = enumerator
         self._context = context
         self._settings = settings
         self._queues = queues
         self._ledger = ledger
-        self._cuts_splits = cuts_splits
+        self._rules = rules
         self._divides_ranges = type(enumerator).divide_ranges is not SplitEnumerator.divide_ranges
         # When a split whose reader had caught up is read again, by split id; None: not in this run.
         self._resting: dict[str, int | None] = {}
 
-    def collect(self, limits: Limits, now_ms: int) -> Batch[SplitT]:
-        """The next batch; empty if there is nothing to read."""
+    def collect(self, limits: Limits, steady_ms: int) -> Batch[SplitT]:
+        """The next batch; empty if there is nothing to read.
+
+        Args:
+            steady_ms: a time that never goes back: splits that rest are read again after ``pollInterval``.
+        """
         batch = Batch[SplitT](BatchBudget(limits))
+        self._read_again(batch)
         self._drain(batch)
         self._request_splits(batch)
-        self._read_on(batch, now_ms)
+        self._read_on(batch, steady_ms)
         return batch
 
     def rest(self, split_ids: Iterable[str], since_ms: int) -> None:
-        """In the batch that was triggered at ``since_ms``, the reader found no more data in these splits."""
+        """In the batch that was planned at ``since_ms``, the reader found no more data in these splits."""
         bounded = self._settings.boundedness is Boundedness.BOUNDED
         until = None if bounded else since_ms + self._settings.poll_interval_ms
         self._resting.update(dict.fromkeys(split_ids, until))
+
+    def _read_again(self, batch: Batch[SplitT]) -> None:
+        """Add ranges that were not read in their batch, as they are; one of each id, in order.
+
+        Their splits continue after them: a split of which a range still waits is not in this batch.
+        """
+        postponed: list[SplitT] = []
+        taken: set[str] = set()
+        for cut in self._ledger.ranges:
+            result_id, size = self._rules.result_id(cut), size_of(cut)
+            if result_id in taken or not batch.budget.fits(size):
+                postponed.append(cut)
+                continue
+            taken.add(result_id)
+            batch.add(cut, size, self._ledger.pin_of(cut.split_id), cut.split_id)
+        self._ledger.ranges = postponed
 
     def _drain(self, batch: Batch[SplitT]) -> int:
         """Move events, and splits that fit, from the queues to the batch; return the number of splits.
@@ -95,12 +116,13 @@ class BatchCollector(Generic[SplitT]):
 
     def _planned(self, split: SplitT, subtask_id: int | None, batch: Batch[SplitT]) -> bool:
         """Add a split to the batch, if it fits; a split that continues from batch to batch becomes live."""
-        carries_data = self._cuts_splits and self._enumerator.carries_data(split)
-        if (self._cuts_splits or self._settings.reader_bounds_splits) and not carries_data:
+        cuts_splits = self._rules.cuts_splits
+        carries_data = cuts_splits and self._enumerator.carries_data(split)
+        if (cuts_splits or self._rules.reader_bounds_splits) and not carries_data:
             self._ledger.begins(split, subtask_id)
             return True
         size = size_of(split)
-        if not batch.budget.fits(size) or (carries_data and not batch.carries(size)):
+        if not batch.budget.fits(size) or (carries_data and not batch.budget.carries(size)):
             return False
         batch.add(split, size, subtask_id, split.split_id)
         return True
@@ -123,13 +145,15 @@ class BatchCollector(Generic[SplitT]):
                     got_some.append(subtask_id)
             asking = got_some
 
-    def _read_on(self, batch: Batch[SplitT], now_ms: int) -> None:
+    def _read_on(self, batch: Batch[SplitT], steady_ms: int) -> None:
         """Add ranges of live splits to the batch, within its limits."""
         live = self._ledger.live
-        if self._settings.reader_bounds_splits:
+        if self._rules.reader_bounds_splits:
             for split in live:
-                self._read_pages(split, batch, now_ms)
+                self._read_pages(split, batch, steady_ms)
             return
+        if busy := {cut.split_id for cut in self._ledger.ranges} | set(batch.owners):
+            live = tuple(split for split in live if split.split_id not in busy)
         free: list[SplitT] = []
         for split, cut in fair_ranges(self._enumerator.readable(live), batch.budget.left(), self._bounded):
             pinned_to = self._ledger.pin_of(split.split_id)
@@ -150,10 +174,10 @@ class BatchCollector(Generic[SplitT]):
             batch.add(part, size_of(part), None, part.split_id)
         batch.wants_subtasks(division.subtasks)
 
-    def _read_pages(self, split: SplitT, batch: Batch[SplitT], now_ms: int) -> None:
+    def _read_pages(self, split: SplitT, batch: Batch[SplitT], steady_ms: int) -> None:
         """Add a split that the reader bounds to the batch, unless it rests."""
         rests_until = self._resting.get(split.split_id, 0)
-        if batch.budget.exhausted or rests_until is None or rests_until > now_ms:
+        if batch.budget.exhausted or rests_until is None or rests_until > steady_ms:
             return
         self._resting.pop(split.split_id, None)
         batch.add(split, size_of(split), self._ledger.pin_of(split.split_id), split.split_id)

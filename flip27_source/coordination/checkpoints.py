@@ -113,6 +113,7 @@ class LedgerState(Generic[SplitT]):
         live: unbounded splits at the position where the next batch continues.
         pins: the subtask that a live split stays with, by split id; most splits have none.
         waiting: splits that are assigned and not yet planned, in order.
+        ranges: ranges of splits that were not read in their batch and are read again as they are, in order.
         events: events to subtasks that are in no plan yet, in order.
         quarantined: splits that were set aside.
         ignored: the last few splits that an option left out. ignored_count: how many there were.
@@ -123,6 +124,7 @@ class LedgerState(Generic[SplitT]):
     live: tuple[SplitT, ...] = ()
     pins: dict[str, int] = field(default_factory=dict)
     waiting: tuple[WaitingSplit[SplitT], ...] = ()
+    ranges: tuple[SplitT, ...] = ()
     events: tuple[WaitingEvent, ...] = ()
     quarantined: tuple[QuarantinedSplit[SplitT], ...] = ()
     ignored: tuple[QuarantinedSplit[SplitT], ...] = ()
@@ -171,6 +173,11 @@ class PendingCheckpoint(Generic[SplitT]):
         return self.snapshot.metadata.checkpoint_id
 
     @property
+    def reports_in_order(self) -> tuple[SubtaskReport[SplitT], ...]:
+        """The reports, in the order of their subtasks."""
+        return tuple(report for _, report in sorted(self.reports.items()))
+
+    @property
     def not_yet_acknowledged(self) -> frozenset[int]:
         """Subtasks whose required report is still missing (R6)."""
         plan = self.snapshot.plan
@@ -200,11 +207,8 @@ class PendingCheckpoint(Generic[SplitT]):
 class CompletedCheckpoint(Generic[SplitT]):
     """A checkpoint whose batch is in Spark's commit log (Flink CompletedCheckpoint).
 
-    Attributes:
-        reports: its subtasks' reports, in order.
-        due_actions: the actions to perform now, each with its number for ``action_ended``.
+    ``reports``: its subtasks' reports, in order.
     """
 
     checkpoint_id: int
     reports: tuple[SubtaskReport[SplitT], ...] = ()
-    due_actions: tuple[tuple[int, Any], ...] = ()

@@ -14,13 +14,13 @@ from typing import Any, Generic
 
 from ..enumerator import Backlog, SplitEnumerator
 from ..enumerator_mixins import PerformsActions
-from ..errors import ContractError, ProtocolError
+from ..errors import ContractError, ProtocolError, QuarantineError
 from ..events import SourceEvent
 from ..split import SplitT, size_of
 from ..values.stored_values import stored_actions
 from .actions import PendingActions
-from .backlog_numbers import backlog_numbers
 from .batch_collector import BatchCollector
+from .batch_limits import BatchBudget, Limits
 from .checkpoint_states import CheckpointCall, CheckpointState, transition
 from .checkpoints import (
     INITIAL_CHECKPOINT_ID,
@@ -32,11 +32,13 @@ from .checkpoints import (
     Snapshot,
     WaitingSplit,
 )
+from .completion_notices import notify_enumerator
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
 from .ledger import Ledger
-from .packing import BatchBudget, Limits, Plan
-from .report_delivery import ReportDelivery
+from .packing import Plan
+from .report_results import ReportResults
+from .split_rules import SplitRules
 from .subtask_reports import AcknowledgeResult, SubtaskReport
 from .waiting_queues import WaitingQueues
 
@@ -66,8 +68,10 @@ class SourceCoordinator(Generic[SplitT]):
         self._ledger = Ledger(None if restored is None else restored.ledger)
         self._actions = _pending_actions(enumerator_type, settings, restored)
         self._context = CoordinatorContext(self, runner, enumerator_type)
-        self._cuts_splits = enumerator_type.bound_split is not SplitEnumerator.bound_split
-        if self._cuts_splits and settings.reader_bounds_splits:
+        self._rules = SplitRules(
+            enumerator_type=enumerator_type, reader_bounds_splits=settings.reader_bounds_splits
+        )
+        if self._rules.cuts_splits and settings.reader_bounds_splits:
             raise ContractError(
                 f"{enumerator_type.__qualname__} bounds splits with bound_split, and "
                 f"{settings.reader_type.__qualname__} bounds them with Progress",
@@ -76,6 +80,7 @@ class SourceCoordinator(Generic[SplitT]):
         # Restoring N implies that its batch is complete (R7): it stays pending until the caller completes it.
         self._pending: PendingCheckpoint[SplitT] | None = None
         self._restored = restored is not None
+        self._planned_at_ms = 0
         self._delay_is_unsaved = False
         state = None
         if restored is not None:
@@ -88,10 +93,12 @@ class SourceCoordinator(Generic[SplitT]):
             settings,
             self._queues,
             self._ledger,
-            cuts_splits=self._cuts_splits,
+            self._rules,
         )
         self._started = False
         self._completing: int | None = None
+        # The newest complete checkpoint whose actions have not been taken yet.
+        self._completed: int | None = None
         self._backlog: Backlog | None = None
 
     @property
@@ -103,6 +110,11 @@ class SourceCoordinator(Generic[SplitT]):
     def pending(self) -> PendingCheckpoint[SplitT] | None:
         """The checkpoint that is frozen and not known to be complete; None if there is none."""
         return self._pending
+
+    @property
+    def is_restored(self) -> bool:
+        """Whether the pending checkpoint, if there is one, was planned in an earlier run."""
+        return self._restored
 
     @property
     def gauges(self) -> dict[str, int | float | str]:
@@ -118,7 +130,7 @@ class SourceCoordinator(Generic[SplitT]):
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
             self._backlog = self._waiting_backlog(self._queues.splits())
-        return {**self._context.metrics.gauges, **known, **backlog_numbers(self._backlog)}
+        return {**self._context.metrics.gauges, **known, **self._backlog.numbers()}
 
     def start(self) -> None:
         """Start the enumerator and register the subtasks as its readers."""
@@ -135,17 +147,26 @@ class SourceCoordinator(Generic[SplitT]):
         self._backlog = None
         handler(result, error)
 
-    def checkpoint(self, metadata: CheckpointMetadata, limits: Limits) -> PendingCheckpoint[SplitT] | None:
+    def checkpoint(
+        self, metadata: CheckpointMetadata, limits: Limits, steady_ms: int = 0
+    ) -> PendingCheckpoint[SplitT] | None:
         """Trigger, plan and freeze a checkpoint; None if no checkpoint is needed.
 
         On return the gateways are closed: later splits and events go to the batch after this one.
+
+        Args:
+            steady_ms: a time in milliseconds that never goes back, unlike that in ``metadata`` (R22).
+
+        Raises:
+            QuarantineError: more splits are quarantined than ``maxQuarantinedSplits``.
         """
         self._check_started()
+        self._check_quarantine()
         is_next = metadata.checkpoint_id == self._last_id + 1
         self._check_call(
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
-        batch = self._collector.collect(limits, metadata.timestamp_ms)
+        batch = self._collector.collect(limits, steady_ms)
         wanted = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         wanted = wanted or self.enumerator.wants_checkpoint()
         if not batch and not wanted:
@@ -156,7 +177,7 @@ class SourceCoordinator(Generic[SplitT]):
             max_partition_bytes=self.settings.max_partition_bytes,
             reports=self.settings.reports,
             # A slow page or partition must not delay the others.
-            each_apart=self._cuts_splits or self.settings.reader_bounds_splits,
+            each_apart=self._rules.cuts_splits or self._rules.reader_bounds_splits,
             names_only=self.settings.reader_type.reads_later,
         )
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
@@ -164,14 +185,19 @@ class SourceCoordinator(Generic[SplitT]):
         self._delay_is_unsaved = False
         self._queues.close(metadata.checkpoint_id)
         self._last_id = metadata.checkpoint_id
+        self._planned_at_ms = steady_ms
         summary = self._summary(batch.budget, snapshot.ledger)
         self._pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
         return self._pending
 
-    def standing(self) -> Snapshot[SplitT]:
-        """The complete state between two batches, to which edits are applied."""
+    def standing(self, now_ms: int) -> Snapshot[SplitT]:
+        """The complete state between two batches, to which edits are applied.
+
+        ``now_ms``: as for :meth:`due_actions`.
+        """
         self._check_started()
         self._check_call(CheckpointCall.STAND, self._last_id)
+        self._actions.start_delays(now_ms)
         return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
@@ -189,21 +215,15 @@ class SourceCoordinator(Generic[SplitT]):
     def repeat(self, subtask_id: int) -> None:
         """A required report is missing, and by policy the subtask's splits are read again (R6)."""
         self._check_call(CheckpointCall.REPEAT, self._last_id)
-        if self._cuts_splits:
-            raise ContractError(
-                f"subtask {subtask_id} has written no report, and ranges from bound_split cannot be read "
-                "again",
-                remedy="set onMissingReport=fail and read every batch to its end",
-            )
         assert self._pending is not None
         self._pending = self._pending.repeated(subtask_id)
 
     def complete(self, checkpoint_id: int, *, quietly: bool = False) -> CompletedCheckpoint[SplitT] | None:
         """The commit log contains the batch of ``checkpoint_id``. Idempotent (R7).
 
-        Processes the reports, once and in order (R4), notifies the enumerator, and returns the due
-        actions. ``quietly``: for a restored savepoint, which commits nothing (I12): the enumerator
-        gets returned splits and events, and is not notified of the completion.
+        Processes the reports, once and in order (R4), and notifies the enumerator. ``quietly``: for a
+        restored savepoint, which commits nothing (I12): the enumerator gets returned splits and events, and
+        is not notified of the completion.
 
         Returns:
             The checkpoint if this call completed it; None if there was nothing to complete.
@@ -216,38 +236,47 @@ class SourceCoordinator(Generic[SplitT]):
             return None
         self._pending = None
         self._completing = checkpoint_id
-        delivery = ReportDelivery(pending, self._ledger, self.enumerator, self.settings)
-        delivery.apply_results(resend=self._resend, cuts_splits=self._cuts_splits)
+        folded = ReportResults(pending, self._ledger, self._rules).fold()
         # After a restart, splits that an earlier run had caught up with are read again at once.
         if not self._restored:
-            self._collector.rest(delivery.caught_up, pending.snapshot.metadata.timestamp_ms)
-        for loss in (loss for report in delivery.reports for loss in report.losses):
-            self._ledger.losses.add(loss)
-        self._ledger.completed(checkpoint_id)
-        for subtask_id in range(self.settings.parallelism):
+            self._collector.rest(folded.caught_up, self._planned_at_ms)
+        parallelism = self.settings.parallelism
+        for split in folded.unread:
+            self.send_split(split, None)
+        for subtask_id, event in folded.unsent:
+            self.send_event(subtask_id % parallelism, event)
+        for subtask_id in range(parallelism):
             self._queues.open_after(checkpoint_id, subtask_id)
-        delivery.notify(quietly=quietly)
+        notify_enumerator(
+            self.enumerator,
+            pending,
+            folded,
+            options=self.settings.options,
+            parallelism=parallelism,
+            quietly=quietly,
+        )
         self._completing = None
+        self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.
         self._delay_is_unsaved = self._restored and self._actions.has_unsaved_delays
         self._restored = False
-        return CompletedCheckpoint(
-            checkpoint_id=checkpoint_id,
-            reports=delivery.reports,
-            due_actions=tuple(self._actions.take_due(checkpoint_id)),
-        )
+        return CompletedCheckpoint(checkpoint_id=checkpoint_id, reports=pending.reports_in_order)
+
+    def due_actions(self, now_ms: int) -> list[tuple[int, Any]]:
+        """The actions to perform now, each with its number for :meth:`action_ended`.
+
+        After a completion these are the actions of all complete checkpoints, also those that have failed
+        before; at any time, delayed actions whose time has come. Call it after every completion: actions that
+        were delayed since the last call wait from ``now_ms`` on, in milliseconds since the epoch.
+        """
+        self._check_started()
+        completed, self._completed = self._completed, None
+        due = [] if completed is None else self._actions.take_due(completed)
+        return due + self._actions.take_delayed(now_ms)
 
     def action_ended(self, number: int, error: str | None) -> None:
         """An action of a completed checkpoint has succeeded (error None) or failed."""
         self._actions.ended(number, error)
-
-    def delayed_actions(self, now_ms: int) -> list[tuple[int, Any]]:
-        """Delayed actions that are due now, each with its number for :meth:`action_ended`.
-
-        Call it after every completion: actions that were delayed since the last call wait from ``now_ms`` on.
-        """
-        self._check_started()
-        return self._actions.take_delayed(now_ms)
 
     def close(self) -> None:
         """End the run."""
@@ -323,13 +352,18 @@ class SourceCoordinator(Generic[SplitT]):
         self._ledger.restores_plan(self._last_id, planned)
         self._pending = PendingCheckpoint(snapshot=restored)
 
-    def _resend(self, split: SplitT | None, subtask_id: int, events: tuple[SourceEvent, ...]) -> None:
-        """Send the splits and events of a subtask without a report again."""
-        if split is not None:
-            self._ledger.taken_back(split.split_id)
-            self.send_split(split, None)
-        for event in events:
-            self.send_event(subtask_id % self.settings.parallelism, event)
+    def _check_quarantine(self) -> None:
+        """Checked at each plan, after edits: an edit may have emptied the quarantine."""
+        count, limit = len(self._ledger.quarantined), max(self.settings.max_quarantined_splits, 0)
+        if count > limit:
+            last = self._ledger.quarantined[-1]
+            raise QuarantineError(
+                f"{count} splits cannot be read and are quarantined, more than "
+                f"maxQuarantinedSplits={limit}; the last one is {last.split.split_id!r}: {last.error}",
+                remedy="fix the cause, or raise maxQuarantinedSplits and restart the query; or retry or drop "
+                "quarantined splits (flip27 edit quarantine), which takes effect at the restart. The "
+                "quarantined splits are in the state, and none of their rows were delivered",
+            )
 
     def _snapshot(self, metadata: CheckpointMetadata, plan: Plan[SplitT]) -> Snapshot[SplitT]:
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)

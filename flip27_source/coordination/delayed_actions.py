@@ -138,11 +138,15 @@ class DelayedActions:
             self._fresh.append(newest)
         newest.actions.append(action)
 
-    def take_due(self, now_ms: int) -> Iterator[tuple[DelayedAction, Taken]]:
-        """Take the actions that are due; those added since the last call start to wait at ``now_ms``."""
+    def start_waiting(self, now_ms: int) -> None:
+        """Actions that were added since the last call wait from ``now_ms`` on."""
         for group in self._fresh:
             if group.since_ms is None:
                 group.since_ms = now_ms
+
+    def take_due(self, now_ms: int) -> Iterator[tuple[DelayedAction, Taken]]:
+        """Take the actions that are due, after :meth:`start_waiting`."""
+        self.start_waiting(now_ms)
         while self.delay_ms is not None and self._taken < MOST_TAKEN:
             since_ms = self._next_since_ms()
             if since_ms is None or since_ms + self.delay_ms > now_ms:
@@ -163,7 +167,8 @@ class DelayedActions:
         """The pages for the next document, which contain all actions that wait.
 
         Raises:
-            ProtocolError: an action has no time yet: :meth:`take_due` was not called since it was added.
+            ProtocolError: an action has no time yet: neither :meth:`take_due` nor :meth:`start_waiting` was
+                called since it was added.
         """
         if self._fresh:
             self._closed.append(ActionPage.of([_encoded(group) for group in self._fresh]))

@@ -11,14 +11,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 from ..enumerator import SplitEnumerator
-from ..enumerator_mixins import CutsSomeSplits, ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions
+from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
 from ..values.stored_values import stored_actions
 from .action_pages import ActionPage, actions_of, kept_where
 from .actions import PendingAction
-from .checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
+from .checkpoints import LedgerState, Snapshot, WaitingSplit
+from .split_rules import SplitRules
 
 _NOT_BY_RANGES = (
     "set the position of the split, or rewind the source: ranges from bound_split cannot be read alone"
@@ -46,12 +47,17 @@ class Editing(Generic[SplitT]):
     """Edits snapshots of one source.
 
     Attributes:
-        reader_bounds_splits: splits are read from their position until the reader finishes them.
+        rules: the kinds of split of the source.
+        options: the source's options, which ``forget_splits`` may need.
     """
 
-    enumerator_type: type[SplitEnumerator[SplitT]]
+    rules: SplitRules[SplitT]
     options: Options
-    reader_bounds_splits: bool
+
+    @property
+    def enumerator_type(self) -> type[SplitEnumerator[SplitT]]:
+        """The class whose hooks know the state."""
+        return self.rules.enumerator_type
 
     def skip(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
         """Remove splits that wait, are live, or are held by the enumerator."""
@@ -65,6 +71,7 @@ class Editing(Generic[SplitT]):
             ledger,
             waiting=tuple(item for item in ledger.waiting if item.split.split_id not in wanted),
             live=tuple(split for split in ledger.live if split.split_id not in wanted),
+            ranges=tuple(cut for cut in ledger.ranges if cut.split_id not in wanted),
             pins={name: pin for name, pin in ledger.pins.items() if name not in wanted},
         )
         return Edited(
@@ -78,16 +85,16 @@ class Editing(Generic[SplitT]):
 
         A split that the reader bounds continues where the first of these batches started.
         """
-        ranges = tuple(dict.fromkeys(split.split_id for split in planned if self._is_cut_off(split)))
+        ranges = tuple(dict.fromkeys(split.split_id for split in planned if self.rules.is_range(split)))
         if ranges and len(ranges) == len({split.split_id for split in planned}):
             raise EditError(
                 f"splits of {self.enumerator_type.__qualname__} cannot be replayed", remedy=_NOT_BY_RANGES
             )
         planned = [split for split in planned if split.split_id not in ranges]
-        ordered = reversed(planned) if self.reader_bounds_splits else planned
+        ordered = reversed(planned) if self.rules.reader_bounds_splits else planned
         splits = {split.split_id: split for split in ordered}
         ledger = snapshot.ledger
-        live = {split.split_id for split in ledger.live} if self.reader_bounds_splits else set()
+        live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
         busy = self._busy(snapshot)
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
         left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
@@ -120,29 +127,34 @@ class Editing(Generic[SplitT]):
         return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)
 
     def retry(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
-        """Read quarantined splits again."""
+        """Read quarantined splits again; ranges that have no id of their own are read again as they are."""
         ledger, wanted = snapshot.ledger, frozenset(split_ids)
-        chosen: dict[str, QuarantinedSplit[SplitT]] = {}
+        waiting: dict[str, SplitT] = {}
+        ranges: list[SplitT] = []
         kept = []
         under_way = _under_way(ledger)
         for item in ledger.quarantined:
             name = item.split.split_id
-            if name in wanted and name not in under_way and name not in chosen:
-                chosen[name] = item
+            if name in wanted and self.rules.is_range(item.split) and not self.rules.names_ranges:
+                ranges.append(item.split)
+            elif name in wanted and name not in under_way and name not in waiting:
+                waiting[name] = item.split
             else:
                 kept.append(item)
+        chosen = waiting.keys() | {cut.split_id for cut in ranges}
         quarantined = {item.split.split_id for item in ledger.quarantined}
         ledger = replace(
             ledger,
             quarantined=tuple(kept),
-            waiting=(*_waiting(item.split for item in chosen.values()), *ledger.waiting),
+            waiting=(*_waiting(waiting.values()), *ledger.waiting),
+            ranges=(*ledger.ranges, *ranges),
         )
         left_alone = {
             name: "is not read yet" if name in quarantined else "is not quarantined"
             for name in split_ids
             if name not in chosen
         }
-        return self._read_again(snapshot, ledger, tuple(chosen), left_alone)
+        return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone)
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
         """Drop quarantined splits permanently."""
@@ -159,7 +171,7 @@ class Editing(Generic[SplitT]):
         """Make the enumerator forget splits."""
         if not issubclass(self.enumerator_type, ForgetsSplits):
             raise EditError(
-                f"{self.enumerator_type.__qualname__} cannot forget splits: it has no forget_splits",
+                f"{self.enumerator_type.__qualname__} cannot forget splits: it is not a ForgetsSplits",
                 remedy="replay the splits, or rewind the source",
             )
         ledger = snapshot.ledger
@@ -167,6 +179,7 @@ class Editing(Generic[SplitT]):
             *(item.split for item in ledger.waiting),
             *(item.split for item in ledger.quarantined),
             *ledger.live,
+            *ledger.ranges,
             *self._held(snapshot),
         ]
         state, left_alone = self.enumerator_type.forget_splits(
@@ -187,12 +200,6 @@ class Editing(Generic[SplitT]):
             self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state)
         return edited
 
-    def _is_cut_off(self, split: SplitT) -> bool:
-        if self.enumerator_type.bound_split is SplitEnumerator.bound_split:
-            return False
-        kind = self.enumerator_type
-        return not issubclass(kind, CutsSomeSplits) or kind.is_cut_off(split)
-
     @property
     def _holder(self) -> type[HoldsSplits]:
         kind: Any = self.enumerator_type
@@ -208,7 +215,7 @@ class Editing(Generic[SplitT]):
             return "is neither waiting nor live"
         return (
             "is neither waiting nor live; splits that the enumerator holds cannot be skipped, because "
-            f"{self.enumerator_type.__qualname__} does not define splits_in and without_splits"
+            f"{self.enumerator_type.__qualname__} is not a HoldsSplits"
         )
 
     def _busy(self, snapshot: Snapshot[SplitT]) -> dict[str, str]:
@@ -288,7 +295,7 @@ def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage
 
 def _under_way(ledger: LedgerState[Any]) -> frozenset[str]:
     waiting = (item.split.split_id for item in ledger.waiting)
-    return frozenset((*waiting, *(split.split_id for split in ledger.live)))
+    return frozenset((*waiting, *(split.split_id for split in (*ledger.live, *ledger.ranges))))
 
 
 def _waiting(splits: Iterable[SplitT]) -> tuple[WaitingSplit[SplitT], ...]:

@@ -39,7 +39,6 @@ class GatewayCall(Enum):
     ACKNOWLEDGE = "acknowledge n"
     ACKNOWLEDGE_OLDER = "acknowledge, older id"
     ACKNOWLEDGE_UNSEEN = "acknowledge, unknown id"
-    RESET = "abort, reset"
 
 
 class Effect(Enum):
@@ -71,20 +70,17 @@ TRANSITIONS: tuple[Transition, ...] = (
     Transition(_OPEN, _Call.CLOSE_OTHER, _OPEN, Effect.NONE, "a late freeze of an aborted checkpoint"),
     Transition(_OPEN, _Call.ACKNOWLEDGE, _OPEN, Effect.NONE, "already acknowledged"),
     Transition(_OPEN, _Call.ACKNOWLEDGE_OLDER, _OPEN, Effect.NONE, "late, no effect"),
-    Transition(_OPEN, _Call.RESET, _OPEN, Effect.RELEASE, "no item is lost (I5)"),
     Transition(_MARKED, _Call.SEND, _MARKED, Effect.PASS, "before the freeze, events flow (I2)"),
     Transition(_MARKED, _Call.MARK_HIGHER, _MARKED, Effect.NONE, "the previous checkpoint was abandoned"),
     Transition(_MARKED, _Call.CLOSE, _CLOSED, Effect.NONE, "the freeze (R4)"),
     Transition(_MARKED, _Call.CLOSE_OTHER, _MARKED, Effect.NONE, "the freeze of another checkpoint"),
     Transition(_MARKED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "acknowledged before it froze"),
     Transition(_MARKED, _Call.ACKNOWLEDGE_OLDER, _MARKED, Effect.NONE, "late, no effect"),
-    Transition(_MARKED, _Call.RESET, _OPEN, Effect.RELEASE, "aborted: all gateways open (I5)"),
     Transition(_CLOSED, _Call.SEND, _CLOSED, Effect.HOLD, "after the freeze: for the next batch (R4, I3)"),
     Transition(_CLOSED, _Call.CLOSE_OTHER, _CLOSED, Effect.NONE, "the freeze of another checkpoint"),
     Transition(_CLOSED, _Call.CLOSE, _CLOSED, Effect.NONE, "already frozen"),
     Transition(_CLOSED, _Call.ACKNOWLEDGE, _OPEN, Effect.RELEASE, "only its own subtask opens it (I4)"),
     Transition(_CLOSED, _Call.ACKNOWLEDGE_OLDER, _CLOSED, Effect.NONE, "late, no effect"),
-    Transition(_CLOSED, _Call.RESET, _OPEN, Effect.RELEASE, "aborted: all gateways open (I5)"),
 )
 """Every allowed call. Any other call is a bug in the runtime: ids must increase, a closed gateway is not
 marked, and no subtask acknowledges a checkpoint that was never triggered (S31)."""
@@ -147,10 +143,6 @@ class SubtaskGateway(Generic[SplitT]):
         else:
             call = GatewayCall.ACKNOWLEDGE_OLDER
         self._take(call, checkpoint_id)
-
-    def open(self) -> None:
-        """Open the gateway in any state: after an abort, a reset, or a completion."""
-        self._take(GatewayCall.RESET)
 
     def take_events(self) -> list[SourceEvent]:
         """Remove and return all events in the outbox, for the plan."""

@@ -34,13 +34,14 @@ class Ledger(Generic[SplitT]):
         "ignored_count",
         "losses",
         "quarantined",
+        "ranges",
     )  # fmt: skip
 
     def __init__(self, restored: LedgerState[SplitT] | None = None) -> None:
         state: LedgerState[SplitT] = restored or LedgerState()
         self._live: dict[str, SplitT] = {split.split_id: split for split in state.live}
         self._pins: dict[str, int] = dict(state.pins)
-        self._in_flight: set[str] = set(self._live)
+        self._in_flight: set[str] = {*self._live, *(cut.split_id for cut in state.ranges)}
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
         self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
@@ -49,6 +50,8 @@ class Ledger(Generic[SplitT]):
         self.ignored_count = state.ignored_count
         self.losses = DataLosses(state.losses, state.loss_count)
         self.finished = state.finished
+        self.ranges: list[SplitT] = list(state.ranges)
+        """Ranges that are read again as they are, before their splits continue."""
 
     @property
     def live(self) -> tuple[SplitT, ...]:
@@ -68,6 +71,7 @@ class Ledger(Generic[SplitT]):
             live=self.live,
             pins=self.pins,
             waiting=waiting,
+            ranges=tuple(self.ranges),
             events=events,
             quarantined=tuple(self.quarantined),
             ignored=self.ignored,
@@ -139,6 +143,12 @@ class Ledger(Generic[SplitT]):
             self.finished -= 1
         self._in_flight.discard(split_id)
 
+    def range_unread(self, cut: SplitT) -> None:
+        """A range of the plan was not read: it is read again as it is, before the split continues."""
+        self.ranges.append(cut)
+        if cut.split_id not in self._live:
+            self.finished -= 1
+
     def set_aside(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
         """Quarantine a split of the plan, or a part: a range that the enumerator has cut, or a record.
 
@@ -163,6 +173,9 @@ class Ledger(Generic[SplitT]):
     def completed(self, checkpoint_id: int) -> None:
         """The batch of ``checkpoint_id`` is complete: its splits are finished, except for live splits."""
         if self._planned_id is not None and self._planned_id <= checkpoint_id:
-            self._in_flight.difference_update(s for s in self._planned if s not in self._live)
+            unread = {cut.split_id for cut in self.ranges}
+            self._in_flight.difference_update(
+                split_id for split_id in self._planned if split_id not in self._live.keys() | unread
+            )
             self._planned = ()
             self._planned_id = None

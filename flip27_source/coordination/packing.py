@@ -1,4 +1,4 @@
-"""Planning: limits, and how the splits of a batch are packed into Spark tasks.
+"""Packing: how the splits of a batch are packed into Spark tasks.
 
 Pure functions over values. A task costs tens of milliseconds however little it reads, so there are few,
 large partitions; the largest splits are placed first, each into the subtask with the least work.
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import islice
 from typing import Generic
 
-from ..enumerator import Budget
 from ..events import SourceEvent
-from ..split import SplitSize, SplitT, size_of
+from ..split import SplitT, size_of
 from .subtask_reports import ReportDemand
 
 FILE_COST_BYTES = 32 * 1024
@@ -28,79 +27,6 @@ ROW_COST_BYTES = 64
 
 MIN_PARTITION_COST_BYTES = 4 * 1024 * 1024
 """Below this cost a second task costs more than it saves."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Limits of one batch; None means no limit. The first limit reached ends the batch."""
-
-    files: int | None = None
-    rows: int | None = None
-    bytes: int | None = None
-
-    def tightened_by(self, other: Limits) -> Limits:
-        """The smaller of each pair of limits."""
-        pairs = {f.name: (getattr(self, f.name), getattr(other, f.name)) for f in fields(self)}
-        known = {name: [v for v in pair if v is not None] for name, pair in pairs.items()}
-        return Limits(**{name: min(values, default=None) for name, values in known.items()})
-
-
-UNLIMITED = Limits()
-
-
-class BatchBudget:
-    """Counts the content of a batch against its limits. At least one split always fits."""
-
-    __slots__ = ("_limits", "_used", "bytes", "files", "rows", "splits")
-
-    def __init__(self, limits: Limits) -> None:
-        self._limits = limits
-        self.splits = 0
-        self.files = 0
-        self.rows = 0
-        self.bytes = 0
-
-    @property
-    def exhausted(self) -> bool:
-        """Whether a limit is reached and the batch is not empty."""
-        if self.splits == 0:
-            return False
-        limits = self._limits
-        return (
-            (limits.files is not None and self.files >= limits.files)
-            or (limits.rows is not None and self.rows >= limits.rows)
-            or (limits.bytes is not None and self.bytes >= limits.bytes)
-        )
-
-    def left(self) -> Budget:
-        """The remaining limits, for enumerators that bound unbounded splits."""
-        limits = self._limits
-        return Budget(
-            files=None if limits.files is None else max(0, limits.files - self.files),
-            rows=None if limits.rows is None else max(0, limits.rows - self.rows),
-            bytes=None if limits.bytes is None else max(0, limits.bytes - self.bytes),
-        )
-
-    def fits(self, size: SplitSize) -> bool:
-        """Whether a split of this size may still join the batch.
-
-        Only a batch of a single split can exceed the limits on files and rows. The limit on bytes is soft, as
-        in Spark and Delta: the split that crosses the limit is the last one.
-        """
-        if self.splits == 0:
-            return True
-        limits = self._limits
-        return not self.exhausted and not (
-            (limits.files is not None and self.files + size.files > limits.files)
-            or (limits.rows is not None and self.rows + (size.rows or 0) > limits.rows)
-        )
-
-    def take(self, size: SplitSize) -> None:
-        """Count a split that joined the batch."""
-        self.splits += 1
-        self.files += size.files
-        self.rows += size.rows or 0
-        self.bytes += size.bytes or 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import (
+    AccessError,
     AttemptError,
     ContractError,
     DataLossError,
@@ -21,6 +22,7 @@ from ..source_options import MAX_QUARANTINED_SPLITS, MAX_SPLIT_ATTEMPTS, ON_DATA
 from .subtask_reports import SplitStatus
 
 _NOT_THE_SPLIT = (
+    AccessError,
     ContractError,
     AttemptError,
     HeldRowsError,
@@ -29,8 +31,6 @@ _NOT_THE_SPLIT = (
     QuarantineError,
     RegistryError,
     StateError,
-    ImportError,
-    MemoryError,
 )
 
 

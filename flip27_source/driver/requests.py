@@ -19,14 +19,17 @@ from dataclasses import replace
 from typing import Any
 
 from ..coordination.checkpoints import CheckpointMetadata, Snapshot
+from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
-from ..edits.application import EditApplication, StateAfter
+from ..edits.engine import EditEngine, StateAfter
 from ..enumerator_context import RetryPolicy
-from ..errors import LONGEST_KEPT, Flip27Error, IncompatibleStateError, StateError, said_of
+from ..errors import LONGEST_KEPT, EditError, Flip27Error, IncompatibleStateError, StateError, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints
+from ..snapshots.checkpoint_files import CheckpointStorage
+from ..snapshots.codec import SnapshotCodec
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
-from ..snapshots.requests import SAVEPOINT, RequestFolder, SavepointRequest, WaitingRequests
+from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, WaitingRequests
 from ..snapshots.store import Store
 from .background import BackgroundRunner
 
@@ -47,17 +50,20 @@ class Requests:
     def __init__(
         self,
         store: Store | None,
-        edits: EditApplication,
+        editing: Editing[Any],
+        storage: CheckpointStorage,
+        codec: SnapshotCodec,
         savepoints: RequestedSavepoints,
         storage_options: Mapping[str, Any],
         now_ms: Callable[[], int],
     ) -> None:
         self._store = store
-        self._edits = edits
+        self._engine = EditEngine(editing, codec)
+        self._storage = storage
         self._savepoints = savepoints
         self._hidden = Hidden(storage_options)
         self._now_ms = now_ms
-        self._folder: RequestFolder | None = None
+        self._folder: Mailbox | None = None
         self._at = INITIAL_OFFSET
         self._left_alone: frozenset[str] = frozenset()
         self._unread: Counter[str] = Counter()
@@ -72,6 +78,11 @@ class Requests:
         self._answered: set[str] = set()
         # Savepoint requests that the pending checkpoint answers.
         self._under_way: frozenset[str] = frozenset()
+
+    @property
+    def are_taken(self) -> bool:
+        """Whether the source takes requests."""
+        return self._store is not None
 
     def restored_at(self, offset: Offset, metadata: CheckpointMetadata | None) -> None:
         """A coordinator starts at an offset whose document has this metadata: look for requests."""
@@ -123,7 +134,7 @@ class Requests:
         """
         for request in self._edits_due:
             try:
-                edited = self._edits.apply(request, standing, self._at, state_after)
+                edited = self._apply(request, standing, state_after)
             except Exception as error:  # noqa: BLE001 - the reason is in the history
                 outcome = AppliedEdit.of(request, refused=self._reason(error))
             else:
@@ -143,6 +154,14 @@ class Requests:
         self._edited |= {request.request_id for request in self._edits_due}
         self._edits_due = ()
         return standing
+
+    def _apply(self, request: EditRequest, standing: Snapshot[Any], state_after: StateAfter) -> Edited[Any]:
+        lineage, at = self._at.lineage, self._at.name
+        if lineage is None or at is None:
+            raise EditError("the source has no checkpoint yet", remedy="submit the edit again later")
+        edited = self._engine.apply(request, standing, self._storage.lineage(lineage), at, state_after)
+        self._storage.check_storable(edited.snapshot)
+        return edited
 
     def refuse_edits(self, error: Exception) -> None:
         """Refuse all edits of this batch boundary: the query cannot continue from the edited state."""
@@ -177,8 +196,13 @@ class Requests:
         self._undeleted |= {edit.request_id for edit in self._applied}
         self._applied = ()
 
-    def edits_completed(self) -> None:
-        """A checkpoint is complete: delete the requests that it and earlier checkpoints have applied."""
+    def completed(self, metadata: CheckpointMetadata, offset: Offset, *, again: bool = False) -> None:
+        """The checkpoint at an offset is complete; ``again``: an earlier run may have completed it before."""
+        self._delete_recorded()
+        self._finish_savepoint(metadata, offset, again=again)
+
+    def _delete_recorded(self) -> None:
+        """Delete the requests for edits that complete checkpoints have applied."""
         for request_id in sorted(self._undeleted):
             assert self._folder is not None
             try:
@@ -188,16 +212,11 @@ class Requests:
             else:
                 self._undeleted.discard(request_id)
 
-    def savepoint_completed(self, metadata: CheckpointMetadata, offset: Offset) -> None:
-        """A checkpoint is complete: if it is a savepoint, copy it. A failed copy is not retried."""
+    def _finish_savepoint(self, metadata: CheckpointMetadata, offset: Offset, *, again: bool) -> None:
+        """If a complete checkpoint is a savepoint, copy it. A failed copy is not retried."""
         target = metadata.target_directory
         if target is None or offset.lineage is None or offset.name is None:
             return
-        problem: Exception | None = None
-        try:
-            self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the query continues
-            problem = error
         # After a restart the requests that the checkpoint answers are no longer known: their target and time
         # identify them.
         answered = [
@@ -206,6 +225,13 @@ class Requests:
             if item.request_id in self._under_way
             or (item.target == target and item.requested_ms <= metadata.timestamp_ms)
         ]
+        if again and not answered:
+            return  # it was taken before; if it is not there, the user has deleted it
+        problem: Exception | None = None
+        try:
+            self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the query continues
+            problem = error
         if problem is not None and not answered:
             _log.error("the savepoint requested in %s could not be taken: %s", target, problem)
         self._under_way = frozenset()
@@ -218,7 +244,7 @@ class Requests:
         if self._store is None or lineage is None:
             self._folder = None
         elif self._folder is None or self._folder.lineage != lineage:
-            self._folder = RequestFolder(self._store, lineage)
+            self._folder = Mailbox(self._store, lineage)
 
     def _still_there(self, requests: tuple[Any, ...]) -> tuple[Any, ...]:
         """The requests that have not been withdrawn."""
@@ -250,7 +276,7 @@ class Requests:
             except StateError as error:
                 _log.warning("an answered request could not be deleted: %s", error)
 
-    def _sort_out(self, folder: RequestFolder, found: WaitingRequests) -> None:
+    def _sort_out(self, folder: Mailbox, found: WaitingRequests) -> None:
         """Mark invalid and repeatedly unreadable requests as failed; keep requests of newer versions."""
         newer = {name: e for name, e in found.damaged.items() if isinstance(e, IncompatibleStateError)}
         for request_id in newer.keys() - self._left_alone:
@@ -261,14 +287,14 @@ class Requests:
             if request_id not in newer and self._unread.get(request_id, MAX_FAILED_READS) >= MAX_FAILED_READS:
                 self._mark_unreadable(folder, request_id, error)
 
-    def _mark_unreadable(self, folder: RequestFolder, request_id: str, error: Flip27Error) -> None:
+    def _mark_unreadable(self, folder: Mailbox, request_id: str, error: Flip27Error) -> None:
         _log.warning("a request is marked as failed: %s", error)
         try:
             self._mark(folder, request_id, "", "", str(error))
         except StateError as failure:
             _log.warning("a request cannot be marked as failed; this is tried again later: %s", failure)
 
-    def _mark(self, folder: RequestFolder, request_id: str, kind: str, asked: str, reason: str) -> None:
+    def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
         """Mark a request as failed."""
         folder.fail(
             request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()

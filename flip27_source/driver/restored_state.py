@@ -1,4 +1,4 @@
-"""Restoring a savepoint: a new query starts with the state of another query.
+"""The state that a run starts with: that of its own query, or a savepoint of another one.
 
 Restoring a savepoint commits nothing (I12): the pending actions stay with the query that the savepoint was
 taken from, and the enumerator is not notified of completion. Flink: CheckpointCoordinator.restoreSavepoint.
@@ -21,8 +21,7 @@ from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.offsets import Offset
-from ..snapshots.rolled_back import committed_behind
-from ..snapshots.source_identity import as_lines, savepoint_differences
+from ..snapshots.source_identity import as_lines, identity_of, savepoint_differences
 from ..snapshots.store import Store
 from ..source import Source
 from ..source_options import (
@@ -33,7 +32,8 @@ from ..source_options import (
     SAVEPOINT_CLAIM,
     STATE_LOCATION,
 )
-from .demanded_reports import DemandedReports
+from .driving import Driving
+from .reports import SubtaskReports
 
 _log = logging.getLogger("flip27_source")
 
@@ -64,7 +64,7 @@ class RestoredSavepoint:
         assert pending is not None
         savepoint = self.savepoint
         offset = Offset(checkpoint_id=pending.checkpoint_id, lineage=savepoint.folder, name=savepoint.name)
-        DemandedReports(self._source, savepoint.store, self._codec).collect(
+        SubtaskReports(self._source, savepoint.store, self._codec).collect(
             coordinator, pending, offset, None if self._moved is None else self._moved.report
         )
         coordinator.complete(pending.checkpoint_id, quietly=True)
@@ -79,58 +79,94 @@ class RestoredSavepoint:
             claim(self.savepoint, store, offset.lineage, self._source.uid, offset.checkpoint_id)
 
 
-def restored_savepoint(
-    source: Source,
-    identity: SourceIdentity,
-    storage: CheckpointStorage,
-    codec: SnapshotCodec,
-    open_store: Callable[[str, Mapping[str, Any]], Store],
-    *,
-    one_batch: bool = False,
-) -> RestoredSavepoint | None:
-    """The savepoint's state for a query without a checkpoint; None if the query starts without a savepoint.
+class StateRestorer:
+    """Finds the state that a run of a query starts with.
 
-    Raises:
-        IncompatibleStateError: the savepoint does not match, and ``allowNonRestoredState`` is false.
-        StateLocationError: the savepoint does not exist, or another query owns it.
-        OptionError: options contradict each other.
+    Args:
+        one_batch: the run has a single checkpoint, whose state is discarded.
     """
-    options = source.options
-    location = options[SAVEPOINT]
-    if location is None:
-        _check_unused(source)
-        return None
-    storage_options = options.with_prefix("storage.")
-    savepoint = open_savepoint(location, lambda parent: open_store(parent, storage_options))
-    if _claims(source) and not one_batch:
-        _check_claim(source, savepoint, storage.store)
-    if not _is_restorable(source, identity, savepoint):
-        return None
-    return RestoredSavepoint(source, savepoint, storage, codec)
 
+    def __init__(
+        self,
+        source: Source,
+        storage: CheckpointStorage,
+        codec: SnapshotCodec,
+        driving: Driving,
+        open_store: Callable[[str, Mapping[str, Any]], Store],
+        *,
+        one_batch: bool = False,
+    ) -> None:
+        self._source = source
+        self._storage = storage
+        self._codec = codec
+        self._driving = driving
+        self._open_store = open_store
+        self._one_batch = one_batch
 
-def check_not_rolled_back(source: Source, store: Store | None, offset: Offset) -> None:
-    """Refuse an offset if the state shows that Spark has committed a later one.
+    def restored(self, offset: Offset) -> Snapshot[Any] | None:
+        """The state at an offset of this query, with its plan if the completion of its batch needs that.
 
-    Raises:
-        CorruptStateError: there is a later one, and ``allowRolledBackCheckpoint`` is false.
-    """
-    committed = None if store is None else committed_behind(store, offset)
-    if committed is None:
-        return
-    said = (
-        f"the query's checkpoint location is an older copy: its last checkpoint is {offset.checkpoint_id} "
-        f"of lineage {offset.lineage}, and the state shows that Spark committed {committed.checkpoint_id}"
-    )
-    if not source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
-        raise CorruptStateError(
-            said,
-            remedy="restore the checkpoint location and the state location from the same backup. To use the "
-            f"older copy, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: data that was read since is read "
-            "again. A sink that tracks batch numbers (Spark's files, Delta Lake) skips batches that it has, "
-            "including new data in them: restore such a sink to the same moment",
+        Raises:
+            CorruptStateError: Spark has committed a later offset, and ``allowRolledBackCheckpoint`` is false.
+            MissingStateError, CorruptStateError, IncompatibleStateError: the state cannot be read.
+        """
+        try:
+            self._check_not_rolled_back(offset)
+        except CorruptStateError:
+            # If another driver has taken over, it wrote the later checkpoints; nothing was rolled back.
+            self._driving.check()
+            raise
+        kind = self._source.enumerator_type
+        needs_plan = kind.wants_finished_splits(self._source.options) or self._has_reports(offset)
+        return self._storage.restore(offset, with_plan=needs_plan)
+
+    def savepoint(self) -> RestoredSavepoint | None:
+        """The savepoint that a query without a checkpoint starts from; None if it starts without one.
+
+        Raises:
+            IncompatibleStateError: the savepoint does not match, and ``allowNonRestoredState`` is false.
+            StateLocationError: the savepoint does not exist, or another query owns it.
+            OptionError: options contradict each other.
+        """
+        source, options = self._source, self._source.options
+        location = options[SAVEPOINT]
+        if location is None:
+            _check_unused(source)
+            return None
+        storage_options = options.with_prefix("storage.")
+        savepoint = open_savepoint(location, lambda parent: self._open_store(parent, storage_options))
+        if _claims(source) and not self._one_batch:
+            _check_claim(source, savepoint, self._storage.store)
+        if not _is_restorable(source, identity_of(source), savepoint):
+            return None
+        return RestoredSavepoint(source, savepoint, self._storage, self._codec)
+
+    def _has_reports(self, offset: Offset) -> bool:
+        """Whether tasks have reported on a checkpoint: an earlier run may have had other options (R18)."""
+        if self._storage.store is None or offset.lineage is None or offset.name is None:
+            return False
+        return offset.name in self._storage.lineage(offset.lineage).reports()
+
+    def _check_not_rolled_back(self, offset: Offset) -> None:
+        if self._storage.store is None or offset.lineage is None or offset.name is None:
+            return
+        committed = self._storage.lineage(offset.lineage).committed_after(offset.name)
+        if committed is None:
+            return
+        said = (
+            "the query's checkpoint location is an older copy: its last checkpoint is "
+            f"{offset.checkpoint_id} of lineage {offset.lineage}, and the state shows that Spark committed "
+            f"{committed.checkpoint_id}"
         )
-    _log.warning("%s; the query continues, and data that was read since is read again", said)
+        if not self._source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
+            raise CorruptStateError(
+                said,
+                remedy="restore the checkpoint location and the state location from the same backup. To use "
+                f"the older copy, set {ALLOW_ROLLED_BACK_CHECKPOINT.name}=true: data that was read since is "
+                "read again. A sink that tracks batch numbers (Spark's files, Delta Lake) skips batches that "
+                "it has, including new data in them: restore such a sink to the same moment",
+            )
+        _log.warning("%s; the query continues, and data that was read since is read again", said)
 
 
 def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoint) -> bool:

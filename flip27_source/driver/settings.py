@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from ..coordination.actions import ActionPolicy
 from ..coordination.context import CoordinatorSettings
-from ..coordination.packing import Limits
 from ..coordination.subtask_reports import ReportDemand
 from ..enumerator_context import Boundedness
-from ..options import Options
 from ..reader import YieldsProgress
 from ..source import Source
 from ..source_options import (
     MAX_ACTION_ATTEMPTS,
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
     MAX_PARTITION_BYTES,
     MAX_QUARANTINED_SPLITS,
-    MAX_ROWS_PER_TRIGGER,
     ON_ACTION_ERROR,
     PARALLELISM,
     POLL_INTERVAL,
@@ -44,13 +39,4 @@ def settings_of(
         action_policy=ActionPolicy(
             max_attempts=options[MAX_ACTION_ATTEMPTS], fail=options[ON_ACTION_ERROR] == "fail"
         ),
-    )
-
-
-def limits_of(options: Options) -> Limits:
-    """The limits of a batch, from the source's options."""
-    return Limits(
-        files=options[MAX_FILES_PER_TRIGGER],
-        rows=options[MAX_ROWS_PER_TRIGGER],
-        bytes=options[MAX_BYTES_PER_TRIGGER],
     )

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flip27_source.late_names import late_names
+from flip27_source.values.late_names import late_names
 
 if TYPE_CHECKING:
     from .dry_run import EditPlan, plan
-    from .requests import PendingEdit, WithdrawnEdit, pending, submit, withdraw
     from .selection import Change
+    from .submitted import PendingEdit, WithdrawnEdit, pending, submit, withdraw
 
 __all__ = [
     "Change",
@@ -29,7 +29,7 @@ __getattr__ = late_names(
     __name__,
     {
         "dry_run": ("EditPlan", "plan"),
-        "requests": ("PendingEdit", "WithdrawnEdit", "pending", "submit", "withdraw"),
+        "submitted": ("PendingEdit", "WithdrawnEdit", "pending", "submit", "withdraw"),
         "selection": ("Change",),
     },
 )

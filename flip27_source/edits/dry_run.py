@@ -1,6 +1,6 @@
-"""Planning an edit: a dry run over the stored state, split by split. It changes nothing.
+"""Planning an edit: a dry run that applies it to a copy of the stored state, and shows the difference.
 
-The request names the splits that the dry run found; later splits are not part of the edit.
+It changes nothing. The request names the splits that the dry run found; later splits are not part of it.
 """
 
 from __future__ import annotations
@@ -10,30 +10,26 @@ import getpass
 import socket
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
 
+from ..coordination.edit_effects import Edited
 from ..coordination.edit_values import EditOperation, EditRequest
-from ..enumerator import SplitEnumerator
-from ..enumerator_mixins import CutsSomeSplits, ForgetsSplits, NamedPosition, NamesPositions
+from ..enumerator_mixins import NamedPosition, NamesPositions
 from ..errors import EditError
 from ..file_systems.paths import redacted
-from ..snapshots.codec import SnapshotCodec
-from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
-from ..state_tables.held_splits import class_of
-from ..state_tables.history import Ancestry, History, StoredSplit, canonical
 from ..state_tables.predicates import Predicate
 from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
+from .state_copy import StateCopy
 
 _AGAIN = "rows that were already delivered are delivered again"
-_NO_SIDE_EFFECTS = (
-    "pending side effects on splits that are read again (archive, delete) will not happen; files that were "
-    "already deleted are not restored"
+_POSITIONS = (
+    "rows are delivered again if the new position is before the old one, and skipped if it is after it"
 )
 
 
@@ -51,22 +47,6 @@ class EditPlan:
     notes: tuple[str, ...]
     lineage: Lineage
     storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
-    """The stored state that an edit starts from."""
-
-    history: History
-    line: Ancestry
-    head: CheckpointDocument
-
-    @property
-    def name(self) -> CheckpointName:
-        return self.line.names[-1]
-
-
-_Planned = tuple[EditRequest, Iterable[Change], list[str]]
 
 
 def plan(
@@ -107,42 +87,51 @@ def plan(
     """
     chosen = _operation(operation)
     options = dict(storage_options or {})
-    found = only_lineage(state, lineage, options)
-    ground = _ground(found, options)
+    lineage_found = only_lineage(state, lineage, options)
+    copy = StateCopy(lineage_found, options)
     if not why.strip():
         raise EditError("an edit needs a reason, which the history shows", remedy="give the reason (--why)")
+    selection = Selection(
+        split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
+    )
     request = EditRequest(
         request_id=str(uuid.uuid4()),
-        lineage=found.folder,
+        lineage=lineage_found.folder,
         operation=chosen,
         who=who or f"{getpass.getuser()}@{socket.gethostname()}",
         why=why,
         requested_us=time.time_ns() // 1000,
-        position=_fields_at(position, ground.head) if isinstance(position, NamedPosition) else position,
+        selected=str(selection),
+        position=_fields_at(position, copy) if isinstance(position, NamedPosition) else position,
     )
     if chosen is EditOperation.REWIND:
-        selection = Selection(split_ids=tuple(splits), glob=glob, since=since, until=until)
-        if not selection.is_empty:
-            raise EditError(
-                f"a rewind applies to the whole source, but {selection} was selected",
-                remedy="replay those splits instead",
-            )
-        request, changes, notes = _rewind(ground, request, to_checkpoint, _aware(to_time))
+        request = _rewinding(copy, request, selection, to_checkpoint, _aware(to_time))
+        candidates: list[Candidate] = []
     else:
         if to_checkpoint is not None or to_time is not None:
             raise EditError(
                 f"{chosen} takes no checkpoint or time to go back to",
                 remedy="remove it: only rewind takes one",
             )
-        selection = Selection(
-            split_ids=tuple(dict.fromkeys(splits)), glob=glob, since=_aware(since), until=_aware(until)
-        )
-        _check(chosen, selection, request.position, class_of(ground.head))
-        request = replace(request, selected=str(selection))
-        request, changes, notes = _BY_SPLITS[chosen](ground, request, selection)
+        _check(chosen, selection, request.position)
+        candidates = _candidates(copy, request, selection)
+        request = _selecting(request, candidates)
+    edited = _edited(copy, request)
     return EditPlan(
-        request=request, changes=tuple(changes), notes=tuple(notes), lineage=found, storage_options=options
+        request=request,
+        changes=tuple(_changes(copy, request, candidates, edited)),
+        notes=tuple(_notes(copy, request, candidates, edited)),
+        lineage=lineage_found,
+        storage_options=options,
     )
+
+
+def _edited(copy: StateCopy, request: EditRequest) -> Edited[Any]:
+    """The copy with the edit applied."""
+    if copy.kind is None and request.operation is EditOperation.FORGET:
+        # Only the class knows what the state remembers.
+        return Edited(snapshot=copy.standing, changed=request.split_ids)
+    return copy.applied(request, copy.standing)
 
 
 def only_lineage(state: str, lineage: str | None, storage_options: Mapping[str, Any]) -> Lineage:
@@ -180,47 +169,21 @@ def _operation(given: EditOperation | str) -> EditOperation:
         ) from None
 
 
-def _ground(lineage: Lineage, storage_options: Mapping[str, Any]) -> _Ground:
-    history = History(lineage.store(storage_options), lineage)
-    line = history.line()
-    head = history.document(line.names[-1]) if line.names else None
-    if head is None:
-        raise EditError(f"{lineage.name} has no checkpoint yet", remedy="wait for the first batch")
-    return _Ground(history=history, line=line, head=head)
-
-
 def _aware(given: dt.datetime | None) -> dt.datetime | None:
     return None if given is None else given.astimezone(dt.UTC)
 
 
-def _fields_at(position: NamedPosition, head: CheckpointDocument) -> Mapping[str, Any]:
-    enumerator = class_of(head)
-    if enumerator is None or not issubclass(enumerator, NamesPositions):
+def _fields_at(position: NamedPosition, copy: StateCopy) -> Mapping[str, Any]:
+    if copy.kind is None or not issubclass(copy.kind, NamesPositions):
         raise EditError(
-            f"positions of the enumerator {head.source.enumerator} have no names",
+            f"positions of the enumerator {copy.head.source.enumerator} have no names"
+            + (" here, where it cannot be imported" if copy.kind is None else ""),
             remedy="give fields of the split and their values (--position)",
         )
-    return enumerator.fields_at(position)
+    return copy.kind.fields_at(position)
 
 
-def _moved(
-    enumerator: type[SplitEnumerator[Any]] | None, now: Mapping[str, Any], fields: Mapping[str, Any]
-) -> str:
-    """How many rows a new position skips or repeats, if the enumerator knows."""
-    if enumerator is None or not issubclass(enumerator, NamesPositions):
-        return ""
-    rows = enumerator.rows_moved(now, {**now, **fields})
-    if rows is None:
-        return ""
-    return f"; rows skipped: {rows}" if rows >= 0 else f"; rows read again: {-rows}"
-
-
-def _check(
-    operation: EditOperation,
-    selection: Selection,
-    position: Mapping[str, Any] | None,
-    enumerator: type[SplitEnumerator[Any]] | None,
-) -> None:
+def _check(operation: EditOperation, selection: Selection, position: Mapping[str, Any] | None) -> None:
     if selection.is_empty:
         raise EditError(
             f"no splits are selected for {operation}",
@@ -237,158 +200,186 @@ def _check(
             f"{operation} " + ("needs a position" if position is None else "takes no position"),
             remedy='only set-position takes a position: fields of the split, such as {"next": 500}',
         )
-    if enumerator is None:
-        return
-    if operation is EditOperation.FORGET and not issubclass(enumerator, ForgetsSplits):
-        raise EditError(
-            f"{enumerator.__qualname__} cannot forget splits: it has no forget_splits",
-            remedy="replay the splits, or rewind the source",
-        )
-    cuts_splits = enumerator.bound_split is not SplitEnumerator.bound_split
-    if operation is EditOperation.REPLAY and cuts_splits and not issubclass(enumerator, CutsSomeSplits):
-        raise EditError(
-            f"{enumerator.__qualname__} bounds its splits (bound_split): their ranges cannot be replayed",
-            remedy="set the position of the split, or rewind the source",
-        )
 
 
-def _skip(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
-    candidates = to_be_read(ground.history, ground.name, ground.head)
-    chosen = selection.chosen(candidates, "that waits to be read")
-    return _by_ids(request, chosen), _changes(chosen, "is never read"), []
-
-
-def _replay(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
-    candidates = planned(ground.history, ground.line, selection.asked)
-    is_cut_off = _cut_off(ground.head)
-    whole = [item for item in candidates if not is_cut_off(item.split)]
-    if not any(selection.has(item) for item in whole):
-        _refuse_replay(ground, selection)
-    chosen = selection.chosen(whole, "that a retained batch has read")
-    plans: dict[str, list[str]] = {}
-    for item in chosen:
-        plans.setdefault(str(item.name), []).append(item.split.split_id)
-    request = replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
-    return request, _changes(chosen, "is read again as it was"), [_AGAIN, _NO_SIDE_EFFECTS]
-
-
-def _refuse_replay(ground: _Ground, selection: Selection) -> None:
-    """Raise an EditError that names the edit to use instead, if a replay cannot read the splits again."""
-    aside = [item for item in quarantined(ground.history, ground.line) if selection.has(item)]
-    if aside:
-        raise EditError(
-            f"{aside[0].split.split_id} is quarantined, so no batch has read it",
-            remedy="use quarantine retry, which reads it once",
-        )
-    ranges = [item for item in planned(ground.history, ground.line, selection.asked) if selection.has(item)]
-    if ranges:
-        raise EditError(
-            f"{ranges[0].split.split_id} is read in ranges, which cannot be replayed",
-            remedy="set the position of the split, or rewind the source",
-        )
-
-
-def _cut_off(head: CheckpointDocument) -> Callable[[StoredSplit], bool]:
-    """Whether a planned split is a range, which cannot be replayed."""
-    kind = class_of(head)
-    if kind is None or not issubclass(kind, CutsSomeSplits):
-        return lambda _: False
-    codec, version = SnapshotCodec(kind), head.source.split_version
-    return lambda split: kind.is_cut_off(codec.decode_split(version, msgspec.Raw(split.text.encode())))
-
-
-def _set_position(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
-    chosen = selection.chosen(live(ground.head), "that is live")
-    fields = request.position or {}
-    changes = []
-    for item in chosen:
-        unknown = [name for name in fields if name not in item.split.fields]
-        if unknown or "split_id" in fields:
+def _candidates(copy: StateCopy, request: EditRequest, selection: Selection) -> list[Candidate]:
+    """The selected splits of the kind that the operation is for."""
+    match request.operation:
+        case EditOperation.SKIP:
+            return selection.chosen(to_be_read(copy), "that waits to be read")
+        case EditOperation.SET_POSITION:
+            return selection.chosen(live(copy), "that is live")
+        case EditOperation.QUARANTINE_RETRY | EditOperation.QUARANTINE_DROP:
+            return selection.chosen(quarantined(copy), "that is quarantined")
+    candidates = list(planned(copy, selection.asked))
+    if request.operation is EditOperation.FORGET:
+        candidates += _not_retained(selection, candidates)
+    elif not any(map(selection.has, candidates)):
+        aside = [item.split_id for item in quarantined(copy) if selection.has(item)]
+        if aside:
             raise EditError(
-                f"split {item.split.split_id} has no position field {', '.join(unknown or ['split_id'])}",
-                remedy=f"give fields of the split, which is {item.split.text}; its id cannot change",
+                f"{aside[0]} is quarantined, so no batch has read it",
+                remedy="use quarantine retry, which reads it once",
             )
-        then = f"continues at {canonical({**item.split.fields, **fields})}"
-        then += _moved(class_of(ground.head), item.split.fields, fields)
-        changes.append(Change(split_id=item.split.split_id, now=item.now, then=then))
-    note = "rows are delivered again if the new position is before the old one, and skipped if it is after it"
-    return _by_ids(request, chosen), changes, [note]
+    return selection.chosen(candidates, "that a retained batch has read")
 
 
-def _retry(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
-    chosen = selection.chosen(quarantined(ground.history, ground.line), "that is quarantined")
-    return _by_ids(request, chosen), _changes(chosen, "is tried again"), []
+def _not_retained(selection: Selection, candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Splits that are named, and that the enumerator may know although no retained batch has read them."""
+    there = {item.split_id for item in candidates}
+    if not selection.has_time and selection.glob is None:
+        for name in selection.split_ids:
+            if name not in there:
+                yield Candidate(split=_Named(name), text="", now="is in no retained batch")
 
 
-def _drop(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
-    chosen = selection.chosen(quarantined(ground.history, ground.line), "that is quarantined")
-    return _by_ids(request, chosen), _changes(chosen, "is never read"), []
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A split of which only the id is known."""
+
+    split_id: str
 
 
-def _forget(ground: _Ground, request: EditRequest, selection: Selection) -> _Planned:
-    candidates = list(planned(ground.history, ground.line, selection.asked))
-    notes = [f"splits that discovery finds again are read again: {_AGAIN}"]
-    there = {item.split.split_id for item in candidates}
-    unknown = [name for name in selection.split_ids if name not in there]
-    if unknown and not selection.has_time and selection.glob is None:
-        notes.append(
-            f"{len(unknown)} of the splits are in no retained batch: the query checks whether the enumerator "
-            "knows them when it applies the edit"
+def _selecting(request: EditRequest, candidates: Iterable[Candidate]) -> EditRequest:
+    """The request for these splits."""
+    if request.operation is not EditOperation.REPLAY:
+        return replace(request, split_ids=tuple(dict.fromkeys(item.split_id for item in candidates)))
+    plans: dict[str, list[str]] = {}
+    for item in candidates:
+        plans.setdefault(str(item.name), []).append(item.split_id)
+    return replace(request, plans={name: tuple(ids) for name, ids in plans.items()})
+
+
+def _changes(
+    copy: StateCopy, request: EditRequest, candidates: list[Candidate], edited: Edited[Any]
+) -> list[Change]:
+    """What the edit has done to the copy, split by split.
+
+    Raises:
+        EditError: it has changed nothing.
+    """
+    if request.operation is EditOperation.REWIND:
+        after = Predicate(lowest=_checkpoint_id(request) + 1)
+        undone = planned(copy, after, also_unread=True)
+        return [_change(item, "is found and read again") for item in undone]
+    live_now = {split.split_id: split for split in edited.snapshot.ledger.live}
+    changes = []
+    changed = set(edited.changed)
+    for item in candidates:
+        if item.split_id in changed:
+            changes.append(_change(item, _then(copy, request, item, live_now.get(item.split_id))))
+        elif copy.kind is None and item.now.endswith("held by the enumerator"):
+            changes.append(_change(item, "is never read, if the enumerator can skip splits that it holds"))
+        elif item.split_id in edited.left_alone:
+            changes.append(_change(item, f"is left alone: {edited.left_alone[item.split_id]}"))
+    if not any("left alone" not in change.then for change in changes):
+        reasons = "; ".join(f"{change.split_id} {change.then}" for change in changes[:3])
+        raise EditError(
+            f"{request.operation} would change nothing: {reasons}",
+            remedy="select other splits, or use another operation (docs/edits.md)",
         )
-        candidates += [
-            Candidate(split=StoredSplit(split_id=name, text="", fields={}), now="is in no retained batch")
-            for name in unknown
-        ]
-    chosen = selection.chosen(candidates, "that a retained batch has read")
-    return _by_ids(request, chosen), _changes(chosen, "is forgotten"), notes
+    return changes
 
 
-_BY_SPLITS: dict[EditOperation, Callable[[_Ground, EditRequest, Selection], _Planned]] = {
-    EditOperation.SKIP: _skip,
-    EditOperation.REPLAY: _replay,
-    EditOperation.SET_POSITION: _set_position,
-    EditOperation.QUARANTINE_RETRY: _retry,
-    EditOperation.QUARANTINE_DROP: _drop,
-    EditOperation.FORGET: _forget,
+_THEN = {
+    EditOperation.SKIP: "is never read",
+    EditOperation.REPLAY: "is read again as it was",
+    EditOperation.QUARANTINE_RETRY: "is tried again",
+    EditOperation.QUARANTINE_DROP: "is never read",
+    EditOperation.FORGET: "is forgotten",
 }
 
 
-def _rewind(
-    ground: _Ground, request: EditRequest, to_checkpoint: int | None, to_time: dt.datetime | None
-) -> _Planned:
+def _then(copy: StateCopy, request: EditRequest, item: Candidate, live_now: Any) -> str:
+    if request.operation is not EditOperation.SET_POSITION or live_now is None:
+        return _THEN[request.operation]
+    then = f"continues at {copy.text_of(live_now)}"
+    if copy.kind is None or not issubclass(copy.kind, NamesPositions):
+        return then
+    rows = copy.kind.rows_moved(*(msgspec.json.decode(text) for text in (item.text, copy.text_of(live_now))))
+    if rows is None:
+        return then
+    return then + (f"; rows skipped: {rows}" if rows >= 0 else f"; rows read again: {-rows}")
+
+
+def _change(item: Candidate, then: str) -> Change:
+    checkpoint_id = None if item.name is None else item.name.checkpoint_id
+    return Change(split_id=item.split_id, now=item.now, then=then, checkpoint_id=checkpoint_id)
+
+
+def _notes(
+    copy: StateCopy, request: EditRequest, candidates: list[Candidate], edited: Edited[Any]
+) -> Iterator[str]:
+    match request.operation:
+        case EditOperation.REWIND:
+            back_to = _checkpoint_id(request)
+            yield f"the source goes back from checkpoint {copy.name.checkpoint_id} to {back_to}"
+            yield _AGAIN
+        case EditOperation.REPLAY:
+            yield _AGAIN
+        case EditOperation.SET_POSITION:
+            yield _POSITIONS
+        case EditOperation.FORGET:
+            yield f"splits that discovery finds again are read again: {_AGAIN}"
+            unknown = sum(isinstance(item.split, _Named) for item in candidates)
+            if unknown:
+                yield f"{unknown} of the splits are in no retained batch"
+    if edited.dropped_actions:
+        yield (
+            f"{edited.dropped_actions} pending side effects (archive, delete) on data that is read again "
+            "will not happen; files that were already deleted are not restored"
+        )
+    if copy.waiting_edits:
+        yield f"{len(copy.waiting_edits)} edits that wait are applied first, and are part of what is shown"
+    if copy.kind is None:
+        yield (
+            f"the enumerator {copy.head.source.enumerator} cannot be imported here: what only it knows, such "
+            "as pending side effects on the data, shows when the query applies the edit"
+        )
+
+
+def _checkpoint_id(request: EditRequest) -> int:
+    name = CheckpointName.parse(request.checkpoint or "")
+    return 0 if name is None else name.checkpoint_id
+
+
+def _rewinding(
+    copy: StateCopy,
+    request: EditRequest,
+    selection: Selection,
+    to_checkpoint: int | None,
+    to_time: dt.datetime | None,
+) -> EditRequest:
+    if not selection.is_empty:
+        raise EditError(
+            f"a rewind applies to the whole source, but {selection} was selected",
+            remedy="replay those splits instead",
+        )
     if (to_checkpoint is None) == (to_time is None):
         raise EditError(
             "a rewind needs a target: either a checkpoint or a time",
             remedy="give a checkpoint (--to-checkpoint) or a time (--to-time)",
         )
-    target = _target(ground, to_checkpoint, to_time)
-    after = Predicate(lowest=target.checkpoint_id + 1)
-    read_again = planned(ground.history, ground.line, after)
-    notes = [
-        f"the source goes back from checkpoint {ground.name.checkpoint_id} to {target.checkpoint_id}",
-        _AGAIN,
-        _NO_SIDE_EFFECTS,
-    ]
+    target = _target(copy, to_checkpoint, to_time)
     selected = f"to checkpoint {target.checkpoint_id}"
     selected += "" if to_time is None else f", the last one up to {to_time.isoformat()}"
-    request = replace(request, checkpoint=str(target), selected=selected)
-    return request, _changes(read_again, "is found and read again"), notes
+    return replace(request, checkpoint=str(target), selected=selected)
 
 
-def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | None) -> CheckpointName:
-    names = ground.line.names[:-1]
+def _target(copy: StateCopy, to_checkpoint: int | None, to_time: dt.datetime | None) -> CheckpointName:
+    names = copy.line.names[:-1]
     if to_checkpoint is not None:
         found = [name for name in names if name.checkpoint_id == to_checkpoint]
     else:
         assert to_time is not None
         until_ms = to_time.timestamp() * 1000
-        found = [name for name in names if _made_ms(ground.history, name) <= until_ms]
+        found = [name for name in names if _made_ms(copy, name) <= until_ms]
     if found:
         return found[-1]
     what = f"checkpoint {to_checkpoint}" if to_time is None else f"a checkpoint up to {to_time.isoformat()}"
     retained = "there is no checkpoint before the current one"
     if names:
-        oldest = dt.datetime.fromtimestamp(_made_ms(ground.history, names[0]) / 1000, dt.UTC)
+        oldest = dt.datetime.fromtimestamp(_made_ms(copy, names[0]) / 1000, dt.UTC)
         retained = (
             f"checkpoints {names[0].checkpoint_id} to {names[-1].checkpoint_id} are retained; the oldest "
             f"was created at {oldest.isoformat(timespec='seconds')}"
@@ -399,22 +390,6 @@ def _target(ground: _Ground, to_checkpoint: int | None, to_time: dt.datetime | N
     )
 
 
-def _made_ms(history: History, name: CheckpointName) -> float:
-    document = history.document(name)
+def _made_ms(copy: StateCopy, name: CheckpointName) -> float:
+    document = copy.history.document(name)
     return float("inf") if document is None else document.timestamp_ms
-
-
-def _by_ids(request: EditRequest, chosen: Iterable[Candidate]) -> EditRequest:
-    return replace(request, split_ids=tuple(dict.fromkeys(item.split.split_id for item in chosen)))
-
-
-def _changes(chosen: Iterable[Candidate], then: str) -> list[Change]:
-    return [
-        Change(
-            split_id=item.split.split_id,
-            now=item.now,
-            then=then,
-            checkpoint_id=None if item.name is None else item.name.checkpoint_id,
-        )
-        for item in chosen
-    ]

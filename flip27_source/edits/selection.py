@@ -1,24 +1,19 @@
-"""Selection: selects the splits of an edit from the candidates for its operation.
-
-Like the views, it reads stored state without the classes of the source, and writes nothing.
-"""
+"""Selection: selects the splits of an edit from the candidates for its operation. Writes nothing."""
 
 from __future__ import annotations
 
 import datetime as dt
 import fnmatch
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-
-import msgspec
+from dataclasses import dataclass, replace
+from typing import Any
 
 from ..errors import EditError
-from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..state_tables.held_splits import held_splits
-from ..state_tables.history import COMPLETE, Ancestry, History, StoredSplit
+from ..state_tables.history import COMPLETE
 from ..state_tables.predicates import EVERYTHING, Predicate
-from ..state_tables.split_rows import LIVE, QUARANTINED, RETURNED, WAITING, quarantine_rows, shares
+from ..state_tables.split_rows import LIVE, QUARANTINED, RETURNED, WAITING, shares
+from .state_copy import StateCopy
 
 _SHOWN = 10
 
@@ -44,14 +39,23 @@ class Candidate:
     """A split that can be selected.
 
     Attributes:
+        split: the split; opaque if its class is not known.
+        text: its JSON.
         now: its current status.
         name, made_ms: name and time of the checkpoint whose batch contained it; None if no batch did.
     """
 
-    split: StoredSplit
+    split: Any
+    text: str
     now: str
     name: CheckpointName | None = None
     made_ms: int | None = None
+
+    @property
+    def split_id(self) -> str:
+        """Its id; its JSON if only its class, which is not known, could compute the id."""
+        split_id: str = self.split.split_id
+        return split_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +95,7 @@ class Selection:
 
     def has(self, candidate: Candidate) -> bool:
         """Whether a split is selected."""
-        split_id = candidate.split.split_id
+        split_id = candidate.split_id
         return (
             (not self.split_ids or split_id in self.split_ids)
             and (self.glob is None or fnmatch.fnmatchcase(split_id, self.glob))
@@ -105,7 +109,7 @@ class Selection:
             EditError: no split matches, a split given by id is missing, or a split has no stored id.
         """
         found = [candidate for candidate in candidates if self.has(candidate)]
-        there = {candidate.split.split_id for candidate in found}
+        there = {candidate.split_id for candidate in found}
         missing = [split_id for split_id in self.split_ids if split_id not in there]
         if missing or not found:
             named = f": {', '.join(missing[:_SHOWN])}" if missing else f" and matches {self}"
@@ -114,10 +118,11 @@ class Selection:
                 remedy="list the splits: flip27 state splits, or the view splits of flip27_state",
             )
         for candidate in found:
-            if candidate.split.split_id == candidate.split.text:
+            if candidate.split_id == candidate.text:
                 raise EditError(
-                    f"the id of split {candidate.split.text:.200} is computed by its class and not stored",
-                    remedy="splits of such a source cannot be edited one by one: rewind the source",
+                    f"the id of split {candidate.text:.200} is computed by its class, which cannot be "
+                    "imported here",
+                    remedy="install the source here, or rewind it as a whole",
                 )
         return found
 
@@ -128,45 +133,53 @@ class Selection:
         return (self.since is None or made >= self.since) and (self.until is None or made <= self.until)
 
 
-def to_be_read(history: History, name: CheckpointName, head: CheckpointDocument) -> Iterator[Candidate]:
-    """Waiting splits, splits that the enumerator holds, and live splits; ``head`` is the newest document."""
-    assigned = [*live(head)]
-    for block in head.raw.ledger.waiting:
-        waiting = history.splits(name, head, block.splits) or ()
-        assigned += [Candidate(split=split, now=WAITING) for split in waiting]
-    known = {candidate.split.split_id for candidate in assigned}
-    for split in held_splits(history, name, head):
-        if split.split_id not in known:
-            yield Candidate(split=split, now=f"{WAITING}: held by the enumerator")
-    yield from assigned
+def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
+    """Splits that the enumerator holds, waiting splits, and live splits."""
+    ledger = copy.standing.ledger
+    assigned = {split.split_id for split in (*ledger.live, *ledger.ranges)}
+    assigned |= {item.split.split_id for item in ledger.waiting}
+    for split in copy.held():
+        if split.split_id not in assigned:
+            yield _candidate(copy, split, f"{WAITING}: held by the enumerator")
+    for split in (*ledger.ranges, *(item.split for item in ledger.waiting)):
+        yield _candidate(copy, split, WAITING)
+    yield from live(copy)
 
 
-def live(head: CheckpointDocument) -> Iterator[Candidate]:
+def live(copy: StateCopy) -> Iterator[Candidate]:
     """Live splits, which continue in each batch."""
-    for raw in head.raw.ledger.live:
-        split = StoredSplit.of(raw)
-        yield Candidate(split=split, now=f"{LIVE} at {split.text}")
+    for split in copy.standing.ledger.live:
+        yield _candidate(copy, split, f"{LIVE} at {copy.text_of(split)}")
 
 
-def planned(history: History, line: Ancestry, asked: Predicate) -> Iterator[Candidate]:
-    """Splits that retained batches have read, in the order of the batches."""
-    for share in shares(history, line, asked):
-        for split in share.splits:
-            is_complete = line.status[share.name] == COMPLETE
-            status = share.outcome(share.result(split.split_id), is_complete=is_complete)
-            if status not in (RETURNED, QUARANTINED):
-                yield Candidate(split=split, now=status, name=share.name, made_ms=share.document.timestamp_ms)
-
-
-def quarantined(history: History, line: Ancestry) -> Iterator[Candidate]:
+def quarantined(copy: StateCopy) -> Iterator[Candidate]:
     """Quarantined splits."""
-    names = {name.checkpoint_id: name for name in line.names}
-    for row in quarantine_rows(history, EVERYTHING):
-        name = names.get(row["checkpoint_id"])
-        document = None if name is None else history.document(name)
-        yield Candidate(
-            split=StoredSplit.of(msgspec.Raw(row["split"].encode())),
-            now=f"{QUARANTINED}: {row['error']}",
-            name=name,
-            made_ms=None if document is None else document.timestamp_ms,
-        )
+    names = {name.checkpoint_id: name for name in copy.line.names}
+    for item in copy.standing.ledger.quarantined:
+        name = names.get(item.checkpoint_id)
+        document = None if name is None else copy.history.document(name)
+        made_ms = None if document is None else document.timestamp_ms
+        yield _candidate(copy, item.split, f"{QUARANTINED}: {item.error}", name, made_ms)
+
+
+def planned(copy: StateCopy, asked: Predicate, *, also_unread: bool = False) -> Iterator[Candidate]:
+    """Splits that retained batches have read, in the order of the batches.
+
+    ``also_unread``: and those that their tasks have returned or quarantined.
+    """
+    # The ids of stored splits are only certain once they are decoded.
+    wanted = asked if copy.kind is None else replace(asked, split_ids=None)
+    for share in shares(copy.history, copy.line, wanted):
+        is_complete = copy.line.status[share.name] == COMPLETE
+        for stored in share.splits:
+            split = copy.split_of(stored)
+            status = share.outcome(share.result(split.split_id), is_complete=is_complete)
+            if also_unread or status not in (RETURNED, QUARANTINED):
+                made_ms = share.document.timestamp_ms
+                yield Candidate(split=split, text=stored.text, now=status, name=share.name, made_ms=made_ms)
+
+
+def _candidate(
+    copy: StateCopy, split: Any, now: str, name: CheckpointName | None = None, made_ms: int | None = None
+) -> Candidate:
+    return Candidate(split=split, text=copy.text_of(split), now=now, name=name, made_ms=made_ms)

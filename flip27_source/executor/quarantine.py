@@ -22,9 +22,8 @@ from ..errors import (
     kept_text,
 )
 from ..snapshots.failure_counts import FailureLog, FailureRecord
+from .events_and_losses import LossReports, SentEvents
 from .held_rows import bytes_of
-from .loss_reports import LossReports
-from .sent_events import SentEvents
 from .split_read import Item, Reading
 
 _log = logging.getLogger("flip27_source")
@@ -60,6 +59,10 @@ class Quarantine:
         self.sent = sent
         self._attempt_number = attempt_number
         self._set_aside = 0
+
+    def may_give_up(self, error: Exception) -> bool:
+        """Whether a split that fails with this error may be given up; otherwise its task fails."""
+        return self._policy.outcome(error) is not None
 
     def read(
         self, split_id: str, reading: Callable[[], Reading], demanded: SplitResult[Any] | None = None

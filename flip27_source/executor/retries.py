@@ -18,19 +18,19 @@ from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
 from ..errors import AttemptError, StateError, StateLocationError
 from ..reader import SourceReaderContext, SplitReader
+from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.failure_counts import FailureLog
 from ..snapshots.late_reports import LateReports
 from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_ranges
-from ..snapshots.store import Store, open_store
+from ..snapshots.store import LocalStore, Store, open_store
 from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
-from .loss_reports import LossReports
+from .events_and_losses import LossReports, SentEvents
 from .meter import Meter
 from .parts_set_aside import PartsSetAside
 from .quarantine import Quarantine
 from .range_results import NOT_READ, ids_not_read, with_ranges
-from .sent_events import SentEvents
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 
@@ -52,6 +52,7 @@ class SubtaskAttempt:
         self._place = place
         self._codec = codec
         self._store = store = store or _store_of(source)
+        _check_is_shared(store, place)
         self._storage = ReportStorage(store, codec, source.enumerator_type)
         self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
         self._sent = SentEvents(self._storage.events.check)
@@ -197,6 +198,22 @@ def _other_rows(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> AttemptE
         "rows of the source may change, set repeatable = False in the class of its reader or enumerator; the "
         'documentation, "Sources whose rows change", says what is guaranteed then',
     )
+
+
+def _check_is_shared(store: Store, place: ReportPlace) -> None:
+    """Refuse a state location in which the driver does not see what this task writes.
+
+    Servers and object stores are the same for all; a path may name another disk on another host.
+    """
+    if not isinstance(store, LocalStore):
+        return
+    document = file_names.checkpoint_file(place.lineage, place.name)
+    if not store.has(document):
+        raise StateLocationError(
+            f"the state location {store.location} on host {socket.gethostname()} does not contain "
+            f"{document}, whose batch this task reads: driver and executors do not share that directory",
+            remedy="set stateLocation to a directory that all hosts mount at this path, or to object storage",
+        )
 
 
 def _store_of(source: Source) -> Store:

@@ -12,12 +12,13 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from ..access_errors import access_error
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
+from .events_and_losses import SentEvents
 from .held_rows import HeldRows
-from .sent_events import SentEvents
 from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
@@ -36,11 +37,16 @@ def conformed(
                 yield conform(item, context.schema)
             else:
                 yield item
-    except (Flip27Error, ReturnSplit):
+    except ReturnSplit:
         raise
     except Exception as error:
         named = ", ".join(repr(split.split_id) for split in splits[:3])
         more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
+        no_access = access_error(error, f"split {named}{more} cannot be read")
+        if no_access is not None:
+            raise no_access from error
+        if isinstance(error, Flip27Error):
+            raise
         raise SplitReadError(
             f"reading split {named}{more} failed: {type(error).__name__}: {error}",
             remedy="fix the split or the reader, and restart the query: the batch is then tried again; no "
@@ -229,7 +235,8 @@ class _Pages:
                 remedy="yield Progress after the last rows: the split at its new position, or "
                 "Progress(None) when it is finished for good",
             )
-        return self._checked(self._live(caught_up=True))
+        # After an error there may be more data: a bounded run has to try again.
+        return self._checked(self._live(caught_up=not after_error))
 
     def returned(self) -> SplitResult[Any]:
         """The result after the reader returned the split."""

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from .._version import __version__
 from ..coordination.split_errors import SplitErrorPolicy
 from ..errors import IncompatibleStateError, NewColumnsError
-from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
+from ..reader import SourceReaderContext, YieldsProgress
 from ..savepoints.additions import added_to
 from ..segment import Segment
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.event_codec import EventCodec
 from ..snapshots.planned_subtask import PlannedSubtask
-from ..snapshots.store import Store
+from ..snapshots.store import LocalStore, Store
 from ..source import Source
-from .loss_reports import LossReports
+from .events_and_losses import LossReports, SentEvents
 from .quarantine import Quarantine
-from .sent_events import SentEvents
-from .split_read import Item, conformed, unmarked
+from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 
 
@@ -36,6 +34,8 @@ def read_subtask(
     Args:
         store: where reports are written; None for the source's state location.
     """
+    if store is None and planned.state is not None:
+        store = LocalStore(planned.state)
     try:
         yield from _read(source, planned, context, store)
     except NewColumnsError as error:
@@ -70,29 +70,33 @@ def _read(
     try:
         for event in planned.events:
             reader.handle_source_event(codec.events_to_readers.decode(event))
-        yield from _all(source, reader, splits, context)
+        yield from SplitsOfSubtask(
+            reader, context, _without_reports(source, planned, context), reports=False
+        ).rows(splits)
     finally:
         reader.close()
 
 
-def _all(
-    source: Source, reader: SplitReader[Any], splits: list[Any], context: SourceReaderContext
-) -> Iterator[Item]:
+def _without_reports(
+    source: Source, planned: PlannedSubtask, context: SourceReaderContext
+) -> Quarantine | None:
+    """How a task that writes no report handles unreadable splits; None if it fails.
+
+    In a batch read it may leave them out. In a stream nothing is left out that is not recorded: the batch was
+    planned without a state location, and the options apply from the next batch on.
+    """
     policy = SplitErrorPolicy.of(source)
-    if policy.on_error == "quarantine":  # without reports there is no place to record a quarantined split
+    if not planned.reads_once:
+        return None
+    if policy.on_error == "quarantine":  # there is no state in which a split could be kept
         policy = replace(policy, on_error="fail")
-    if not policy.fails_always and not isinstance(reader, YieldsProgress):
-        quarantine = Quarantine(
-            policy,
-            None,
-            LossReports(policy, context.checkpoint_id),
-            SentEvents(),
-            subtask_id=context.subtask_id,
-            attempt_number=context.attempt_number,
-        )
-        yield from SplitsOfSubtask(reader, context, quarantine).rows(splits)
-    elif isinstance(reader, ReadsTogether):
-        yield from unmarked(conformed(reader.read_together, splits, splits, context))
-    else:
-        for split in splits:
-            yield from unmarked(conformed(reader.read, split, [split], context), reader=reader)
+    if policy.fails_always or issubclass(source.reader_type, YieldsProgress):
+        return None
+    return Quarantine(
+        policy,
+        None,
+        LossReports(policy, context.checkpoint_id),
+        SentEvents(),
+        subtask_id=context.subtask_id,
+        attempt_number=context.attempt_number,
+    )

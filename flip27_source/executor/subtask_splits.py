@@ -16,7 +16,6 @@ from ..source_options import MAX_BYTES_PER_SPLIT, MAX_ROWS_PER_SPLIT, MAX_SPLIT_
 from ..split import size_of
 from .held_rows import HeldRows
 from .quarantine import Quarantine
-from .sent_events import SentEvents
 from .split_read import Item, Reading, SplitBudget, conformed, read_bounded, read_whole, unmarked
 
 _log = logging.getLogger("flip27_source")
@@ -31,6 +30,8 @@ class SplitsOfSubtask:
     Args:
         first: the report of an earlier attempt, if there is one.
         check_position: raises if the position of a Progress cannot be stored; None if none is stored.
+        reports: whether the subtask reports. If it does not, splits that the reader bounds are read to their
+            end, as in a batch read, and none can be returned.
         set_apart: the split that is set aside instead of a range of a split. Its id is that of the range's
             result, because a task may read several ranges of one split.
 
@@ -46,6 +47,8 @@ class SplitsOfSubtask:
         first: SubtaskReport[Any] | None = None,
         check_position: Callable[[Any], None] | None = None,
         set_apart: Callable[[Any], Any] | None = None,
+        *,
+        reports: bool = True,
     ) -> None:
         self._set_apart = set_apart or (lambda split: split)
         self._reader = reader
@@ -53,6 +56,7 @@ class SplitsOfSubtask:
         self._quarantine = quarantine
         self._first = first
         self._check_position = check_position
+        self._reports = reports
         found = () if first is None else first.results
         self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in found}
         self.results: list[SplitResult[Any]] = []
@@ -60,17 +64,19 @@ class SplitsOfSubtask:
     def rows(self, splits: Sequence[Any]) -> Iterator[Item]:
         """The rows of the splits, in order."""
         reader = self._reader
-        if isinstance(reader, YieldsProgress):
+        if isinstance(reader, YieldsProgress) and self._reports:
             for split in splits:
                 yield from self._kept(self._bounded(split))
-        elif not isinstance(reader, ReadsTogether):
+        elif isinstance(reader, ReadsTogether):
+            # If splits may fail, a failure costs a second read of its whole group.
+            for group in [list(splits)] if self._quarantine is None else _groups(splits):
+                yield from self._together(reader, group)
+        elif self._reports or self._quarantine is not None:
             for split in splits:
                 yield from self._kept(self._whole(split))
-        elif self._quarantine is None:
-            yield from unmarked(conformed(reader.read_together, splits, splits, self._context))
         else:
-            for group in _groups(splits):
-                yield from self._together(reader, group, self._quarantine.sent)
+            for split in splits:
+                yield from unmarked(conformed(reader.read, split, [split], self._context), reader=reader)
 
     def _kept(self, reading: Reading) -> Generator[Item, None, None]:
         result = yield from reading
@@ -126,17 +132,27 @@ class SplitsOfSubtask:
         is_demanded = expected is not None and expected.status in (SplitStatus.FINISHED, SplitStatus.LIVE)
         return self._quarantine.read(split_id, reading, expected if is_demanded else None)
 
-    def _together(self, reader: ReadsTogether[Any], group: Sequence[Any], sent: SentEvents) -> Iterator[Item]:
-        """Read a group of small splits together; if that fails, one by one to find the bad split."""
+    def _together(self, reader: ReadsTogether[Any], group: Sequence[Any]) -> Iterator[Item]:
+        """Read a group of splits together; if that fails and may, one by one to find the bad split.
+
+        Splits of which an earlier attempt has reported something else than their end are left to ``_whole``.
+        """
         read = [split for split in group if self._result_before(split) is None]
-        if len(read) > 1:
+        if read and self._quarantine is None:
+            yield from unmarked(conformed(reader.read_together, read, read, self._context))
+            group = [split for split in group if self._result_before(split) is not None]
+        elif len(read) > 1 and self._quarantine is not None:
+            sent = self._quarantine.sent
             before = sent.mark()
             with HeldRows(f"{len(read)} splits that are read together") as held:
                 try:
                     for item in unmarked(conformed(reader.read_together, read, read, self._context)):
                         held.add(item)
-                except Exception as error:  # noqa: BLE001 - reading one by one shows which split fails
+                except Exception as error:
                     sent.take_back(before)
+                    if not self._quarantine.may_give_up(error):
+                        raise
+                    # Reading one by one shows which split fails.
                     _log.warning(
                         "%d splits cannot be read together and are read one by one: %s", len(read), error
                     )

@@ -83,12 +83,19 @@ class _Names(Enum):
 
 
 def open_file_system(
-    url: str, storage_options: Mapping[str, Any], *, what: str, error_type: type[Flip27Error]
+    url: str,
+    storage_options: Mapping[str, Any],
+    *,
+    what: str,
+    error_type: type[Flip27Error],
+    caches_listings: bool = True,
 ) -> tuple[Any, str]:
     """The fsspec file system of a path or URL given by a user, and the name in it.
 
     Args:
         what: what the URL is, for error messages: ``path`` or ``stateLocation``.
+        caches_listings: False for an instance of its own that keeps no listings, whatever the options and
+            the release of the file system say (R19).
 
     Raises:
         Flip27Error: an ``error_type``: the protocol is unknown, its package is missing, or the
@@ -96,7 +103,7 @@ def open_file_system(
     """
     refuse_credentials(checked_location(url, what=what, error_type=error_type), what, error_type)
     try:
-        file_system = _file_system(url, storage_options)
+        file_system = _file_system(url, storage_options, caches_listings=caches_listings)
         name = given_name(url)
     except Exception as error:  # noqa: BLE001 - each file system raises its own errors
         raise error_type(
@@ -268,22 +275,44 @@ def listed_path(file_system: Any, host: str, name: str) -> str:
             return f"{_protocols(file_system)[0]}://{name}"
 
 
-def _file_system(url: str, storage_options: Mapping[str, Any]) -> Any:
+def _file_system(url: str, storage_options: Mapping[str, Any], *, caches_listings: bool = True) -> Any:
     import fsspec
 
-    found = _URL.match(url)
-    protocol = "file" if found is None or local_path(url) is not None else found[1]
+    match = _URL.match(url)
+    protocol = "file" if match is None or local_path(url) is not None else match[1]
     kind = _class_of(protocol)
     # Only the server part is parsed: a path may contain characters that are special in URLs.
-    server = "" if found is None else f"{protocol}://{url[found.end() :].partition('/')[0]}/"
+    server = "" if match is None else f"{protocol}://{url[match.end() :].partition('/')[0]}/"
     of_url = kind._get_kwargs_from_urls(server) if server else {}
     given = {name: value for name, value in storage_options.items() if name not in _NOT_OF_FILE_SYSTEMS}
     if protocol in _WEB:
         from ..web.sessions import session_for
 
         given["get_client"] = session_for(server)
-    arguments = {**of_url, **given}
-    return connected(fsspec.filesystem(_registered(protocol), **arguments))
+    if caches_listings:
+        return connected(fsspec.filesystem(_registered(protocol), **of_url, **given))
+    return _without_listings(_registered(protocol), {**of_url, **given})
+
+
+_WITHOUT_LISTINGS: dict[str, Any] = {}
+"""The instances of this process that keep no listings, by their arguments. fsspec would give the data the
+same instances, because not every file system takes an argument that tells the two apart."""
+
+
+def _without_listings(protocol: str, arguments: dict[str, Any]) -> Any:
+    import fsspec
+    from fsspec.dircache import DirCache
+    from fsspec.utils import tokenize
+
+    # An instance does not survive a fork.
+    key = tokenize(protocol, arguments, os.getpid())
+    file_system = _WITHOUT_LISTINGS.get(key)
+    if file_system is None or _is_closed(file_system):
+        file_system = fsspec.filesystem(protocol, **(arguments | {"skip_instance_cache": True}))
+        file_system.dircache = DirCache(use_listings_cache=False)
+        if not arguments.get("skip_instance_cache"):
+            _WITHOUT_LISTINGS[key] = file_system
+    return file_system
 
 
 def connected(file_system: Any) -> Any:
@@ -292,13 +321,19 @@ def connected(file_system: Any) -> Any:
     fsspec keeps a file system until the process ends, and sshfs uses one connection for all that time, but
     servers close connections that are idle.
     """
-    protocols = file_system.protocol
-    if not _SSH.isdisjoint((protocols,) if isinstance(protocols, str) else protocols):
-        kind = type(file_system)
-        if file_system.client.is_closed():
-            kind.clear_instance_cache()
-            return kind(*file_system.storage_args, **file_system.storage_options)
-    return file_system
+    if not _is_closed(file_system):
+        return file_system
+    kind = type(file_system)
+    kind.clear_instance_cache()
+    return kind(*file_system.storage_args, **file_system.storage_options)
+
+
+def _is_closed(file_system: Any) -> bool:
+    return _is_ssh(file_system) and bool(file_system.client.is_closed())
+
+
+def _is_ssh(file_system: Any) -> bool:
+    return not _SSH.isdisjoint(_protocols(file_system))
 
 
 _NOT_OF_FILE_SYSTEMS = frozenset(
@@ -422,6 +457,28 @@ def move_file(file_system: Any, source: str, target: str) -> None:
     else:
         file_system.cp_file(source, target)
         file_system.rm_file(source)
+
+
+def link_file(file_system: Any, source: str, target: str) -> None:
+    """Create a hard link, which fails if ``target`` exists; fsspec has no call for it.
+
+    Raises:
+        NotImplementedError: the file system or its server has no hard links.
+        Exception: any error of the file system.
+    """
+    if not _is_ssh(file_system):
+        raise NotImplementedError(f"{type(file_system).__name__} has no hard links")
+    from asyncssh.sftp import SFTPOpUnsupported
+    from fsspec.asyn import sync
+
+    async def link() -> None:
+        async with file_system._pool.get() as channel:
+            await channel.link(source, target)
+
+    try:
+        sync(file_system.loop, link)
+    except SFTPOpUnsupported as error:
+        raise NotImplementedError("the SFTP server has no hard links") from error
 
 
 def remove_empty_folders(file_system: Any, folder: str) -> None:

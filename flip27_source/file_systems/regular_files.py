@@ -60,9 +60,10 @@ def read_remote_file(file_system: Any, path: str, limit: int | None) -> bytes:
         UnreadableFileError: the path does not name a file, or the file is longer.
         Exception: any error of the file system.
     """
-    if limit is not None and is_object_store(file_system):
+    if is_object_store(file_system):
+        # A range is read with one request; without one, file systems first ask for the size.
         try:
-            return bytes(file_system.cat_file(path, start=0, end=limit + 1))
+            return bytes(file_system.cat_file(path, start=0, end=None if limit is None else limit + 1))
         except FileNotFoundError:
             raise
         except Exception:  # noqa: BLE001 - a range request fails for an empty object

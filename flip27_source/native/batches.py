@@ -17,14 +17,14 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import NewColumnsError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.readers.files.base_paths import BasePaths
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
+from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
 from flip27_source.schemas.ddl import columns_text
 from flip27_source.schemas.new_columns import additions
 from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
-from flip27_source.splits_column import PATH_COLUMN, SourceOfSplits, source_in
 
 from .options import PATH_REWRITES, NativeOptions
 from .planned_files import PlannedFiles

@@ -12,7 +12,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ContractError, SchemaError
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
-from flip27_source.splits_column import PATH_COLUMN
+from flip27_source.schemas.column_comments import PATH_COLUMN
 
 COLUMNS = (PATH_COLUMN, "start", "length", "fileLength", "modificationTime", "etag", "splitId", "checkpoint")
 """The columns that are needed."""

@@ -16,9 +16,9 @@ from flip27_source.coordination.subtask_reports import SplitResult, SplitStatus
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DataLossError, QuarantineError, SplitReadError, kept_text
 from flip27_source.options import Options
+from flip27_source.schemas.column_comments import SourceOfSplits
 from flip27_source.snapshots.late_reports import LateReports
 from flip27_source.snapshots.store import open_store
-from flip27_source.splits_column import SourceOfSplits
 
 _log = logging.getLogger("flip27_source")
 
@@ -54,7 +54,7 @@ class UnreadableFiles:
         late = self._late
         if late is None:
             return list(files)
-        gone = {item.split_id for results, _ in late.read() for item in results}
+        gone = {item.split_id for report in late.read() for item in report.results}
         return [file for file in files if file.split_id not in gone]
 
     def leave_out(self, bad: Sequence[tuple[FileSplit, SplitReadError]]) -> None:

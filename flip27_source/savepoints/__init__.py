@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flip27_source.late_names import late_names
+from flip27_source.values.late_names import late_names
 
 if TYPE_CHECKING:
     from .creation import create, stop_with_savepoint
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         list_savepoints,
         verify,
     )
-    from .requests import pending, request, withdraw
+    from .running_queries import pending, request, withdraw
     from .values import CreatedSavepoint, PendingSavepoint, RequestedSavepoint
     from .whole_queries import RestoredQuery, restore_query
 
@@ -60,7 +60,7 @@ __getattr__ = late_names(
             "list_savepoints",
             "verify",
         ),
-        "requests": ("pending", "request", "withdraw"),
+        "running_queries": ("pending", "request", "withdraw"),
         "values": ("CreatedSavepoint", "PendingSavepoint", "RequestedSavepoint"),
         "whole_queries": ("RestoredQuery", "restore_query"),
     },

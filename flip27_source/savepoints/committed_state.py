@@ -12,13 +12,11 @@ from ..enumerator_mixins import HoldsSplits
 from ..errors import StateLocationError
 from ..file_systems.paths import redacted
 from ..registry import find_enumerator
-from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.documents import MOST_DOCUMENT_BYTES, SourceIdentity, decode_document
+from ..snapshots.documents import SourceIdentity
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.report_files import decode_stored_report
-from ..snapshots.segment_files import most_packed_bytes, unpack_segment
-from ..snapshots.store import Store, open_store
+from ..snapshots.store import open_store
+from ..snapshots.stored_lineage import StoredLineage
 from .query_state import newest_batch, one_source
 
 _UNREAD = frozenset({SplitStatus.LIVE.value, SplitStatus.RETURNED.value, SplitStatus.FAILED.value})
@@ -65,20 +63,13 @@ def committed_state(
         )
     folder, name = one_source(batch.named, state, lineage)
     store = open_store(state, options)
-    document = decode_document(
-        store.read(file_names.checkpoint_file(folder, name), MOST_DOCUMENT_BYTES), name
-    )
+    stored = StoredLineage(store, folder)
+    document = stored.document(name)
     kind: Any = find_enumerator(document.source.enumerator)
-
-    def load(segment: str) -> bytes:
-        size = document.segment_bytes.get(segment)
-        file = file_names.segment_file(folder, file_names.checked_segment_name(segment))
-        return unpack_segment(segment, store.read(file, most_packed_bytes(size)), size)
-
-    snapshot = SnapshotCodec(kind).decode(document, load, with_plan=True)
+    snapshot = SnapshotCodec(kind).decode(document, stored.segment_loader(document), with_plan=True)
     ledger = snapshot.ledger
     held = kind.splits_in(snapshot.enumerator_state) if issubclass(kind, HoldsSplits) else []
-    reported = _reported_unread(store, folder, name)
+    reported = _reported_unread(stored, name)
     planned = (split for item in snapshot.plan.assignments for split in item.splits)
     return CommittedState(
         checkpoint=batch.checkpoint,
@@ -91,17 +82,15 @@ def committed_state(
             *held,
             *(item.split for item in ledger.waiting),
             *ledger.live,
+            *ledger.ranges,
             *(item.split for item in ledger.quarantined),
             *(split for split in planned if split.split_id in reported),
         ],
     )
 
 
-def _reported_unread(store: Store, lineage: str, name: CheckpointName) -> set[str]:
+def _reported_unread(stored: StoredLineage, name: CheckpointName) -> set[str]:
     """The splits of the batch that its subtasks have not read to their end."""
-    found = set()
-    for file in store.list(f"{lineage}/{file_names.REPORTS}"):
-        if file_names.belongs_to(file) == name:
-            report = decode_stored_report(file, store.read(f"{lineage}/{file_names.REPORTS}/{file}"))
-            found |= {item.split for item in report.results if item.status in _UNREAD}
-    return found
+    reports = (stored.report(name, subtask, surely=True) for subtask in stored.reports().get(name, ()))
+    results = (result for report in reports if report is not None for result in report.results)
+    return {result.split for result in results if result.status in _UNREAD}

@@ -7,12 +7,11 @@ from typing import Any
 
 from ..errors import StateLocationError, StopError
 from ..file_systems.paths import redacted
-from ..snapshots.file_names import CheckpointName
 from ..snapshots.store import Store, open_store
+from ..snapshots.stored_lineage import StoredLineage
 from .claims import mark_of
 from .format import METADATA, read_savepoint, savepoint_folder, write_savepoint
 from .query_state import (
-    checkpoint_names,
     checkpoint_of,
     lineage_of,
     newest_batch,
@@ -20,9 +19,9 @@ from .query_state import (
     state_in,
     surely_complete,
 )
-from .requests import Progress, made_by_driver
+from .running_queries import Progress, made_by_driver
 from .values import CreatedSavepoint, NewestBatch
-from .whole_queries import copy_query, now_ms
+from .whole_queries import copy_query, is_of_batch, now_ms
 
 
 def create(
@@ -134,9 +133,10 @@ def _copied(
     else:
         folder = lineage_of(state, None, lineage, source)
         name = surely_complete(source, folder)
-    _check_unclaimed(target, name)
-    directory = f"{to.rstrip('/')}/{savepoint_folder(name)}"
-    if not _is_there(target, name, query=query):
+    into = savepoint_folder(name, batch.batch_id if query and batch is not None else None)
+    _check_unclaimed(target, into)
+    directory = f"{to.rstrip('/')}/{into}"
+    if not _is_there(target, into, batch if query else None, options):
         whole = None
         if query and batch is not None:
             others = [item for item in batch.named if item[0] != folder]
@@ -151,7 +151,7 @@ def _copied(
 
 def _check_is_together(store: Store, batch: NewestBatch) -> None:
     """Refuse a whole query whose sources have different state locations."""
-    elsewhere = [lineage for lineage, _ in batch.named if not checkpoint_names(store, lineage)]
+    elsewhere = [lineage for lineage, _ in batch.named if not StoredLineage(store, lineage).names()]
     if elsewhere and len(elsewhere) < len(batch.named):
         raise StateLocationError(
             f"the state of the query's sources {', '.join(elsewhere)} is not in {store.location}",
@@ -160,16 +160,26 @@ def _check_is_together(store: Store, batch: NewestBatch) -> None:
         )
 
 
-def _is_there(target: Store, name: CheckpointName, *, query: bool) -> bool:
-    """Whether a savepoint of this checkpoint exists and contains the requested parts."""
-    folder = savepoint_folder(name)
+def _is_there(target: Store, folder: str, batch: NewestBatch | None, options: dict[str, Any]) -> bool:
+    """Whether the savepoint exists; ``batch``: the batch of the whole query that it must contain.
+
+    Raises:
+        StateLocationError: it contains another query, such as the one that this query is a fork of.
+    """
     if METADATA not in target.list(folder):
         return False
-    return not query or read_savepoint(target, folder).metadata.query is not None
+    if batch is None:
+        return True
+    query = read_savepoint(target, folder).metadata.query
+    if query is not None and is_of_batch(query, batch, options):
+        return True
+    raise StateLocationError(
+        f"{target.location}/{folder} is a savepoint of another query that shares this checkpoint",
+        remedy="give another directory",
+    )
 
 
-def _check_unclaimed(target: Store, name: CheckpointName) -> None:
-    folder = savepoint_folder(name)
+def _check_unclaimed(target: Store, folder: str) -> None:
     owner = mark_of(target, folder)
     if owner is not None:
         raise StateLocationError(

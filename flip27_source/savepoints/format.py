@@ -1,6 +1,6 @@
 """Savepoints: a checkpoint in its own directory, which is complete, movable and never cleaned up.
 
-<target>/savepoint-<id>-<digest>/
+<target>/savepoint-<id>-<digest>/, and savepoint-<id>-<digest>-batch-<n>/ for a whole query
   segments/<digest>.<kind>.<form>    as in a lineage
   reports/<id>-<digest>.<subtask>.json
   readers/<subtask>/...              files that readers have added
@@ -31,6 +31,7 @@ from ..snapshots.documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decod
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.segment_files import check_packed, most_packed_bytes, unpack_segment
 from ..snapshots.store import Store, open_store
+from ..snapshots.stored_lineage import StoredLineage
 from ..values.stored_json import compact_json, decode_json
 
 FORMAT = 1
@@ -142,25 +143,23 @@ def write_savepoint(
     """Copy a complete checkpoint into a new directory.
 
     Args:
-        query: the query of the source; its files are already in the directory.
+        query: the query of the source; its files are already in the directory, which its batch names.
 
     Raises:
         MissingStateError: the checkpoint is not complete, or was cleaned up in the meantime.
         CorruptStateError: a file of the checkpoint is damaged.
     """
-    data = source.read(file_names.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
+    stored = StoredLineage(source, lineage)
+    data = stored.document_bytes(name)
     document = decode_document(data, name)
-    folder = savepoint_folder(name)
-    for segment in sorted(document.segments):
-        size = document.raw.segments[segment].bytes
-        stored = source.read(file_names.segment_file(lineage, segment), most_packed_bytes(size))
-        check_packed(segment, stored, size)
-        target.ensure(file_names.segment_file(folder, segment), stored)
-    reports = _reports(source, lineage, document, name)
+    folder = savepoint_folder(name, None if query is None else query.batch)
+    for segment, size in ((segment, document.segment_bytes.get(segment)) for segment in document.segments):
+        packed = stored.packed_segment(segment, size)
+        check_packed(segment, packed, size)
+        target.ensure(file_names.segment_file(folder, segment), packed)
+    reports = [file_names.report_file("", name, subtask) for subtask in _reported(stored, document, name)]
     for file in reports:
-        target.ensure(
-            f"{folder}/{file_names.REPORTS}/{file}", source.read(f"{lineage}/{file_names.REPORTS}/{file}")
-        )
+        target.ensure(f"{folder}{file}", source.read_surely(f"{lineage}{file}"))
     metadata = SavepointMetadata(
         format=FORMAT,
         kind="savepoint",
@@ -169,7 +168,7 @@ def write_savepoint(
         lineage=lineage,
         document=msgspec.Raw(data),
         segments=sorted(document.segments),
-        reports=reports,
+        reports=sorted(file.rpartition("/")[2] for file in reports),
         query=query,
         readers=_added(target, folder),
     )
@@ -181,9 +180,13 @@ def write_savepoint(
     return Savepoint(store=target, folder=folder, name=name, document=document, metadata=metadata)
 
 
-def savepoint_folder(name: CheckpointName) -> str:
-    """The name of a savepoint's directory."""
-    return f"savepoint-{name}"
+def savepoint_folder(name: CheckpointName, batch_id: int | None = None) -> str:
+    """The name of a savepoint's directory.
+
+    Args:
+        batch_id: for a whole query, its batch: the source may stay at a checkpoint while the query goes on.
+    """
+    return f"savepoint-{name}" if batch_id is None else f"savepoint-{name}-batch-{batch_id}"
 
 
 def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
@@ -253,16 +256,13 @@ def _added(target: Store, folder: str) -> dict[str, str]:
     return {name: content_digest(target.read(f"{within}/{name}")) for name in names}
 
 
-def _reports(source: Store, lineage: str, document: CheckpointDocument, name: CheckpointName) -> list[str]:
-    found = [
-        file for file in source.list(f"{lineage}/{file_names.REPORTS}") if file_names.belongs_to(file) == name
-    ]
-    wanted = {
-        file_names.report_file(lineage, name, item.subtask).rpartition("/")[2] for item in document.raw.plan
-    }
-    if document.reports is ReportDemand.REQUIRED and not wanted <= set(found):
+def _reported(stored: StoredLineage, document: CheckpointDocument, name: CheckpointName) -> tuple[int, ...]:
+    """The subtasks that have reported on a document, and late reports."""
+    found = stored.reports().get(name, ())
+    planned = {item.subtask for item in document.raw.plan}
+    if document.reports is ReportDemand.REQUIRED and not planned <= set(found):
         raise MissingStateError(
-            f"checkpoint {name} is not complete: {len(found)} of its {len(wanted)} subtasks have reported",
+            f"checkpoint {name} is not complete: {len(found)} of its {len(planned)} subtasks have reported",
             remedy="wait for the batch to end, or create a savepoint of an earlier checkpoint",
         )
-    return sorted(found)
+    return found

@@ -19,7 +19,7 @@ from ..file_systems.paths import redacted
 from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import SourceIdentity, timestamp
-from ..snapshots.report_files import decode_stored_report
+from ..snapshots.report_contents import decode_stored_report
 from ..snapshots.segment_files import check_packed
 from ..snapshots.store import Store, open_store
 from .claims import CLAIM, files_of, mark_of

@@ -40,7 +40,8 @@ class MovedFiles:
         self._before = snapshot
         planned = [split for item in snapshot.plan.assignments for split in item.splits]
         self._ids = {
-            split.split_id: self._split(split).split_id for split in (*snapshot.ledger.live, *planned)
+            split.split_id: self._split(split).split_id
+            for split in (*snapshot.ledger.live, *snapshot.ledger.ranges, *planned)
         }
 
     def snapshot(self) -> Snapshot[Any]:
@@ -65,6 +66,7 @@ class MovedFiles:
             live=tuple(self._split(split) for split in ledger.live),
             pins={self._ids.get(name, name): subtask for name, subtask in ledger.pins.items()},
             waiting=tuple(replace(item, split=self._split(item.split)) for item in ledger.waiting),
+            ranges=tuple(self._split(cut) for cut in ledger.ranges),
             quarantined=tuple(self._set_aside(item) for item in ledger.quarantined),
             ignored=tuple(self._set_aside(item) for item in ledger.ignored),
         )

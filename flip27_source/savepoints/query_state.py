@@ -8,11 +8,11 @@ from typing import Any
 from ..errors import CorruptStateError, MissingStateError, StateLocationError
 from ..file_systems.paths import redacted
 from ..snapshots import file_names
-from ..snapshots.documents import MOST_DOCUMENT_BYTES, decode_document
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import find_lineages
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
 from ..snapshots.store import Store, open_store
+from ..snapshots.stored_lineage import StoredLineage
 from .values import NewestBatch
 
 
@@ -32,7 +32,7 @@ def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) ->
             batch = newest_committed(store)
             named = [
                 (offset.lineage, offset.name)
-                for offset in batch.offsets
+                for offset in batch.offsets.values()
                 if offset.lineage is not None and offset.name is not None
             ]
             return NewestBatch(checkpoint=location, batch_id=batch.batch_id, named=tuple(named))
@@ -79,27 +79,19 @@ def one_source(
 
 
 def surely_complete(store: Store, lineage: str) -> CheckpointName:
-    """The parent of the newest checkpoint; it was complete before its child was created.
+    """The newest checkpoint that is known to be complete without Spark's log.
 
     Raises:
-        MissingStateError: no checkpoint has a parent.
+        MissingStateError: there is none.
     """
-    for name in checkpoint_names(store, lineage):
-        data = store.read(file_names.checkpoint_file(lineage, name), MOST_DOCUMENT_BYTES)
-        document = decode_document(data, name)
-        if document.parent is not None:
-            return document.parent
+    name = StoredLineage(store, lineage).line().newest_complete
+    if name is not None:
+        return name
     raise MissingStateError(
         f"no checkpoint of {lineage} is known to be complete",
         remedy="give the query's Spark checkpoint location (--checkpoint-location), which names "
         "complete checkpoints",
     )
-
-
-def checkpoint_names(store: Store, lineage: str) -> list[CheckpointName]:
-    """The checkpoints of a lineage, newest first."""
-    names = map(CheckpointName.parse, store.list(f"{lineage}/{file_names.CHECKPOINTS}"))
-    return sorted((name for name in names if name is not None), reverse=True)
 
 
 def checkpoint_of(query: Any) -> str:

@@ -31,6 +31,7 @@ from .format import (
 from .values import NewestBatch
 
 _TRIES = 3
+_UNDER_WAY = b"a query is being restored from"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +80,15 @@ def copy_query(
         write_savepoint(state, lineage, name, beside, created_ms=now_ms())
     folders = [savepoint_folder(name) for _, name in others]
     return StoredQuery(batch=batch.batch_id, files=files, sources=folders)
+
+
+def is_of_batch(stored: StoredQuery, batch: NewestBatch, storage_options: Mapping[str, Any]) -> bool:
+    """Whether a stored query is this one after this batch; a fork has another id and other offsets."""
+    source = open_store(batch.checkpoint, storage_options)
+    names = (METADATA_FILE, f"{OFFSETS}/{batch.batch_id}")
+    return stored.batch == batch.batch_id and all(
+        stored.files.get(name) == content_digest(source.read(name)) for name in names
+    )
 
 
 def restore_query(
@@ -148,8 +158,14 @@ def _copied(batch: NewestBatch, target: Store, storage_options: Mapping[str, Any
 
 def _check_free(target: Store, state: Store, sources: Sequence[Savepoint]) -> None:
     has_metadata = METADATA_FILE in target.list("")
-    if has_metadata and target.read(METADATA_FILE) == _under_way(sources[0]):
+    marker = target.read(METADATA_FILE) if has_metadata else b""
+    if marker == _under_way(sources[0]):
         return
+    if marker.startswith(_UNDER_WAY):
+        raise StateLocationError(
+            f"the restore of another savepoint in {target.location} was interrupted: its files are there",
+            remedy="restore that savepoint again, or give a new directory (and a new state location)",
+        )
     if has_metadata or is_spark_checkpoint(target):
         raise StateLocationError(
             f"{target.location} is already the checkpoint location of a query", remedy="give a new directory"
@@ -173,7 +189,9 @@ def _write_lineage(savepoint: Savepoint, state: Store) -> None:
 
 
 def _under_way(savepoint: Savepoint) -> bytes:
-    return f"a query is being restored from {savepoint.folder}\n".encode()
+    # Savepoints of one checkpoint have the same folder, whichever batch of the query they contain.
+    digest = content_digest(msgspec.json.encode(savepoint.metadata))
+    return _UNDER_WAY + f" {savepoint.folder} {digest}\n".encode()
 
 
 def _offsets_last(name: str) -> tuple[bool, str]:

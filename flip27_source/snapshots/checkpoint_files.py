@@ -8,13 +8,12 @@ gets its offset (R2); segments are durable before their document.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
-from ..coordination.backlog_numbers import backlog_numbers
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import (
@@ -35,9 +34,10 @@ from .documents import (
 from .file_names import CheckpointName
 from .offsets import INITIAL_OFFSET, Offset
 from .readable_positions import live_positions
-from .segment_files import most_packed_bytes, pack_segment, unpack_segment
+from .segment_files import pack_segment
 from .source_identity import as_lines, differences
 from .store import Store
+from .stored_lineage import StoredLineage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,11 +81,18 @@ class CheckpointStorage:
         self.in_use = InUse()
 
     def write(
-        self, pending: PendingCheckpoint[Any], parent: Offset, *, restored_from: CheckpointName | None = None
+        self,
+        pending: PendingCheckpoint[Any],
+        parent: Offset,
+        *,
+        restored_from: CheckpointName | None = None,
+        epoch: int = 1,
     ) -> Offset:
         """Make a checkpoint durable and return its offset. The checkpoint becomes visible as a whole.
 
-        ``restored_from``: the savepoint that the first checkpoint of a lineage was restored from.
+        Args:
+            restored_from: the savepoint that the first checkpoint of a lineage was restored from.
+            epoch: the driver's epoch in the parent's lineage; the first driver of a new lineage has 1.
         """
         encoded = self._codec.encode(
             pending.snapshot,
@@ -93,6 +100,7 @@ class CheckpointStorage:
             parent=parent.name,
             inline_all=self.store is None,
             savepoint=restored_from,
+            epoch=0 if self.store is None else epoch,
         )
         summary = _summary(pending)
         positions = live_positions(pending.snapshot.ledger.live, self._codec.encode_split)
@@ -132,9 +140,7 @@ class CheckpointStorage:
             # Python's json has parsed the offset: encoding it again gives the form that was written.
             document = decode_document(msgspec.json.encode(offset.inline))
         else:
-            file = file_names.checkpoint_file(offset.lineage, offset.name)
-            data = self._required_store(offset).read(file, MOST_DOCUMENT_BYTES)
-            document = decode_document(data, offset.name)
+            document = self.lineage(offset.lineage).document(offset.name)
         if document.checkpoint_id != offset.checkpoint_id:
             raise CorruptStateError(
                 f"the offset belongs to checkpoint {offset.checkpoint_id}, but its document belongs to "
@@ -169,15 +175,8 @@ class CheckpointStorage:
         return self._codec.decode(document, load_segment, with_plan=True)
 
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
-        """Refuse a snapshot that could not be stored and restored; write nothing.
-
-        Raises:
-            ContractError, CorruptStateError: the snapshot is invalid; the message names the value.
-        """
-        encoded = self._codec.encode(snapshot, source=self._source, parent=None, inline_all=False)
-        self._codec.decode(
-            decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True
-        )
+        """Refuse a snapshot that could not be stored and restored; write nothing."""
+        self._codec.check_storable(snapshot, self._source)
 
     def plans_between(self, start: Offset, end: Offset) -> Iterator[tuple[Offset, CheckpointDocument]]:
         """The documents whose plans make up ``(start, end]``, oldest first (R3).
@@ -216,30 +215,36 @@ class CheckpointStorage:
 
     def segment_loader(self, offset: Offset, document: CheckpointDocument) -> Callable[[str], bytes]:
         """A function that loads the document's segments from the lineage of ``offset``."""
-        return self._loader(offset.lineage, document.segment_bytes)
-
-    def _loader(self, lineage: str | None, sizes: Mapping[str, int]) -> Callable[[str], bytes]:
 
         def load(name: str) -> bytes:
             if self._newest is not None and name in self._newest.plan:
                 return self._newest.plan[name]
-            if lineage is None:
+            if offset.lineage is None:
                 raise MissingStateError(f"segment {name} is not inside the offset")
-            file, size = (
-                file_names.segment_file(lineage, file_names.checked_segment_name(name)),
-                sizes.get(name),
-            )
-            stored = self._store_of(lineage).read(file, most_packed_bytes(size))
-            return unpack_segment(name, stored, size)
+            return self.lineage(offset.lineage).segment_loader(document)(name)
 
         return load
+
+    def lineage(self, name: str) -> StoredLineage:
+        """The reader of a lineage.
+
+        Raises:
+            StateLocationError: the state location is not set.
+        """
+        if self.store is None:
+            raise StateLocationError(
+                f"the query's checkpoint refers to lineage {name} in a state location, but "
+                "option stateLocation is not set",
+                remedy="set stateLocation to the directory that the query was started with, "
+                "or to the new place of that directory if it was moved",
+            )
+        return StoredLineage(self.store, name)
 
     def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
         """Write the segments that the previous checkpoint does not contain."""
         self.in_use.add(frozenset(encoded.segments))
         durable = self._durable if self._durable_in == offset.lineage else frozenset()
-        sizes = {name: segment.size for name, segment in encoded.segments.items() if segment.size is not None}
-        load = self._loader(offset.lineage, sizes)
+        load = self.segment_loader(offset, decode_document(encoded.data))
         for name, segment in encoded.segments.items():
             if name not in durable:
                 store.ensure(file_names.segment_file(str(offset.lineage), name), pack_segment(segment.data))
@@ -282,19 +287,6 @@ class CheckpointStorage:
         if self._creates_exclusively:
             store.check_exclusive(file, source)
         return lineage
-
-    def _required_store(self, offset: Offset) -> Store:
-        return self._store_of(offset.lineage)
-
-    def _store_of(self, lineage: str | None) -> Store:
-        if self.store is None:
-            raise StateLocationError(
-                f"the query's checkpoint refers to lineage {lineage} in a state location, but "
-                "option stateLocation is not set",
-                remedy="set stateLocation to the directory that the query was started with, "
-                "or to the new place of that directory if it was moved",
-            )
-        return self.store
 
     def _check_source(self, found: SourceIdentity) -> None:
         changed = differences(found, self._source)
@@ -348,4 +340,4 @@ def _summary(pending: PendingCheckpoint[Any]) -> dict[str, Any]:
     # non-ASCII character as six or twelve characters.
     gauges = sorted(pending.summary.gauges.items())[:20]
     published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
-    return known | published | backlog_numbers(metrics.backlog)
+    return known | published | metrics.backlog.numbers()

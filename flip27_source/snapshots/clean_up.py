@@ -15,10 +15,11 @@ from dataclasses import dataclass, field
 from ..errors import CorruptStateError
 from . import file_names
 from .checkpoint_files import InUse
-from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
+from .documents import CheckpointDocument
 from .file_names import CheckpointName
 from .linked_folders import Deletion
 from .store import Store
+from .stored_lineage import StoredLineage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +92,14 @@ class Cleaner:
         self.lineage = lineage
         self.retained = retained
         self._in_use = in_use
+        self._stored = StoredLineage(store, lineage)
         self._deletion = Deletion(store)
         self._known: dict[CheckpointName, KnownDocument] = {}
         self._suspects: frozenset[str] = frozenset()
 
     def clean(self, committed: CheckpointName) -> CleanupPlan:
         """Delete the files that the retained checkpoints cannot reach, and return the plan."""
-        segments = self.store.list(f"{self.lineage}/{file_names.SEGMENTS}")
+        segments = self._stored.listed(file_names.SEGMENTS)
         plan = plan_cleanup(
             committed=committed,
             documents=self._documents(committed),
@@ -123,7 +125,7 @@ class Cleaner:
         """Delete reports and failures whose document no longer exists."""
         oldest = min((name.checkpoint_id for name in self._known), default=committed_id)
         for folder in (file_names.REPORTS, file_names.FAILURES):
-            for file_name in self.store.list(f"{self.lineage}/{folder}"):
+            for file_name in self._stored.listed(folder):
                 name = file_names.belongs_to(file_name)
                 if name is not None and name.checkpoint_id < min(oldest, committed_id):
                     self._deletion.delete(f"{self.lineage}/{folder}/{file_name}")
@@ -134,8 +136,7 @@ class Cleaner:
         Raises:
             CorruptStateError: a document that will be kept is damaged.
         """
-        listed = self.store.list(f"{self.lineage}/{file_names.CHECKPOINTS}")
-        names = {name for text in listed if (name := CheckpointName.parse(text)) is not None}
+        names = self._stored.names()
         self._known = {name: known for name, known in self._known.items() if name in names}
         line = _kept_line(committed, lambda name: self._read(name) if name in names else None, self.retained)
         oldest = line[-1].checkpoint_id if line else 0
@@ -151,6 +152,5 @@ class Cleaner:
 
     def _read(self, name: CheckpointName) -> KnownDocument:
         if name not in self._known:
-            data = self.store.read(file_names.checkpoint_file(self.lineage, name), MOST_DOCUMENT_BYTES)
-            self._known[name] = KnownDocument.of(decode_document(data, name))
+            self._known[name] = KnownDocument.of(self._stored.document(name))
         return self._known[name]

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from ..coordination.actions import PendingAction
 from ..coordination.checkpoints import (
     CheckpointMetadata,
     LedgerState,
@@ -34,6 +35,7 @@ from .documents import (
     FORMAT,
     FORMAT_WITH_BLOCKS,
     FORMAT_WITH_DELAYED_ACTIONS,
+    FORMAT_WITH_RANGES,
     CheckpointDocument,
     SegmentFinder,
     SourceIdentity,
@@ -46,6 +48,7 @@ from .documents import (
     StoredState,
     StoredWaiting,
     StoredWaitingEvent,
+    decode_document,
 )
 from .event_codec import EventCodec
 from .file_names import CheckpointName
@@ -96,10 +99,13 @@ class SnapshotCodec:
         parent: CheckpointName | None,
         inline_all: bool,
         savepoint: CheckpointName | None = None,
+        epoch: int = 0,
     ) -> EncodedDocument:
         """The document of ``snapshot``; with ``inline_all`` it contains every segment.
 
-        ``savepoint``: the savepoint that the state was restored from.
+        Args:
+            savepoint: the savepoint that the state was restored from.
+            epoch: the driver's epoch; 0 if it has none. Within an epoch ids increase along one line.
         """
         collected: dict[str, Segment] = {}
         encode = self.encode_split
@@ -130,6 +136,7 @@ class SnapshotCodec:
             ignored_count=snapshot.ledger.ignored_count,
             losses=[StoredLoss.of(loss) for loss in snapshot.ledger.losses],
             loss_count=snapshot.ledger.loss_count,
+            ranges=[encode(cut) for cut in snapshot.ledger.ranges],
         )
         state = msgspec.Raw(self._states.encode(snapshot.enumerator_state, collected))
         actions = encode_actions(self._enumerator_type, snapshot.actions)
@@ -138,7 +145,7 @@ class SnapshotCodec:
         collected |= {page.actions.name: page.actions for page in snapshot.delayed}
         inside, beside = _placed(collected, inline_all)
         document = StoredDocument(
-            format=_format_with(quarantine_blocks=bool(quarantine.blocks), delayed=bool(snapshot.delayed)),
+            format=_format_with(ledger, delayed=bool(snapshot.delayed)),
             id=snapshot.metadata.checkpoint_id,
             parent=None if parent is None else str(parent),
             timestamp=snapshot.metadata.timestamp_ms,
@@ -156,15 +163,25 @@ class SnapshotCodec:
             answered=list(snapshot.metadata.answered),
             savepoint=None if savepoint is None else str(savepoint),
             target=snapshot.metadata.target_directory,
+            epoch=epoch,
         )
         data = msgspec.json.encode(document, order="sorted")
         name = CheckpointName(document.id, content_digest(data))
         return EncodedDocument(name=name, data=data, segments=beside)
 
     def decode(
-        self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_plan: bool = False
+        self,
+        document: CheckpointDocument,
+        load: Callable[[str], bytes],
+        *,
+        with_plan: bool = False,
+        with_events: bool = True,
     ) -> Snapshot[Any]:
-        """The snapshot in a document; its plan, which may be large, is decoded only with ``with_plan``.
+        """The snapshot in a document.
+
+        Args:
+            with_plan: whether to decode the plan, which may be large.
+            with_events: whether to decode events to readers, for which the class of the reader is needed.
 
         Raises:
             IncompatibleStateError: the document has a newer state or split version.
@@ -172,12 +189,11 @@ class SnapshotCodec:
         """
         raw = document.raw
         find = SegmentFinder(raw.segments, load)
-        versions = document.source
+        version = document.source.split_version
         state = self.decode_state(document, load)
-        split_rule = ("split", versions.split_version, *self._split_rule())
 
         def split(value: msgspec.Raw) -> Any:
-            return self._decode_value(value, self._splits.declared, find, split_rule)
+            return self.decode_split(version, value)
 
         ledger: LedgerState[Any] = LedgerState(
             live=tuple(split(value) for value in raw.ledger.live),
@@ -185,12 +201,13 @@ class SnapshotCodec:
             waiting=tuple(
                 WaitingSplit(split=waiting, subtask_id=block.subtask)
                 for block in raw.ledger.waiting
-                for waiting in self.decode_splits(versions.split_version, find(block.splits))
+                for waiting in self.decode_splits(version, find(block.splits))
             ),
             events=tuple(
                 WaitingEvent(event=self.events_to_readers.decode(item.event), subtask_id=item.subtask)
-                for item in raw.ledger.events
+                for item in (raw.ledger.events if with_events else ())
             ),
+            ranges=tuple(split(value) for value in raw.ledger.ranges),
             quarantined=as_given(document.quarantined(load), split),
             ignored=as_given(raw.ledger.ignored, split),
             ignored_count=raw.ledger.ignored_count,
@@ -210,8 +227,8 @@ class SnapshotCodec:
             metadata=metadata,
             enumerator_state=state,
             ledger=ledger,
-            plan=self._decode_plan(document, load) if with_plan else Plan(),
-            actions=() if raw.actions is None else decode_actions(self._enumerator_type, find(raw.actions)),
+            plan=self._decode_plan(document, load, with_events=with_events) if with_plan else Plan(),
+            actions=() if raw.actions is None else self.decode_actions(find(raw.actions)),
             delayed=tuple(document.delayed_actions(load)),
             action_delay_ms=raw.action_delay,
         )
@@ -227,6 +244,19 @@ class SnapshotCodec:
         rule = ("state", stored.version, kind.state_version, kind.upgrade_state)
         find = SegmentFinder(document.raw.segments, load)
         return self._decode_value(stored.state, self._states.declared, find, rule)
+
+    def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:
+        """The actions in a segment; raises CorruptStateError."""
+        return decode_actions(self._enumerator_type, segment)
+
+    def check_storable(self, snapshot: Snapshot[Any], source: SourceIdentity) -> None:
+        """Refuse a snapshot that could not be stored and restored.
+
+        Raises:
+            ContractError, CorruptStateError: the snapshot is invalid; the message names the value.
+        """
+        encoded = self.encode(snapshot, source=source, parent=None, inline_all=False)
+        self.decode(decode_document(encoded.data), lambda name: encoded.segments[name].data, with_plan=True)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
         """Decode one split, which was stored with split version ``version``."""
@@ -256,14 +286,19 @@ class SnapshotCodec:
             for raw in segment.values(msgspec.Raw)
         ]
 
-    def _decode_plan(self, document: CheckpointDocument, load: Callable[[str], bytes]) -> Plan[Any]:
+    def _decode_plan(
+        self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_events: bool
+    ) -> Plan[Any]:
         version = document.source.split_version
         return Plan(
             assignments=tuple(
                 Assignment(
                     subtask_id=stored.subtask,
                     splits=tuple(self.decode_splits(version, segment)),
-                    events=tuple(self.events_to_readers.decode(event) for event in stored.events),
+                    events=tuple(
+                        self.events_to_readers.decode(event)
+                        for event in (stored.events if with_events else ())
+                    ),
                 )
                 for stored, segment in document.plan_segments(load)
             ),
@@ -343,11 +378,13 @@ class SnapshotCodec:
             ) from error
 
 
-def _format_with(*, quarantine_blocks: bool, delayed: bool) -> int:
+def _format_with(ledger: StoredLedger, *, delayed: bool) -> int:
     """The oldest format that supports the content of a document."""
+    if ledger.ranges:
+        return FORMAT_WITH_RANGES
     if delayed:
         return FORMAT_WITH_DELAYED_ACTIONS
-    return FORMAT_WITH_BLOCKS if quarantine_blocks else FORMAT
+    return FORMAT_WITH_BLOCKS if ledger.quarantine_blocks else FORMAT
 
 
 def _cut_by_content(splits: list[Any]) -> Iterator[list[Any]]:

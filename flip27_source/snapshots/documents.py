@@ -1,6 +1,6 @@
 """Checkpoint documents: one JSON value with everything that a coordinator needs to continue.
 
-Formats 1 to 3. Bulk state is stored in segments: small segments inside the document, others in separate
+Formats 1 to 4. Bulk state is stored in segments: small segments inside the document, others in separate
 files. ``codec`` converts authors' values. Nothing is pickled. Pure.
 """
 
@@ -29,8 +29,10 @@ FORMAT_WITH_BLOCKS = 2
 """The format of documents whose quarantined splits are in segments; older libraries would not see these."""
 FORMAT_WITH_DELAYED_ACTIONS = 3
 """The format of documents with delayed actions; older libraries would drop these."""
+FORMAT_WITH_RANGES = 4
+"""The format of documents with ranges that are read again; older libraries would lose these."""
 
-_FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS)
+_FORMATS = (FORMAT, FORMAT_WITH_BLOCKS, FORMAT_WITH_DELAYED_ACTIONS, FORMAT_WITH_RANGES)
 
 MOST_DOCUMENT_BYTES = 512 * 1024 * 1024
 """Larger documents are neither written nor read; bulk state belongs in segments."""
@@ -119,6 +121,7 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
     ignored_count: int = 0
     losses: list[StoredLoss] = []
     loss_count: int = 0
+    ranges: list[msgspec.Raw] = []
 
     @property
     def quarantined_count(self) -> int:
@@ -170,6 +173,7 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     answered: list[str] = []
     savepoint: str | None = None
     target: str | None = None
+    epoch: int = 0
 
 
 class _Format(msgspec.Struct):
@@ -270,7 +274,7 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
         if found not in _FORMATS:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {found}; this library reads {FORMAT} to "
-                f"{FORMAT_WITH_DELAYED_ACTIONS}",
+                f"{FORMAT_WITH_RANGES}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )
         raw = decode_json(data, StoredDocument)

@@ -31,12 +31,30 @@ _MISSED_RENEWALS = 3
 _SLACK_MS = 10_000
 
 
-class DriverRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The driver that took over."""
+class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The driver that took over.
+
+    Attributes:
+        at: the complete checkpoint that it continues after; None if it wrote the first one.
+    """
 
     host: str
     process: int
     started_ms: int
+    at: str | None = None
+
+
+class NewestDriver(NamedTuple):
+    """The highest epoch, and its driver; None if the record cannot be read."""
+
+    epoch: int
+    record: DriverRecord | None
+
+
+def newest_driver(store: Store, lineage: str) -> NewestDriver | None:
+    """The newest driver of a lineage; None if no driver has registered."""
+    epoch = _listed(store, lineage).newest
+    return NewestDriver(epoch, _record(store, lineage, epoch)) if epoch else None
 
 
 class DriverEpoch:
@@ -44,6 +62,7 @@ class DriverEpoch:
 
     Args:
         started_ms: the current time.
+        at: the checkpoint that the driver continues after; None if it wrote the first one.
         is_renewed: whether :meth:`renew` will be called every ``RENEWED_EVERY_MS``.
         process: returns the id of this process.
     """
@@ -54,12 +73,13 @@ class DriverEpoch:
         lineage: str,
         started_ms: int,
         *,
+        at: str | None = None,
         is_renewed: bool = False,
         process: Callable[[], int] = os.getpid,
     ) -> None:
         self._store = store
         self.lineage = lineage
-        record = DriverRecord(host=socket.gethostname(), process=process(), started_ms=started_ms)
+        record = DriverRecord(host=socket.gethostname(), process=process(), started_ms=started_ms, at=at)
         data = msgspec.json.encode(record, order="sorted")
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1

@@ -9,20 +9,24 @@ created and never replaced; all of them count.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..coordination.data_losses import DataLoss
-from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import CorruptStateError, MissingStateError
+from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
+from ..errors import CorruptStateError
 from . import file_names
 from .documents import StoredLoss
 from .file_names import CheckpointName
-from .report_files import FORMAT, StoredReport, StoredResult, decode_stored_report
+from .report_contents import FORMAT, StoredReport, StoredResult
 from .sealed import seal
 from .store import Store
+from .stored_lineage import StoredLineage
 
 FIRST_LATE_SUBTASK = 900_000_000
 """The subtask ids of late reports start here; no plan has that many subtasks."""
+
+_UNDELIVERED = frozenset({SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.RETURNED})
 
 
 class LateReports:
@@ -46,11 +50,11 @@ class LateReports:
             raise CorruptStateError(f"{checkpoint_name!r} is not the name of a checkpoint")
         return cls(store, file_names.checked_lineage_name(lineage), name)
 
-    def read(self) -> list[tuple[tuple[SplitResult[Any], ...], tuple[DataLoss, ...]]]:
-        """The results and losses of each late report, in order."""
-        found: list[tuple[tuple[SplitResult[Any], ...], tuple[DataLoss, ...]]] = []
-        while (data := self._data(len(found))) is not None:
-            stored = decode_stored_report(*data)
+    def read(self) -> list[SubtaskReport[Any]]:
+        """The late reports, in order; they belong to no subtask."""
+        found: list[SubtaskReport[Any]] = []
+        lineage = StoredLineage(self._store, self._lineage)
+        while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(found))) is not None:
             results: tuple[SplitResult[Any], ...] = tuple(
                 SplitResult(
                     split_id=item.split,
@@ -60,7 +64,12 @@ class LateReports:
                 )
                 for item in stored.results
             )
-            found.append((results, tuple(loss.loss() for loss in stored.losses)))
+            losses = tuple(loss.loss() for loss in stored.losses)
+            found.append(
+                SubtaskReport(
+                    checkpoint_id=self._name.checkpoint_id, subtask_id=-1, results=results, losses=losses
+                )
+            )
         return found
 
     def add(self, results: Sequence[SplitResult[Any]], losses: Sequence[DataLoss]) -> None:
@@ -84,17 +93,41 @@ class LateReports:
 
     def add_losses(self, losses: Sequence[DataLoss]) -> None:
         """Add a late report with those losses that no late report contains; it is durable on return."""
-        known = {loss for _, found in self.read() for loss in found}
+        known = {loss for report in self.read() for loss in report.losses}
         new = [loss for loss in losses if loss not in known]
         if new:
             self.add((), new)
 
-    def _data(self, number: int) -> tuple[str, bytes] | None:
-        file = self._file(number)
-        try:
-            return file, self._store.read(file)
-        except MissingStateError:
-            return None
-
     def _file(self, number: int) -> str:
         return file_names.report_file(self._lineage, self._name, FIRST_LATE_SUBTASK + number)
+
+
+def with_late(
+    report: SubtaskReport[Any], late: list[SubtaskReport[Any]], split_ids: set[str]
+) -> SubtaskReport[Any]:
+    """``report`` with the late results and losses of its splits, each once.
+
+    The report decides what became of a split; a loss that was found later counts all the same, unless the
+    report says that nothing of the split was delivered.
+    """
+    results = {item.split_id: item for item in report.results}
+    undelivered = {name for name, item in results.items() if item.status in _UNDELIVERED}
+    late_results = {
+        item.split_id: item
+        for of_late in reversed(late)
+        for item in of_late.results
+        if item.split_id in split_ids and item.split_id not in results
+    }
+    late_losses = {
+        loss: None
+        for of_late in late
+        for loss in of_late.losses
+        if (loss.split_id is None or loss.split_id in split_ids) and loss.split_id not in undelivered
+    }
+    if not late_results and not late_losses:
+        return report
+    return replace(
+        report,
+        results=(*report.results, *late_results.values()),
+        losses=(*report.losses, *late_losses),
+    )

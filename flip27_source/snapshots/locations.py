@@ -12,18 +12,15 @@ from typing import Any
 
 import msgspec
 
-from ..errors import CorruptStateError, MissingStateError, OptionError, StateLocationError
+from ..errors import CorruptStateError, OptionError, StateLocationError
 from ..file_systems.paths import local_path, redacted
 from ..segment import content_digest
-from ..values.stored_json import decode_json
 from . import file_names
 from .file_names import CheckpointName
-from .offsets import Offset
-from .spark_checkpoint import COMMITS, OFFSETS
+from .spark_checkpoint import COMMITS, OFFSETS, batches_of
 from .store import Store, open_store
 
 _SPARKS_OWN = frozenset({OFFSETS, COMMITS, "metadata", "sources", "state", "_spark_metadata"})
-_HEADER_LINES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,16 +120,18 @@ def _of_spark_checkpoint(
 ) -> Iterator[Lineage]:
     batches: dict[str, list[SparkBatch]] = {}
     inline: dict[str, list[tuple[CheckpointName, bytes]]] = {}
-    for batch_id, committed, offsets in _spark_batches(store):
-        for index, offset in offsets:
+    for logged, committed in batches_of(store):
+        for source, offset in logged.offsets.items():
             lineage, name = offset.lineage, offset.name
             if lineage is None or name is None:
-                lineage = f"inline-{index}"
+                lineage = f"inline-{source}"
                 # Keys keep their order: inline segments are named by the digest of their bytes.
                 data = msgspec.json.encode(offset.inline)
                 name = CheckpointName(offset.checkpoint_id, content_digest(data))
                 inline.setdefault(lineage, []).append((name, data))
-            batch = SparkBatch(batch_id=batch_id, name=name, committed=committed, summary=offset.summary)
+            batch = SparkBatch(
+                batch_id=logged.batch_id, name=name, committed=committed, summary=offset.summary
+            )
             batches.setdefault(lineage, []).append(batch)
     if not batches:
         raise StateLocationError(
@@ -143,44 +142,6 @@ def _of_spark_checkpoint(
         held = tuple(dict(inline.get(lineage, ())).items())
         parent = None if held else _parent_of(lineage, place, store, storage_options, state_location)
         yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
-
-
-def _spark_batches(store: Store) -> Iterator[tuple[int, bool, list[tuple[int, Offset]]]]:
-    """Each batch, whether it is committed, and the offsets of flip27 sources by number of the source."""
-    # Commits are read first: a batch that ends in between counts as not committed, never the reverse.
-    committed = set(_numbers(store, COMMITS))
-    for batch_id in _numbers(store, OFFSETS):
-        file = f"{OFFSETS}/{batch_id}"
-        try:
-            lines = store.read(file).decode().splitlines()
-        except MissingStateError:
-            if batch_id in _numbers(store, OFFSETS):
-                raise
-            continue  # Spark has deleted the batch's log in the meantime
-        if lines[:1] != ["v1"] or len(lines) < _HEADER_LINES:
-            raise StateLocationError(
-                f"{file} in the Spark checkpoint {store.location} starts with {lines[:1]}; "
-                "this library reads offset logs of version v1",
-                remedy="give the state location instead of Spark's checkpoint",
-            )
-        offsets = [(index, _offset(line)) for index, line in enumerate(lines[_HEADER_LINES:])]
-        yield batch_id, batch_id in committed, [(i, found) for i, found in offsets if found is not None]
-
-
-def _offset(line: str) -> Offset | None:
-    """The offset in a line of the log; None for a source of another format, or without a checkpoint."""
-    try:
-        value = decode_json(line)
-    except msgspec.MsgspecError:
-        return None
-    if not isinstance(value, dict) or not {"checkpoint", "format", "state"} <= value.keys():
-        return None
-    offset = Offset.from_json(value)
-    return None if offset.is_initial else offset
-
-
-def _numbers(store: Store, folder: str) -> list[int]:
-    return sorted(int(name) for name in store.list(folder) if name.isdigit())
 
 
 def _parent_of(

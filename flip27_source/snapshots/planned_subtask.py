@@ -31,6 +31,9 @@ class PlannedSubtask:
         events: the enumerator's events for the subtask, as JSON, in order.
         report: where the subtask writes its report; None if it writes none.
         savepoint: the savepoint that the checkpoint becomes; None if it does not become one.
+        state: the driver's absolute path of the state location, if it is on a disk; tasks use the same path,
+            whatever their working directory is. Otherwise None: the option says where it is.
+        reads_once: it is part of a batch read (``spark.read``), which records nothing.
     """
 
     library: str
@@ -41,3 +44,5 @@ class PlannedSubtask:
     events: tuple[bytes, ...] = ()
     report: ReportPlace | None = None
     savepoint: SavepointPlace | None = None
+    state: str | None = None
+    reads_once: bool = False

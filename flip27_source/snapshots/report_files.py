@@ -12,42 +12,18 @@ from typing import Any
 
 import msgspec
 
-from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus, SubtaskReport
+from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
 from ..enumerator import SplitEnumerator
-from ..errors import AttemptError, CorruptStateError, MissingStateError
+from ..errors import AttemptError, CorruptStateError
 from . import file_names
 from .codec import SnapshotCodec
 from .documents import StoredLoss
 from .event_codec import EventCodec
 from .file_names import CheckpointName
-from .sealed import decode_sealed, seal
+from .report_contents import ABSENT, FORMAT, REMEDY, StoredReport, StoredResult
+from .sealed import seal
 from .store import Store
-
-FORMAT = 1
-
-_REMEDY = "restore the file from a backup of the state location"
-
-_ABSENT = msgspec.Raw()
-
-
-class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    split: str
-    status: str
-    position: msgspec.Raw = _ABSENT
-    caught_up: bool = False
-    error: str | None = None
-    attempts: int = 0
-
-
-class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    format: int
-    checkpoint: str
-    subtask: int
-    split_version: int
-    results: list[StoredResult] = []
-    events: list[msgspec.Raw] = []
-    losses: list[StoredLoss] = []
-    metrics: CheckpointMetrics = CheckpointMetrics()
+from .stored_lineage import StoredLineage
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,18 +55,15 @@ class ReportStorage:
         self.events = EventCodec(enumerator_type)
         self._split_version = enumerator_type.split_version
 
-    def read(self, place: ReportPlace) -> SubtaskReport[Any] | None:
-        """The report that counts; None if there is none yet.
+    def read(self, place: ReportPlace, *, surely: bool = False) -> SubtaskReport[Any] | None:
+        """The report that counts; None if there is none yet. ``surely``: it must exist (R19).
 
         Raises:
             CorruptStateError: the report is truncated or altered.
         """
-        file = file_names.report_file(place.lineage, place.name, place.subtask_id)
-        try:
-            data = self._store.read(file)
-        except MissingStateError:
-            return None
-        return self._decode(file, data)
+        lineage = StoredLineage(self._store, place.lineage)
+        stored = lineage.report(place.name, place.subtask_id, surely=surely)
+        return None if stored is None else self._decoded(_file(place), stored)
 
     def rely_on(self, place: ReportPlace) -> SubtaskReport[Any] | None:
         """Like :meth:`read`, for an attempt that follows the report: the report is durable on return.
@@ -99,7 +72,7 @@ class ReportStorage:
         """
         report = self.read(place)
         if report is not None:
-            self._store.make_durable(file_names.report_file(place.lineage, place.name, place.subtask_id))
+            self._store.make_durable(_file(place))
         return report
 
     def write(self, place: ReportPlace, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
@@ -108,10 +81,14 @@ class ReportStorage:
         Raises:
             AttemptError: another attempt reported first, and has not read the same ranges.
         """
-        file = file_names.report_file(place.lineage, place.name, place.subtask_id)
-        if self._store.create(file, self._encode(place, report), exclusive=True):
+        if self._store.create(_file(place), self._encode(place, report), exclusive=True):
             return report
-        first = self._decode(file, self._store.read(file))
+        first = self.read(place, surely=True)
+        if first is None:
+            raise AttemptError(
+                f"the report {_file(place)} was created by another attempt and cannot be found",
+                remedy="the task is tried again; if this repeats, check the state location",
+            )
         check_same_ranges(report, first)
         return first
 
@@ -125,7 +102,7 @@ class ReportStorage:
                 StoredResult(
                     split=item.split_id,
                     status=item.status.value,
-                    position=_ABSENT if item.position is None else self._codec.encode_split(item.position),
+                    position=ABSENT if item.position is None else self._codec.encode_split(item.position),
                     caught_up=item.caught_up,
                     error=item.error,
                     attempts=item.attempts,
@@ -138,12 +115,8 @@ class ReportStorage:
         )
         return seal("report", stored)
 
-    def _decode(self, file: str, data: bytes) -> SubtaskReport[Any]:
-        try:
-            stored = decode_stored_report(file, data)
-            results = tuple(self._result(stored.split_version, item) for item in stored.results)
-        except ValueError as error:
-            raise _unreadable(file, error) from error
+    def _decoded(self, file: str, stored: StoredReport) -> SubtaskReport[Any]:
+        results = results_of(file, stored, self._codec)
         name = CheckpointName.parse(stored.checkpoint)
         return SubtaskReport(
             checkpoint_id=0 if name is None else name.checkpoint_id,
@@ -154,31 +127,35 @@ class ReportStorage:
             metrics=stored.metrics,
         )
 
-    def _result(self, split_version: int, item: StoredResult) -> SplitResult[Any]:
-        raw = item.position
-        return SplitResult(
-            split_id=item.split,
-            status=SplitStatus(item.status),
-            position=self._codec.decode_split(split_version, raw) if bytes(raw) else None,
-            caught_up=item.caught_up,
-            error=item.error,
-            attempts=item.attempts,
-        )
 
-
-def decode_stored_report(file: str, data: bytes) -> StoredReport:
-    """A report whose author values are still JSON: no author code is needed to read it.
+def results_of(file: str, stored: StoredReport, codec: SnapshotCodec) -> tuple[SplitResult[Any], ...]:
+    """The results in a report, with their splits decoded.
 
     Raises:
-        CorruptStateError: the report is truncated or altered.
-        IncompatibleStateError: this library does not know the report's format.
+        CorruptStateError: a result is not valid.
     """
-    what = f"report {file}"
-    return decode_sealed(data, "report", StoredReport, what=what, format_=FORMAT, remedy=_REMEDY)
+
+    def position(raw: msgspec.Raw) -> Any:
+        return codec.decode_split(stored.split_version, raw) if bytes(raw) else None
+
+    try:
+        return tuple(
+            SplitResult(
+                split_id=item.split,
+                status=SplitStatus(item.status),
+                position=position(item.position),
+                caught_up=item.caught_up,
+                error=item.error,
+                attempts=item.attempts,
+            )
+            for item in stored.results
+        )
+    except ValueError as error:
+        raise CorruptStateError(f"report {file} cannot be read: {error}", remedy=REMEDY) from error
 
 
-def _unreadable(file: str, error: Exception) -> CorruptStateError:
-    return CorruptStateError(f"report {file} cannot be read: {error}", remedy=_REMEDY)
+def _file(place: ReportPlace) -> str:
+    return file_names.report_file(place.lineage, place.name, place.subtask_id)
 
 
 def check_same_ranges(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateLocationError
+from ..errors import CorruptStateError, MissingStateError, StateLocationError
 from ..file_systems.paths import local_path, open_file_system
 from ..values.stored_json import decode_json
 from .file_names import CheckpointName
@@ -25,70 +25,62 @@ _STATE_VERSION = re.compile(r"(\d+)(?:_[^./]+)?\.(?:delta|snapshot|zip|changelog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedBatch:
-    """The newest batch in Spark's commit log.
+class LoggedBatch:
+    """One batch in Spark's offset log.
 
     Attributes:
         batch_id: Spark's number of the batch.
-        offsets: offsets of the query's flip27 sources, in the order of the sources.
+        lines: the offset of each source as Spark has stored it, by the name of the source, which is also the
+            name of its folder in ``sources``. Version 1 of the log numbers the sources.
+        offsets: the offsets of flip27 sources that have a checkpoint, by the name of the source.
     """
 
     batch_id: int
-    offsets: tuple[Offset, ...]
+    lines: Mapping[str, str]
+    offsets: Mapping[str, Offset]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommittedLines:
-    """The newest batch in Spark's commit log, whatever its sources are.
-
-    Attributes:
-        lines: the offset of each source as Spark has stored it.
-        names: the name of each source, which is the name of its folder in ``sources``.
-        newest_planned: the newest batch in the offset log.
-    """
-
-    batch_id: int
-    lines: tuple[str, ...]
-    names: tuple[str, ...]
-    newest_planned: int
-
-
-def is_spark_checkpoint(store: Store, folder: str = "") -> bool:
+def is_spark_checkpoint(store: Store) -> bool:
     """Whether a directory looks like the checkpoint of a streaming query."""
-    return bool(_numbers(store, _join(folder, OFFSETS)))
+    return newest_planned(store) >= 0
 
 
-def newest_committed(store: Store, folder: str = "") -> CommittedBatch:
+def newest_planned(store: Store) -> int:
+    """The newest batch in the offset log; -1 if there is none."""
+    return max(_numbers(store, OFFSETS), default=-1)
+
+
+def newest_committed(store: Store) -> LoggedBatch:
     """The newest batch in the commit log.
 
     Raises:
         MissingStateError: no batch was committed yet, or the batch's offsets no longer exist.
         CorruptStateError: the offset log is not a valid Spark offset log.
     """
-    committed = _numbers(store, _join(folder, COMMITS))
+    committed = _numbers(store, COMMITS)
     if not committed:
         raise MissingStateError(
-            f"the query with the checkpoint {store.location}/{folder} has not committed a batch yet",
+            f"the query with the checkpoint {store.location} has not committed a batch yet",
             remedy="wait for the first batch, or give the checkpoint location of the query",
         )
-    return _batch(store, folder, max(committed))
+    return _batch(store, max(committed))
 
 
-def committed_lines(store: Store) -> CommittedLines:
-    """The offsets of all sources after the newest committed batch; errors as for ``newest_committed``."""
-    batch_id = newest_committed(store).batch_id
-    lines = _named_lines(store, "", batch_id)
-    return CommittedLines(
-        batch_id=batch_id,
-        lines=tuple(lines.values()),
-        names=tuple(lines),
-        newest_planned=newest_planned(store),
-    )
+def batches_of(store: Store) -> Iterator[tuple[LoggedBatch, bool]]:
+    """Each batch of the offset log, oldest first, and whether the commit log contains it.
 
-
-def newest_planned(store: Store) -> int:
-    """The newest batch in the offset log; -1 if there is none."""
-    return max(_numbers(store, OFFSETS), default=-1)
+    Raises:
+        CorruptStateError: as for :func:`newest_committed`.
+    """
+    # Commits are read first: a batch that ends in between counts as not committed, never the reverse.
+    committed = set(_numbers(store, COMMITS))
+    for batch_id in sorted(_numbers(store, OFFSETS)):
+        try:
+            yield _batch(store, batch_id), batch_id in committed
+        except MissingStateError:
+            if batch_id in _numbers(store, OFFSETS):
+                raise
+            continue  # Spark has deleted the batch's log in the meantime
 
 
 def offsets_replaced(
@@ -103,10 +95,10 @@ def offsets_replaced(
         CorruptStateError: no source has this checkpoint.
     """
     data = store.read(f"{OFFSETS}/{batch_id}").decode()
-    for name, line in _named_lines(store, "", batch_id).items():
-        found = _offset(line)
-        if found is not None and found.name == replaced:
-            return data.replace(line, offset.decode()).encode(), name
+    batch = _parsed(data, batch_id)
+    for name, found in batch.offsets.items():
+        if found.name == replaced:
+            return data.replace(batch.lines[name], offset.decode()).encode(), name
     raise CorruptStateError(f"{OFFSETS}/{batch_id} has no source with the checkpoint {replaced}")
 
 
@@ -114,7 +106,7 @@ def batch_of(store: Store, name: CheckpointName) -> int | None:
     """The committed batch that ends with a source's checkpoint; None if Spark's logs do not contain it."""
     for batch_id in sorted(_numbers(store, COMMITS), reverse=True):
         try:
-            names = [offset.name for offset in _batch(store, "", batch_id).offsets]
+            names = [offset.name for offset in _batch(store, batch_id).offsets.values()]
         except MissingStateError:
             return None
         if name in names:
@@ -155,38 +147,38 @@ def _is_of_batch(parts: list[str], batch_id: int) -> bool:
     return version is None or int(version[1]) <= batch_id + 1
 
 
-def _batch(store: Store, folder: str, batch_id: int) -> CommittedBatch:
-    found = [_offset(line) for line in _named_lines(store, folder, batch_id).values()]
-    return CommittedBatch(batch_id=batch_id, offsets=tuple(item for item in found if item is not None))
+def _batch(store: Store, batch_id: int) -> LoggedBatch:
+    return _parsed(store.read(f"{OFFSETS}/{batch_id}").decode(), batch_id)
 
 
-def _named_lines(store: Store, folder: str, batch_id: int) -> dict[str, str]:
-    """The offset of each source of a batch, by the name of the source.
-
-    Version 1 of Spark's offset log numbers the sources; in version 2 each line begins with the name.
-    """
-    lines = store.read(_join(folder, f"{OFFSETS}/{batch_id}")).decode().splitlines()
-    if len(lines) < _HEADER_LINES or not lines[0].startswith("v"):
-        raise CorruptStateError(f"{OFFSETS}/{batch_id} is not an offset log of Spark: {lines[:1]}")
+def _parsed(log: str, batch_id: int) -> LoggedBatch:
+    lines = log.splitlines()
+    if len(lines) < _HEADER_LINES or lines[0] not in ("v1", "v2"):
+        raise CorruptStateError(
+            f"{OFFSETS}/{batch_id} in the query's checkpoint is not an offset log of version v1 or v2: "
+            f"it starts with {lines[:1]}",
+            remedy="if a newer Spark wrote the log, install a newer flip27-source",
+        )
     if lines[0] == "v1":
-        return {str(number): line for number, line in enumerate(lines[_HEADER_LINES:])}
-    parts = (line.partition(":") for line in lines[_HEADER_LINES:])
-    return {name: offset for name, _, offset in parts}
+        named = {str(number): line for number, line in enumerate(lines[_HEADER_LINES:])}
+    else:
+        parts = (line.partition(":") for line in lines[_HEADER_LINES:])
+        named = {name: offset for name, _, offset in parts}
+    found = {name: offset for name, line in named.items() if (offset := _offset(line)) is not None}
+    return LoggedBatch(batch_id=batch_id, lines=named, offsets=found)
 
 
 def _offset(line: str) -> Offset | None:
-    """The offset in a line of the log; None for a source of another format."""
+    """The offset in a line of the log; None for a source of another format, or without a checkpoint."""
     try:
-        value: Any = decode_json(line)
-        offset = Offset.from_json(value)
-    except (msgspec.MsgspecError, Flip27Error):
+        value = decode_json(line)
+    except msgspec.MsgspecError:
         return None
+    if not isinstance(value, dict) or not {"checkpoint", "format", "state"} <= value.keys():
+        return None
+    offset = Offset.from_json(value)
     return None if offset.is_initial else offset
 
 
 def _numbers(store: Store, folder: str) -> list[int]:
     return [int(name) for name in store.list(folder) if name.isdigit()]
-
-
-def _join(folder: str, name: str) -> str:
-    return f"{folder}/{name}" if folder else name

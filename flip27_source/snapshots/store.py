@@ -12,10 +12,11 @@ import threading
 import time
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..errors import StateError, StateLocationError
+from ..access_errors import DISK, PERMISSION, cause_of_failed_access
+from ..errors import MissingStateError, StateError, StateLocationError
 from ..file_systems.durable_files import (
     ABANDONED_AFTER_S,
     OS_DISK,
@@ -28,16 +29,14 @@ from ..file_systems.paths import (
     checked_location,
     disk_path,
     is_object_store,
+    link_file,
     move_file,
     open_file_system,
     redacted,
     remove_empty_folders,
 )
 from ..file_systems.regular_files import UnreadableFileError, no_state, read_remote_file, within
-from .linked_folders import LinkedFolderError, check_local_folders, check_remote_folders
-from .store_errors import failed as _failed
-from .store_errors import missing as _missing
-from .store_errors import not_exclusive as _not_exclusive
+from .linked_folders import check_local_folders, check_remote_folders
 
 
 class Store(ABC):
@@ -54,6 +53,19 @@ class Store(ABC):
             MissingStateError: ``name`` does not exist.
             CorruptStateError: ``name`` has more bytes than ``limit``, or is not a file.
         """
+
+    def read_surely(self, name: str, limit: int | None = None) -> bytes:
+        """Like :meth:`read`, for a name that must exist: if it seems missing, it is looked for again (R19).
+
+        A file system on a network may remember that a name was missing; listing its folder corrects that.
+        """
+        try:
+            return self.read(name, limit)
+        except MissingStateError:
+            folder, _, last = name.rpartition("/")
+            if last not in self.list(folder):
+                raise
+            return self.read(name, limit)
 
     @abstractmethod
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
@@ -128,6 +140,50 @@ class Store(ABC):
             pass  # an unreadable file is treated like a damaged one
         self.replace(name, data)
 
+    @contextlib.contextmanager
+    def _failing(self, verb: str, name: str) -> Iterator[None]:
+        """Make an error of the file system an error about state; ``verb``: what is done to ``name``."""
+        try:
+            yield
+        except StateError:
+            raise
+        except FileNotFoundError as error:
+            if verb in ("write", "sync"):
+                raise self._failed(verb, name, error) from error
+            raise self._missing(name) from None
+        except UnreadableFileError as error:
+            raise no_state(name, self.location, error) from None
+        except NoExclusiveCreateError as error:
+            raise self._not_exclusive(name) from error
+        except Exception as error:
+            raise self._failed(verb, name, error) from error
+
+    def _missing(self, name: str) -> MissingStateError:
+        return MissingStateError(
+            f"{name} is missing from the state location {self.location}",
+            remedy="restore it from a backup (the state location belongs to the query's checkpoint: "
+            "copy, move and restore both together), or start again with a new checkpoint location",
+        )
+
+    def _not_exclusive(self, name: str) -> StateLocationError:
+        return StateLocationError(
+            f"the file system of the state location {self.location} cannot create {name} only if it does not "
+            "exist, which reports of subtasks, claims of savepoints and inferred schemas need",
+            remedy="use a local disk with hard links, S3, GCS or Azure",
+        )
+
+    def _failed(self, verb: str, name: str, error: Exception) -> StateLocationError:
+        cause = cause_of_failed_access(error)
+        if cause is None or cause in (PERMISSION, DISK):
+            remedy = (
+                "check that the location exists, has free space, and that the driver's user may read and "
+                "write there"
+            )
+        else:
+            remedy = f"{cause.what}: {cause.remedy}"
+        what = f"cannot {verb} {name} in the state location {self.location}: {error}"
+        return StateLocationError(what, remedy=remedy)
+
 
 class MemoryStore(Store):
     """A store in memory, for tests and for sources that need no durability."""
@@ -140,7 +196,7 @@ class MemoryStore(Store):
     def read(self, name: str, limit: int | None = None) -> bytes:
         data = self.files.get(name)
         if data is None:
-            raise _missing(self.location, name)
+            raise self._missing(name)
         return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
@@ -154,7 +210,7 @@ class MemoryStore(Store):
         self.files[name] = data
 
     def list(self, folder: str) -> list[str]:
-        prefix = folder + "/"
+        prefix = f"{folder}/" if folder else ""
         # A copy, because other threads may write at the same time.
         rests = (name[len(prefix) :] for name in tuple(self.files) if name.startswith(prefix))
         return sorted({rest.partition("/")[0] for rest in rests})
@@ -172,66 +228,50 @@ class LocalStore(Store):
         self._files = DurableFiles(root, disk)
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        try:
+        with self._failing("read", name):
             return self._disk.read(self._path(name), limit)
-        except FileNotFoundError:
-            raise _missing(self.location, name) from None
-        except UnreadableFileError as error:
-            raise no_state(name, self.location, error) from None
-        except OSError as error:
-            raise _failed("read", self.location, name, error) from error
+
+    def has(self, name: str) -> bool:
+        """Whether ``name`` exists on this host."""
+        with self._failing("read", name):
+            return self._disk.exists(self._path(name))
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        try:
+        with self._failing("write", name):
             return self._files.create(self._path(name), data, exclusive=exclusive)
-        except NoExclusiveCreateError as error:
-            raise _not_exclusive(self.location, name) from error
-        except OSError as error:
-            raise _failed("write", self.location, name, error) from error
 
     def replace(self, name: str, data: bytes) -> None:
-        try:
+        with self._failing("write", name):
             self._files.replace(self._path(name), data)
-        except OSError as error:
-            raise _failed("write", self.location, name, error) from error
 
     def list(self, folder: str) -> list[str]:
         try:
-            names = self._disk.names(self._path(folder))
-        except FileNotFoundError:
+            with self._failing("list", folder):
+                names = self._disk.names(self._path(folder))
+        except MissingStateError:
             return []
-        except OSError as error:
-            raise _failed("list", self.location, folder, error) from error
         return sorted(name for name in names if not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
-        try:
+        with self._failing("delete", name):
             check_local_folders(self.location, name)
             self._files.remove(self._path(name))
-        except OSError as error:
-            raise _failed("delete", self.location, name, error) from error
 
     def check_inside(self, name: str) -> None:
-        try:
+        with self._failing("delete", name):
             check_local_folders(self.location, name)
-        except OSError as error:
-            raise _failed("delete", self.location, name, error) from error
 
     def remove_empty(self, folder: str) -> None:
         self.check_inside(f"{folder}/")
         self._remove_empty(self._path(folder))
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        try:
+        with self._failing("list", folder):
             return self._files.remove_abandoned(self._path(folder), older_than_s=older_than_s)
-        except OSError as error:
-            raise _failed("list", self.location, folder, error) from error
 
     def make_durable(self, name: str) -> None:
-        try:
+        with self._failing("sync", name):
             self._files.make_durable(self._path(name))
-        except OSError as error:
-            raise _failed("sync", self.location, name, error) from error
 
     def _remove_empty(self, path: str) -> None:
         with contextlib.suppress(OSError):
@@ -249,8 +289,11 @@ class FsspecStore(Store):
     """A directory of any fsspec file system.
 
     In object stores objects appear as a whole, and a conditional put creates them. On other file systems,
-    such as SFTP, files are written under a temporary name and moved; exclusive creation is not possible
+    such as SFTP, files are written under a temporary name and moved; exclusive creation needs hard links
     there, since a move may overwrite.
+
+    Args:
+        file_system: an instance that keeps no listings: another process may just have written (R19).
     """
 
     def __init__(self, file_system: Any, root: str, location: str) -> None:
@@ -260,148 +303,131 @@ class FsspecStore(Store):
         self._has_objects = is_object_store(file_system) or file_system.protocol == "memory"
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        path = self._path(name)
-        try:
-            data = read_remote_file(self._fs, path, limit)
-        except FileNotFoundError:
-            raise _missing(self.location, name) from None
-        except UnreadableFileError as error:
-            raise no_state(name, self.location, error) from None
-        except Exception as error:
-            raise _failed("read", self.location, name, error) from error
+        with self._failing("read", name):
+            data = read_remote_file(self._fs, self._path(name), limit)
         return within(limit, data, name, self.location)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        path = self._path(name)
+        if not self._has_objects and exclusive:
+            return self._create_linked(name, data)
         if not self._has_objects:
-            if exclusive:
-                raise _not_exclusive(self.location, name)
             if self._exists(name):
                 return False
             self.replace(name, data)
             return True
-        try:
-            self._make_folder(path)
-            # s3fs, gcsfs and adlfs turn this into a conditional put.
-            self._fs.pipe_file(path, data, mode="create")
-        except FileExistsError:
-            return False
-        except NotImplementedError as error:
-            if exclusive:
-                raise _not_exclusive(self.location, name) from error
-            if self._fs.exists(path):
+        with self._failing("write", name):
+            self._make_folder(name)
+            try:
+                # s3fs, gcsfs and adlfs turn this into a conditional put.
+                self._fs.pipe_file(self._path(name), data, mode="create")
+            except FileExistsError:
                 return False
-            self._pipe(name, data)
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
+            except NotImplementedError as error:
+                if exclusive:
+                    raise NoExclusiveCreateError(name) from error
+                if self._exists(name):
+                    return False
+                self.replace(name, data)
         return True
 
     def check_exclusive(self, name: str, data: bytes) -> None:
-        if is_object_store(self._fs) and self.create(name, data, exclusive=True):
-            raise _not_exclusive(self.location, name)
+        if self.create(name, data, exclusive=True):
+            raise self._not_exclusive(name)
 
     def replace(self, name: str, data: bytes) -> None:
-        try:
-            self._make_folder(self._path(name))
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
-        self._pipe(name, data)
+        with self._failing("write", name):
+            self._make_folder(name)
+            if self._has_objects:
+                self._fs.pipe_file(self._path(name), data)
+            else:
+                with self._written_beside(name, data) as temporary:
+                    self._move(temporary, name)
 
     def list(self, folder: str) -> list[str]:
         try:
-            self._fs.invalidate_cache(self._path(folder))
-            found = self._fs.ls(self._path(folder), detail=False)
-        except FileNotFoundError:
+            with self._failing("list", folder):
+                paths = self._fs.ls(self._path(folder), detail=False)
+        except MissingStateError:
             return []
-        except Exception as error:
-            raise _failed("list", self.location, folder, error) from error
-        names = (str(path).rstrip("/").rpartition("/")[2] for path in found)
+        names = (str(path).rstrip("/").rpartition("/")[2] for path in paths)
         return sorted(name for name in names if name and not name.startswith(TEMPORARY_PREFIX))
 
     def delete(self, name: str) -> None:
         self.check_inside(name)
-        try:
+        with contextlib.suppress(MissingStateError), self._failing("delete", name):
             self._fs.rm_file(self._path(name))
-        except FileNotFoundError:
-            return
-        except Exception as error:
-            raise _failed("delete", self.location, name, error) from error
 
     def check_inside(self, name: str) -> None:
-        if self._has_objects:
-            return
-        try:
-            check_remote_folders(self._fs, self._root, name, self.location)
-        except LinkedFolderError:
-            raise
-        except Exception as error:
-            raise _failed("delete", self.location, name, error) from error
+        if not self._has_objects:
+            with self._failing("delete", name):
+                check_remote_folders(self._fs, self._root, name, self.location)
 
     def remove_empty(self, folder: str) -> None:
         if is_object_store(self._fs):
             return
         self.check_inside(f"{folder}/")
-        try:
+        with self._failing("delete", folder):
             remove_empty_folders(self._fs, self._path(folder))
-        except Exception as error:
-            raise _failed("delete", self.location, folder, error) from error
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
         if self._has_objects:
             return 0
         removed = 0
-        try:
-            self._fs.invalidate_cache(self._path(folder))
+        with contextlib.suppress(MissingStateError), self._failing("list", folder):
             for path in self._fs.ls(self._path(folder), detail=False):
                 is_temporary = str(path).rpartition("/")[2].startswith(TEMPORARY_PREFIX)
-                if is_temporary and time.time() - self._fs.modified(path).timestamp() >= older_than_s:
-                    self._fs.rm_file(path)
-                    removed += 1
-        except (FileNotFoundError, NotImplementedError):
-            return removed
-        except Exception as error:
-            raise _failed("list", self.location, folder, error) from error
+                with contextlib.suppress(NotImplementedError):
+                    if is_temporary and time.time() - self._fs.modified(path).timestamp() >= older_than_s:
+                        self._fs.rm_file(path)
+                        removed += 1
         return removed
 
-    def _make_folder(self, path: str) -> None:
+    def _make_folder(self, name: str) -> None:
         # Object stores have no folders; some would create a bucket for a misspelled name.
         if not is_object_store(self._fs):
-            self._fs.makedirs(path.rpartition("/")[0], exist_ok=True)
+            self._fs.makedirs(self._path(name).rpartition("/")[0], exist_ok=True)
 
     def _exists(self, name: str) -> bool:
         try:
-            self._fs.invalidate_cache(self._path(name))
-            self._fs.info(self._path(name))
-        except FileNotFoundError:
+            with self._failing("read", name):
+                self._fs.info(self._path(name))
+        except MissingStateError:
             return False
-        except Exception as error:
-            raise _failed("read", self.location, name, error) from error
         return True
 
-    def _pipe(self, name: str, data: bytes) -> None:
-        path = self._path(name)
-        try:
-            if self._has_objects:
-                self._fs.pipe_file(path, data)
-            else:
-                self._write_beside(name, data)
-        except Exception as error:
-            raise _failed("write", self.location, name, error) from error
-
-    def _write_beside(self, name: str, data: bytes) -> None:
+    @contextlib.contextmanager
+    def _written_beside(self, name: str, data: bytes) -> Iterator[str]:
+        """A temporary name in the folder of ``name`` under which the data is stored."""
         folder, slash, _ = name.rpartition("/")
         temporary = f"{folder}{slash}{TEMPORARY_PREFIX}{uuid.uuid4().hex}"
         try:
             self._fs.pipe_file(self._path(temporary), data)
-            self._fs.invalidate_cache(self._path(temporary))
             stored_bytes = self._fs.info(self._path(temporary))["size"]
             if stored_bytes != len(data):
                 raise OSError(f"the file system stored {stored_bytes} of {len(data)} bytes")
-            self._move(temporary, name)
-        except BaseException:
+            yield temporary
+        finally:
+            # After a move there is nothing to remove; after an error nothing else may hide it.
             with contextlib.suppress(Exception):
                 self._fs.rm_file(self._path(temporary))
-            raise
+
+    def _create_linked(self, name: str, data: bytes) -> bool:
+        """Create a name by a hard link to a complete file, which fails if the name exists."""
+        with self._failing("write", name):
+            if self._exists(name):
+                return False
+            self._make_folder(name)
+            with self._written_beside(name, data) as temporary:
+                try:
+                    link_file(self._fs, self._path(temporary), self._path(name))
+                except NotImplementedError as error:
+                    raise NoExclusiveCreateError(name) from error
+                except Exception:
+                    # SFTP has one error for everything, so whether the name exists tells what has happened.
+                    if not self._exists(name):
+                        raise
+                    return False
+        return True
 
     def _move(self, temporary: str, name: str) -> None:
         source, target = self._path(temporary), self._path(name)
@@ -418,7 +444,7 @@ class FsspecStore(Store):
                 raise OSError(f"{source} was not moved to {target}")
 
     def _path(self, name: str) -> str:
-        return f"{self._root}/{name}"
+        return f"{self._root}/{name}".rstrip("/")
 
 
 def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
@@ -432,6 +458,10 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     if local is not None:
         return LocalStore(os.path.abspath(local))
     file_system, root = open_file_system(
-        location, storage_options, what="stateLocation", error_type=StateLocationError
+        location,
+        storage_options,
+        what="stateLocation",
+        error_type=StateLocationError,
+        caches_listings=False,
     )
     return FsspecStore(file_system, root, redacted(location))

@@ -13,7 +13,7 @@ from pyspark.sql import functions as fn
 from pyspark.sql.types import ArrayType, StringType, StructField, StructType
 
 from flip27_source.errors import OptionError, SchemaError
-from flip27_source.header_comment import header_comment, header_in
+from flip27_source.schemas.column_comments import header_comment, header_in
 
 from .line_options import LineOptions
 

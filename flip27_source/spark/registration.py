@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from flip27_source.enumerator import SplitEnumerator
     from flip27_source.reader import SplitReader
+
+_CACHE = "__msgspec_cache__"
 
 
 def register(
@@ -35,7 +40,6 @@ def register(
         by_value: pickle the packages of the classes by value, with everything that they define. For code
             next to the script or in ``--py-files``, which does not reach the coordinator's process.
     """
-    from .by_value import drop_type_caches
     from .data_source import Flip27DataSource
 
     attributes = {
@@ -51,6 +55,18 @@ def register(
     drop_type_caches()
     with _sent_along(*filter(None, [enumerator, reader])) if by_value else contextlib.nullcontext():
         spark.dataSource.register(source)
+
+
+def drop_type_caches() -> None:
+    """Delete msgspec's caches from all dataclasses.
+
+    msgspec caches type information on a class when a value is first stored, for example by
+    ``flip27_source.testing``. A class with this cache cannot be pickled. msgspec recreates it if needed.
+    """
+    for cls in gc.get_objects():
+        # type() rather than isinstance(), which would evaluate lazy proxies.
+        if issubclass(type(cls), type) and _CACHE in vars(cls) and not issubclass(cls, msgspec.Struct):
+            delattr(cls, _CACHE)
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from flip27_source.coordination.packing import UNLIMITED, Limits
+from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,

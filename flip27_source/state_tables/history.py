@@ -1,4 +1,4 @@
-"""History: reads the documents of one lineage and their files while a query may be writing.
+"""History: one lineage as tables and edits see it: its checkpoints with their status, and their values.
 
 Needs no code of authors: their values stay JSON. Files that clean-up removes in the meantime are skipped;
 a file that is listed and cannot be read is an error. Writes nothing.
@@ -6,8 +6,7 @@ a file that is listed and cannot be read is an error. Writes nothing.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,23 +16,16 @@ import msgspec
 from ..coordination.action_pages import ActionGroup
 from ..errors import CorruptStateError, Flip27Error, MissingStateError
 from ..file_systems.file_ids import FileSplitId
-from ..savepoints.format import METADATA, Savepoint, open_savepoint
+from ..savepoints.format import METADATA, open_savepoint
 from ..snapshots import file_names
-from ..snapshots.documents import (
-    MOST_DOCUMENT_BYTES,
-    CheckpointDocument,
-    SegmentFinder,
-    SourceIdentity,
-    StoredQuarantined,
-    decode_document,
-)
-from ..snapshots.driver_epochs import DriverRecord
+from ..snapshots.documents import CheckpointDocument, SegmentFinder, SourceIdentity, StoredQuarantined
+from ..snapshots.driver_epochs import NewestDriver, newest_driver
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage
-from ..snapshots.report_files import StoredReport, decode_stored_report
-from ..snapshots.segment_files import most_packed_bytes, unpack_segment
+from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
+from ..snapshots.stored_lineage import Line, StoredLineage
 from ..values.stored_json import decode_json
 
 COMPLETE = "complete"
@@ -85,48 +77,44 @@ class History:
     def __init__(self, store: Store | None, lineage: Lineage) -> None:
         self._store = store
         self.lineage = lineage
-        self._held = dict(lineage.held)
         self._batches = {batch.name: batch.batch_id for batch in reversed(lineage.batches or ())}
         self._summaries = {batch.name: batch.summary for batch in lineage.batches or ()}
-        self._heads: dict[CheckpointName, CheckpointDocument] = {}
+        self._known: dict[CheckpointName, CheckpointDocument] = {}
+
+    @cached_property
+    def stored(self) -> StoredLineage:
+        """The lineage's files."""
+        given = dict(self.lineage.held) or None
+        if self.lineage.is_savepoint and self._store is not None:
+            store = self._store
+            savepoint = open_savepoint(f"{store.location}/{self.lineage.folder}/{METADATA}", lambda _: store)
+            given = {savepoint.name: savepoint.data}
+        return StoredLineage(self._store, self.lineage.folder, given)
 
     def line(self) -> Ancestry:
         """The existing checkpoints and the status of each."""
-        while True:
-            names = self._names()
-            head = self._head(names)
-            if head is None:
-                return Ancestry(names=(), status={})
-            line = self._line_to(head, names)
-            if line is not None:
-                break
+        batches = self.lineage.batches
+        line = self.stored.line(batches[-1].name if batches else None)
+        if line.newest is None:
+            return Ancestry(names=(), status={})
+        newest = line.newest
+        self._known = {newest: self.stored.document(newest)}
+        names = self.stored.names() | set(line.names)
         status = dict.fromkeys(names, ORPHAN)
-        status.update((name, PENDING) for name in names if name.checkpoint_id > head.checkpoint_id)
-        status.update(dict.fromkeys(line, COMPLETE))
-        if not self._is_committed(head):
-            status[head] = PENDING
-        return Ancestry(names=tuple(reversed(line)), status=status)
+        if not line.is_complete:
+            status.update((name, PENDING) for name in names if name.checkpoint_id > newest.checkpoint_id)
+        status.update(dict.fromkeys(line.names, COMPLETE))
+        if not self._is_committed(line):
+            status[newest] = PENDING
+        return Ancestry(names=line.names, status=status)
 
     def document(self, name: CheckpointName) -> CheckpointDocument | None:
         """A document; None if clean-up has removed it.
 
         Raises:
-            CorruptStateError: the document is damaged, or missing for another reason.
+            CorruptStateError: the document is damaged.
         """
-        if name in self._heads:
-            return self._heads[name]
-        if self.lineage.is_savepoint:
-            return self._savepoint.document
-        data = self._held.get(name)
-        if data is None:
-            try:
-                file = file_names.checkpoint_file(self.lineage.folder, name)
-                data = self._required_store.read(file, MOST_DOCUMENT_BYTES)
-            except MissingStateError:
-                if self.is_there(name):
-                    raise
-                return None
-        return decode_document(data, name)
+        return self._known.get(name) or self.stored.document_if_there(name)
 
     def splits(
         self, name: CheckpointName, document: CheckpointDocument, segment: str
@@ -167,12 +155,11 @@ class History:
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
         """Reads segments of a document by their names."""
-        sizes = document.segment_bytes
-        return lambda text: self._load_segment(text, sizes.get(text))
+        return self.stored.segment_loader(document)
 
     def is_there(self, name: CheckpointName) -> bool:
         """Whether a document is still listed."""
-        return name in self._names()
+        return name in self.stored.names()
 
     def batch_id(self, name: CheckpointName) -> int | None:
         """Spark's batch id of a checkpoint; None unless Spark's checkpoint was given."""
@@ -185,29 +172,17 @@ class History:
     @cached_property
     def reports(self) -> Mapping[CheckpointName, tuple[int, ...]]:
         """The subtasks that have reported, by document."""
-        found: dict[CheckpointName, list[int]] = {}
-        for file in self._list(file_names.REPORTS):
-            if (parsed := file_names.parse_report(file)) is not None:
-                name, subtask = parsed
-                found.setdefault(name, []).append(subtask)
-        return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
+        return self.stored.reports()
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
         """The report of a subtask; None if it has not reported."""
-        if subtask not in self.reports.get(name, ()):
-            return None
-        file = file_names.report_file(self.lineage.folder, name, subtask)
-        try:
-            data = self._required_store.read(file)
-        except MissingStateError:
-            return None  # cleaned up in the meantime
-        return decode_stored_report(file, data)
+        return self.stored.report(name, subtask) if subtask in self.reports.get(name, ()) else None
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
         """By the digest of a split: the document of its newest failure, and the number of failures there."""
         found: dict[str, tuple[CheckpointName, int]] = {}
-        for file in self._list(file_names.FAILURES):
+        for file in self.stored.listed(file_names.FAILURES):
             if (parsed := file_names.parse_failure(file)) is not None:
                 name, digest, number = parsed
                 found[digest] = max(found.get(digest, (name, 0)), (name, number))
@@ -220,7 +195,7 @@ class History:
             return 0, None
         file = file_names.failure_file(self.lineage.folder, name, split_id, count)
         try:
-            record = decode_json(self._required_store.read(file), FailureRecord)
+            record = decode_json(self.stored.store.read(file), FailureRecord)
         except MissingStateError:
             return count, None  # cleaned up in the meantime
         except msgspec.MsgspecError as error:
@@ -229,106 +204,24 @@ class History:
 
     def source(self) -> SourceIdentity | None:
         """The source of the lineage, from its source file or else from its newest document."""
-        if not (self._held or self.lineage.is_savepoint):
+        if not (self.lineage.held or self.lineage.is_savepoint):
             file = file_names.source_file(self.lineage.folder)
             try:
-                return decode_json(self._required_store.read(file), _SourceFile).source
+                return decode_json(self.stored.store.read(file), _SourceFile).source
             except msgspec.MsgspecError as error:
                 raise _unreadable(file, error) from error
         document = self.document(self.line().names[-1])
         return None if document is None else document.source
 
-    def driver(self) -> tuple[int, DriverRecord | None] | None:
+    def driver(self) -> NewestDriver | None:
         """The newest epoch and its driver; None if no driver has registered."""
-        found = (file_names.parse_driver(file) for file in self._list(file_names.DRIVERS))
-        epochs = [epoch for epoch in found if epoch is not None]
-        if not epochs:
-            return None
-        file = file_names.driver_file(self.lineage.folder, max(epochs))
-        try:
-            record = decode_json(self._required_store.read(file), DriverRecord)
-        except MissingStateError:
-            return max(epochs), None
-        except msgspec.MsgspecError as error:
-            raise _unreadable(file, error) from error
-        return max(epochs), record
+        return None if self._store is None else newest_driver(self._store, self.lineage.folder)
 
-    @property
-    def _required_store(self) -> Store:
-        if self._store is None:
-            raise MissingStateError("the state is in Spark's offset log, not in files")
-        return self._store
-
-    @cached_property
-    def _savepoint(self) -> Savepoint:
-        store = self._required_store
-        return open_savepoint(f"{store.location}/{self.lineage.folder}/{METADATA}", lambda _: store)
-
-    def _list(self, folder: str) -> list[str]:
-        return [] if self._store is None else self._store.list(f"{self.lineage.folder}/{folder}")
-
-    def _names(self) -> set[CheckpointName]:
-        if self.lineage.is_savepoint:
-            return {self._savepoint.name}
-        if self._held:
-            return set(self._held)
-        found = (CheckpointName.parse(text) for text in self._list(file_names.CHECKPOINTS))
-        return {name for name in found if name is not None}
-
-    def _load_segment(self, name: str, size: int | None) -> bytes:
-        file = file_names.segment_file(self.lineage.folder, file_names.checked_segment_name(name))
-        return unpack_segment(name, self._required_store.read(file, most_packed_bytes(size)), size)
-
-    def _is_committed(self, head: CheckpointName) -> bool:
-        if self.lineage.is_savepoint:
-            return True
-        return any(batch.committed and batch.name == head for batch in self.lineage.batches or ())
-
-    def _head(self, names: Collection[CheckpointName]) -> CheckpointName | None:
-        """The newest checkpoint: the last one in Spark's log, or else the one created last."""
-        if self.lineage.batches:
-            return self.lineage.batches[-1].name
-        twice = _ids_with_several(names)
-        if not twice:
-            return max(names, default=None)
-        # A query restarted from an earlier checkpoint: ids no longer tell which document is newest.
-        made = []
-        for name in names:
-            if name.checkpoint_id >= min(twice):
-                document = self.document(name)
-                made.append((-1 if document is None else document.timestamp_ms, name))
-        return max(made)[1]
-
-    def _line_to(
-        self, head: CheckpointName, names: Collection[CheckpointName]
-    ) -> list[CheckpointName] | None:
-        """From ``head`` to the oldest; None if ``head`` was removed in the meantime.
-
-        Ids on a line are consecutive, so a document is opened only if two documents have the previous id.
-        """
-        document = self.document(head)
-        if document is None:
-            if self.lineage.batches:
-                file = file_names.checkpoint_file(self.lineage.folder, head)
-                raise MissingStateError(
-                    f"Spark's checkpoint names {file}, which does not exist",
-                    remedy="give only the state location, or restore both from the same backup",
-                )
-            return None
-        self._heads = {head: document}
-        by_id: dict[int, list[CheckpointName]] = {}
-        for name in names:
-            by_id.setdefault(name.checkpoint_id, []).append(name)
-        line = [head]
-        while before := by_id.get(line[-1].checkpoint_id - 1):
-            parent: CheckpointName | None = before[0]
-            if len(before) > 1:
-                document = self.document(line[-1])
-                parent = None if document is None else document.parent
-            if parent is None or parent not in before:
-                break
-            line.append(parent)
-        return line
+    def _is_committed(self, line: Line) -> bool:
+        is_known = self.lineage.is_savepoint or line.is_complete
+        return is_known or any(
+            batch.committed and batch.name == line.newest for batch in self.lineage.batches or ()
+        )
 
 
 class _SourceFile(msgspec.Struct, frozen=True):
@@ -357,11 +250,6 @@ def _split_id(fields: Mapping[str, Any], text: str) -> str:
     if not (isinstance(version, str | None) and isinstance(start, int) and isinstance(end, int | None)):
         return text
     return str(FileSplitId(path=path, version=version, start=start, end=end))
-
-
-def _ids_with_several(names: Collection[CheckpointName]) -> set[int]:
-    counts = Counter(name.checkpoint_id for name in names)
-    return {checkpoint_id for checkpoint_id, count in counts.items() if count > 1}
 
 
 def _unreadable(file: str, error: Exception) -> Flip27Error:

@@ -14,7 +14,7 @@ from typing import Any
 from ..coordination.subtask_reports import ReportDemand, SplitStatus
 from ..snapshots.documents import CheckpointDocument, StoredQuarantined, timestamp
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.report_files import StoredReport, StoredResult
+from ..snapshots.report_contents import StoredReport, StoredResult
 from .held_splits import splits_held_by_class
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .kept_records import record_columns

@@ -1,38 +1,29 @@
 """MicroBatchEngine: a streaming query without Spark.
 
-Makes Spark's calls in Spark's order (``MicroBatchExecution``), runs tasks as Spark runs them, and
-can be killed at every step. As in Spark, a kill leaves the store, two logs and the sink.
-Everything runs on the caller's thread, and the same calls give the same run.
+Runs tasks as Spark runs them, and can be killed at every step. Everything runs on the caller's
+thread, and the same calls give the same run.
 """
 
 from __future__ import annotations
 
 import itertools
-import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from ..coordination.packing import Limits
-from ..driver.holder import CoordinatorHolder
+from ..driver.environment import Environment
 from ..enumerator import SplitEnumerator
 from ..enumerator_context import Boundedness
 from ..executor.split_read import Item
-from ..executor.subtask import read_subtask
-from ..reader import SourceReaderContext, SplitReader
+from ..reader import SplitReader
 from ..snapshots.planned_subtask import PlannedSubtask
-from ..snapshots.store import MemoryStore, Store, open_store
-from ..source_options import (
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-    STATE_LOCATION,
-    TIME_ZONE,
-)
+from ..snapshots.store import LocalStore, MemoryStore, Store, open_store
+from ..source_options import STATE_LOCATION
 from .inline_environment import inline_environment
-from .spark_side import Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
+from .spark_query import SparkQuery
+from .spark_side import Attempt, Batch, Row, rows_of
 from .steps import Crashed, CrashPoint, Itinerary, Killed, Passing, Step, Victim
 from .tasks import Speculation, TaskRunner
 from .under_test import GivenSource, under_test
@@ -44,10 +35,9 @@ _lineages = itertools.count(1)
 class _Driver:
     """The driver-side process of one run; its death leaves nothing."""
 
-    def __init__(self, holder: CoordinatorHolder, view: WatchedStore | None) -> None:
-        self.holder = holder
-        self.view = view
+    def __init__(self) -> None:
         self.is_alive = True
+        self.view: WatchedStore | None = None
 
     def kill(self) -> None:
         self.is_alive = False
@@ -55,8 +45,13 @@ class _Driver:
             self.view.kill()
 
 
-class MicroBatchEngine:
+class MicroBatchEngine(SparkQuery):
     """One query on one source, batch by batch.
+
+    Attributes:
+        holder: the coordinator's holder of this run.
+        now_ms: the clock of the driver in milliseconds; it changes only when it is set.
+        logs, sink: Spark's logs, and the batches that were written.
 
     Args:
         source: options, or a SourceUnderTest such as one from ``literal_source``.
@@ -91,24 +86,29 @@ class MicroBatchEngine:
         performs_actions: bool = True,
     ) -> None:
         self.given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
-        self.source = self.given.resolve()
-        self.schema = self.given.arrow_schema()
-        location = self.source.options[STATE_LOCATION]
+        resolved = self.given.resolve()
+        location = resolved.options[STATE_LOCATION]
+        store_of_tasks = store
         if store is None and location is not None:
-            store = open_store(location, self.source.options.with_prefix("storage."))
-        self.store: Store | None = None if inline_state else store or MemoryStore()
-        self.available_now = available_now
+            storage = resolved.options.with_prefix("storage.")
+            store = open_store(location, storage)
+            # Tasks run in other processes, which share no connection or cache with the driver.
+            own = {} if isinstance(store, LocalStore) else {"skip_instance_cache": True}
+            store_of_tasks = open_store(location, storage | own)
         self.parallelism = parallelism
         self.max_failures = max_failures
         self.one_process = one_process
         self.performs_actions = performs_actions
-        self.logs = SparkLogs()
-        self.sink = OnceSink()
         self.itinerary = Itinerary()
-        self.now_ms = 0
-        """The clock of the driver in milliseconds; it changes only when it is set."""
-        self._is_replay = False
-        self._driver = self._new_driver()
+        state = None if inline_state else store or MemoryStore()
+        # Without a location of its own, the state is inside the offsets, and tasks have no store either.
+        self._store_of_tasks = None if state is None else store_of_tasks or state
+        super().__init__(
+            resolved,
+            self.given.arrow_schema(),
+            state,
+            Boundedness.BOUNDED if available_now else Boundedness.CONTINUOUS_UNBOUNDED,
+        )
 
     def __repr__(self) -> str:
         state = "alive" if self.is_alive else "dead: call restart() to continue"
@@ -134,11 +134,6 @@ class MicroBatchEngine:
     def is_alive(self) -> bool:
         """False after a crash, a failure or ``stop``, until ``restart``."""
         return self._driver.is_alive
-
-    @property
-    def holder(self) -> CoordinatorHolder:
-        """The coordinator's holder of this run."""
-        return self._driver.holder
 
     def crash_at(
         self, step: Step, *, batch_id: int | None = None, nth: int = 1, victim: Victim = Victim.DRIVER
@@ -183,17 +178,7 @@ class MicroBatchEngine:
             rows: list[Row] = []
             for stage in range(actions):
                 rows = runner.run(tasks, stage=stage, speculation=speculation)
-        batch_id = self.logs.next_batch_id
-        batch = Batch(
-            batch_id=batch_id,
-            start=as_value(self.logs.start_of(batch_id)),
-            end=as_value(self.logs.offsets[batch_id]),
-            rows=tuple(rows),
-            attempts=tuple(runner.attempts),
-            is_replay=self._is_replay,
-        )
-        self.finish(batch)
-        return batch
+        return self.finish(rows, runner.attempts)
 
     def process_all_available(self, *, through_crashes: bool = False, max_batches: int = 1000) -> list[Batch]:
         """Run batches until nothing is new; returns the batches of this call.
@@ -230,32 +215,19 @@ class MicroBatchEngine:
             False if nothing is new; the first batch runs even then, as in Spark.
         """
         with self._in_driver():
-            batch_id = self.logs.next_batch_id
-            start = self.logs.start_of(batch_id)
-            self._pass(Step.TRIGGER)
-            end = as_text(self.holder.latest_offset(as_value(start), self._limits()))
-            self.holder.report()
-            self._pass(Step.OFFSET_RETURNED)
-            if end == start and batch_id > 0:
-                return False
-            self._log(end, batch_id)
-        return True
+            return super().trigger()
 
     def run_no_data_batch(self) -> None:
         """Run a batch without new data, as requested by stateful operators: no partitions, no tasks."""
         with self._in_driver():
             batch_id = self.logs.next_batch_id
-            self._log(self.logs.start_of(batch_id), batch_id)
+            self.log_batch(self.logs.start_of(batch_id))
             self.logs.write_commit(batch_id)
 
     def partitions(self) -> list[PlannedSubtask]:
         """The tasks of the batch that is not committed, as they arrive on executors."""
         with self._in_driver():
-            batch_id = self.logs.next_batch_id
-            start, end = self.logs.start_of(batch_id), self.logs.offsets[batch_id]
-            planned = self.holder.plan(as_value(start), as_value(end))
-            self._pass(Step.PLANNED)
-        return [pickle.loads(pickle.dumps(task)) for task in planned]  # noqa: S301 - our own bytes
+            return super().partitions()
 
     def attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Row]:
         """Start an attempt of a task; it reads only the rows that are consumed.
@@ -268,28 +240,22 @@ class MicroBatchEngine:
         """As ``attempt``, with the record batches of the reader."""
         driver, batch_id = self._driver, self.logs.next_batch_id
 
-        def come_by(step: Step) -> None:
+        def reach(step: Step) -> None:
             if driver.is_alive:
-                self.itinerary.passing(step, batch_id)
+                self.reach(step, batch_id)
 
-        view = self._view(lambda: come_by(Step.REPORT_WRITE), lambda: come_by(Step.REPORT_WRITTEN))
-        context = SourceReaderContext(
-            options=self.source.options,
-            schema=self.schema,
-            time_zone=self.source.options[TIME_ZONE] or "UTC",
-            subtask_id=task.subtask_id,
-            checkpoint_id=task.checkpoint_id,
-            attempt_number=number,
+        view = self._view(
+            self._store_of_tasks, lambda: reach(Step.REPORT_WRITE), lambda: reach(Step.REPORT_WRITTEN)
         )
 
         def items() -> Iterator[Item]:
-            read = read_subtask(self.source, task, context, view)
+            read = self.start_attempt(task, number, view)
             try:
-                come_by(Step.TASK_STARTED)
+                reach(Step.TASK_STARTED)
                 for item in read:
                     yield item
-                    come_by(Step.ROWS_READ)
-                come_by(Step.TASK_ENDED)
+                    reach(Step.ROWS_READ)
+                reach(Step.TASK_ENDED)
             except Killed as killed:
                 if view is not None:
                     view.kill()
@@ -302,33 +268,38 @@ class MicroBatchEngine:
 
         return items()
 
-    def finish(self, batch: Batch) -> None:
+    def finish(self, rows: Sequence[Row], attempts: Sequence[Attempt] = ()) -> Batch:
         """The tasks have ended: write the sink, then the commit log."""
         with self._in_driver():
-            self._pass(Step.TASKS_ENDED)
-            self.sink.write(batch)
-            self._pass(Step.SINK_WRITTEN)
-            self.logs.write_commit(batch.batch_id)
-            self._is_replay = False
-            self.itinerary.passing(Step.COMMIT_LOGGED, batch.batch_id)
+            return super().finish(rows, attempts)
 
-    def restart(self, *, parallelism: int | None = None, available_now: bool | None = None) -> None:
+    def restart(
+        self,
+        *,
+        parallelism: int | None = None,
+        available_now: bool | None = None,
+        options: Mapping[str, str | None] | None = None,
+    ) -> None:
         """Start a new driver from the store and the logs; kills the old driver if it is alive.
 
         If no schema was given, it is determined again, as Spark does when a query is started.
 
         Args:
             parallelism, available_now: new values for the run; None keeps the old ones.
+            options: options that the new run has in addition, or with other values; None removes one.
         """
         self._driver.kill()
+        for name, value in (options or {}).items():
+            without = self.given.without_option(name)
+            self.given = without if value is None else without.with_options(**{name: value})
+        self.source = self.given.resolve()
         if parallelism is not None:
             self.parallelism = parallelism
         if available_now is not None:
-            self.available_now = available_now
+            self.boundedness = Boundedness.BOUNDED if available_now else Boundedness.CONTINUOUS_UNBOUNDED
         self.itinerary.begin()
-        self._is_replay = self.logs.has_uncommitted
         self.schema = self.given.arrow_schema()
-        self._driver = self._new_driver()
+        self.start()
 
     def stop(self) -> None:
         """End the run as Spark does after an error, and stop the source."""
@@ -336,36 +307,34 @@ class MicroBatchEngine:
             self.holder.close()
             self._driver.kill()
 
-    def _new_driver(self) -> _Driver:
-        view = self._view(lambda: self._pass(Step.STATE_WRITE), lambda: self._pass(Step.STATE_WRITTEN))
-        environment = inline_environment(
-            now_ms=lambda: self.now_ms,
+    def start(self) -> None:
+        self._driver = _Driver()
+        super().start()
+
+    def environment(self) -> Environment:
+        return inline_environment(
+            now_ms=self.clock,
+            steady_ms=self.steady_clock,
             new_random=lambda: f"{next(_lineages):016x}",
             cores=self.parallelism,
             performs_actions=self.performs_actions,
         )
-        boundedness = Boundedness.BOUNDED if self.available_now else Boundedness.CONTINUOUS_UNBOUNDED
-        holder = CoordinatorHolder(self.source, boundedness, store=view, environment=environment)
-        return _Driver(holder, view)
 
-    def _view(self, before: Any, after: Any) -> WatchedStore | None:
-        return None if self.store is None else WatchedStore(self.store, before, after)
+    def driver_store(self) -> Store | None:
+        def reach(step: Step) -> None:
+            self.reach(step, self.logs.next_batch_id)
 
-    def _log(self, end: str, batch_id: int) -> None:
-        self.logs.write_offset(end)
-        self._pass(Step.OFFSET_LOGGED)
-        if batch_id > 0:
-            self.holder.commit(as_value(self.logs.start_of(batch_id)))
-            self._pass(Step.COMMIT_PASSED)
+        self._driver.view = self._view(
+            self.store, lambda: reach(Step.STATE_WRITE), lambda: reach(Step.STATE_WRITTEN)
+        )
+        return self._driver.view
 
-    def _limits(self) -> Limits | None:
-        """What Spark passes to latestOffset: the default read limit of the source, None for "all"."""
-        options = self.source.options
-        own = (MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER)
-        return None if all(options[option] is None for option in own) else Limits()
+    def reach(self, step: Step, batch_id: int) -> None:
+        self.itinerary.passing(step, batch_id)
 
-    def _pass(self, step: Step) -> None:
-        self.itinerary.passing(step, self.logs.next_batch_id)
+    @staticmethod
+    def _view(store: Store | None, before: Any, after: Any) -> WatchedStore | None:
+        return None if store is None else WatchedStore(store, before, after)
 
     @contextmanager
     def _in_driver(self) -> Iterator[None]:

@@ -80,8 +80,8 @@ def _construction_does_nothing(subject: EnumeratorUnderTest) -> None:
     states = (None, subject.run().snapshot())
     for stored in states:
         run = EnumeratorRun(subject.source, stored, start=False)
-        if run.context.uses:
-            raise Disagreement(f"__init__ calls context.{run.context.uses[0]}: move the call to start()")
+        if run.recorder.uses:
+            raise Disagreement(f"__init__ calls context.{run.recorder.uses[0]}: move the call to start()")
     first = subject.run()
     first.ask()
     for stored in states:
@@ -178,7 +178,7 @@ def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
         _ids(subject.run(unstarted).drain()),
         _ids(subject.splits),
     )
-    results = [(call, call.run()) for call in list(run.context.calls)]
+    results = [(call, call.run()) for call in list(run.recorder.calls)]
     stored = run.snapshot()
     found = subject.run(stored).drain()
     agree_in_any_order("splits after a snapshot in between", _ids(run.assigned + found), _ids(subject.splits))

@@ -5,119 +5,66 @@ State and splits are encoded as in checkpoints. No threads, and no I/O except th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot
-from ..coordination.context import Handler
-from ..coordination.data_losses import described
+from ..coordination.context import CoordinatorContext, CoordinatorSettings, Handler
 from ..coordination.packing import Plan
-from ..enumerator import SplitEnumerator
-from ..enumerator_context import Boundedness, MetricGroup, ReaderInfo, RetryPolicy, SplitEnumeratorContext
-from ..errors import ContractError, DataLossError
+from ..enumerator import Budget, SplitEnumerator
+from ..enumerator_context import Boundedness, RetryPolicy
 from ..events import SourceEvent
-from ..options import Options
-from ..reader import SplitReader
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import decode_document
 from ..snapshots.source_identity import identity_of
 from ..source import Source
-from ..source_options import ON_DATA_LOSS
-from ..values.stored_values import stored_actions, stored_events
 from .inline_environment import AsyncCall
 from .law import Disagreement
 
 MOST_ASKS = 100_000
 
 
-class RecordingContext(SplitEnumeratorContext[Any]):
-    """Records what an enumerator does, and refuses events and actions that cannot be stored.
+class Recorder:
+    """Takes the coordinator's place, and notes what an enumerator does.
 
     Attributes:
+        settings: those of the enumerator's context.
         assigned: the assigned splits, in order.
         calls: the remaining asynchronous calls.
-        uses: the names of the called methods.
+        uses: the names of the context's methods that were called.
     """
 
-    def __init__(
-        self,
-        parallelism: int,
-        boundedness: Boundedness,
-        enumerator_type: type[SplitEnumerator[Any]],
-        reader_type: type[SplitReader[Any]],
-        options: Options,
-    ) -> None:
-        self._options = options
-        self._enumerator_type = enumerator_type
-        self._events = stored_events(reader_type)
-        self._parallelism = parallelism
-        self._boundedness = boundedness
-        self._reader_type = reader_type
-        self._metrics = MetricGroup()
+    def __init__(self, settings: CoordinatorSettings) -> None:
+        self.settings = settings
         self.assigned: list[Any] = []
         self.calls: list[AsyncCall] = []
         self.uses: list[str] = []
 
-    @property
-    def boundedness(self) -> Boundedness:
-        return self._boundedness
-
-    @property
-    def current_parallelism(self) -> int:
-        return self._parallelism
-
-    @property
-    def registered_readers(self) -> Mapping[int, ReaderInfo]:
-        return {number: ReaderInfo(subtask_id=number) for number in range(self._parallelism)}
-
-    @property
-    def reader_type(self) -> type[SplitReader[Any]]:
-        return self._reader_type
-
-    @property
-    def metrics(self) -> MetricGroup:
-        return self._metrics
-
-    def assign_split(self, split: Any, subtask_id: int | None = None) -> None:
-        self._used("assign_split", subtask_id or 0)
+    def send_split(self, split: Any, subtask_id: int | None) -> None:
+        self.uses.append("assign_split")
         self.assigned.append(split)
 
-    def assign_splits(self, assignments: Mapping[int, Sequence[Any]]) -> None:
-        for subtask_id, splits in assignments.items():
-            for split in splits:
-                self.assign_split(split, subtask_id)
+    def send_event(self, subtask_id: int, event: SourceEvent) -> None:
+        self.uses.append("send_event_to_reader")
 
-    def call_async(
-        self,
-        work: Callable[[], Any],
-        handler: Handler,
-        *,
-        period_s: float | None = None,
-        retry: RetryPolicy | None = None,
+    def add_action(self, action: Any, *, delayed: bool) -> None:
+        self.uses.append("perform_after_completion")
+
+    def report_data_loss(self, what: str, split_id: str | None) -> None:
+        """The loss is not recorded."""
+
+    def submit(
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
     ) -> None:
-        self._used("call_async", 0)
-        self.calls.append(AsyncCall(work, handler, period_s, retry or RetryPolicy()))
+        self.uses.append("call_async")
+        self.calls.append(AsyncCall(work, handler, period_s, retry))
 
-    def send_event_to_reader(self, subtask_id: int, event: SourceEvent) -> None:
-        self._used("send_event_to_reader", subtask_id)
-        if type(event) in self._events:
-            self._events[type(event)].check(event)
 
-    def perform_after_completion(self, action: Any, *, delayed: bool = False) -> None:
-        self._used("perform_after_completion", 0)
-        stored_actions(self._enumerator_type).check(action)
+class RecordedContext(CoordinatorContext[Any]):
+    """The real context, which takes splits that cannot be stored: a law of its own checks them."""
 
-    def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
-        if self._options[ON_DATA_LOSS] == "fail":
-            raise DataLossError(described(what, split_id), remedy=remedy)
-
-    def _used(self, what: str, subtask_id: int) -> None:
-        if not 0 <= subtask_id < self._parallelism:
-            raise ContractError(
-                f"{what}: subtask {subtask_id} is not registered: there are {self._parallelism}",
-                remedy="assign to a subtask of context.registered_readers",
-            )
-        self.uses.append(what)
+    def assign_split(self, split: Any, subtask_id: int | None = None) -> None:
+        self._assign_checked(split, subtask_id)
 
 
 class EnumeratorRun:
@@ -141,13 +88,19 @@ class EnumeratorRun:
     ) -> None:
         self._source = source
         self._codec = SnapshotCodec(source.enumerator_type, source.reader_type)
-        self.context = RecordingContext(
-            parallelism, boundedness, source.enumerator_type, source.reader_type, source.options
+        settings = CoordinatorSettings(
+            boundedness=boundedness,
+            parallelism=parallelism,
+            max_partition_bytes=None,
+            reader_type=source.reader_type,
+            options=source.options,
         )
+        self.recorder = Recorder(settings)
         self._parallelism = parallelism
         self._asks = asks
         state = None if stored is None else self._decoded(stored).enumerator_state
-        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(self.context, source.options, state)
+        context = RecordedContext(self.recorder, self.recorder, source.enumerator_type)
+        self.enumerator: SplitEnumerator[Any] = source.enumerator_type(context, source.options, state)
         if start:
             self.start()
 
@@ -160,13 +113,13 @@ class EnumeratorRun:
     @property
     def assigned(self) -> list[Any]:
         """All assigned splits."""
-        return self.context.assigned
+        return self.recorder.assigned
 
     def discover(self) -> None:
         """Run one round of all asynchronous calls, and the first round of calls that they start."""
-        for call in list(self.context.calls):
+        for call in list(self.recorder.calls):
             self._round(call)
-        while fresh := [call for call in self.context.calls if call.rounds == 0]:
+        while fresh := [call for call in self.recorder.calls if call.rounds == 0]:
             for call in fresh:
                 self._round(call)
 
@@ -186,6 +139,15 @@ class EnumeratorRun:
             if len(self.assigned) - before > MOST_ASKS:
                 raise Disagreement(f"the enumerator still assigns splits after {MOST_ASKS} requests")
         return self.assigned[before:]
+
+    def ranges(self, *, first_only: bool = False) -> Iterator[Any]:
+        """Every split in the ranges that tasks would read; only the first of each if ``first_only``."""
+        self.discover()
+        for split in self.drain():
+            rest = split
+            while rest is not None and (cut := self.enumerator.bound_split(rest, Budget())) is not None:
+                yield cut.read
+                rest = None if first_only else cut.rest
 
     def snapshot(self, checkpoint_id: int = 1) -> bytes:
         """The current state, encoded as in a checkpoint."""
@@ -214,5 +176,5 @@ class EnumeratorRun:
     def _round(self, call: AsyncCall) -> None:
         result, error = call.run()
         if error is not None or not call.has_next_round:
-            self.context.calls.remove(call)
+            self.recorder.calls.remove(call)
         call.handler(result, error)

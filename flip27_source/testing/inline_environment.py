@@ -63,10 +63,14 @@ class InlineRunner(BackgroundRunner):
 
     def drain(self, deliver: Deliver) -> None:
         for call in list(self._calls):
-            result, error = call.run()
-            if error is not None or not call.has_next_round:
-                self._calls.remove(call)
-            deliver(call.handler, result, error)
+            deliver(*self._end_round(call))
+
+    def _end_round(self, call: AsyncCall) -> tuple[Handler, Any, BaseException | None]:
+        """Run one round; a call without a further round is forgotten."""
+        result, error = call.run()
+        if error is not None or not call.has_next_round:
+            self._calls.remove(call)
+        return call.handler, result, error
 
     @property
     def in_first_rounds(self) -> bool:
@@ -82,19 +86,35 @@ class InlineRunner(BackgroundRunner):
 class InlineActions(ActionRunner):
     """Performs actions at once."""
 
+    def __init__(self, perform: Callable[[Any], None]) -> None:
+        self._perform = perform
+        self._outcomes: list[tuple[int, str | None]] = []
+
     def submit(self, actions: Iterable[tuple[int, Any]]) -> None:
-        for number, action in actions:
-            try:
-                self._perform(action)
-            except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
-                self._ended.put((number, kept_text(error)))
-            else:
-                self._ended.put((number, None))
+        self._outcomes += [(number, self._outcome(action)) for number, action in actions]
+
+    def drain(self) -> list[tuple[int, str | None]]:
+        outcomes, self._outcomes = self._outcomes, []
+        return outcomes
+
+    def end(self) -> list[tuple[int, str | None]]:
+        return self.drain()
+
+    def close(self) -> None:
+        """No action waits."""
+
+    def _outcome(self, action: Any) -> str | None:
+        try:
+            self._perform(action)
+        except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
+            return kept_text(error)
+        return None
 
 
 def inline_environment(
     *,
     now_ms: Callable[[], int] = lambda: 0,
+    steady_ms: Callable[[], int] | None = None,
     new_random: Callable[[], str] | None = None,
     cores: int = 2,
     performs_actions: bool = True,
@@ -102,10 +122,12 @@ def inline_environment(
     """An environment without threads: a holder in it does all work inside its calls.
 
     Args:
+        now_ms, steady_ms: the wall clock, and the clock that never goes back; the same if only one is given.
         performs_actions: if False, actions count as done without being performed.
     """
     given = Environment(
         now_ms=now_ms,
+        steady_ms=steady_ms or now_ms,
         cores=cores,
         new_runner=InlineRunner,
         new_actions=InlineActions if performs_actions else _without_performing,

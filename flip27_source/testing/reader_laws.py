@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
-from ..enumerator import Budget, SplitEnumerator
+from ..enumerator import SplitEnumerator
 from ..enumerators.files.split import FileSplit
 from ..errors import OptionError, SchemaError
 from ..options import Options
@@ -279,9 +279,11 @@ def check_reader(
 def _subject(given: SourceUnderTest, splits: Sequence[Any] | None) -> ReaderUnderTest:
     if splits is None:
         source = given.resolve()
-        found = list(_ranges(EnumeratorRun(source)))
         return ReaderUnderTest(
-            reader_type=source.reader_type, options=source.options, schema=given.arrow_schema(), splits=found
+            reader_type=source.reader_type,
+            options=source.options,
+            schema=given.arrow_schema(),
+            splits=list(EnumeratorRun(source).ranges(first_only=True)),
         )
     kind = given.reader or find_reader(_reader_name(given))
     options = Options.parse(given.options, declared_options(given.enumerator or SplitEnumerator, kind))
@@ -292,15 +294,6 @@ def _subject(given: SourceUnderTest, splits: Sequence[Any] | None) -> ReaderUnde
             remedy='give one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
         )
     return ReaderUnderTest(reader_type=kind, options=options, schema=schema, splits=list(splits))
-
-
-def _ranges(run: EnumeratorRun) -> Iterator[Any]:
-    """The splits that tasks would read; the first range of a split that is cut."""
-    run.discover()
-    for split in run.drain():
-        cut = run.enumerator.bound_split(split, Budget())
-        if cut is not None:
-            yield cut.read
 
 
 def _some_marks(share: Share) -> list[tuple[Any, int]]:

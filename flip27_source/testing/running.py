@@ -17,13 +17,10 @@ import pyarrow as pa
 from ..enumerator import SplitEnumerator
 from ..executor.split_read import Item
 from ..reader import SplitReader
-from ..segment import Segment
-from ..snapshots.codec import SnapshotCodec
 from ..snapshots.store import MemoryStore
 from ..source_options import STATE_LOCATION
 from ..split import size_of
 from .engine import MicroBatchEngine
-from .spark_side import Batch, as_value
 from .under_test import GivenSource, SourceUnderTest, under_test
 
 PLAN_SCHEMA = pa.schema(
@@ -61,9 +58,8 @@ def run(
     Raises:
         Flip27Error: the source is invalid or cannot be read.
     """
-    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
-    engine = _engine(given, available_now=until is None, parallelism=parallelism)
-    return _run(engine, _end(until))
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    return _run(_engine(given, available_now=until is None, parallelism=parallelism), _end(until))
 
 
 def plan(
@@ -81,13 +77,12 @@ def plan(
     Returns:
         One row per split, in the order in which the subtasks read them; its schema is PLAN_SCHEMA.
     """
-    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
     engine = _engine(given, available_now=True, parallelism=parallelism)
-    codec = SnapshotCodec(engine.source.enumerator_type, engine.source.reader_type)
     planned = []
     if _trigger(engine):
         for task in engine.partitions():
-            for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits)):
+            for split in engine.splits_of(task):
                 size = size_of(split)
                 planned.append((task.subtask_id, split.split_id, size.files, size.rows, size.bytes))
     engine.stop()
@@ -107,20 +102,16 @@ def peek(
 
     Args and errors otherwise as for ``run``.
     """
-    given = _looked_at(under_test(source, enumerator=enumerator, reader=reader, schema=schema))
-    batches = list(run(given, until=n)) if n > 0 else []
-    return pa.Table.from_batches(batches, schema=given.arrow_schema()).slice(0, max(n, 0))
-
-
-def _looked_at(given: SourceUnderTest) -> SourceUnderTest:
-    """The source without its state location, so that nothing is recorded there."""
-    return given.without_option(STATE_LOCATION.name)
+    given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    engine = _engine(given, available_now=False, parallelism=2)
+    batches = list(_run(engine, _end(n))) if n > 0 else []
+    return pa.Table.from_batches(batches, schema=engine.schema).slice(0, max(n, 0))
 
 
 def _engine(given: SourceUnderTest, *, available_now: bool, parallelism: int) -> MicroBatchEngine:
-    """An engine that leaves nothing behind and changes nothing."""
+    """An engine that changes nothing and leaves nothing behind, even at the source's state location."""
     return MicroBatchEngine(
-        given,
+        given.without_option(STATE_LOCATION.name),
         store=MemoryStore(),
         available_now=available_now,
         parallelism=parallelism,
@@ -136,9 +127,7 @@ def _run(engine: MicroBatchEngine, ends: Callable[[pa.RecordBatch], bool]) -> It
                     yield batch
                     if ends(batch):
                         return
-            number = engine.logs.next_batch_id
-            start, end = engine.logs.start_of(number), engine.logs.offsets[number]
-            engine.finish(Batch(batch_id=number, start=as_value(start), end=as_value(end)))
+            engine.finish(())
     finally:
         engine.stop()
 

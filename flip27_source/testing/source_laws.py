@@ -8,20 +8,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..driver.holder import CoordinatorHolder
 from ..enumerator import SplitEnumerator
-from ..enumerator_context import Boundedness
 from ..errors import ContractError
 from ..events import ReturnSplit
-from ..executor.subtask import read_subtask
-from ..reader import SourceReaderContext, SplitReader, YieldsProgress
-from ..snapshots.offsets import INITIAL_OFFSET
+from ..reader import SplitReader, YieldsProgress
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
-from .inline_environment import inline_environment
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
 from .source_run import SourceCheck, first_column, rows_of_splits
-from .spark_side import Row, rows_of
+from .spark_query import BatchRead
+from .spark_side import Row
 from .steps import Crashed, CrashPoint, Step, Victim
 from .tasks import Speculation
 from .under_test import GivenSource, under_test
@@ -63,25 +59,12 @@ def _a_batch_read(check: SourceCheck) -> None:
     sets_aside = source.reader_type.sets_aside(source.options)
     if check.takes_events or sets_aside or source.options[ON_SPLIT_ERROR] == "quarantine":
         return  # a batch read has one batch and no reports: no events, and no quarantine
-    store = MemoryStore()
-    holder = CoordinatorHolder(
-        source, Boundedness.BOUNDED, store=store, environment=inline_environment(), one_batch=True
-    )
-    start = INITIAL_OFFSET.to_json()
-    rows: list[Row] = []
-    for task in holder.plan(start, holder.latest_offset(start, None)):
-        context = SourceReaderContext(
-            options=source.options,
-            schema=check.given.arrow_schema(),
-            subtask_id=task.subtask_id,
-            checkpoint_id=task.checkpoint_id,
-        )
-        try:
-            rows.extend(row for item in read_subtask(source, task, context, store) for row in rows_of(item))
-        except ContractError as error:
-            if isinstance(error.__context__, ReturnSplit):
-                return  # only streams can return splits, and the error says so
-            raise
+    try:
+        rows = BatchRead(source, check.given.arrow_schema()).plan().rows()
+    except ContractError as error:
+        if isinstance(error.__context__, ReturnSplit):
+            return  # only streams can return splits, and the error says so
+        raise
     agree_in_any_order("rows of a batch read", rows, check.rows)
 
 

@@ -5,14 +5,12 @@ The rows are read directly from the splits, unless the splits depend on events o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..driver.demanded_reports import report_demand
-from ..enumerator import Budget
+from ..driver.reports import report_demand
 from ..reader import YieldsProgress
-from ..source import Source
 from .engine import MicroBatchEngine
 from .enumerator_run import EnumeratorRun
 from .law import agree_in_any_order
@@ -156,15 +154,4 @@ def rows_of_splits(given: SourceUnderTest) -> list[Row]:
     """The rows of a source's splits, read one by one without engine or coordinator."""
     source = given.resolve()
     with ReaderRun(source.reader_type, source.options, given.arrow_schema()) as run:
-        return [row for split in _parts(source) for row in run.read(split).rows]
-
-
-def _parts(source: Source) -> Iterator[Any]:
-    """Every split, in the ranges cut by the enumerator."""
-    run = EnumeratorRun(source)
-    run.discover()
-    for split in run.drain():
-        rest = split
-        while rest is not None and (cut := run.enumerator.bound_split(rest, Budget())) is not None:
-            yield cut.read
-            rest = cut.rest
+        return [row for split in EnumeratorRun(source).ranges() for row in run.read(split).rows]

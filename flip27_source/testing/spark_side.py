@@ -70,12 +70,19 @@ class Batch:
 
 
 class SparkLogs:
-    """The offset log and the commit log of one query's checkpoint location."""
+    """The offset log and the commit log of one query's checkpoint location.
 
-    def __init__(self) -> None:
-        self.offsets: list[str] = []
-        """JSON texts; the index in the list is the batch id."""
-        self.commits: set[int] = set()
+    Args:
+        committed: the end of batch 0, which is committed, as text; None for a new query.
+
+    Attributes:
+        offsets: JSON texts; the index in the list is the batch id.
+        commits: the ids of the committed batches.
+    """
+
+    def __init__(self, committed: str | None = None) -> None:
+        self.offsets = [] if committed is None else [committed]
+        self.commits = set(range(len(self.offsets)))
 
     @property
     def next_batch_id(self) -> int:
@@ -88,13 +95,27 @@ class SparkLogs:
         """Whether the newest batch has an offset and no commit."""
         return self.next_batch_id < len(self.offsets)
 
+    @property
+    def committed(self) -> dict[str, Any]:
+        """The end of the last committed batch, where the next one starts."""
+        return as_value(self.start_of(self.next_batch_id))
+
     def start_of(self, batch_id: int) -> str:
         """The start offset of a batch, as text; the initial offset is a constant and is not stored."""
         return as_text(INITIAL_OFFSET.to_json()) if batch_id == 0 else self.offsets[batch_id - 1]
 
+    def batch(self, batch_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The start and the end of a logged batch."""
+        return as_value(self.start_of(batch_id)), as_value(self.offsets[batch_id])
+
     def write_offset(self, text: str) -> None:
         """A batch is planned."""
         self.offsets.append(text)
+
+    def forget_uncommitted(self) -> None:
+        """Lose the batch that is not committed, as when Spark's logs are restored from a copy (R8)."""
+        if self.has_uncommitted:
+            self.offsets.pop()
 
     def write_commit(self, batch_id: int) -> None:
         """A batch has finished."""

@@ -174,6 +174,27 @@ def _others_see_it_at_once(subject: StoreUnderTest) -> None:
     agree("list after the other's delete", store.list("folder"), [])
 
 
+def _a_listing_hides_nothing(subject: StoreUnderTest) -> None:
+    """What a store has listed or missed must not come from a memory of it: others write, too."""
+    if subject.reopen is None:
+        return
+    store = subject.empty()
+    other = subject.reopen(store)
+    other.create("folder/a", b"1")
+    agree("list of a second store at the same location", store.list("folder"), ["a"])
+    agree("list of its root", store.list(""), ["folder"])
+    _expect_missing(store, "folder/b")
+    other.create("folder/b", b"2")
+    other.create("other/c", b"3")
+    agree("read of a name created since its folder was listed", store.read("folder/b"), b"2")
+    agree("list of the root since then", store.list(""), ["folder", "other"])
+    other.replace("folder/a", b"1, but longer")
+    agree("read of a name replaced since its folder was listed", store.read("folder/a"), b"1, but longer")
+    other.delete("folder/a")
+    _expect_missing(store, "folder/a")
+    agree("create of a name deleted since then", store.create("folder/a", b"4"), True)
+
+
 STORE_LAWS: tuple[Law[StoreUnderTest], ...] = (
     Law("created data is read back byte for byte", _what_is_created_is_read_back),
     Law("reading a missing name raises a MissingStateError that names it", _a_missing_name_is_missing),
@@ -182,6 +203,10 @@ STORE_LAWS: tuple[Law[StoreUnderTest], ...] = (
     Law("list returns the names directly in a folder, sorted", _list_gives_the_names_in_a_folder),
     Law("deleting is idempotent and leaves nothing", _delete_is_idempotent),
     Law("a second store at the same location sees every change at once", _others_see_it_at_once),
+    Law(
+        "a listing hides nothing that another process writes after it",
+        _a_listing_hides_nothing,
+    ),
 )
 """Laws of every store."""
 

@@ -36,14 +36,14 @@ def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
     return Any
 
 
-def type_argument_of(cls: type, base: type) -> type | None:
-    """The class that is the type argument of a subclass of ``base``; None if there is none."""
+def type_argument_of(cls: type, base: type) -> Any:
+    """The class or union that is the type argument of a subclass of ``base``; None if there is none."""
     for klass in cls.__mro__:
         for generic in klass.__dict__.get("__orig_bases__", ()):
             origin = get_origin(generic)
             if isinstance(origin, type) and issubclass(origin, base):
                 for argument in get_args(generic):
-                    if isinstance(argument, type):
+                    if isinstance(argument, type | UnionType) or get_origin(argument) is Union:
                         return argument
     return None
 

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,19 +15,12 @@ import pyarrow as pa
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import RegistryError, SchemaError
 from flip27_source.options import Option, Options
-from flip27_source.reader import ReadsRanges
 from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
 from flip27_source.readers.columnar.avro_types import AvroTypes
 from flip27_source.readers.columnar.conversions import MismatchError
-from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns, rows_without_columns
-from flip27_source.readers.columnar.rescued_columns import columns_of
+from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader
 from flip27_source.readers.files.input import Fetched, check_length, damaged, open_raw, reading
-from flip27_source.readers.files.read_ahead import fetched_ahead
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_AVRO
-from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters
-from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 
 _BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 16 << 20
@@ -35,21 +28,13 @@ _BATCH_BYTES = 16 << 20
 Decode = Callable[[AvroBlock], list[dict[str, Any]]]
 
 
-class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
-    """Reads the records of Avro files as rows; columns are matched as with Parquet.
+class AvroReader(ColumnarReader):
+    """Reads the records of Avro files as rows.
 
     A block belongs to the range of the file that contains the block's first byte.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (
-        *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_AVRO,
-    )  # fmt: skip
-    placeholder = NO_COLUMN
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always True: ranges are read by blocks."""
-        return True
+    options: ClassVar[tuple[Option[Any], ...]] = (*COLUMNAR_OPTIONS, *SPARK_AVRO)
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
@@ -63,17 +48,12 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
     def prepare(self) -> None:
         """Import fastavro and prepare the handling of columns that the schema does not have."""
         self._fastavro = _fastavro()
-        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
+        super().prepare()
 
-    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the records of the splits' blocks."""
-        for split, fetched in fetched_ahead(splits, self.context.options):
-            if split.length:
-                yield from self._rows(split, fetched)
-
-    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        path, options = split.path, self.context.options
-        with reading(path, options), open_raw(path, options, fetched) as raw:
+    def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        """The records of the blocks."""
+        path = split.path
+        with open_raw(path, self.context.options, fetched) as raw:
             check_length(split, raw.seek(0, 2))
             raw.seek(0)
             stream: Any = io.BufferedReader(raw, 1 << 20) if isinstance(raw, io.FileIO) else raw
@@ -81,20 +61,14 @@ class AvroReader(FileReader, InfersFromFooters, ReadsRanges):
             schema = _parsed(self._fastavro, header.schema, path)
             avro_types = AvroTypes(schema)
             fields = {field["name"]: field["type"] for field in schema["fields"]}
-            columns = self._columns(avro_types, schema, path)
+            columns = self.columns_of(path, list(fields), lambda: _schema_of(avro_types, schema, path))
             kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
             decode = self._decoder(avro_types.decoded_by(schema), path)
             for rows in _gathered(blocks_of(stream, header, split), decode):
-                if not kinds:
-                    yield from map(columns.batch, rows_without_columns(len(rows)))
-                    continue
-                yield columns.batch(_columns(rows, kinds, path))
-
-    def _columns(self, avro_types: AvroTypes, schema: Any, path: str) -> NamedColumns:
-        names = [field["name"] for field in schema["fields"]]
-        return columns_of(
-            path, self.context.schema, self._evolution, names, lambda: _schema_of(avro_types, schema, path)
-        )
+                if kinds:
+                    yield columns.batch(_columns(rows, kinds, path))
+                else:
+                    yield from columns.without_columns(len(rows))
 
     def _decoder(self, schema: Any, path: str) -> Decode:
         parsed = self._fastavro.parse_schema(schema)

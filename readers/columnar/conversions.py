@@ -14,7 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
+from flip27_source.readers.schemas.merging import is_bytes, is_text
 from flip27_source.schemas.wider_types import INTEGER_DIGITS
+
+IsType: TypeAlias = Callable[[pa.DataType], bool]
+Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 class MismatchError(Exception):
@@ -36,13 +40,18 @@ class Conversion:
         cast: does the conversion; raises ArrowInvalid if a value does not fit.
     """
 
-    stored: Callable[[pa.DataType], bool]
+    stored: IsType
     becomes: Callable[[pa.DataType, pa.DataType], bool]
-    cast: Callable[[pa.Array, pa.DataType], pa.Array] = checked_cast
+    cast: Cast = checked_cast
 
 
 Conversions: TypeAlias = tuple[Conversion, ...]
 """The first conversion that supports both types is used."""
+
+
+def to(becomes: IsType, stored: IsType, cast: Cast = checked_cast) -> Conversion:
+    """The conversion of every type of ``stored`` to every type of ``becomes``."""
+    return Conversion(stored=stored, becomes=lambda _, wanted: becomes(wanted), cast=cast)
 
 
 def nulls(rows: int, field: pa.Field) -> pa.Array:
@@ -123,21 +132,6 @@ def _decimal_becomes(stored: pa.DataType, wanted: pa.DataType) -> bool:
     )
 
 
-def _is_bytes(stored: pa.DataType) -> bool:
-    return any(
-        is_kind(stored)
-        for is_kind in (
-            types.is_string,
-            types.is_large_string,
-            types.is_string_view,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_binary_view,
-            types.is_fixed_size_binary,
-        )
-    )
-
-
 def _cut_to_microseconds(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     if column.type.unit == "ns":
         # Round down, also before 1970, as Java does when it truncates nanoseconds.
@@ -208,23 +202,14 @@ WIDENING: Conversions = (
     Conversion(stored=types.is_integer, becomes=_integer_becomes),
     Conversion(stored=types.is_decimal, becomes=_decimal_becomes),
     # With or without a zone, a timestamp keeps its clock time in UTC, in any session time zone.
-    Conversion(
-        stored=types.is_timestamp,
-        becomes=lambda _, wanted: bool(types.is_timestamp(wanted)),
-        cast=_cut_to_microseconds,
-    ),
-    Conversion(
-        stored=types.is_float16,
-        becomes=lambda _, wanted: bool(types.is_float32(wanted) or types.is_float64(wanted)),
-    ),
-    Conversion(stored=types.is_float32, becomes=lambda _, wanted: bool(types.is_float64(wanted))),
-    Conversion(stored=types.is_date64, becomes=lambda _, wanted: bool(types.is_date32(wanted))),
-    Conversion(
-        stored=types.is_date,
-        becomes=lambda _, wanted: bool(types.is_timestamp(wanted)) and wanted.tz is None,
-    ),
-    Conversion(
-        stored=_is_bytes, becomes=lambda _, wanted: bool(types.is_binary(wanted) or types.is_string(wanted))
+    to(types.is_timestamp, types.is_timestamp, _cut_to_microseconds),
+    to(lambda kind: types.is_float32(kind) or types.is_float64(kind), types.is_float16),
+    to(types.is_float64, types.is_float32),
+    to(types.is_date32, types.is_date64),
+    to(lambda kind: types.is_timestamp(kind) and kind.tz is None, types.is_date),
+    to(
+        lambda kind: types.is_binary(kind) or types.is_string(kind),
+        lambda kind: is_text(kind) or is_bytes(kind),
     ),
 )
 """The conversions of every format."""

@@ -98,17 +98,8 @@ class NamedColumns:
             remedy="give the column a type that can represent the values of the files",
         ) from None
 
-
-def rows_without_columns(rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of ``rows`` rows in total, from a file that has none of the wanted columns."""
-    for start in range(0, rows, _BATCH_ROWS):
-        placeholder = pa.nulls(min(_BATCH_ROWS, rows - start))
-        yield pa.RecordBatch.from_arrays([placeholder], names=[""])
-
-
-def middle_of_part(number: int, count: int, length: int) -> int:
-    """The byte that assigns part ``number`` of ``count`` to a range of a file of ``length`` bytes.
-
-    For formats that do not store the positions of their parts; each part belongs to exactly one range.
-    """
-    return length * (2 * number + 1) // (2 * count)
+    def without_columns(self, rows: int) -> Iterator[pa.RecordBatch]:
+        """Batches of ``rows`` rows in total, from a file that has none of the wanted columns."""
+        for start in range(0, rows, _BATCH_ROWS):
+            placeholder = pa.nulls(min(_BATCH_ROWS, rows - start))
+            yield self.batch(pa.RecordBatch.from_arrays([placeholder], names=[""]))

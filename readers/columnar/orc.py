@@ -6,7 +6,7 @@ converts the columns of a file to those of the schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -15,41 +15,25 @@ from pyarrow import types
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
-from flip27_source.reader import ReadsRanges
-from flip27_source.readers.columnar.named_columns import NO_COLUMN, middle_of_part, rows_without_columns
+from flip27_source.readers.columnar.named_columns import NO_COLUMN
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_hive
 from flip27_source.readers.columnar.orc_columns import orc_conversions
-from flip27_source.readers.columnar.rescued_columns import columns_of
+from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, parts_in_range
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
-from flip27_source.readers.files.read_ahead import fetched_ahead
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_ORC
-from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters
 from flip27_source.readers.schemas.merging import spark_type
-from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.source_options import TIME_ZONE
 
-_BATCH_ROWS = 1 << 18
 _SPARK_TYPE = b"spark.sql.catalyst.type"
 
 
-class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
+class OrcReader(ColumnarReader):
     """Reads the rows of ORC files as Spark's own source does for a given schema.
 
-    Columns are matched by name without regard to case, or by position if all names are those of old Hive
-    (``_col0``). Missing columns are null; extra columns are not read. Each stripe belongs to one range.
+    Columns are matched by position if all names are those of old Hive (``_col0``).
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (
-        TIME_ZONE, *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_ORC,
-    )  # fmt: skip
-    placeholder = NO_COLUMN
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always True: ranges are read by stripes."""
-        return True
+    options: ClassVar[tuple[Option[Any], ...]] = (TIME_ZONE, *COLUMNAR_OPTIONS, *SPARK_ORC)
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
@@ -61,48 +45,33 @@ class OrcReader(FileReader, InfersFromFooters, ReadsRanges):
 
     def prepare(self) -> None:
         """Prepare the schema evolution and the zone of timestamps, which are stored without one."""
-        self._conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
-        self._evolution = SchemaEvolution.of(self.context.schema, self.context.options, self.constant_names)
+        self.conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
+        super().prepare()
 
-    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the splits' stripes."""
-        for split, fetched in fetched_ahead(splits, self.context.options):
-            if split.length:
-                yield from self._rows(split, fetched)
-
-    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+    def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        """The rows of the stripes."""
         from pyarrow import orc  # imported late because it is as large as the rest of a reader
 
-        options = self.context.options
-        with reading(split.path, options), opened_by_arrow(split, options, fetched) as source:
+        with opened_by_arrow(split, self.context.options, fetched) as source:
             file = orc.ORCFile(source)
             stored = file.schema
             named = self._named(_schema_of_spark(stored))
             names = named.names
-            columns = columns_of(
-                split.path,
-                self.context.schema,
-                self._evolution,
-                names,
-                lambda: named,
-                conversions=self._conversions,
-            )
+            columns = self.columns_of(split.path, names, lambda: named)
             positions = [names.index(name) for name in columns.wanted]
             if not positions:
                 if split.start == 0:
-                    for empty in rows_without_columns(file.nrows):
-                        yield columns.batch(empty)
+                    yield from columns.without_columns(file.nrows)
                 return
             stored_as_micros = {names[at] for at, field in enumerate(stored) if _is_local_time(field)}
-            for number in _stripes(file.nstripes, split):
+            for number in parts_in_range(file.nstripes, split):
                 stripe = _stripe(file, number, [stored.names[at] for at in positions], split.path)
                 arrays = [
                     _of_spark(stripe.column(stored.names[at]), names[at] in stored_as_micros)
                     for at in positions
                 ]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
-                for start in range(0, batch.num_rows, _BATCH_ROWS):
-                    yield columns.batch(batch.slice(start, _BATCH_ROWS), refuse_dates_of_hive)
+                yield columns.batch(batch, refuse_dates_of_hive)
 
     def _named(self, stored: pa.Schema) -> pa.Schema:
         """The columns of a file, renamed as in the schema if they are matched by position."""
@@ -137,13 +106,6 @@ def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBat
             f"{path}: Arrow cannot read ORC timestamps before 1677 or after 2262: {error}",
             remedy="remove the column from the schema, or write the file as Parquet",
         ) from None
-
-
-def _stripes(count: int, split: FileSplit) -> Iterator[int]:
-    for number in range(count):
-        middle = middle_of_part(number, count, split.length)
-        if split.start <= middle and (split.end is None or middle < split.end):
-            yield number
 
 
 def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:

@@ -10,16 +10,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.columnar.conversions import WIDENING, Conversion, Conversions, checked_cast
+from flip27_source.readers.columnar.conversions import (
+    WIDENING,
+    Cast,
+    Conversions,
+    IsType,
+    checked_cast,
+    to,
+)
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.scalars.decimals import exact_decimal
-from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter
+from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
+from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
+from flip27_source.readers.schemas.merging import is_bytes
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _LONG_DIGITS = 19
@@ -29,9 +37,6 @@ _TIMESTAMP = (
 )
 """Timestamps from 1900 on: Spark shifts earlier ones by the offset of the zone's local mean time."""
 _SECONDS = pa.decimal128(28, 9)
-
-_Is: TypeAlias = Callable[[pa.DataType], bool]
-_Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 def orc_conversions(zone: str) -> Conversions:
@@ -53,31 +58,25 @@ def orc_conversions(zone: str) -> Conversions:
         numbers = zoned.cast(pa.int64()).to_pylist()
         return pa.array([None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers], _SECONDS)
 
-    def numbers_of(numbers: _Cast, stored: _Is) -> Conversions:
+    def numbers_of(numbers: Cast, stored: IsType) -> Conversions:
         """Conversions of ``stored`` types to numbers; ``numbers`` first converts a column to decimals."""
         return (
-            _to(_is_integer, stored, lambda column, wanted: numbers(column, wanted).cast(wanted)),
-            _to(types.is_floating, stored, lambda column, wanted: _as_float(numbers(column, wanted), wanted)),
-            _to(
-                types.is_decimal, stored, lambda column, wanted: _as_decimal(numbers(column, wanted), wanted)
-            ),
+            to(_is_integer, stored, lambda column, wanted: numbers(column, wanted).cast(wanted)),
+            to(types.is_floating, stored, lambda column, wanted: _as_float(numbers(column, wanted), wanted)),
+            to(types.is_decimal, stored, lambda column, wanted: _as_decimal(numbers(column, wanted), wanted)),
         )
 
     return (
-        _to(_is_zoned, _is_clock_time, instants),
+        to(_is_zoned, _is_clock_time, instants),
         *_CONVERSIONS,
         *WIDENING,
         *numbers_of(lambda column, _: column, types.is_decimal),
         *numbers_of(seconds, _is_stored_timestamp),
-        _to(
+        to(
             _is_zoned, types.is_date, lambda column, wanted: instants(column.cast(pa.timestamp("us")), wanted)
         ),
-        _to(_is_zoned, types.is_string, lambda column, wanted: _as_instant(column, wanted, zone)),
+        to(_is_zoned, types.is_string, lambda column, wanted: _as_instant(column, wanted, zone)),
     )
-
-
-def _to(becomes: _Is, stored: _Is, cast: _Cast = checked_cast) -> Conversion:
-    return Conversion(stored=stored, becomes=lambda _, wanted: becomes(wanted), cast=cast)
 
 
 def _is_integer(kind: pa.DataType) -> bool:
@@ -105,11 +104,7 @@ def _is_stored_clock_time(kind: pa.DataType) -> bool:
     return _is_stored_timestamp(kind) and _is_clock_time(kind)
 
 
-def _is_binary(kind: pa.DataType) -> bool:
-    return bool(types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind))
-
-
-def _each(convert: Callable[[Any], Any]) -> _Cast:
+def _each(convert: Callable[[Any], Any]) -> Cast:
     """The cast that converts value by value."""
 
     def cast(column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -219,62 +214,65 @@ def _unless_lost(values: pa.Array, same: pa.Array, column: pa.Array, problem: st
 
 def _parsed(column: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Texts as numbers, as Java parses them."""
-    return _valid(*converter(pa.field("", wanted), "UTC", {})(column), column)
+    return _complete(converter(pa.field("", wanted), "UTC", {})(column), column)
 
 
 def _decimal_of_text(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    numbers = [
-        None if text is None else exact_decimal(text.strip(JAVA_BLANKS)) for text in column.to_pylist()
-    ]
-    bad = pc.and_not(pc.is_valid(column), pa.array([number is not None for number in numbers], pa.bool_()))
-    _valid(column, bad, column)
-    return pa.array([None if number is None else _fitting(number, wanted) for number in numbers], wanted)
+    def one(text: str) -> Decimal | None:
+        number = exact_decimal(text.strip(JAVA_BLANKS))
+        return None if number is None else _fitting(number, wanted)
+
+    return _complete(read_one_by_one(column, one, wanted), column)
 
 
 def _as_date(column: pa.Array, _: pa.DataType) -> pa.Array:
-    _valid(column, pc.invert(pc.match_substring_regex(column, _DATE)), column)
-    return _valid(*DateTimeFormats().dates(column), column)
+    return _complete(DateTimeFormats().dates(_matching(column, _DATE)), column)
 
 
 def _as_instant(column: pa.Array, wanted: pa.DataType, zone: str) -> pa.Array:
-    _valid(column, pc.invert(pc.match_substring_regex(column, _TIMESTAMP)), column)
-    return _valid(*DateTimeFormats().timestamps(column, zone), column).cast(wanted)
+    return _complete(DateTimeFormats().timestamps(_matching(column, _TIMESTAMP), zone), column).cast(wanted)
 
 
-def _valid(values: pa.Array, bad: pa.Array | None, texts: pa.Array) -> pa.Array:
-    """``values``; raises ArrowInvalid for the first text marked as ``bad``."""
-    if bad is not None and pc.any(bad).as_py():
+def _matching(texts: pa.Array, pattern: str) -> pa.Array:
+    """The texts that match a pattern; null for others."""
+    return pc.if_else(pc.match_substring_regex(texts, pattern), texts, pa.scalar(None, texts.type))
+
+
+def _complete(values: pa.Array, texts: pa.Array) -> pa.Array:
+    """``values``; raises ArrowInvalid for the first text without a value."""
+    bad = unreadable(texts, values)
+    if bad is not None:
         raise pa.ArrowInvalid(repr(texts[bad.index(True).as_py()].as_py()))
     return values
 
 
 _CONVERSIONS: Conversions = (
-    _to(_is_number, types.is_boolean, lambda column, wanted: checked_cast(column.cast(pa.int8()), wanted)),
-    _to(
+    to(_is_number, types.is_boolean, lambda column, wanted: checked_cast(column.cast(pa.int8()), wanted)),
+    to(
         types.is_decimal, types.is_boolean, lambda column, wanted: _as_decimal(column.cast(pa.int8()), wanted)
     ),
-    _to(types.is_string, types.is_boolean, _as_word),
-    _to(_is_number, types.is_signed_integer),
-    _to(types.is_decimal, types.is_signed_integer, _as_decimal),
-    _to(types.is_boolean, types.is_signed_integer, _as_boolean),
-    _to(types.is_string, types.is_signed_integer),
-    _to(_is_integer, types.is_floating),
-    _to(types.is_float32, types.is_float64, _as_float32),
-    _to(types.is_decimal, types.is_floating, _float_as_decimal),
-    _to(types.is_boolean, types.is_floating, _as_boolean),
-    _to(types.is_string, types.is_floating, _each(_java_text)),
-    _to(types.is_boolean, types.is_decimal, _as_boolean),
-    _to(types.is_string, types.is_decimal, _each(_plain_text)),
-    _to(types.is_string, _is_binary, _each(lambda value: value.hex(" "))),
-    _to(_is_number, types.is_string, _parsed),
-    _to(types.is_decimal, types.is_string, _decimal_of_text),
-    _to(
+    to(types.is_string, types.is_boolean, _as_word),
+    to(_is_number, types.is_signed_integer),
+    to(types.is_decimal, types.is_signed_integer, _as_decimal),
+    to(types.is_boolean, types.is_signed_integer, _as_boolean),
+    to(types.is_string, types.is_signed_integer),
+    to(_is_integer, types.is_floating),
+    to(types.is_float32, types.is_float64, _as_float32),
+    to(types.is_decimal, types.is_floating, _float_as_decimal),
+    to(types.is_boolean, types.is_floating, _as_boolean),
+    to(types.is_string, types.is_floating, _each(_java_text)),
+    to(types.is_boolean, types.is_decimal, _as_boolean),
+    to(types.is_string, types.is_decimal, _each(_plain_text)),
+    to(types.is_string, is_bytes, _each(lambda value: value.hex(" "))),
+    to(_is_number, types.is_string, _parsed),
+    to(types.is_decimal, types.is_string, _decimal_of_text),
+    to(
         types.is_boolean,
         types.is_string,
         lambda column, wanted: _as_boolean(_parsed(column, pa.int64()), wanted),
     ),
-    _to(types.is_date, types.is_string, _as_date),
-    _to(types.is_string, types.is_date),
-    _to(types.is_string, _is_stored_clock_time, _clock_text),
-    _to(types.is_date, _is_stored_clock_time, _midnight),
+    to(types.is_date, types.is_string, _as_date),
+    to(types.is_string, types.is_date),
+    to(types.is_string, _is_stored_clock_time, _clock_text),
+    to(types.is_date, _is_stored_clock_time, _midnight),
 )

@@ -6,54 +6,63 @@ of a file to those of the schema.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import types
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import local_path
 from flip27_source.options import Option, Options
-from flip27_source.reader import ReadsRanges
-from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns, rows_without_columns
+from flip27_source.readers.columnar.conversions import (
+    WIDENING,
+    Conversion,
+    Conversions,
+    bits_of_sign_and_value,
+    to,
+)
+from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
-from flip27_source.readers.columnar.parquet_columns import PARQUET_CONVERSIONS
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
-from flip27_source.readers.columnar.rescued_columns import columns_of
+from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
 from flip27_source.readers.files.input import Fetched, check_length, open_raw, opened_by_arrow, reading
-from flip27_source.readers.files.read_ahead import fetched_ahead
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
-from flip27_source.readers.schemas.evolution import SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters
 from flip27_source.readers.schemas.merging import spark_type
-from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 32 << 20
 _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 
 
-class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
+PARQUET_CONVERSIONS: Conversions = (
+    *WIDENING,
+    # A date is stored as a number of days.
+    Conversion(
+        stored=types.is_integer,
+        becomes=lambda stored, wanted: bool(types.is_date32(wanted)) and bits_of_sign_and_value(stored) <= 32,
+        cast=lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+    ),
+    to(
+        lambda kind: types.is_signed_integer(kind) or types.is_float64(kind),
+        types.is_date32,
+        lambda column, wanted: column.cast(pa.int32()).cast(wanted),
+    ),
+)
+
+
+class ParquetReader(ColumnarReader):
     """Reads the rows of Parquet files as Spark's own source does for a given schema.
 
-    Columns are matched by name without regard to case. Missing columns are null; extra columns are not
-    read. A range of a file holds the row groups whose middle is in the range, as in parquet-mr.
+    A range of a file holds the row groups whose middle is in the range, as in parquet-mr.
     """
 
-    options: ClassVar[tuple[Option[Any], ...]] = (
-        *FILE_OPTIONS, *INFERENCE_OPTIONS, RESCUED_DATA_COLUMN, *SPARK_PARQUET,
-    )  # fmt: skip
-    placeholder = NO_COLUMN
+    options: ClassVar[tuple[Option[Any], ...]] = (*COLUMNAR_OPTIONS, *SPARK_PARQUET)
     null_type = pa.int32()  # as in Spark, which uses the stored type of such a column
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """Always True: ranges are read by row groups."""
-        return True
+    conversions = PARQUET_CONVERSIONS
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
@@ -61,38 +70,20 @@ class ParquetReader(FileReader, InfersFromFooters, ReadsRanges):
         with reading(split.path, options), _opened(split, options) as parquet:
             return _stored(parquet)
 
-    def prepare(self) -> None:
-        """Prepare the handling of columns that the schema does not have."""
-        context = self.context
-        self._evolution = SchemaEvolution.of(context.schema, context.options, self.constant_names)
-
-    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of the splits' row groups."""
-        for split, fetched in fetched_ahead(splits, self.context.options):
-            if split.length:
-                yield from self._rows(split, fetched)
-
-    def _rows(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        options = self.context.options
-        with reading(split.path, options), _opened(split, options, fetched) as parquet:
-            columns = self._columns(split.path, parquet)
+    def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
+        """The rows of the row groups."""
+        with _opened(split, self.context.options, fetched) as parquet:
+            names = parquet.schema_arrow.names
+            columns = self.columns_of(split.path, names, lambda: _stored(parquet))
             metadata = parquet.metadata.metadata or {}
             has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
             prepare = refuse_dates_of_spark_2 if has_old_calendar else None
             for group in _row_groups(parquet.metadata, split):
+                if not columns.wanted:
+                    yield from columns.without_columns(parquet.metadata.row_group(group).num_rows)
+                    continue
                 for stored in _batches(parquet, columns, group):
                     yield columns.batch(stored, prepare)
-
-    def _columns(self, path: str, parquet: pq.ParquetFile) -> NamedColumns:
-        return columns_of(
-            path,
-            self.context.schema,
-            self._evolution,
-            parquet.schema_arrow.names,
-            lambda: _stored(parquet),
-            conversions=PARQUET_CONVERSIONS,
-            null_type=self.null_type,
-        )
 
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
@@ -155,7 +146,7 @@ def _row_groups(metadata: pq.FileMetaData, split: FileSplit) -> Iterator[int]:
         offsets = (first.dictionary_page_offset, first.data_page_offset)
         start = min((offset for offset in offsets if offset), default=0)
         middle = start + sum(column.total_compressed_size for column in columns) // 2
-        if split.start <= middle and (split.end is None or middle < split.end):
+        if is_in_range(split, middle):
             yield group
 
 
@@ -166,9 +157,6 @@ _ROWS_ARE_MISSING = ("child array invalid", "Struct child array")
 def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iterator[pa.RecordBatch]:
     """The wanted columns of one row group."""
     row_group = parquet.metadata.row_group(group)
-    if not columns.wanted:
-        yield from rows_without_columns(row_group.num_rows)
-        return
     row_bytes = row_group.total_byte_size // max(row_group.num_rows, 1) + 1
     rows = max(min(_BATCH_ROWS, _BATCH_BYTES // row_bytes), 1)
     found = 0

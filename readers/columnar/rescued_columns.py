@@ -6,17 +6,14 @@ extra fields. Each is rescued as a whole, in the rows where it is not null.
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 
 from flip27_source.readers.columnar.conversions import WIDENING, Conversions, MismatchError, nulls
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
-from flip27_source.readers.schemas.inference import InfersFromFooters, refuse_new_columns
+from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_text
 from flip27_source.schemas.new_columns import additions
 
 
@@ -76,44 +73,7 @@ class RescuedColumns(NamedColumns):
         return nulls(stored.num_rows, field)
 
 
-def columns_of(
-    path: str,
-    schema: pa.Schema,
-    evolution: SchemaEvolution,
-    names: Sequence[str],
-    stored: Callable[[], pa.Schema],
-    *,
-    conversions: Conversions = WIDENING,
-    null_type: pa.DataType = InfersFromFooters.null_type,
-) -> NamedColumns:
-    """The columns of a file, with rescued data if the schema has a column for it.
-
-    Args:
-        names: the column names of the file.
-        stored: gives the schema of the file; called only if the evolution must detect other columns.
-        null_type: the type for new columns without values.
-
-    Raises:
-        NewColumnsError: the file has new columns, and the schema evolution does not ignore them.
-    """
-    if not evolution.is_strict:
-        return NamedColumns(path, schema, names, conversions)
-    found = stored()
-    refuse_new_columns(evolution, path, found, null_type)
-    if evolution.rescued_at is None:
-        return NamedColumns(path, schema, names, conversions)
-    return RescuedColumns(path, schema, evolution, found, conversions)
-
-
 def _as_json(columns: dict[str, list[Any]], path: str) -> pa.Array:
     rows = zip(*columns.values(), strict=True)
-    found = ({name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows)
-    texts = [
-        json.dumps(row | {FILE_PATH: path}, default=_plain, ensure_ascii=False) if row else None
-        for row in found
-    ]
-    return pa.array(texts, pa.string())
-
-
-def _plain(value: Any) -> str:
-    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
+    present = ({name: v for name, v in zip(columns, row, strict=True) if v is not None} for row in rows)
+    return pa.array([rescued_text(values, path) if values else None for values in present], pa.string())

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
+from flip27_source.readers.datetimes.calendars import DAY_US
 from flip27_source.readers.datetimes.patterns import (
     CLOCK_HALF_HOUR,
     DAY,
@@ -35,16 +36,15 @@ from flip27_source.readers.datetimes.patterns import (
     Offset,
     Section,
 )
+from flip27_source.readers.scalars.text_bytes import Bounds, Bytes, bytes_of
 
 _Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
-_Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
-_Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
+Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 _MOST_LENGTHS = 32
 _MOST_SHAPES = 32
 _YEAR_DIGITS, _LETTERS_OF_MONTH = 4, 3
 _LATEST_OFFSET_HOUR = 17
-_DAY_US = 86_400_000_000
 _ZERO, _SMALL = ord("0"), 0x20
 _OFFSET_WIDTHS = {"+HHmm": (3, 5), "+HHMM": (5,), "+HH:MM": (6,)}
 _DIGITS = frozenset("0123456789")
@@ -81,8 +81,8 @@ class LocalTimes:
     """
 
     micros: _Longs
-    is_read: _Mask
-    has_offset: _Mask
+    is_read: Mask
+    has_offset: Mask
 
 
 def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
@@ -92,10 +92,8 @@ def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
     shapes = _shapes(pattern)
     if not shapes or strings.null_count == count:
         return times
-    _, offsets, content = strings.buffers()
-    bounds = np.frombuffer(offsets, np.int32)[strings.offset : strings.offset + count + 1]
-    texts = np.frombuffer(content or b"", np.uint8)
-    lengths = np.diff(bounds)
+    text_bytes = bytes_of(strings)
+    content, bounds, lengths = text_bytes.content, text_bytes.bounds, text_bytes.lengths
     if strings.null_count:
         lengths[np.asarray(strings.is_null())] = 0
     for length in _few_lengths(lengths):
@@ -103,12 +101,12 @@ def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
         for shape in shapes:
             laid_out = _laid_out(shape, int(length))
             if laid_out is not None and len(rows):
-                _read_shape(laid_out, texts, bounds[rows].astype(np.int64), rows, times)
+                _read_shape(laid_out, content, bounds[rows].astype(np.int64), rows, times)
                 rows = rows[~times.is_read[rows]]
     return times
 
 
-def _few_lengths(lengths: np.ndarray[Any, np.dtype[Any]]) -> list[int]:
+def _few_lengths(lengths: Bounds) -> list[int]:
     found = np.flatnonzero(np.bincount(np.minimum(lengths, 64))[:64])
     return [int(length) for length in found[:_MOST_LENGTHS] if length]
 
@@ -124,7 +122,7 @@ def _laid_out(shape: _Shape, length: int) -> _Shape | None:
     return tuple(_Part(NANO, left) if part is fraction else part for part in shape)
 
 
-def _read_shape(shape: _Shape, texts: _Bytes, starts: _Longs, rows: _Longs, times: LocalTimes) -> None:
+def _read_shape(shape: _Shape, texts: Bytes, starts: _Longs, rows: _Longs, times: LocalTimes) -> None:
     good = np.ones(len(rows), np.bool_)
     fields: dict[str, _Longs] = {}
     at = starts
@@ -149,7 +147,7 @@ def _read_shape(shape: _Shape, texts: _Bytes, starts: _Longs, rows: _Longs, time
     times.has_offset[chosen] = OFFSET in fields
 
 
-def _reader(part: _Part) -> Callable[[_Bytes, _Longs, int, _Mask], _Longs]:
+def _reader(part: _Part) -> Callable[[Bytes, _Longs, int, Mask], _Longs]:
     if part.field == OFFSET:
         return _offset
     if part.field == HALF:
@@ -157,7 +155,7 @@ def _reader(part: _Part) -> Callable[[_Bytes, _Longs, int, _Mask], _Longs]:
     return _month_name if (part.field, part.width) == (MONTH, _LETTERS_OF_MONTH) else _number
 
 
-def _number(texts: _Bytes, at: _Longs, width: int, good: _Mask) -> _Longs:
+def _number(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
     number = np.zeros(len(at), np.int64)
     for place in range(width):
         digit = texts[at + place] - np.uint8(_ZERO)
@@ -166,7 +164,7 @@ def _number(texts: _Bytes, at: _Longs, width: int, good: _Mask) -> _Longs:
     return number
 
 
-def _month_name(texts: _Bytes, at: _Longs, width: int, good: _Mask) -> _Longs:
+def _month_name(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
     code = np.zeros(len(at), np.int64)
     for place in range(width):
         code = code << 8 | (texts[at + place] | _SMALL)
@@ -177,14 +175,14 @@ def _month_name(texts: _Bytes, at: _Longs, width: int, good: _Mask) -> _Longs:
     return month
 
 
-def _half(texts: _Bytes, at: _Longs, _: int, good: _Mask) -> _Longs:
+def _half(texts: Bytes, at: _Longs, _: int, good: Mask) -> _Longs:
     first = texts[at] | _SMALL
     half: _Longs = (first == ord("p")).astype(np.int64)
     good &= ((first == ord("a")) | (half == 1)) & (texts[at + 1] | _SMALL == ord("m"))
     return half
 
 
-def _offset(texts: _Bytes, at: _Longs, width: int, good: _Mask) -> _Longs:
+def _offset(texts: Bytes, at: _Longs, width: int, good: Mask) -> _Longs:
     if width == 1:
         good &= texts[at] | _SMALL == ord("z")
         return np.zeros(len(at), np.int64)
@@ -200,7 +198,7 @@ def _offset(texts: _Bytes, at: _Longs, width: int, good: _Mask) -> _Longs:
     return signed
 
 
-def _micros(fields: dict[str, _Longs], good: _Mask, count: int) -> _Longs:
+def _micros(fields: dict[str, _Longs], good: Mask, count: int) -> _Longs:
     year, month, day = (fields.get(field, np.ones(count, np.int64)) for field in (YEAR, MONTH, DAY))
     leap = (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
     good &= (month >= 1) & (month <= 12)
@@ -217,7 +215,7 @@ def _micros(fields: dict[str, _Longs], good: _Mask, count: int) -> _Longs:
         clock = fields[CLOCK_HALF_HOUR]
         good &= (clock >= 1) & (clock <= 12)
         hour = clock % 12 + fields.get(HALF, nothing) * 12
-    return days * _DAY_US + ((hour * 60 + minute) * 60 + second) * 1_000_000 + fields.get(NANO, nothing)
+    return days * DAY_US + ((hour * 60 + minute) * 60 + second) * 1_000_000 + fields.get(NANO, nothing)
 
 
 @lru_cache(maxsize=64)

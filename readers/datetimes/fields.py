@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import tzinfo
 
+from flip27_source.readers.datetimes.calendars import DAY_US, civil_days, offset_us
 from flip27_source.readers.datetimes.patterns import (
     CLOCK_HALF_HOUR,
     CLOCK_HOUR,
@@ -22,12 +23,10 @@ from flip27_source.readers.datetimes.patterns import (
     Fields,
     UnreadableError,
 )
-from flip27_source.readers.datetimes.spark_texts import civil_days, offset_us
 
 _EPOCH_YEAR = 1970
 _LARGEST_YEAR = 999_999_999
 _LARGEST_OFFSET_S = 18 * 3600
-_DAY_US = 86_400_000_000
 _LONG = range(-(2**63), 2**63)
 _INSTANTS = range(-9_223_372_036_854_000_000, 2**63)
 """The instants that a pattern can give. Spark converts whole seconds first, so the earliest second, in the
@@ -63,7 +62,7 @@ def micros_by_pattern(text: str, pattern: DateTimePattern, zone: tzinfo | None) 
             return None
         _check_offset(fields)
         clock_s = ((_hour(fields) or 0) * 60 + fields.get(MINUTE, 0)) * 60 + fields.get(SECOND, 0)
-        local_us = _days(fields) * _DAY_US + clock_s * 1_000_000 + fields.get(NANO, 0) // 1000
+        local_us = _days(fields) * DAY_US + clock_s * 1_000_000 + fields.get(NANO, 0) // 1000
     except UnreadableError:
         return None
     if OFFSET in fields:

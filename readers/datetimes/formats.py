@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.options import Options
-from flip27_source.readers.datetimes.columns import local_times
+from flip27_source.readers.datetimes.calendars import DAY_US, localised
+from flip27_source.readers.datetimes.columns import Mask, local_times
 from flip27_source.readers.datetimes.fields import days_by_pattern, micros_by_pattern
 from flip27_source.readers.datetimes.options import (
     DATE_FORMAT,
@@ -25,15 +26,12 @@ from flip27_source.readers.datetimes.options import (
 from flip27_source.readers.datetimes.patterns import DateTimePattern
 from flip27_source.readers.datetimes.spark_texts import (
     date_days,
-    localised,
-    lost,
     parse_dates,
     parse_timestamps,
     timestamp_us,
 )
+from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, with_odd_texts
 from flip27_source.time_zones import java_zone
-
-_DAY_US = 86_400_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +60,18 @@ class DateTimeFormats:
             day_numbers=day_numbers,
         )
 
-    def dates(self, strings: pa.Array) -> tuple[pa.Array, pa.Array]:
-        """Texts as ``date32``, and a mask of the malformed texts; nulls stay null and are not malformed."""
+    def dates(self, strings: pa.Array) -> pa.Array:
+        """Texts as ``date32``; malformed texts become null."""
         if self.date is None and self.fallback is not False:
             return parse_dates(strings, from_day_numbers=self.day_numbers)
         if self.date is None:
-            return _one_by_one(strings, self.date_days, pa.date32())
-        found = local_times(strings, self.date)
-        good = pa.array(found.is_read & ~found.has_offset)
-        days = pa.array((found.micros // _DAY_US).astype("int32")).cast(pa.date32())
-        return _completed(strings, days, good, self.date_days)
+            return read_one_by_one(strings, self.date_days, pa.date32())
+        times = local_times(strings, self.date)
+        days = pa.array((times.micros // DAY_US).astype("int32")).cast(pa.date32())
+        return _completed(strings, days, times.is_read & ~times.has_offset, self.date_days)
 
-    def timestamps(self, strings: pa.Array, time_zone: str | None) -> tuple[pa.Array, pa.Array]:
-        """Texts as timestamps, and a mask of the malformed texts.
+    def timestamps(self, strings: pa.Array, time_zone: str | None) -> pa.Array:
+        """Texts as timestamps; malformed texts become null.
 
         Args:
             time_zone: the zone of texts without an offset; None for ``timestamp_ntz``.
@@ -89,16 +86,17 @@ class DateTimeFormats:
             return self.timestamp_us(text, zone)
 
         if pattern is None:
-            return _one_by_one(strings, read, kind)
-        found = local_times(strings, pattern)
-        is_local = pa.array(found.is_read & ~found.has_offset)
-        times = pa.array(found.micros).cast(pa.timestamp("us"))
+            return read_one_by_one(strings, read, kind)
+        times = local_times(strings, pattern)
+        is_local = times.is_read & ~times.has_offset
+        values = pa.array(times.micros).cast(pa.timestamp("us"))
         if zone is None:
-            return _completed(strings, times, is_local, read)
-        instants = times.cast(kind)
-        if is_local.true_count:
-            instants = pc.replace_with_mask(instants, is_local, localised(times.filter(is_local), zone))
-        return _completed(strings, instants, pa.array(found.is_read), read)
+            return _completed(strings, values, is_local, read)
+        instants = values.cast(kind)
+        if is_local.any():
+            mask = pa.array(is_local)
+            instants = pc.replace_with_mask(instants, mask, localised(values.filter(mask), zone))
+        return _completed(strings, instants, times.is_read, read)
 
     def date_days(self, text: str) -> int | None:
         """One text of ``dates``, in days; None if it is malformed."""
@@ -120,22 +118,10 @@ class DateTimeFormats:
         return micros
 
 
-def _one_by_one(
-    strings: pa.Array, read: Callable[[str], int | None], kind: pa.DataType
-) -> tuple[pa.Array, pa.Array]:
-    nothing = pa.nulls(len(strings), kind)
-    return _completed(strings, nothing, pa.repeat(pa.scalar(False), len(strings)), read)
-
-
 def _completed(
-    strings: pa.Array, values: pa.Array, good: pa.Array, read: Callable[[str], int | None]
-) -> tuple[pa.Array, pa.Array]:
-    """``values`` where they are good, and elsewhere the result of ``read``."""
-    odd = pc.and_not(strings.is_valid(), good)
+    strings: pa.Array, values: pa.Array, is_read: Mask, one: Callable[[str], int | None]
+) -> pa.Array:
+    """``values`` where the texts were read, and elsewhere the result of ``one``."""
+    good = pa.array(is_read)
     values = pc.if_else(good, values, pa.scalar(None, values.type))
-    if odd.true_count:
-        texts = strings.filter(odd).dictionary_encode()
-        stored = pa.int32() if values.type == pa.date32() else pa.int64()
-        read_once = pa.array([read(text) for text in texts.dictionary.to_pylist()], stored)
-        values = pc.replace_with_mask(values, odd, read_once.take(texts.indices).cast(values.type))
-    return values, lost(strings, values)
+    return with_odd_texts(values, pc.and_not(strings.is_valid(), good), strings, one)

@@ -20,27 +20,19 @@ def _pattern(value: str) -> DateTimePattern:
     return datetime_pattern(value)
 
 
-DATE_FORMAT: Option[DateTimePattern | None] = ReadingOption(
-    name="dateFormat",
-    parse=optional(_pattern),
-    default=None,
-    default_text="the formats of a cast",
-    doc="Pattern of dates, such as dd/MM/yyyy. A text that does not match is malformed.",
-)
-TIMESTAMP_FORMAT: Option[DateTimePattern | None] = ReadingOption(
-    name="timestampFormat",
-    parse=optional(_pattern),
-    default=None,
-    default_text="the formats of a cast",
-    doc="Pattern of timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]. A text that does not match is malformed.",
-)
-TIMESTAMP_NTZ_FORMAT: Option[DateTimePattern | None] = ReadingOption(
-    name="timestampNTZFormat",
-    parse=optional(_pattern),
-    default=None,
-    default_text="the formats of a cast",
-    doc="Pattern of timestamps without a time zone. A text that does not match is malformed.",
-)
+def _format(name: str, doc: str) -> Option[DateTimePattern | None]:
+    return ReadingOption(
+        name=name,
+        parse=optional(_pattern),
+        default=None,
+        default_text="the formats of a cast",
+        doc=f"Pattern of {doc}. A text that does not match is malformed.",
+    )
+
+
+DATE_FORMAT = _format("dateFormat", "dates, such as dd/MM/yyyy")
+TIMESTAMP_FORMAT = _format("timestampFormat", "timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]")
+TIMESTAMP_NTZ_FORMAT = _format("timestampNTZFormat", "timestamps without a time zone")
 DATETIME_FALLBACK: Option[bool | None] = ReadingOption(
     name="enableDateTimeParsingFallback",
     parse=optional(boolean),

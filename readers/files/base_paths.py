@@ -1,7 +1,11 @@
-"""BasePaths: the directories below which the names of directories are partition columns. No I/O."""
+"""BasePaths: the directories below which the names of directories are partition columns. No I/O.
+
+What must not live here: the types of partition columns.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -21,6 +25,9 @@ BASE_PATH: Option[str | None] = ReadingOption(
 )
 
 
+_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BasePaths:
     """The base path of each file: ``basePath``, or the one of the given paths that contains the file.
@@ -35,8 +42,11 @@ class BasePaths:
     names: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, options: Options) -> BasePaths:
-        """The base paths of a source."""
+    def of(cls, options: Options) -> BasePaths | None:
+        """The base paths of a source; None if names of directories have no meaning."""
+        # As in Spark, with this option of the enumerator.
+        if options.get("recursiveFileLookup", False):
+            return None
         base = options[BASE_PATH]
         given = (options.get(PATH.name), *(options.get(PATHS.name) or ())) if base is None else (base,)
         names = tuple(dict.fromkeys(_name_of(path) for path in given if path is not None))
@@ -50,6 +60,17 @@ class BasePaths:
         """
         tests = map(_tests_of, self.names)
         return min((len(test) for test in tests if _is_found(folder, test)), default=self.depth)
+
+    def partitions_of(self, folder: str) -> list[tuple[str, str]]:
+        """The partition columns in the path of a directory: their names, and their values as in the path."""
+        parts = parts_of_listed(folder)
+        pairs = (part.partition("=") for part in parts[self.depth_of(parts) :] if "=" in part)
+        return [(unescaped(key), raw) for key, _, raw in pairs]
+
+
+def unescaped(name: str) -> str:
+    """A name or a value of a partition column without percent escapes."""
+    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), name)
 
 
 def parts_of_listed(path: str) -> list[str]:

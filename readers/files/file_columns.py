@@ -21,8 +21,8 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.options import Options, ReadingOption, boolean
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
-from flip27_source.readers.scalars.decimals import exact_decimal
+from flip27_source.readers.files.base_paths import BasePaths, unescaped
+from flip27_source.schemas.ddl import columns_text
 from flip27_source.source_options import TIME_ZONE
 
 INCLUDE_METADATA = ReadingOption(
@@ -44,14 +44,10 @@ METADATA_TYPE = pa.struct(
         pa.field("file_modification_time", pa.timestamp("us", "UTC")),
     ]
 )
-_METADATA_DDL = (
-    "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "
-    "file_block_length: long, file_modification_time: timestamp>"
-)
+_METADATA_DDL = columns_text(pa.schema([pa.field(METADATA, METADATA_TYPE)]))
 _TIMES = frozenset({"file_modification_time"})
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_ESCAPED = re.compile("%([0-9A-Fa-f]{2})")
 _NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
 
@@ -100,13 +96,11 @@ class FileColumns:
         self._has_metadata = context.options[INCLUDE_METADATA]
         if self._has_metadata:
             _check_metadata(context.schema)
-        # With recursiveFileLookup, the names of directories have no meaning, as in Spark.
-        self._looks_at_paths = not context.options.get("recursiveFileLookup", False)
         self._bases: BasePaths | None = None
 
     def groups(self, splits: Sequence[FileSplit]) -> Iterator[tuple[Constants, Sequence[FileSplit]]]:
         """``splits`` in order; adjacent splits with the same constants form a group."""
-        looks_at_paths = self._looks_at_paths and any("=" in split.path for split in splits)
+        looks_at_paths = any("=" in split.path for split in splits)
         if not self._has_metadata and not looks_at_paths:
             yield Constants(self._schema, {}, None), splits
             return
@@ -121,9 +115,10 @@ class FileColumns:
 
     def _values(self, split: FileSplit, folder: str) -> dict[str, pa.Scalar]:
         values: dict[str, pa.Scalar] = {}
-        for name in self._names_below_base(folder):
-            key, is_partition, raw = name.partition("=")
-            field = self._fields.get(_unescaped(key).lower()) if is_partition else None
+        if self._bases is None:
+            self._bases = BasePaths.of(self._options)
+        for key, raw in [] if self._bases is None else self._bases.partitions_of(folder):
+            field = self._fields.get(key.lower())
             if field is None:
                 continue
             if field.name in values:
@@ -133,12 +128,6 @@ class FileColumns:
                 )
             values[field.name] = _partition_value(raw, field, self._zone, split.path)
         return values
-
-    def _names_below_base(self, folder: str) -> list[str]:
-        if self._bases is None:
-            self._bases = BasePaths.of(self._options)
-        parts = parts_of_listed(folder)
-        return parts[self._bases.depth_of(parts) :]
 
 
 def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], Mapping[tuple[str, ...], Any]]:
@@ -168,31 +157,23 @@ def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], M
 
 def partitions_in(folders: Iterable[str], options: Options) -> dict[str, list[str]]:
     """The partition columns in the names of directories, in order, with all their values."""
-    found: dict[str, dict[str, None]] = {}
+    columns: dict[str, dict[str, None]] = {}
     spelled: dict[str, str] = {}
-    if not options.get("recursiveFileLookup", False):
-        bases = BasePaths.of(options)
-        for folder in folders:
-            parts = parts_of_listed(folder)
-            for name in parts[bases.depth_of(parts) :]:
-                key, is_partition, raw = name.partition("=")
-                if is_partition:
-                    column = spelled.setdefault(_unescaped(key).lower(), _unescaped(key))
-                    found.setdefault(column, {})[_unescaped(raw)] = None
-    return {column: list(values) for column, values in found.items()}
+    bases = BasePaths.of(options)
+    if bases is None:
+        return {}
+    for folder in folders:
+        for key, raw in bases.partitions_of(folder):
+            columns.setdefault(spelled.setdefault(key.lower(), key), {})[unescaped(raw)] = None
+    return {column: list(values) for column, values in columns.items()}
 
 
 def partition_values(path: str, bases: BasePaths | None) -> dict[str, str | None]:
     """The partition columns of one file as text, in order; empty without base paths."""
     if bases is None or "=" not in path:
         return {}
-    folder = parts_of_listed(path)[:-1]
-    parts = (part.partition("=") for part in folder[bases.depth_of(folder) :] if "=" in part)
-    return {_unescaped(key): None if raw == HIVE_NULL else _unescaped(raw) for key, _, raw in parts}
-
-
-def _unescaped(name: str) -> str:
-    return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), name)
+    pairs = bases.partitions_of(path.rpartition("/")[0])
+    return {key: None if raw == HIVE_NULL else unescaped(raw) for key, raw in pairs}
 
 
 def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scalar:
@@ -204,7 +185,7 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
                 remedy="remove NOT NULL from the schema",
             )
         return pa.scalar(None, field.type)
-    value = _typed(_unescaped(raw), field, zone)
+    value = _typed(unescaped(raw), field, zone)
     if not raw or not value.is_valid:
         raise SplitReadError(
             f"{path}: the directory name contains {raw!r}, which is not a valid {field.type} for the column "
@@ -217,13 +198,13 @@ def _partition_value(raw: str, field: pa.Field, zone: str, path: str) -> pa.Scal
 
 def _typed(value: str, field: pa.Field, zone: str) -> pa.Scalar:
     # Imported here: the coordinator's process reads no values, and the import is slow.
-    from flip27_source.readers.scalars.texts import converter
+    from flip27_source.readers.scalars.texts import converter, exact_decimal
 
-    values, _ = converter(field, zone)(pa.array([value], pa.string()))
-    if types.is_decimal(field.type) and values[0].is_valid and values[0].as_py() != exact_decimal(value):
+    [typed] = converter(field, zone)(pa.array([value], pa.string()))
+    if types.is_decimal(field.type) and typed.is_valid and typed.as_py() != exact_decimal(value):
         # A decimal that the type would round is invalid, because another directory may have that value.
         return pa.scalar(None, field.type)
-    return values[0]
+    return typed
 
 
 def _check_metadata(schema: pa.Schema) -> None:

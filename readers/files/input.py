@@ -1,6 +1,7 @@
 """Opening files for reading: local or remote, plain or compressed, with errors that name the file.
 
-All file readers use it to open a path as a stream of bytes. What must not live here: the content.
+All file readers use it to open a path as a stream of bytes. The errors of a file are types, which policies
+such as ``ignoreMissingFiles`` check. What must not live here: the content.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ import zlib
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Self, cast
+from typing import Any, BinaryIO, ClassVar, Self, cast
 
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.file_systems.paths import (
     answer_text,
     connected,
@@ -31,9 +32,32 @@ from flip27_source.file_systems.paths import (
     open_listed,
     says_gone,
 )
-from flip27_source.options import Options
-from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
+from flip27_source.options import Option, Options, ReadingOption, boolean
 from flip27_source.readers.files.web_files import downloaded, gives_parts
+
+IGNORE_CORRUPT_FILES: Option[bool] = ReadingOption(
+    name="ignoreCorruptFiles",
+    parse=boolean,
+    default=False,
+    doc="A file that is truncated, damaged or has another format returns no rows, is counted "
+    "(ignoredSplits) and listed in the state. By default it stops the query.",
+)
+
+
+class FileMissingError(DataLossError):
+    """The file existed when it was discovered, but no longer exists."""
+
+    ignored_by: ClassVar[str | None] = "ignoreMissingFiles"
+
+
+class CorruptFileError(SplitReadError):
+    """The content is invalid for the format: truncated, damaged, or in another format."""
+
+    ignored_by: ClassVar[str | None] = IGNORE_CORRUPT_FILES.name
+
+
+IGNORED_BY = ("ignoreMissingFiles", IGNORE_CORRUPT_FILES.name)
+"""The options that ignore splits of files; the first belongs to the enumerator."""
 
 _STORAGE = "storage."
 _SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"

@@ -24,8 +24,8 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import CorruptFileError
 from flip27_source.readers.files.input import (
+    CorruptFileError,
     Fetched,
     check_length,
     is_compressed,
@@ -34,20 +34,21 @@ from flip27_source.readers.files.input import (
     reading,
     refuse_unknown_compression,
 )
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
 from flip27_source.readers.files.read_ahead import SMALL_BYTES, fetched_ahead
+from flip27_source.readers.files.reader import MAX_LINE_BYTES
 
 BLOCK_BYTES = 16 << 20
 SAMPLE_BYTES = 1 << 20
 """The size of the sample of a file for schema inference."""
 
-_BOM = b"\xef\xbb\xbf"
+BOM = b"\xef\xbb\xbf"
 _SLACK_BYTES = 1 << 16
 _MOST_BYTES = (1 << 31) - 2
 """The most bytes that Arrow's parsers accept at once."""
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 _BLANK_LINE = rb"[\x00-\x09\x0b-\x20]*\n"
-"""Blanks are those of Java's String.trim."""
+BLANKS = bytes(range(0x21))
+"""The characters that Java's String.trim removes."""
 
 
 class Place(NamedTuple):
@@ -160,7 +161,7 @@ def line_blocks(
         for position, raw in _aligned_chunks(split, options, block_bytes, fetched):
             if len(raw) > options[MAX_LINE_BYTES]:
                 _check_lines(split, position, raw, options[MAX_LINE_BYTES])
-            start = 3 if position == 0 and raw.startswith(_BOM) else 0
+            start = 3 if position == 0 and raw.startswith(BOM) else 0
             if start == len(raw):
                 continue
             lines = _normalised(raw)
@@ -194,7 +195,7 @@ def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pa
         return False
     before = replace(split, start=0, end=split.start)
     return any(
-        header_pattern.match(_normalised(raw), 3 if position == 0 and raw.startswith(_BOM) else 0)
+        header_pattern.match(_normalised(raw), 3 if position == 0 and raw.startswith(BOM) else 0)
         for position, raw in _aligned_chunks(before, options, _SLACK_BYTES, None)
     )
 

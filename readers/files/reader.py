@@ -1,28 +1,43 @@
 """FileReader: the base class of all readers of files.
 
 A reader returns the rows of some files. This class adds columns from the path and the metadata of a file
-(see ``file_columns``). What must not live here: formats.
+(see ``file_columns``), and makes batches that suit Spark. What must not live here: formats.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, ClassVar, Self
 
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.options import Option, Options
+from flip27_source.errors import SchemaError
+from flip27_source.options import Option, Options, ReadingOption, size_bytes
 from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
-from flip27_source.readers.files.errors import IGNORE_CORRUPT_FILES, IGNORED_BY
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
-from flip27_source.readers.files.joined_batches import joined
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY
+from flip27_source.schemas.ddl import columns_text
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
 """Options of every reader of files."""
+MAX_LINE_BYTES: Option[int] = ReadingOption(
+    name="maxLineBytes",
+    parse=size_bytes,
+    default=256 << 20,
+    default_text="256m",
+    doc="Maximum length of a line. A file with a longer line fails or is quarantined, with the position "
+    "of the line.",
+)
+"""The option of every reader of lines."""
+
+ENOUGH_ROWS = 8_192
+ENOUGH_BYTES = 4 << 20
+MOST_ROWS = 1 << 18
 
 
 class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstants[FileSplit]):
@@ -42,7 +57,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
 
     @abstractmethod
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """The rows of ``splits``, in order, with the columns of ``context.schema``."""
+        """The rows of ``splits``, in order, with the columns of ``context.schema``; batches of any size."""
 
     def open(self, context: SourceReaderContext) -> None:
         """Keep the context. The first path determines the columns that the format must return."""
@@ -63,7 +78,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """Yield the rows of many splits, in order."""
-        return joined(self._rows_of_groups(splits))
+        return spark_sized(self._rows_of_groups(splits))
 
     def _rows_of_groups(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         for constants, group in self._file_columns.groups(splits):
@@ -87,3 +102,56 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
             reader.prepare()
             self._readers[names] = reader
         return reader
+
+
+def check_columns(reader: str, schema: pa.Schema, known: pa.Schema) -> None:
+    """Check that a schema has only some of the columns of a reader whose columns are fixed.
+
+    Raises:
+        SchemaError: it has another column, or a column with another type.
+    """
+    for field in schema:
+        index = known.get_field_index(field.name)
+        if index < 0 or known.field(index).type != field.type:
+            raise SchemaError(
+                f"the {reader} reader does not have a column {field.name} of type {field.type}",
+                remedy=f"remove the schema, or use some of these columns: {columns_text(known)}",
+            )
+
+
+def spark_sized(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in the same order; small adjacent batches are joined, and large batches are cut.
+
+    Each batch costs Spark more than some rows. Batches without rows are left out.
+    """
+    small: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in chain.from_iterable(map(_cut, batches)):
+        if _is_enough(batch.num_rows, batch.nbytes):
+            yield from _one(small)
+            yield batch
+            small, rows, size = [], 0, 0
+            continue
+        small.append(batch)
+        rows += batch.num_rows
+        size += batch.nbytes
+        if _is_enough(rows, size):
+            yield from _one(small)
+            small, rows, size = [], 0, 0
+    yield from _one(small)
+
+
+def _cut(batch: pa.RecordBatch) -> Iterable[pa.RecordBatch]:
+    if 0 < batch.num_rows <= MOST_ROWS:
+        return [batch]
+    return (batch.slice(at, MOST_ROWS) for at in range(0, batch.num_rows, MOST_ROWS))
+
+
+def _is_enough(rows: int, size: int) -> bool:
+    return rows >= ENOUGH_ROWS or size >= ENOUGH_BYTES
+
+
+def _one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) < 2:
+        return batches
+    return [pa.Table.from_batches(batches).combine_chunks().to_batches()[0]]

@@ -14,13 +14,17 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import CorruptFileError
-from flip27_source.readers.files.input import check_length, is_compressed, open_file, reading
-from flip27_source.readers.files.line_blocks import as_array
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
+from flip27_source.readers.files.input import (
+    CorruptFileError,
+    check_length,
+    is_compressed,
+    open_file,
+    reading,
+)
+from flip27_source.readers.files.line_blocks import BOM, as_array
+from flip27_source.readers.files.reader import MAX_LINE_BYTES
 
 _CHUNK_BYTES = 8 << 20
-_BOM = b"\xef\xbb\xbf"
 _MOST_BYTES = (1 << 31) - 1
 """The maximum for one value, in Arrow's string type and in a Java string."""
 
@@ -57,8 +61,8 @@ def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -
     line_bytes = 0
     edge = b""
     for piece in _pieces(split, stream, None):
-        if not position and not line and piece.startswith(_BOM):
-            position = len(_BOM)
+        if not position and not line and piece.startswith(BOM):
+            position = len(BOM)
             piece = piece[position:]
         line.append(piece)
         line_bytes += len(piece)

@@ -6,7 +6,7 @@ Only metadata is requested. What must not live here: the content of files.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,8 +15,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import disk_path, is_web_server
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import FileMissingError
-from flip27_source.readers.files.input import check_length, file_system, reading
+from flip27_source.readers.files.input import FileMissingError, check_length, file_system, reading
 
 _AT_ONCE = 16
 """The number of concurrent requests to a file system on the network."""
@@ -41,18 +40,14 @@ def check_unchanged(split: FileSplit, options: Options) -> None:
         raise _changed(split, "modification time")
 
 
-def changed_files(
-    splits: Sequence[FileSplit], options: Options
-) -> Iterator[tuple[FileSplit, SplitReadError]]:
+def changed_files(splits: Sequence[FileSplit], options: Options) -> list[tuple[FileSplit, SplitReadError]]:
     """The files that are gone or have changed, each with its error, in order."""
-    found: Iterator[SplitReadError | None]
     if all(disk_path(split.path) is not None for split in splits):
-        found = (_error_of(split, options) for split in splits)
-        yield from ((split, error) for split, error in zip(splits, found, strict=True) if error is not None)
-        return
-    with ThreadPoolExecutor(min(_AT_ONCE, len(splits))) as threads:
-        found = threads.map(lambda split: _error_of(split, options), splits)
-        yield from ((split, error) for split, error in zip(splits, found, strict=True) if error is not None)
+        errors = [_error_of(split, options) for split in splits]
+    else:
+        with ThreadPoolExecutor(min(_AT_ONCE, len(splits))) as threads:
+            errors = list(threads.map(lambda split: _error_of(split, options), splits))
+    return [(split, error) for split, error in zip(splits, errors, strict=True) if error is not None]
 
 
 def _error_of(split: FileSplit, options: Options) -> SplitReadError | None:

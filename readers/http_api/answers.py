@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from flip27_source.errors import SplitReadError
+from flip27_source.message_texts import quotation
 from flip27_source.readers.http_api.client import Doubtful, Response
 from flip27_source.readers.http_api.options import AT_END, CHECK_RECORDS, RECORDS_PATH, Path
 
@@ -67,7 +68,7 @@ def records_of(response: Response, path: Path) -> list[bytes]:
     for number, record in enumerate(records):
         if record[:1] != b"{":
             raise SplitReadError(
-                f"{response.place}: record {number} of the page is not a JSON object: {_shown(record)}",
+                f"{response.place}: record {number} of the page is not a JSON object: {quotation(record)}",
                 remedy=f"check {RECORDS_PATH.name}: it has to point to a list of objects",
             )
     return records
@@ -90,7 +91,7 @@ def cursor_of(response: Response, path: Path) -> str | int | None:
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise SplitReadError(
-        f"{response.place}: the value at {'.'.join(path)} is not a cursor: {_shown(found or b'')}",
+        f"{response.place}: the value at {'.'.join(path)} is not a cursor: {quotation(found or b'')}",
         remedy="name the member with the next cursor or link, which must be a string or an integer",
     )
 
@@ -140,7 +141,7 @@ def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
         found = None
     if found is None or found == b"null":
         raise SplitReadError(
-            f"{place}: a record has no {'.'.join(path)}: {_shown(record)}",
+            f"{place}: a record has no {'.'.join(path)}: {quotation(record)}",
             remedy=f"check option {option}: every record needs a value in this field",
         )
     return found
@@ -164,7 +165,7 @@ def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Po
         except ValueError:
             pass
     raise SplitReadError(
-        f"{place}: the value {_shown(raw)} at {'.'.join(path)} is not a time",
+        f"{place}: the value {quotation(raw)} at {'.'.join(path)} is not a time",
         remedy="set option sinceField to a field with numbers, or with times such as 2026-01-31T12:00Z",
     )
 
@@ -220,13 +221,9 @@ def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
 
 def _no_json(response: Response, error: Exception) -> Exception:
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    what = f"{response.place}: the answer is not JSON: {why}: {_shown(response.body)}"
+    what = f"{response.place}: the answer is not JSON: {why}: {quotation(response.body)}"
     remedy = "check the path: the server has to return JSON"
     if response.framed:
         return SplitReadError(what, remedy=remedy)
     # Without a length, a truncated body looks complete.
     return Doubtful(what, remedy)
-
-
-def _shown(data: bytes) -> str:
-    return repr(data[:100].decode("utf-8", "replace")) + ("..." if len(data) > 100 else "")

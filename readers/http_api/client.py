@@ -18,8 +18,9 @@ from urllib.parse import unquote, unquote_plus
 
 from flip27_source.enumerator_context import RetryPolicy
 from flip27_source.enumerators.http_api.urls import joined_link, shortened, shown_url, with_params
-from flip27_source.errors import RegistryError, SplitReadError
+from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
+from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
 from flip27_source.readers.http_api.options import (
@@ -99,7 +100,10 @@ class HttpClient:
         now_s: Callable[[], float] = time.time,
         most_requests: int = 10_000,
     ) -> None:
-        self._http = _imported_connections()
+        with needed("requests", by="the http reader", extra="http"):
+            from flip27_source.readers.http_api import connections
+
+        self._http: Any = connections
         self._connections = self._http.Connections(
             timeout_s=options[REQUEST_TIMEOUT], max_body_bytes=options[MAX_RESPONSE_BYTES]
         )
@@ -301,14 +305,3 @@ class HttpClient:
             return max(0.0, parsedate_to_datetime(value).timestamp() - self._now_s())
         except (ValueError, OverflowError):
             return None
-
-
-def _imported_connections() -> Any:
-    try:
-        from flip27_source.readers.http_api import connections as http_connections
-    except ImportError as error:
-        raise RegistryError(
-            f"the http reader needs the package requests: {error}",
-            remedy="pip install 'flip27-source[http]' on the driver and on every executor node",
-        ) from error
-    return http_connections

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, quote_plus
 
 from flip27_source.enumerators.http_api.urls import with_params
+from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.url_credentials import is_secret_name
 from flip27_source.options import Options
@@ -49,13 +49,7 @@ class Credential:
 
 def _token(options: Options) -> str:
     name = options[AUTH_ENV]
-    token = options[AUTH_TOKEN] if name is None else os.environ.get(name)
-    if token is None and name is not None:
-        raise OptionError(
-            f"the environment variable {name} of option authEnv is not set on this executor",
-            remedy="set the variable for the Python workers of all executors (spark.executorEnv.* in the "
-            "configuration of Spark, or the environment in which Spark is started)",
-        )
+    token = options[AUTH_TOKEN] if name is None else variable_of(AUTH_ENV.name, name)
     token = (token or "").strip()
     if not _fits_header(token):
         raise OptionError(

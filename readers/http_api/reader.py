@@ -18,13 +18,13 @@ from flip27_source.errors import SplitReadError
 from flip27_source.events import Progress
 from flip27_source.options import Option
 from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.http_api.client import HttpClient
 from flip27_source.readers.http_api.options import AT_END, HTTP_OPTIONS, PAGINATION, check_http_options
 from flip27_source.readers.http_api.page_numbers import PageWalk
 from flip27_source.readers.http_api.pagination import ChainWalk, Step, Walk
 from flip27_source.readers.http_api.records import RecordConverter
 from flip27_source.readers.http_api.since import SinceWalk
-from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.source_options import PATH, TIME_ZONE
 
 _WALKS: dict[str, type[Walk]] = {

@@ -8,13 +8,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.errors import SplitReadError
+from flip27_source.message_texts import quotation
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
-from flip27_source.readers.files.corrupt_records import index_of_corrupt
-from flip27_source.readers.files.not_null import first_forbidden_null
+from flip27_source.readers.files.malformed_records import (
+    CORRUPT_RECORD_COLUMN,
+    MODE,
+    first_forbidden_null,
+    index_of_corrupt,
+)
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
-from flip27_source.readers.json_lines.options import CORRUPT_RECORD_COLUMN, MODE
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
@@ -57,7 +61,7 @@ class RecordConverter:
             line = self._rows.parse(record)
             if line.malformed and self._mode == "FAILFAST":
                 raise SplitReadError(
-                    f"{place}: record {number} of the page does not fit the schema: {_shown(record)}",
+                    f"{place}: record {number} of the page does not fit the schema: {quotation(record)}",
                     remedy=f"correct the schema; or set {MODE.name} to PERMISSIVE and add the string column "
                     f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such records",
                 )
@@ -85,7 +89,3 @@ class RecordConverter:
                 remedy="declare the column without NOT NULL",
             )
         return batch
-
-
-def _shown(record: bytes) -> str:
-    return repr(record[:200].decode("utf-8", "replace")) + ("..." if len(record) > 200 else "")

@@ -25,6 +25,9 @@ from flip27_source.readers.json_lines.scalars import NotProvedError
 from flip27_source.readers.json_lines.strings import MAX_NAME_CHARS
 from flip27_source.readers.json_lines.tokens import MAX_DEPTH, MAX_NUMBER_DIGITS
 from flip27_source.readers.json_lines.values import JSON_FORMATS
+from flip27_source.readers.scalars.ordinary_texts import one_array, unreadable
+from flip27_source.readers.scalars.text_bytes import bytes_of
+from flip27_source.readers.schemas.merging import with_leaves
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _ROW = re.compile(r" in row (\d+)")
@@ -140,7 +143,7 @@ class JsonColumnsParser:
         # So equal numbers of rows and lines mean one object on each line.
         if table.num_rows != lines:
             return Refused(None)
-        return self._converted([_one_chunk(table.column(field.name)) for field in self._schema], data)
+        return self._converted([one_array(table.column(field.name)) for field in self._schema], data)
 
     def _converted(self, read_columns: list[pa.Array], data: pa.Buffer | bytes) -> Parsed | Refused:
         columns: list[pa.Array] = []
@@ -190,20 +193,12 @@ def _refused(error: Exception) -> Refused:
     return Refused(int(match[1]) if match else None)
 
 
-def _one_chunk(column: pa.ChunkedArray) -> pa.Array:
-    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-
-
 def _read_field(field: pa.Field) -> pa.Field:
     """The field that pyarrow reads: nullable, with dates, times and base64 as text."""
-    return pa.field(field.name, _read_type(field.type))
+    return pa.field(field.name, with_leaves(field.type, _read_leaf))
 
 
-def _read_type(kind: pa.DataType) -> pa.DataType:
-    if pt.is_struct(kind):
-        return pa.struct([_read_field(kind.field(number)) for number in range(kind.num_fields)])
-    if pt.is_list(kind):
-        return pa.list_(_read_type(kind.value_type))
+def _read_leaf(kind: pa.DataType) -> pa.DataType:
     return pa.string() if pt.is_temporal(kind) or pt.is_binary(kind) else kind
 
 
@@ -237,22 +232,28 @@ class _Converted:
         return self._leaf(read, kind, rows)
 
     def _leaf(self, read: pa.Array, kind: pa.DataType, rows: pa.Array | None) -> pa.Array:
-        if pt.is_decimal(kind) or (pt.is_string(read.type) and not _is_ascii(read)):
+        if pt.is_decimal(kind) or (pt.is_string(read.type) and not bytes_of(read).lie_between("\0", "\x7f")):
             read.validate(full=True)
         if pt.is_floating(kind):
             self._check_floats(read, rows)
         elif pt.is_date(kind):
-            read, bad = self._formats.dates(read)
-            self._doubtful |= _rows_where(bad, rows)
+            return self._readable(self._formats.dates(read), read, rows)
         elif pt.is_timestamp(kind):
-            read, bad = self._formats.timestamps(read, self._time_zone if kind.tz else None)
-            self._doubtful |= _rows_where(bad, rows)
+            times = self._formats.timestamps(read, self._time_zone if kind.tz else None)
+            return self._readable(times, read, rows)
         elif pt.is_binary(kind):
             plain = pc.fill_null(pc.match_substring_regex(read, _PADDED_BASE64), True)
             self._doubtful |= _rows_where(pc.invert(plain), rows)
             good = pc.if_else(plain, read, "").to_pylist()
             read = pa.array([None if text is None else base64.b64decode(text) for text in good], pa.binary())
         return read
+
+    def _readable(self, values: pa.Array, texts: pa.Array, rows: pa.Array | None) -> pa.Array:
+        """The values of texts; rows with a text that has no value are doubtful."""
+        bad = unreadable(texts, values)
+        if bad is not None:
+            self._doubtful |= _rows_where(bad, rows)
+        return values
 
     def _check_floats(self, read: pa.Array, rows: pa.Array | None) -> None:
         extremes = pc.min_max(read)
@@ -266,11 +267,6 @@ class _Converted:
                 pc.equal(read, 0), pc.equal(pc.divide(pa.scalar(1.0, read.type), read), float("-inf"))
             )
             self.minus_zeros |= _rows_where(minus, rows)
-
-
-def _is_ascii(texts: pa.Array) -> bool:
-    content = texts.buffers()[2]
-    return content is None or content.to_pybytes().isascii()
 
 
 def _nulls(array: pa.Array) -> pa.Array | None:

@@ -24,9 +24,8 @@ from flip27_source.readers.json_lines.scalars import (
     scalars_of,
     strings_of,
 )
+from flip27_source.readers.scalars.text_bytes import Bounds, Bytes
 
-_Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
-_Positions: TypeAlias = "np.ndarray[Any, np.dtype[np.int32]]"
 _Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
 
 _SAMPLES = 7
@@ -123,7 +122,7 @@ class _Values:
         if not found.equals(pa.py_buffer(row * self.rows)):
             self._find_null_strings(np.frombuffer(found, np.uint8).reshape(self.rows, len(row)), row)
 
-    def _find_null_strings(self, found: _Bytes, row: bytes) -> None:
+    def _find_null_strings(self, found: Bytes, row: bytes) -> None:
         """Find null strings: an n and an l replace the quotes. No other byte may differ."""
         differing = found != np.frombuffer(row, np.uint8)
         unexplained = int(np.count_nonzero(differing))
@@ -139,7 +138,7 @@ class _Values:
         if unexplained:
             raise NotProvedError("names or punctuation differ")
 
-    def _take(self, pieces: _Positions) -> pa.Array:
+    def _take(self, pieces: Bounds) -> pa.Array:
         return pc.take(self._pieces, pa.array(pieces), boundscheck=False)
 
     def column(self, number: int) -> pa.Array:
@@ -156,7 +155,7 @@ class _Values:
         return strings_of(texts, may_have_escapes=self._has_escapes)
 
 
-def _name_ends(data: bytes, has_escapes: bool) -> _Positions:
+def _name_ends(data: bytes, has_escapes: bool) -> Bounds:
     """The positions of all unescaped quotes before a colon."""
     every = np.frombuffer(data, np.uint8)
     mask = np.empty(len(every), np.bool_)
@@ -169,18 +168,18 @@ def _name_ends(data: bytes, has_escapes: bool) -> _Positions:
     return np.setdiff1d(found, _escaped(every), assume_unique=True) if has_escapes else found
 
 
-def _escaped(every: _Bytes) -> _Positions:
+def _escaped(every: Bytes) -> Bounds:
     """The positions after unescaped backslashes."""
     slashes = np.flatnonzero(every == _BACKSLASH).astype(np.int32)
     if len(slashes) > max(_FEW_ESCAPES, len(every) // _LEAST_BYTES_PER_ESCAPE):
         raise NotProvedError("so many escapes that a parser is faster")
     starts_run = np.diff(slashes, prepend=np.int32(-2)) != 1
     run_starts = np.maximum.accumulate(np.where(starts_run, slashes, 0))
-    escaping: _Positions = slashes[(slashes - run_starts) % 2 == 0]
+    escaping: Bounds = slashes[(slashes - run_starts) % 2 == 0]
     return escaping + np.int32(1)
 
 
-def _bounds(name_ends: _Positions, layout: Layout, size: int) -> _Positions:
+def _bounds(name_ends: Bounds, layout: Layout, size: int) -> Bounds:
     """The start of every literal and value, row by row, then the end.
 
     Raises:

@@ -7,20 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
+from flip27_source.readers.scalars.ordinary_texts import Pieces
 
 _PARTS = 16
 _SHORT_RUN_LINES = 64
 _LINES_OF_A_REFUSAL = 8
 """Fewer lines than this are faster to read one by one than to parse again. Each such refusal doubles the
 number of lines read one by one."""
-
-Pieces: TypeAlias = "list[tuple[pa.Array, list[pa.Array]]]"
-"""The line number of each row, and the columns of the rows."""
 
 
 class JsonLines:
@@ -40,20 +37,34 @@ class JsonLines:
         outcome = self._parser.parse(pa.py_buffer(data), lines)
         return outcome if isinstance(outcome, Parsed) else None
 
-    def sorted_out(self, lines: Sequence[bytes], objects: list[int]) -> tuple[Pieces, list[int]]:
+    def sorted_out(self, lines: Sequence[bytes], parsed: Parsed | None) -> tuple[Pieces, list[int]]:
         """The rows of the lines that the parser accepts, in pieces, and the numbers of the other lines.
 
         Args:
-            objects: the numbers of the lines to try, in ascending order; each of these lines starts and ends
-                with a brace and has no newline.
+            parsed: the result of ``parsed`` for these lines.
         """
+        if parsed is not None:
+            every = pa.array(range(len(lines)), pa.int64())
+            return [_proved_rows(parsed, every)], sorted(parsed.doubtful)
         if not self._parser.usable:
-            return [], objects
-        numbers = objects
+            return [], list(range(len(lines)))
+        objects = [
+            number
+            for number, line in enumerate(lines)
+            if line[:1] == b"{" and line[-1:] == b"}" and b"\n" not in line
+        ]
+        fast, refused = self._objects(lines, objects)
+        others = set(range(len(lines))).difference(objects)
+        return fast, sorted([*refused, *others])
+
+    def _objects(
+        self, lines: Sequence[bytes], numbers: list[int]
+    ) -> tuple[list[tuple[pa.Array, list[pa.Array]]], list[int]]:
+        """The rows of those of the lines that the parser accepts, and the numbers of the others."""
         refused: list[int] = []
         data = pa.py_buffer(b"".join([lines[number] + b"\n" for number in numbers]))
         offsets = list(accumulate((len(lines[number]) + 1 for number in numbers), initial=0))
-        fast: Pieces = []
+        fast: list[tuple[pa.Array, list[pa.Array]]] = []
         at, bad = 0, -1
         run, by_line = len(numbers), 0
         while at < len(numbers):
@@ -66,7 +77,7 @@ class JsonLines:
             parsed = self._parser.parse(data.slice(offsets[at], size), end - at)
             if isinstance(parsed, Parsed):
                 refused += [numbers[at + row] for row in parsed.doubtful]
-                fast.append(proved_rows(parsed, pa.array(numbers[at:end], pa.int64())))
+                fast.append(_proved_rows(parsed, pa.array(numbers[at:end], pa.int64())))
                 by_line = 0 if end - at > _SHORT_RUN_LINES else by_line
                 at, run = end, 2 * run
                 continue
@@ -92,7 +103,7 @@ def _is_one_object_a_line(data: bytes, lines: int) -> bool:
     return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
 
 
-def proved_rows(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
+def _proved_rows(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
     """The rows that are not doubtful, with their line numbers."""
     if not parsed.doubtful:
         return numbers, parsed.columns

@@ -1,30 +1,18 @@
-"""The options of the json reader: malformed lines, documents, syntax beyond the JSON standard, inference.
+"""The options of the json reader: documents, syntax beyond the JSON standard, inference.
 
 The coordinator's process imports them. What must not live here: parsers, because their import takes time.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.options import Change, Option, Options, ReadingOption, boolean, one_of, text
+from flip27_source.options import Change, Option, Options, ReadingOption, boolean
 
 if TYPE_CHECKING:
     from flip27_source.readers.json_lines.strings import JsonDialect
 
-MODE = ReadingOption(
-    name="mode",
-    parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    default="PERMISSIVE",
-    doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
-    "drops the lines, FAILFAST stops the query.",
-)
-CORRUPT_RECORD_COLUMN = ReadingOption(
-    name="columnNameOfCorruptRecord",
-    parse=text,
-    default="_corrupt_record",
-    doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
-)
 MULTI_LINE = ReadingOption(
     name="multiLine",
     parse=boolean,
@@ -32,40 +20,35 @@ MULTI_LINE = ReadingOption(
     doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
     "whole document is held in memory, and reading is many times slower than reading lines.",
 )
-COMMENTS = ReadingOption(
-    name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
-)
-UNQUOTED_NAMES = ReadingOption(
-    name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
-)
-SINGLE_QUOTES = ReadingOption(
-    name="allowSingleQuotes", parse=boolean, default=True, doc="Allow single quotes for names and strings."
-)
-LEADING_ZEROS = ReadingOption(
-    name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Allow leading zeros in numbers."
-)
-NON_NUMERIC_NUMBERS = ReadingOption(
-    name="allowNonNumericNumbers",
-    parse=boolean,
-    default=True,
-    doc="Allow NaN and Infinity as numbers, signed or unsigned, quoted or not.",
-)
-ANY_ESCAPE = ReadingOption(
-    name="allowBackslashEscapingAnyCharacter",
-    parse=boolean,
-    default=False,
-    doc="Allow a backslash before any character; the result is that character.",
-)
-CONTROL_CHARACTERS = ReadingOption(
-    name="allowUnquotedControlChars",
-    parse=boolean,
-    default=False,
-    doc="Allow tabs and other control characters in strings.",
-)
-JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = (
-    COMMENTS, UNQUOTED_NAMES, SINGLE_QUOTES, LEADING_ZEROS, NON_NUMERIC_NUMBERS, ANY_ESCAPE,
-    CONTROL_CHARACTERS,
-)  # fmt: skip
+_DIALECT: Mapping[str, Option[bool]] = {
+    "comments": ReadingOption(
+        name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
+    ),
+    "unquoted_names": ReadingOption(
+        name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
+    ),
+    "single_quotes": ReadingOption(
+        name="allowSingleQuotes", parse=boolean, default=True,
+        doc="Allow single quotes for names and strings.",
+    ),
+    "leading_zeros": ReadingOption(
+        name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Allow leading zeros in numbers."
+    ),
+    "words": ReadingOption(
+        name="allowNonNumericNumbers", parse=boolean, default=True,
+        doc="Allow NaN and Infinity as numbers, signed or unsigned, quoted or not.",
+    ),
+    "any_escape": ReadingOption(
+        name="allowBackslashEscapingAnyCharacter", parse=boolean, default=False,
+        doc="Allow a backslash before any character; the result is that character.",
+    ),
+    "control_characters": ReadingOption(
+        name="allowUnquotedControlChars", parse=boolean, default=False,
+        doc="Allow tabs and other control characters in strings.",
+    ),
+}  # fmt: skip
+"""The options of the dialect, by the attributes of ``JsonDialect``."""
+JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = tuple(_DIALECT.values())
 
 PRIMITIVES_AS_STRING = Option(
     name="primitivesAsString", parse=boolean, default=False,
@@ -100,12 +83,4 @@ def json_dialect(options: Options) -> JsonDialect:
     """The dialect that the options define."""
     from flip27_source.readers.json_lines.strings import JsonDialect
 
-    return JsonDialect(
-        comments=options[COMMENTS],
-        unquoted_names=options[UNQUOTED_NAMES],
-        single_quotes=options[SINGLE_QUOTES],
-        leading_zeros=options[LEADING_ZEROS],
-        words=options[NON_NUMERIC_NUMBERS],
-        any_escape=options[ANY_ESCAPE],
-        control_characters=options[CONTROL_CHARACTERS],
-    )
+    return JsonDialect(**{attribute: options[option] for attribute, option in _DIALECT.items()})

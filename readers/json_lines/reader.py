@@ -17,18 +17,12 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.input import is_splittable
-from flip27_source.readers.files.line_options import MAX_LINE_BYTES
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
 from flip27_source.readers.files.spark_options import SPARK_JSON
-from flip27_source.readers.json_lines.options import (
-    CORRUPT_RECORD_COLUMN,
-    JSON_DIALECT_OPTIONS,
-    JSON_INFERENCE_OPTIONS,
-    MODE,
-    MULTI_LINE,
-)
+from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS, JSON_INFERENCE_OPTIONS, MULTI_LINE
+from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.readers.schemas.inference import InfersFileSchema
-from flip27_source.readers.schemas.options import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
 from flip27_source.source_options import TIME_ZONE
 
 
@@ -44,7 +38,7 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         """The schema that Spark infers from the first lines of each file, or from the documents."""
-        from flip27_source.readers.json_lines.sample import schema_of_sample
+        from flip27_source.readers.json_lines.schema import schema_of_sample
 
         return schema_of_sample(splits, options)
 

@@ -9,51 +9,30 @@ Spark's (:mod:`flip27_source.readers.json_lines.values`). What lives here: the h
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
+from flip27_source.message_texts import quotation
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.files.corrupt_records import index_of_corrupt
-from flip27_source.readers.files.line_blocks import LineBlock, LinePart, line_blocks
-from flip27_source.readers.files.not_null import first_forbidden_null, has_not_null
+from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, line_blocks
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE, RecordColumns
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
-from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
-from flip27_source.readers.json_lines.lines import JsonLines, Pieces, proved_rows
-from flip27_source.readers.json_lines.options import (
-    CORRUPT_RECORD_COLUMN,
-    MODE,
-    MULTI_LINE,
-    json_dialect,
-)
+from flip27_source.readers.json_lines.columns import JsonColumnsParser
+from flip27_source.readers.json_lines.lines import JsonLines
+from flip27_source.readers.json_lines.options import MULTI_LINE, json_dialect
 from flip27_source.readers.json_lines.rescue import JsonRescue
 from flip27_source.readers.json_lines.schema import JsonTypes
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
-from flip27_source.readers.schemas.evolution import SchemaEvolution
+from flip27_source.readers.scalars.ordinary_texts import Pieces, in_row_order
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
 
-_MAX_BATCH_ROWS = 262_144
 _BLOCK_BYTES = 4 << 20
 """A block and its columns fit in a processor's caches."""
-_SHOWN_RECORD_BYTES = 200
-_UNCHECKED = pc.CastOptions(target_type=pa.string(), allow_invalid_utf8=True)
-
-
-class _Left(NamedTuple):
-    """The data of each row outside its columns.
-
-    Attributes:
-        corrupt: the line if it is malformed. rescued: rescued data.
-    """
-
-    corrupt: list[bytes | None]
-    rescued: list[str | None]
 
 
 class JsonRows:
@@ -68,11 +47,8 @@ class JsonRows:
         self._context = context
         time_zone = context.options[TIME_ZONE] or context.time_zone
         self._mode = context.options[MODE]
-        self._corrupt_index = index_of_corrupt(context.schema, context.options[CORRUPT_RECORD_COLUMN])
-        corrupt = () if self._corrupt_index is None else (context.options[CORRUPT_RECORD_COLUMN],)
-        self._evolution = SchemaEvolution.of(
-            context.schema, context.options, (*constant_names, *corrupt)
-        ).without(corrupt)
+        self._columns = RecordColumns.of(context, constant_names)
+        self._evolution = self._columns.evolution
         self._rescue = JsonRescue(self._evolution, JsonTypes.of(context.options))
         self._data_schema = self._evolution.schema
         formats = DateTimeFormats.of(context.options, day_numbers=True)
@@ -86,15 +62,9 @@ class JsonRows:
             takes_words=dialect.words,
         )
         self._lines = JsonLines(parser)
-        self._has_not_null = has_not_null(context.schema)
 
     def of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         """The rows of all splits, in batches of the schema."""
-        for batch in self._batches(splits):
-            for start in range(0, batch.num_rows, _MAX_BATCH_ROWS):
-                yield batch.slice(start, _MAX_BATCH_ROWS)
-
-    def _batches(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         options = self._context.options
         if options[MULTI_LINE]:
             return (self._document(split) for split in splits if split.length)
@@ -104,121 +74,74 @@ class JsonRows:
         """The rows of a whole file; the line parser treats its content as one line."""
         content = whole_text(split, self._context.options)
         block = LineBlock(content, (LinePart(0, split, 0),))
-        return self._joined(block, [content], [], [0])
+        return self._mixed_batch(block, [content], [], [0])
 
     def _batch(self, block: LineBlock) -> pa.RecordBatch:
         parsed = self._lines.parsed(block.data)
         if parsed is not None and not parsed.doubtful:
-            return self._finished(block, parsed.columns)
-        return self._mixed_batch(block, parsed)
-
-    def _mixed_batch(self, block: LineBlock, parsed: Parsed | None) -> pa.RecordBatch:
-        """The rows of a block that has lines for the slow path."""
+            columns = parsed.columns
+            rows = len(columns[0]) if columns else 0
+            batch = self._columns.batch(columns, rows, corrupt=None, rescued=None)
+            self._columns.refuse_nulls(batch, lambda row: _record_at(block, row))
+            return batch
         lines = block.data.split(b"\n")[:-1]
-        if parsed is None:
-            objects = [number for number, line in enumerate(lines) if line[:1] == b"{" and line[-1:] == b"}"]
-            fast, refused = self._lines.sorted_out(lines, objects)
-            others = set(range(len(lines))).difference(objects)
-            slow = sorted([*refused, *(number for number in others if lines[number])])
-        else:
-            fast = [proved_rows(parsed, pa.array(range(len(lines)), pa.int64()))]
-            slow = sorted(parsed.doubtful)
-        return self._joined(block, lines, fast, slow)
+        fast, slow = self._lines.sorted_out(lines, parsed)
+        return self._mixed_batch(block, lines, fast, [number for number in slow if lines[number]])
 
-    def _joined(self, block: LineBlock, lines: list[bytes], fast: Pieces, slow: list[int]) -> pa.RecordBatch:
+    def _mixed_batch(
+        self, block: LineBlock, lines: list[bytes], fast: Pieces, slow: list[int]
+    ) -> pa.RecordBatch:
         """The rows of the fast and the slow path, in line order."""
         if self._evolution.looks_for_columns:
             self._rescue.check(
                 [lines[number] for number in slow], lambda number: block.place_of_line(slow[number])
             )
-        rows, row_lines, left = self._slow_rows(block, lines, slow)
-        pieces = [(numbers, columns) for numbers, columns in fast]
-        pieces.append((pa.array(row_lines, pa.int64()), arrays_of_rows(rows, self._data_schema)))
-        numbers = pa.concat_arrays([numbers for numbers, _ in pieces])
-        order = pc.array_sort_indices(numbers)
-        columns = [
-            pa.concat_arrays([columns[index] for _, columns in pieces]).take(order)
-            for index in range(len(self._data_schema))
+        # The last two columns are the malformed lines and the rescued data.
+        pieces = [
+            (numbers, [*columns, *[pa.nulls(len(numbers), pa.binary())] * 2]) for numbers, columns in fast
         ]
-        clean = pa.nulls(len(numbers) - len(rows), pa.binary())
-        records, rescued = (
-            pa.concat_arrays([clean, pa.array(values, pa.binary())]).take(order)
-            for values in (left.corrupt, left.rescued)
-        )
-        return self._finished(block, columns, records, rescued, numbers.take(order))
+        numbers, columns = in_row_order([*pieces, self._slow_rows(block, lines, slow)])
+        # Spark passes a line on unchanged, even if it is not UTF-8.
+        corrupt, rescued = (column.view(pa.string()) for column in columns[-2:])
+        batch = self._columns.batch(columns[:-2], len(numbers), corrupt=corrupt, rescued=rescued)
+        self._columns.refuse_nulls(batch, lambda row: _record_at(block, numbers[row].as_py()))
+        return batch
 
     def _slow_rows(
         self, block: LineBlock, lines: list[bytes], slow: list[int]
-    ) -> tuple[list[Row], list[int], _Left]:
-        """The rows of lines read one by one, with each row's line number and data outside columns."""
+    ) -> tuple[pa.Array, list[pa.Array]]:
+        """The rows of lines read one by one: their line numbers and columns."""
         rows: list[Row] = []
         row_lines: list[int] = []
-        left = _Left([], [])
+        corrupt: list[bytes | None] = []
+        rescued: list[str | None] = []
         rescues = self._evolution.rescued_at is not None
         splits = block.splits_of_lines(slow) if rescues else [None] * len(slow)
         for number, split in zip(slow, splits, strict=True):
             line = lines[number]
             read = self._line_parser.parse(line)
-            malformed, rescued = read.malformed, None
-            if split is not None:
-                rescued = self._rescue.left_over(line, read.rows, split.path)
-                malformed = malformed and rescued is None
-            if malformed:
-                if self._mode == "FAILFAST":
-                    raise _malformed(block, number, line)
-                if self._mode == "DROPMALFORMED":
-                    continue
-            found = read.rows or ([[None] * len(self._data_schema)] if malformed else [])
-            rows += found
-            row_lines += [number] * len(found)
-            left.corrupt.extend([line if malformed else None] * len(found))
-            left.rescued.extend(rescued or [None] * len(found))
-        return rows, row_lines, left
+            left_over = None if split is None else self._rescue.left_over(line, read.rows, split.path)
+            malformed = read.malformed and left_over is None
+            if malformed and self._mode == "FAILFAST":
+                raise _malformed(block, number, line)
+            if malformed and self._mode == "DROPMALFORMED":
+                continue
+            line_rows = read.rows or ([[None] * len(self._data_schema)] if malformed else [])
+            rows += line_rows
+            row_lines += [number] * len(line_rows)
+            corrupt += [line if malformed else None] * len(line_rows)
+            rescued += left_over or [None] * len(line_rows)
+        texts = (pa.array(values, pa.binary()) for values in (corrupt, rescued))
+        return pa.array(row_lines, pa.int64()), [*arrays_of_rows(rows, self._data_schema), *texts]
 
-    def _finished(
-        self,
-        block: LineBlock,
-        columns: list[pa.Array],
-        records: pa.Array | None = None,
-        rescued: pa.Array | None = None,
-        lines: pa.Array | None = None,
-    ) -> pa.RecordBatch:
-        columns = list(columns)
-        rows = len(columns[0]) if columns else len(records) if records is not None else 0
-        added = [(self._corrupt_index, records), (self._evolution.rescued_at, rescued)]
-        for at, texts in sorted(
-            ((at, texts) for at, texts in added if at is not None), key=lambda one: one[0]
-        ):
-            # Spark passes a line on unchanged, even if it is not UTF-8.
-            column = pa.nulls(rows, pa.string()) if texts is None else pc.cast(texts, options=_UNCHECKED)
-            columns.insert(at, column)
-        batch = pa.RecordBatch.from_arrays(columns, schema=self._context.schema)
-        if self._has_not_null:
-            self._refuse_nulls(block, batch, lines)
-        return batch
 
-    def _refuse_nulls(self, block: LineBlock, batch: pa.RecordBatch, lines: pa.Array | None) -> None:
-        found = first_forbidden_null(batch)
-        if found is None:
-            return
-        name, row = found
-        line: int = row if lines is None else lines[row].as_py()
-        record = block.data.split(b"\n", line + 1)[line]
-        raise SplitReadError(
-            f"{block.place_of_line(line)}: the column {name} is NOT NULL, but the line has no value for it: "
-            f"{_shown(record)}",
-            remedy="declare the column without NOT NULL; Spark's own JSON source ignores NOT NULL",
-        )
+def _record_at(block: LineBlock, line: int) -> tuple[Place, bytes]:
+    return block.place_of_line(line), block.data.split(b"\n", line + 1)[line]
 
 
 def _malformed(block: LineBlock, number: int, line: bytes) -> SplitReadError:
     return SplitReadError(
-        f"{block.place_of_line(number)}: the line is malformed: {_shown(line)}",
+        f"{block.place_of_line(number)}: the line is malformed: {quotation(line)}",
         remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add the string column "
         f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such lines",
     )
-
-
-def _shown(line: bytes) -> str:
-    shown = line[:_SHOWN_RECORD_BYTES].decode("utf-8", "replace")
-    return repr(shown) + (f"... ({len(line)} bytes)" if len(line) > _SHOWN_RECORD_BYTES else "")

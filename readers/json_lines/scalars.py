@@ -15,11 +15,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS
+from flip27_source.readers.scalars.text_bytes import Bytes, TextBytes, bytes_of
+from flip27_source.schemas.wider_types import MOST_DIGITS
 
-_Bytes: TypeAlias = "np.ndarray[Any, np.dtype[np.uint8]]"
 _Positions: TypeAlias = "np.ndarray[Any, np.dtype[Any]]"
 
-_MOST_DECIMAL_DIGITS = 38
 _DECODER = json.JSONDecoder()
 _MINUS, _POINT, _ZERO, _LARGE_E, _SMALL_E, _SMALL_N = b"-.0Een"
 _QUOTE, _BACKSLASH, _FIRST_PRINTABLE = b'"\\ '
@@ -47,10 +47,12 @@ def scalars_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     Raises:
         NotProvedError: some text has another type or is invalid JSON.
     """
-    laid_out = _LaidOut(texts)
-    if (laid_out.leading == _SMALL_N).any():
+    text_bytes = bytes_of(texts)
+    leading = _leading(text_bytes)
+    if (leading == _SMALL_N).any():
         texts = pc.if_else(pc.equal(texts, "null"), pa.scalar(None, pa.string()), texts)
-        laid_out = _LaidOut(texts.drop_null())
+        text_bytes = bytes_of(texts.drop_null())
+        leading = _leading(text_bytes)
     if pt.is_boolean(kind):
         true = pc.equal(texts, "true")
         if not all_true(pc.or_(true, pc.equal(texts, "false"))):
@@ -60,7 +62,7 @@ def scalars_of(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         return pa.nulls(len(texts), kind)
     if pt.is_null(kind):
         raise NotProvedError("not null")
-    _check_numbers(laid_out, kind)
+    _check_numbers(text_bytes, leading, kind)
     try:
         return texts.cast(kind)
     except pa.ArrowInvalid as error:  # out of range, or not a whole number
@@ -80,7 +82,7 @@ def strings_of(texts: pa.Array, *, may_have_escapes: bool) -> pa.Array:
     Raises:
         NotProvedError: some text is not a valid JSON string.
     """
-    content = np.frombuffer(texts.buffers()[2] or b"", np.uint8)
+    content = bytes_of(texts).content
     if len(content) and content.min() < _FIRST_PRINTABLE:
         raise NotProvedError("a control character in a string")
     quotes = int(np.count_nonzero(content == _QUOTE))
@@ -104,56 +106,44 @@ def _unescaped(text: str) -> Any:
     return plain
 
 
-class _LaidOut:
-    """Texts as numpy arrays; none is null.
-
-    Attributes:
-        content: the bytes of all texts.
-        starts, ends: where each text starts and ends in ``content``.
-        leading: the first byte of each text.
-    """
-
-    def __init__(self, texts: pa.Array) -> None:
-        _, offsets, content = texts.buffers()
-        bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
-        self.starts, self.ends = bounds[:-1], bounds[1:]
-        if (self.ends <= self.starts).any():
-            raise NotProvedError("no value")
-        self.content: _Bytes = np.frombuffer(content or b"", np.uint8)
-        self.leading = self.content[self.starts]
+def _leading(texts: TextBytes) -> Bytes:
+    """The first byte of each text."""
+    if (texts.lengths <= 0).any():
+        raise NotProvedError("no value")
+    return texts.content[texts.bounds[:-1]]
 
 
-def _check_numbers(texts: _LaidOut, kind: pa.DataType) -> None:
+def _check_numbers(texts: TextBytes, leading: Bytes, kind: pa.DataType) -> None:
     """Refuse numbers that Arrow accepts and JSON does not.
 
     These have a plus sign, leading zeros, hexadecimal digits, or a point without a digit on each side,
     or are NaN or infinite. Decimals with exponents are refused too: 1e-2147483647 crashes pyarrow 26 with
     a segmentation fault.
     """
-    content, leading = texts.content, texts.leading
-    first: _Positions = texts.starts
+    content, ends = texts.content, texts.bounds[1:]
+    first: _Positions = texts.bounds[:-1]
     # Arrow's decimals overflow silently.
-    longest = _MOST_DECIMAL_DIGITS - kind.scale if pt.is_decimal(kind) else MAX_NUMBER_DIGITS
-    if (texts.ends - first).max() > longest:
+    longest = MOST_DIGITS - kind.scale if pt.is_decimal(kind) else MAX_NUMBER_DIGITS
+    if (ends - first).max() > longest:
         raise NotProvedError("a long number")
     minus = leading == _MINUS
     if minus.any():
         first = first + minus
-        if (first == texts.ends).any():
+        if (first == ends).any():
             raise NotProvedError("a minus sign alone")
         leading = content[first]
     if not _are_digits(leading):
         raise NotProvedError("not a number")
     after_zero = np.flatnonzero(leading == _ZERO)
-    after_zero = first[after_zero[texts.ends[after_zero] - first[after_zero] > 1]] + 1
+    after_zero = first[after_zero[ends[after_zero] - first[after_zero] > 1]] + 1
     if len(after_zero) and not np.isin(content[after_zero], (_POINT, _LARGE_E, _SMALL_E)).all():
         raise NotProvedError("a leading zero")
     if not pt.is_integer(kind):
         _check_fractions(texts, kind)
 
 
-def _check_fractions(texts: _LaidOut, kind: pa.DataType) -> None:
-    if not _are_digits(texts.content[texts.ends - 1]):
+def _check_fractions(texts: TextBytes, kind: pa.DataType) -> None:
+    if not _are_digits(texts.content[texts.bounds[1:] - 1]):
         raise NotProvedError("no digit at the end")
     content = texts.content.tobytes()
     if b"e" in content or b"E" in content:
@@ -163,5 +153,5 @@ def _check_fractions(texts: _LaidOut, kind: pa.DataType) -> None:
             raise NotProvedError("no digit before an exponent")
 
 
-def _are_digits(some: _Bytes) -> bool:
+def _are_digits(some: Bytes) -> bool:
     return not np.any(some - np.uint8(_ZERO) > 9)

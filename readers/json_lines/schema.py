@@ -1,4 +1,4 @@
-"""Infers the schema of JSON lines as Spark's JsonInferSchema does.
+"""Infers the schema of JSON files, from their first lines or documents, as Spark's JsonInferSchema does.
 
 Lines go to Python's parser, which is written in C. Lines that it rejects go to the parser that follows
 Spark's, because Spark accepts single quotes and NaN.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
@@ -18,18 +18,24 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 from pyarrow import types
 
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
+from flip27_source.readers.files.line_blocks import first_lines
+from flip27_source.readers.files.malformed_records import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.json_lines.options import (
     DROP_FIELD_IF_ALL_NULL,
     INFER_TIMESTAMP,
+    MULTI_LINE,
     PREFERS_DECIMAL,
     PRIMITIVES_AS_STRING,
     json_dialect,
 )
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
+from flip27_source.readers.schemas.merging import wider_number
 from flip27_source.schemas.wider_types import MOST_DIGITS
 from flip27_source.source_options import TIME_ZONE
 from flip27_source.time_zones import java_zone
@@ -174,7 +180,37 @@ class JsonTypes:
         return pa.string()
 
 
-def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
+def schema_of_sample(splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+    """The columns of the files; None if there are none.
+
+    Raises:
+        SchemaError: an object has a field twice, or names differ only in case.
+    """
+    malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
+    types = replace(JsonTypes.of(options), refuses_twice=True)
+    looked_at: list[str] = []
+    try:
+        found = types.of_lines(_sampled_lines(splits, options, looked_at), malformed=malformed)
+    except FieldTwiceError as twice:
+        raise SchemaError(
+            f"{looked_at[-1]}: an object has the field {twice} twice",
+            remedy="give the schema; then the last value of such a field is used, as in Spark",
+        ) from None
+    _refuse_names_that_differ_in_case(found)
+    return found if len(found) else None
+
+
+def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: list[str]) -> Iterator[bytes]:
+    """The lines for schema inference; the path of their file is first appended to ``looked_at``."""
+    for split in splits:
+        looked_at.append(split.path)
+        if options[MULTI_LINE]:
+            yield whole_text(split, options)
+        else:
+            yield from first_lines(split, options).split(b"\n")
+
+
+def _refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "") -> None:
     """Raise SchemaError for fields, on any level, that Spark cannot distinguish."""
     names: dict[str, str] = {}
     for field in fields:
@@ -188,7 +224,7 @@ def refuse_names_that_differ_in_case(fields: Iterable[pa.Field], inside: str = "
         while types.is_list(kind):
             kind = kind.value_type
         if types.is_struct(kind):
-            refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
+            _refuse_names_that_differ_in_case(kind, f"{inside}{field.name}.")
 
 
 def _finished_fields(fields: _Fields, drop_all_null: bool) -> list[pa.Field]:
@@ -224,28 +260,11 @@ def _joined(one: _Kind, other: _Kind) -> _Kind:
         return other
     if isinstance(one, _Fields | _Items) or isinstance(other, _Fields | _Items):
         return pa.string()
-    return one if one == other else _joined_numbers(one, other)
+    return one if one == other else wider_number(one, other)
 
 
 def _is_null(kind: _Kind) -> bool:
     return isinstance(kind, pa.DataType) and bool(types.is_null(kind))
-
-
-def _joined_numbers(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    mine, others = _digits(one), _digits(other)
-    if mine is None or others is None:
-        return pa.string()
-    if types.is_floating(one) or types.is_floating(other):
-        return pa.float64()
-    whole, scale = max(mine[0], others[0]), max(mine[1], others[1])
-    return pa.decimal128(whole + scale, scale) if whole + scale <= MOST_DIGITS else pa.float64()
-
-
-def _digits(kind: pa.DataType) -> tuple[int, int] | None:
-    """The digits before and after the point; None if the type is not a number."""
-    if types.is_decimal(kind):
-        return kind.precision - kind.scale, kind.scale
-    return {pa.int64(): (20, 0), pa.float64(): (0, 0)}.get(kind)
 
 
 def _joined_roots(one: _Kind, other: _Kind, malformed: str | None) -> _Kind:

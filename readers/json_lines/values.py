@@ -20,7 +20,7 @@ from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError, java_utf8
 from flip27_source.readers.json_lines.tokens import Token, Tokens
-from flip27_source.readers.scalars.decimals import decimal_of
+from flip27_source.readers.scalars.texts import decimal_of
 
 Row: TypeAlias = "list[Any]"
 Converter: TypeAlias = Callable[[Tokens], Any]

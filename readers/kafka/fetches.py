@@ -12,16 +12,16 @@ import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import is_not
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.enumerators.kafka.absence import GONE_AFTER_S
 from flip27_source.enumerators.kafka.client import failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, set_apart
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.kafka.record_columns import Run
+from flip27_source.readers.kafka.arrow_records import Run
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -315,12 +315,8 @@ def _by_partition(
     if is_one:
         yield messages[0].topic() or "", messages[0].partition() or 0, messages
         return
-    keys = [(message.topic(), message.partition()) for message in messages]
-    first = 0
-    for index in range(1, len(keys) + 1):
-        if index == len(keys) or keys[index] != keys[first]:
-            yield keys[first][0] or "", keys[first][1] or 0, messages[first:index]
-            first = index
+    for (topic, number), run in groupby(messages, key=lambda message: (message.topic(), message.partition())):
+        yield topic or "", number or 0, list(run)
 
 
 def _offset(message: Message) -> int:

@@ -12,22 +12,28 @@ import numpy as np
 import pyarrow as pa
 
 from flip27_source.enumerators.kafka.client_properties import client_properties
-from flip27_source.enumerators.kafka.options import INCLUDE_HEADERS, POLL_TIMEOUT, SUBSCRIBE
-from flip27_source.enumerators.kafka.remedies import remedy_in_batch
+from flip27_source.enumerators.kafka.options import (
+    FAIL_ON_DATA_LOSS,
+    INCLUDE_HEADERS,
+    POLL_TIMEOUT,
+    SUBSCRIBE,
+)
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
+from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
+from flip27_source.readers.kafka.arrow_records import VALUE, Run, columns, record_schema
 from flip27_source.readers.kafka.consumers import pooled_consumer
-from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
-from flip27_source.readers.kafka.decoding.value_schemas import value_type
+from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
+from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
 from flip27_source.readers.kafka.fetches import Fetches
-from flip27_source.readers.kafka.kept_records import run_of
-from flip27_source.readers.kafka.record_columns import Run, columns, record_schema
+from flip27_source.readers.kafka.poisoned_records import run_of
 from flip27_source.readers.kafka.record_errors import QUARANTINE, RecordErrors
 from flip27_source.readers.kafka.topic_ids import other_topics
-from flip27_source.readers.kafka.value_column import VALUE, VALUE_OPTIONS, ValueColumn, decodes_values
 from flip27_source.schemas.inference import FindsSchema
+from flip27_source.source_options import STATE_LOCATION, TIME_ZONE
 
 BATCH_ROWS = 65_536
 BATCH_BYTES = 32 * 1024 * 1024
@@ -36,7 +42,9 @@ BATCH_BYTES = 32 * 1024 * 1024
 class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
     """Reads ranges of partitions, and records that were set aside."""
 
-    options: ClassVar[tuple[Option[Any], ...]] = VALUE_OPTIONS
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *DECODING_OPTIONS, TIME_ZONE, *DATETIME_OPTIONS, *JSON_DIALECT_OPTIONS,
+    )  # fmt: skip
     loses_whole_splits: ClassVar[bool] = False
 
     @classmethod
@@ -72,8 +80,11 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
                     remedy="leave .schema(...) out, or use only these columns",
                 )
         self._properties = client_properties(context.options)
-        has_values = decodes_values(context.options) and VALUE in context.schema.names
-        self._values = ValueColumn(context) if has_values else None
+        self._value_decoder = None
+        if decodes_values(context.options) and VALUE in context.schema.names:
+            time_zone = context.options[TIME_ZONE] or context.time_zone
+            kind = context.schema.field(VALUE).type
+            self._value_decoder = value_decoder(kind, context.options, time_zone)
         self._errors = RecordErrors(context)
 
     def read(self, split: KafkaSplit) -> Iterator[pa.RecordBatch]:
@@ -82,59 +93,67 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
 
     def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         """The records of all ranges, in order."""
-        wanted = [split for split in splits if split.end is not None and split.end > split.next]
-        for is_kept, group in itertools.groupby(wanted, key=lambda split: split.record is not None):
+        ranges = [split for split in splits if split.end is not None and split.end > split.next]
+        for is_poisoned, group in itertools.groupby(ranges, key=lambda split: split.record is not None):
             together = list(group)
-            yield from self._batches(map(run_of, together)) if is_kept else self._fetched(together)
+            yield from self._batches(map(run_of, together)) if is_poisoned else self._fetched(together)
 
-    def _fetched(self, wanted: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
+    def _fetched(self, ranges: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         """The records of ranges, fetched from the brokers."""
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
-        wanted = self._of_the_same_topics(wanted, timeout_s)
-        with pooled_consumer(self._properties, wanted) as consumer, _no_automatic_collection():
+        ranges = self._of_the_same_topics(ranges, timeout_s)
+        with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
             fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
-            for batch in self._batches(fetches.runs(wanted)):
+            for batch in self._batches(fetches.runs(ranges)):
                 yield batch
                 gc.collect(0)
 
-    def _of_the_same_topics(self, wanted: Sequence[KafkaSplit], timeout_s: float) -> list[KafkaSplit]:
+    def _of_the_same_topics(self, ranges: Sequence[KafkaSplit], timeout_s: float) -> list[KafkaSplit]:
         """The ranges whose topics were not recreated since they were planned; others are reported as lost."""
-        others = other_topics(self._properties, wanted, timeout_s=timeout_s)
-        for split in wanted:
+        others = other_topics(self._properties, ranges, timeout_s=timeout_s)
+        for split in ranges:
             if split.topic in others:
                 gone = f"offsets {split.next} to {(split.end or 0) - 1} are gone"
                 self._lost(split, f"{gone}: the topic was deleted and recreated (id {others[split.topic]})")
-        return [split for split in wanted if split.topic not in others]
+        return [split for split in ranges if split.topic not in others]
 
     def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         """The records of the runs, in batches of limited size."""
-        held: list[Run] = []
+        together: list[Run] = []
         rows = size = 0
         for run in runs:
-            held.append(run)
+            together.append(run)
             rows += len(run.messages)
             size += run.size
             if rows >= BATCH_ROWS or size >= BATCH_BYTES:
-                yield self._batch(held)
-                held, rows, size = [], 0, 0
-        if held:
-            yield self._batch(held)
+                yield self._batch(together)
+                together, rows, size = [], 0, 0
+        if together:
+            yield self._batch(together)
 
     def _batch(self, runs: Sequence[Run]) -> pa.RecordBatch:
         schema = self.context.schema
-        found = columns(schema.names, runs)
+        arrays = columns(schema.names, runs)
         failures: Mapping[int, str] = {}
-        if self._values is not None:
+        if self._value_decoder is not None:
             at = schema.get_field_index(VALUE)
-            decoded = self._values.decoded(found[at])
-            found[at], failures = decoded.values, decoded.failures
-        batch = pa.RecordBatch.from_arrays(found, schema=schema)
+            decoded = self._value_decoder.decode(arrays[at])
+            arrays[at], failures = decoded.values, decoded.failures
+        batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
         left_out = self._errors.left_out(failures, runs)
         return _without(batch, left_out) if left_out else batch
 
     def _lost(self, split: KafkaSplit, what: str) -> None:
-        remedy = remedy_in_batch(self.context.options)
-        self.context.report_data_loss(what, split_id=split.split_id, remedy=remedy)
+        options = self.context.options
+        option = "onDataLoss=report"
+        if options.is_set(FAIL_ON_DATA_LOSS) or options[STATE_LOCATION] is None:
+            option = f"failOnDataLoss=false, Spark's name for {option}"
+        self.context.report_data_loss(
+            what,
+            split_id=split.split_id,
+            remedy=f"restart the query with {option}, at least until this batch is complete: it then reads "
+            "the remaining records, and the loss is recorded. An edit takes effect after the batch",
+        )
 
 
 @contextmanager
@@ -154,6 +173,6 @@ def _no_automatic_collection() -> Iterator[None]:
 
 
 def _without(batch: pa.RecordBatch, rows: Sequence[int]) -> pa.RecordBatch:
-    kept = np.ones(batch.num_rows, np.bool_)
-    kept[rows] = False
-    return batch.filter(pa.array(kept))
+    remains = np.ones(batch.num_rows, np.bool_)
+    remains[rows] = False
+    return batch.filter(pa.array(remains))

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from flip27_source.enumerators.kafka.split import record_id_of
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SourceReaderContext
+from flip27_source.readers.kafka.arrow_records import Run
 from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
-from flip27_source.readers.kafka.kept_records import KeptMessage, split_of
-from flip27_source.readers.kafka.record_columns import Run
+from flip27_source.readers.kafka.poisoned_records import PoisonedMessage, split_of
 
 if TYPE_CHECKING:
     from confluent_kafka import Message
@@ -83,15 +83,15 @@ def _not_decoded(failures: Mapping[int, str], runs: Sequence[Run]) -> SplitReadE
     )
 
 
-def _records(runs: Sequence[Run]) -> Iterator[tuple[Run, Message | KeptMessage]]:
+def _records(runs: Sequence[Run]) -> Iterator[tuple[Run, Message | PoisonedMessage]]:
     for run in runs:
         for message in run.messages:
             yield run, message
 
 
-def _place(run: Run, message: Message | KeptMessage) -> str:
+def _place(run: Run, message: Message | PoisonedMessage) -> str:
     return f"{run.topic}/{run.partition} at offset {message.offset()}"
 
 
-def _record_id(run: Run, message: Message | KeptMessage) -> str:
+def _record_id(run: Run, message: Message | PoisonedMessage) -> str:
     return record_id_of(run.topic, run.partition, message.offset() or 0)

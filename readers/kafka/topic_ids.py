@@ -38,7 +38,7 @@ def other_topics(
     while True:
         try:
             with _lock:
-                found = _cluster(properties).topics(planned)
+                topics = _cluster(properties).topics(planned)
         except KafkaError:
             if time.monotonic() > deadline:
                 raise
@@ -46,7 +46,7 @@ def other_topics(
         else:
             return {
                 name: topic.topic_id
-                for name, topic in found.items()
+                for name, topic in topics.items()
                 if topic.topic_id is not None and topic.topic_id != planned[name]
             }
 

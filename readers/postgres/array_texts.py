@@ -13,16 +13,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.readers.postgres.parsers import (
-    Bounds,
-    Bytes,
-    Mask,
-    TextBytes,
-    UnfitError,
-    array_of,
-    bytes_of,
-    interleaved,
-)
+from flip27_source.readers.postgres.parsers import Bools, UnfitError, array_of, bounds_of
+from flip27_source.readers.scalars.ordinary_texts import in_row_order
+from flip27_source.readers.scalars.text_bytes import Bytes, TextBytes, bytes_of
 
 _Positions: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
 
@@ -52,7 +45,11 @@ def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Arr
     if is_plain.all():
         return plain
     odd = _odd_lists(texts.filter(pa.array(~is_plain)), dimensions, delimiter)
-    return interleaved(plain, odd, is_plain)
+    pieces = [
+        (pa.array(np.flatnonzero(mask)), [lists]) for mask, lists in ((is_plain, plain), (~is_plain, odd))
+    ]
+    _, [lists] = in_row_order(pieces)
+    return lists
 
 
 def nested_lists(texts: pa.Array, *, delimiter: str) -> list[Any]:
@@ -97,17 +94,17 @@ class _Marks:
     quotes: _Positions
     structure: _Positions
 
-    def are_plain(self) -> Mask:
+    def are_plain(self) -> Bools:
         """True for texts whose structure is that of an array with one dimension and no bounds."""
         content, starts, ends = self.texts.content, self.texts.bounds[:-1], self.texts.bounds[1:]
         kinds = content[self.structure]
         plain = np.ones(len(starts), np.bool_)
         for mark, places in ((_OPEN, starts), (_CLOSE, ends - 1)):
-            found = self.structure[kinds == mark]
-            if not np.array_equal(found, places):
-                rows = np.searchsorted(ends, found, side="right")
+            marked = self.structure[kinds == mark]
+            if not np.array_equal(marked, places):
+                rows = np.searchsorted(ends, marked, side="right")
                 plain &= np.bincount(rows, minlength=len(starts)) == 1
-                plain &= np.isin(places, found)
+                plain &= np.isin(places, marked)
         return plain
 
 
@@ -146,7 +143,7 @@ def _plain_lists(marks: _Marks) -> pa.Array | None:
     begins = np.flatnonzero(kinds != _CLOSE)
     starts, ends = structure[begins] + 1, structure[begins + 1]
     is_empty_array = (starts == ends) & (kinds[begins] == _OPEN) & (kinds[begins + 1] == _CLOSE)
-    kept = begins[~is_empty_array]
+    elements_begin = begins[~is_empty_array]
     starts, ends = starts[~is_empty_array], ends[~is_empty_array]
     if (starts == ends).any():
         return None
@@ -154,33 +151,28 @@ def _plain_lists(marks: _Marks) -> pa.Array | None:
     bounds = np.stack([starts[is_quoted], ends[is_quoted] - 1], axis=1).reshape(-1)
     if not np.array_equal(bounds, marks.quotes):
         return None
-    is_kept = np.ones(len(content), np.bool_)
+    is_content = np.ones(len(content), np.bool_)
     for removed in (structure, marks.quotes, marks.escapes):
-        is_kept[removed] = False
+        is_content[removed] = False
     lengths = ends - starts - 2 * is_quoted
     if len(marks.escapes):
         lengths -= np.searchsorted(marks.escapes, ends) - np.searchsorted(marks.escapes, starts)
-    elements = _with_nulls(array_of(pa.string(), content[is_kept], _running(lengths)), is_quoted)
-    offsets = np.append(np.searchsorted(kept, np.flatnonzero(kinds == _OPEN)), len(kept)).astype(np.int32)
+    elements = _with_nulls(array_of(pa.string(), content[is_content], bounds_of(lengths)), is_quoted)
+    opened = np.searchsorted(elements_begin, np.flatnonzero(kinds == _OPEN))
+    offsets = np.append(opened, len(elements_begin)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
 
 
-def _quoted_bytes(content: Bytes, quotes: _Positions) -> Mask:
+def _quoted_bytes(content: Bytes, quotes: _Positions) -> Bools:
     """True from each opening quote up to its closing quote; ``quotes`` has the positions of all quotes."""
     steps = np.zeros(len(content), np.int8)
     steps[quotes[::2]] = 1
     steps[quotes[1::2]] = -1
-    inside: Mask = np.cumsum(steps, dtype=np.int8).view(np.bool_)
+    inside: Bools = np.cumsum(steps, dtype=np.int8).view(np.bool_)
     return inside
 
 
-def _running(lengths: _Positions) -> Bounds:
-    bounds = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=bounds[1:])
-    return bounds
-
-
-def _with_nulls(elements: pa.Array, is_quoted: Mask) -> pa.Array:
+def _with_nulls(elements: pa.Array, is_quoted: Bools) -> pa.Array:
     is_null = pc.equal(elements, "NULL")
     if not is_null.true_count:
         return elements
@@ -225,22 +217,22 @@ class _ArrayText:
         depths: set[int] = set()
         expects_value = True
         while at < len(text) and (len(stack) > 1 or not outer):
-            found = (self._before if expects_value else self._behind).match(text, at)
-            if found is None:
+            match = (self._before if expects_value else self._behind).match(text, at)
+            if match is None:
                 break
-            at = found.end()
-            if found[0] == b"{" and expects_value:
+            at = match.end()
+            if match[0] == b"{" and expects_value:
                 inner: list[Any] = []
                 stack[-1].append(inner)
                 stack.append(inner)
-            elif found[0] == b"}" and len(stack) > 1 and not (expects_value and stack[-1]):
+            elif match[0] == b"}" and len(stack) > 1 and not (expects_value and stack[-1]):
                 if not stack.pop() and len(stack) > 1:
                     depths.add(len(stack))
                 expects_value = False
-            elif not expects_value and found[1]:
+            elif not expects_value and match[1]:
                 expects_value = True
-            elif expects_value and len(stack) > 1 and found[0] != b"}":
-                stack[-1].append(_element(found))
+            elif expects_value and len(stack) > 1 and match[0] != b"}":
+                stack[-1].append(_element(match))
                 depths.add(len(stack) - 1)
                 expects_value = False
             else:
@@ -250,8 +242,8 @@ class _ArrayText:
         return outer[0], max(depths, default=1)
 
 
-def _element(found: re.Match[bytes]) -> bytes | None:
-    quoted, bare = found[2], found[3]
+def _element(match: re.Match[bytes]) -> bytes | None:
+    quoted, bare = match[2], match[3]
     if quoted is not None:
         return _ESCAPED.sub(rb"\1", quoted)
     return None if bare.upper() == b"NULL" else _ESCAPED.sub(rb"\1", bare)

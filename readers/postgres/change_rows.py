@@ -1,19 +1,29 @@
-"""The interface that makes rows of chunks and changes, and the choice of its implementation."""
+"""Rows of changes: the interface of the formats, the choice of one, and the columns that they share.
+
+Each format is a module of its own, and only the one that is chosen is imported.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
+from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT
-from flip27_source.enumerators.postgres.split import TableName
+from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 
 if TYPE_CHECKING:
     from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
+
+Columns = Mapping[str, Callable[[], pa.Array]]
+"""The functions that make the columns of a format, by name; a schema may have only some of the columns."""
+
+_OPS = {ord(op): op for op in "cudtr"}
 
 
 class ChangeRows(Protocol):
@@ -23,28 +33,10 @@ class ChangeRows(Protocol):
     def wanted(self) -> Sequence[str] | None:
         """The names of the columns that are read from a table; None for all of them."""
 
-    def snapshot(
-        self,
-        table: TableName,
-        types: Mapping[str, PgType],
-        texts: Mapping[str, pa.Array],
-        *,
-        key: Sequence[str],
-        rows: int,
-        lsn: int,
-    ) -> pa.RecordBatch:
-        """A batch of rows that were read from the table.
-
-        Args:
-            texts: the values of the wanted columns that the table has, in the order of the table.
-            key: the names of the key's columns.
-            lsn: the position of the log that the rows precede.
-        """
-
-    def changes(
+    def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order.
+        """A batch of changes from the log, in its order, or of rows of a chunk.
 
         Args:
             key: the names of the key's columns; empty if the table has no key.
@@ -52,9 +44,9 @@ class ChangeRows(Protocol):
 
 
 def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
-    """The implementation for the format that the options select; the others are not imported."""
+    """The implementation for the format that the options select."""
     if options[CHANGE_FORMAT] == "envelope":
-        from flip27_source.readers.postgres.json_rows import EnvelopeRows
+        from flip27_source.readers.postgres.envelope_rows import EnvelopeRows
 
         return EnvelopeRows(schema)
     if options[CHANGE_FORMAT] == "debezium":
@@ -64,3 +56,68 @@ def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
     from flip27_source.readers.postgres.typed_rows import TypedRows
 
     return TypedRows(schema)
+
+
+def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) -> None:
+    """Check that a schema has only columns of the format.
+
+    Raises:
+        SchemaError: it has another column.
+    """
+    others = [name for name in schema.names if name not in known.names]
+    if others:
+        raise SchemaError(
+            f"the schema has the column {others[0]}, which changeFormat={change_format} does not have",
+            remedy=f"remove the schema, or use only the columns {', '.join(known.names)}",
+        )
+
+
+def batch_of(schema: pa.Schema, columns: Columns) -> pa.RecordBatch:
+    """A batch of those columns that the schema has, with the schema's types."""
+    arrays = [columns[field.name]().cast(field.type) for field in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def positions(changes: DeliveredChanges) -> Columns:
+    """The columns with the positions of changes in the log; rows of a chunk are in no transaction."""
+
+    def of_transaction(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:
+        return pa.nulls(len(changes), pa.int64()) if changes.is_chunk else pa.array(numbers)
+
+    return {
+        names.LSN: lambda: pa.array(changes.lsn),
+        names.SEQ: lambda: pa.array(changes.seq),
+        names.XID: lambda: of_transaction(changes.xid),
+        names.COMMITTED_AT: lambda: of_transaction(changes.committed_at).cast(pa.timestamp("us", "UTC")),
+    }
+
+
+def table_names(changes: DeliveredChanges) -> pa.Array:
+    """The name of the table, in each row."""
+    return pa.repeat(pa.scalar(str(changes.relation)), len(changes))
+
+
+def op_texts(op: np.ndarray[Any, np.dtype[np.uint8]]) -> pa.Array:
+    """The letter of each change's operation."""
+    codes = np.zeros(256, dtype=np.int8)
+    for place, number in enumerate(_OPS):
+        codes[number] = place
+    return pa.DictionaryArray.from_arrays(
+        pa.array(codes[op]), pa.array(list(_OPS.values()))
+    ).dictionary_decode()
+
+
+def unchanged_names(changes: DeliveredChanges) -> pa.Array:
+    """For each change, the names of the columns whose values it does not have; null if it has all values."""
+    kind = pa.list_(pa.string())
+    masks = {
+        column.name: mask
+        for column, mask in zip(changes.relation.columns, changes.unchanged, strict=True)
+        if mask is not None and mask.any()
+    }
+    if not masks:
+        return pa.nulls(len(changes), kind)
+    unchanged: list[list[str] | None] = [None] * len(changes)
+    for row in np.flatnonzero(np.logical_or.reduce(list(masks.values()))).tolist():
+        unchanged[row] = [name for name, mask in masks.items() if mask[row]]
+    return pa.array(unchanged, kind)

@@ -6,7 +6,7 @@ is an empty line.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -16,32 +16,16 @@ from flip27_source.errors import SplitReadError
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
-def csv_batches(
-    blocks: Iterable[bytes | bytearray | memoryview], columns: Sequence[str], *, block_bytes: int = 8 << 20
-) -> Iterator[pa.RecordBatch]:
-    """The rows of ``COPY (SELECT columns ...) TO STDOUT (FORMAT csv)`` as batches; every column is a string.
+def csv_batch(rows: bytes | bytearray, columns: Sequence[str]) -> pa.RecordBatch:
+    """Rows of ``COPY (SELECT columns ...) TO STDOUT (FORMAT csv)``; every column is a string.
 
     Args:
-        blocks: the CopyData messages; each of them ends at the end of a row.
+        rows: complete rows, one after the other; at least one.
         columns: names of the selected columns. Without columns, a batch has rows but no columns.
-        block_bytes: a batch ends with the message that reaches this size.
 
     Raises:
         SplitReadError: a row has another number of columns, or a value is not UTF-8.
     """
-    parts: list[bytes | bytearray | memoryview] = []
-    size = 0
-    for block in blocks:
-        parts.append(block)
-        size += len(block)
-        if size >= block_bytes:
-            yield _batch(b"".join(parts), columns)
-            parts, size = [], 0
-    if size:
-        yield _batch(b"".join(parts), columns)
-
-
-def _batch(rows: bytes, columns: Sequence[str]) -> pa.RecordBatch:
     if not columns:
         # Each row is an empty line.
         array = pa.StructArray.from_buffers(pa.struct([]), len(rows), [None])
@@ -68,7 +52,7 @@ def _batch(rows: bytes, columns: Sequence[str]) -> pa.RecordBatch:
     return batch
 
 
-def _unreadable(rows: bytes, columns: Sequence[str]) -> SplitReadError:
+def _unreadable(rows: bytes | bytearray, columns: Sequence[str]) -> SplitReadError:
     try:
         rows.decode()
     except UnicodeDecodeError as undecodable:

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.chunks import key_range, where
+from flip27_source.enumerators.postgres.connection import row_of
 from flip27_source.enumerators.postgres.server import reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, SplitReadError
-from flip27_source.readers.postgres.chunk_csv import csv_batches
+from flip27_source.readers.postgres.chunk_csv import csv_batch
 from flip27_source.readers.postgres.copied_rows import copied_rows
 
 if TYPE_CHECKING:
@@ -97,11 +98,10 @@ def _locked(connection: Connection, table: TableName, exported: str | None) -> s
         return None
     if exported is not None:
         _join(connection, exported)
-    row = connection.execute(
-        "SELECT pg_current_snapshot()::text, to_regclass(%s)::oid::bigint", [name]
-    ).fetchone()
-    assert row is not None
-    return str(row[0]) if row[1] == table.oid else None
+    snapshot, oid = row_of(
+        connection, "SELECT pg_current_snapshot()::text, to_regclass(%s)::oid::bigint", [name]
+    )
+    return str(snapshot) if oid == table.oid else None
 
 
 def _join(connection: Connection, exported: str) -> None:
@@ -132,6 +132,6 @@ def chunk_texts(
         f"FROM {own_rows(connection, opened.table)}"
         f"{where(conditions, filter_sql)}) TO STDOUT (FORMAT csv)"
     )
-    blocks = copied_rows(connection, sql, parameters, most_rows=MOST_ROWS)
-    for batch in csv_batches((block.data for block in blocks), names, block_bytes=1):
+    for block in copied_rows(connection, sql, parameters, most_rows=MOST_ROWS):
+        batch = csv_batch(block.data, names)
         yield batch.num_rows, dict(zip(names, batch.columns, strict=True))

@@ -48,10 +48,10 @@ class ColumnChanges:
         if self._mode == "fail":
             self._check_same(table, types)
             return
-        found = [pa.field(name, arrow_type(kind)) for name, kind in types.items()]
+        fields = [pa.field(name, arrow_type(kind)) for name, kind in types.items()]
         if old and names.BEFORE in self._context.schema.names:
-            found.append(pa.field(names.BEFORE, pa.struct([field for field in found if field.name in old])))
-        self._context.check_new_columns(pa.schema(found), where=f"table {table}")
+            fields.append(pa.field(names.BEFORE, pa.struct([field for field in fields if field.name in old])))
+        self._context.check_new_columns(pa.schema(fields), where=f"table {table}")
 
     def _check_same(self, table: str, types: Mapping[str, PgType]) -> None:
         assert self._wanted is not None
@@ -69,9 +69,9 @@ class ColumnChanges:
 
     def _check_case(self, table: str, types: Mapping[str, PgType]) -> None:
         assert self._wanted is not None
-        shown = {name.lower(): name for name in self._context.schema.names}
+        by_lower = {name.lower(): name for name in self._context.schema.names}
         for name in types:
-            known = shown.get(name.lower())
+            known = by_lower.get(name.lower())
             if name in self._wanted or known is None:
                 continue
             if known in self._wanted and known not in types:

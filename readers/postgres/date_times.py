@@ -12,13 +12,13 @@ from datetime import date, datetime
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, Parse, UnfitError, refuse
+from flip27_source.readers.datetimes.calendars import DAY_US
+from flip27_source.readers.postgres.parsers import Parse, UnfitError, parser, refuse
 
 _TIMESTAMP, _INSTANT = pa.timestamp("us"), pa.timestamp("us", "UTC")
-_DAY_US = 86_400_000_000
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
+DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 _OFFSET = r"[+-][0-9]{2}(?::[0-9]{2})?"
 _OFFSET_WITH_SECONDS = r"[+-][0-9]{2}(?::[0-9]{2}(?::[0-9]{2})?)?"
 _YEARS = "only values in the years 1 to 9999 are possible"
@@ -32,11 +32,11 @@ def date_time_parser(name: str, kind: pa.DataType) -> Parse | None:
 
 
 def _dates(texts: pa.Array) -> pa.Array:
-    days = OrdinaryOrOdd(
-        kind=pa.date32(),
+    days = parser(
+        pa.date32(),
+        ordinary=DATE,
         fast=lambda texts: texts.cast(pa.date32()),
-        ordinary=_DATE,
-        slow=lambda text: _one(text, "date", _DATE, date.fromisoformat),
+        slow=lambda text: _odd(text, "date", DATE, date.fromisoformat),
     )(texts)
     _refuse_years(texts, days.view(pa.int32()), 1)
     return days
@@ -54,14 +54,14 @@ def _instants(kind: pa.DataType) -> Parse:
 
 
 def _micros(texts: pa.Array, name: str, kind: pa.DataType, offset: str, odd_offset: str) -> pa.Array:
-    local = f"{_DATE} {_TIME}"
-    values = OrdinaryOrOdd(
-        kind=kind,
-        fast=lambda texts: texts.cast(kind),
+    local = f"{DATE} {TIME}"
+    values = parser(
+        kind,
         ordinary=local + offset,
-        slow=lambda text: _one(text, name, local + odd_offset, datetime.fromisoformat),
+        fast=lambda texts: texts.cast(kind),
+        slow=lambda text: _odd(text, name, local + odd_offset, datetime.fromisoformat),
     )(texts)
-    _refuse_years(texts, values.view(pa.int64()), _DAY_US)
+    _refuse_years(texts, values.view(pa.int64()), DAY_US)
     return values
 
 
@@ -72,7 +72,7 @@ def _refuse_years(texts: pa.Array, numbers: pa.Array, per_day: int) -> None:
         refuse(texts, (values < _FIRST_DAY * per_day) | (values >= (_LAST_DAY + 1) * per_day), _YEARS)
 
 
-def _one(text: str, name: str, pattern: str, parse: Callable[[str], date]) -> date:
+def _odd(text: str, name: str, pattern: str, parse: Callable[[str], date]) -> date:
     if text in ("infinity", "-infinity"):
         raise UnfitError(text, "there is no infinity in a column of this type")
     if text.endswith(" BC") or re.match(r"[0-9]{5,}-", text):
@@ -91,7 +91,7 @@ def _midnights(texts: pa.Array) -> pa.Array:
 
 def _days(texts: pa.Array) -> pa.Array:
     timestamps = _timestamps(texts)
-    refuse(texts, np.asarray(timestamps.view(pa.int64())) % _DAY_US != 0, "a date has no time of day")
+    refuse(texts, np.asarray(timestamps.view(pa.int64())) % DAY_US != 0, "a date has no time of day")
     return timestamps.cast(pa.date32())
 
 

@@ -24,20 +24,19 @@ from flip27_source._version import __version__
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import schema as names
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.options import Options
+from flip27_source.readers.postgres.change_rows import (
+    Columns,
+    batch_of,
+    check_columns,
+    op_texts,
+    positions,
+    table_names,
+)
 from flip27_source.readers.postgres.debezium_values import debezium_encoder, placeholder
 from flip27_source.readers.postgres.delivered_changes import CREATE, DeliveredChanges
 from flip27_source.readers.postgres.json_objects import JsonObjects
-from flip27_source.readers.postgres.json_rows import (
-    Columns,
-    batch_of,
-    change_position,
-    check_columns,
-    snapshot_position,
-)
 from flip27_source.readers.postgres.json_texts import JsonTexts, joined, quoted
-from flip27_source.readers.postgres.typed_rows import constant, op_texts
 
 _MOST_BITS = 0xFFFFFFFF
 
@@ -85,106 +84,62 @@ class DebeziumRows:
             interval_handling=options[opts.INTERVAL_HANDLING],
         )
 
-    def snapshot(
-        self,
-        table: TableName,
-        types: Mapping[str, PgType],
-        texts: Mapping[str, pa.Array],
-        *,
-        key: Sequence[str],
-        rows: int,
-        lsn: int,
-    ) -> pa.RecordBatch:
-        """A batch of rows that were read from the table."""
-        columns: Columns = {
-            "key": lambda: self._objects.snapshot_key(texts, types, key, rows=rows, table=str(table)),
-            "value": lambda: self._snapshot_values(table, types, texts, rows=rows, lsn=lsn),
-            "table": lambda: constant(str(table), rows, pa.string()),
-            **snapshot_position(rows, lsn),
-        }
-        return batch_of(self._schema, columns)
-
-    def changes(
+    def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order."""
+        """A batch of changes from the log, in its order, or of rows of a chunk."""
         columns: Columns = {
             "key": lambda: self._objects.key(changes, types, key),
-            "value": lambda: self._change_values(changes, types),
-            "table": lambda: constant(str(changes.relation), len(changes), pa.string()),
-            **change_position(changes),
+            "value": lambda: self._values(changes, types),
+            "table": lambda: table_names(changes),
+            **positions(changes),
         }
         return batch_of(self._schema, columns)
 
-    def _snapshot_values(
-        self,
-        table: TableName,
-        types: Mapping[str, PgType],
-        texts: Mapping[str, pa.Array],
-        *,
-        rows: int,
-        lsn: int,
-    ) -> pa.Array:
+    def _values(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
         now = self._now_ns()
-        after = self._objects.rows(texts, types, rows=rows, table=str(table))
-        return joined(
-            '{"before":null,"after":',
-            after,
-            self._source_start()
-            + f"{now // 1_000_000}{self._source_middle('true')}{lsn}"
-            + rf'\",\"0\"]","ts_us":{now // 1000},"ts_ns":{now}'
-            + _source_table(table.schema, table.name)
-            + f'null,"lsn":{lsn}{_SOURCE_END}r{_ends(now)}',
-        )
-
-    def _change_values(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
-        now = self._now_ns()
-        lsn = _texts(changes.lsn)
+        processed_at = f'"ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now}'
+        relation = changes.relation
+        xid: str | pa.Array
+        if changes.is_chunk:
+            times, snapshot = [str(now // 1_000_000), str(now // 1000), str(now)], "true"
+            lsn, seq, xid, op = str(changes.lsn[0]), "0", "null", "r"
+        else:
+            committed_at = changes.committed_at
+            times = [_texts(committed_at // 1000), _texts(committed_at), _texts(committed_at * 1000)]
+            snapshot = "false"
+            lsn, seq, xid = _texts(changes.lsn), _texts(changes.seq), _texts(changes.xid & _MOST_BITS)
+            op = op_texts(changes.op)
         has_before = changes.has_before & (changes.op != CREATE)
-        before = self._objects.before(changes, types, has_before=has_before)
+        before = (
+            JsonTexts(self._objects.before(changes, types, has_before=has_before)).complete()
+            if has_before.any()
+            else "null"
+        )
         return joined(
             '{"before":',
-            JsonTexts(before).complete(),
+            before,
             ',"after":',
             JsonTexts(self._objects.after(changes, types)).complete(),
-            self._source_start(),
-            _texts(changes.committed_at // 1000),
-            self._source_middle("false"),
+            f',"source":{{"version":{quoted(f"flip27-source {__version__}")},"connector":"postgresql",',
+            f'"name":{quoted(self._topic_prefix)},"ts_ms":',
+            times[0],
+            rf',"snapshot":"{snapshot}","db":{quoted(self._database)},"sequence":"[\"',
             lsn,
             r"\",\"",
-            _texts(changes.seq),
+            seq,
             r'\"]","ts_us":',
-            _texts(changes.committed_at),
+            times[1],
             ',"ts_ns":',
-            _texts(changes.committed_at * 1000),
-            _source_table(changes.relation.schema, changes.relation.name),
-            _texts(changes.xid & _MOST_BITS),
+            times[2],
+            f',"schema":{quoted(relation.schema)},"table":{quoted(relation.name)},"txId":',
+            xid,
             ',"lsn":',
             lsn,
-            _SOURCE_END,
-            op_texts(changes.op),
-            _ends(now),
+            ',"xmin":null,"origin":null,"origin_lsn":null},"transaction":null,"op":"',
+            op,
+            f'",{processed_at}}}',
         )
-
-    def _source_start(self) -> str:
-        return (
-            f',"source":{{"version":{quoted(f"flip27-source {__version__}")},"connector":"postgresql",'
-            f'"name":{quoted(self._topic_prefix)},"ts_ms":'
-        )
-
-    def _source_middle(self, snapshot: str) -> str:
-        return rf',"snapshot":"{snapshot}","db":{quoted(self._database)},"sequence":"[\"'
-
-
-_SOURCE_END = ',"xmin":null,"origin":null,"origin_lsn":null},"transaction":null,"op":"'
-
-
-def _source_table(schema: str, name: str) -> str:
-    return f',"schema":{quoted(schema)},"table":{quoted(name)},"txId":'
-
-
-def _ends(now: int) -> str:
-    return f'","ts_ms":{now // 1_000_000},"ts_us":{now // 1000},"ts_ns":{now}}}'
 
 
 def _texts(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> pa.Array:

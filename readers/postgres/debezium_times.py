@@ -17,11 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType
+from flip27_source.readers.datetimes.calendars import DAY_US, civil_days
+from flip27_source.readers.postgres.date_times import DATE, TIME
 from flip27_source.readers.postgres.json_texts import JsonTexts, joined
 from flip27_source.readers.postgres.json_values import Encode, one_by_one
-from flip27_source.readers.postgres.parsers import OrdinaryOrOdd, UnfitError, parse_present
+from flip27_source.readers.postgres.parsers import UnfitError, parse_present, parser
 
-_DAY_US = 86_400_000_000
 _MOST_PRECISE = 6
 _MILLISECONDS = 3
 
@@ -29,8 +30,6 @@ _MILLISECONDS = 3
 _INFINITE_US = {"infinity": 9_223_372_036_825_200_000, "-infinity": -9_223_372_036_832_400_000}
 _INFINITE_DAYS = {"infinity": -2_147_472_692, "-infinity": -2_147_472_691}
 
-_DATE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-_TIME = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,6})?"
 _MOMENT = re.compile(
     r"(?P<date>(?P<year>[0-9]{4,})-(?P<month>[0-9]{2})-(?P<day>[0-9]{2}))"
     r"(?: (?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?))?(?:\+00)?(?P<bc> BC)?"
@@ -50,9 +49,9 @@ def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
     precision = type.modifier if 0 <= type.modifier <= _MOST_PRECISE else _MOST_PRECISE
     factor = 1000 if precision <= _MILLISECONDS else 1
     encoders: dict[str, Encode] = {
-        "date": _numbers(_days, _DATE, _odd_days, factor=1),
-        "time": _numbers(_times, _TIME, _time_us, factor=factor),
-        "timestamp": _numbers(_timestamps, f"{_DATE} {_TIME}", _odd_timestamp, factor=factor),
+        "date": _numbers(_days, DATE, _odd_days, factor=1),
+        "time": _numbers(_times, TIME, _time_us, factor=factor),
+        "timestamp": _numbers(_timestamps, f"{DATE} {TIME}", _odd_timestamp, factor=factor),
         "timestamptz": _instants(precision),
         "timetz": one_by_one(_zoned_time, is_string=True),
         "interval": one_by_one(_iso_interval, is_string=True)
@@ -65,7 +64,7 @@ def time_encoder(type: PgType, *, interval_handling: str) -> Encode | None:
 def _numbers(
     fast: Callable[[pa.Array], pa.Array], ordinary: str, slow: Callable[[str], int], *, factor: int
 ) -> Encode:
-    parse = OrdinaryOrOdd(kind=pa.int64(), fast=fast, ordinary=ordinary, slow=slow)
+    parse = parser(pa.int64(), ordinary=ordinary, fast=fast, slow=slow)
 
     def parsed(texts: pa.Array) -> pa.Array:
         numbers = parse(texts)
@@ -96,28 +95,23 @@ def _odd_timestamp(text: str) -> int:
     if text in _INFINITE_US:
         return _INFINITE_US[text]
     days, time = _parts(text, "timestamp")
-    return days * _DAY_US + _time_us(time)
+    return days * DAY_US + _time_us(time)
 
 
 def _parts(text: str, kind: str) -> tuple[int, str]:
     """The number of the day, and the time of day."""
-    found = _MOMENT.fullmatch(text)
-    if found is None:
+    moment = _MOMENT.fullmatch(text)
+    if moment is None:
         raise UnfitError(text, f"it is not a value of the type {kind}")
-    return _day_number(_year(found), int(found["month"]), int(found["day"])), found["time"] or "00:00:00"
+    days = civil_days(_year(moment), int(moment["month"]), int(moment["day"]))
+    if days is None:
+        raise UnfitError(text, f"it is not a value of the type {kind}")
+    return days, moment["time"] or "00:00:00"
 
 
-def _year(found: re.Match[str]) -> int:
+def _year(moment: re.Match[str]) -> int:
     """The year as a number, in which 1 BC is 0."""
-    return 1 - int(found["year"]) if found["bc"] else int(found["year"])
-
-
-def _day_number(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar, for any year."""
-    periods, year_in_period = divmod(year, 400)
-    first = datetime(2000, 1, 1).toordinal() - datetime(1970, 1, 1).toordinal()
-    here = datetime(2000 + year_in_period, month, day).toordinal() - datetime(2000, 1, 1).toordinal()
-    return first + here + (periods - 5) * 146_097
+    return 1 - int(moment["year"]) if moment["bc"] else int(moment["year"])
 
 
 def _time_us(text: str) -> int:
@@ -133,8 +127,8 @@ def _instants(precision: int) -> Encode:
         local = texts.cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).cast(pa.string())
         return joined(pc.binary_replace_slice(pc.utf8_slice_codeunits(local, 0, length), 10, 11, "T"), "Z")
 
-    parse = OrdinaryOrOdd(
-        kind=pa.string(), fast=fast, ordinary=rf"{_DATE} {_TIME}\+00", slow=partial(_odd_instant, precision)
+    parse = parser(
+        pa.string(), ordinary=rf"{DATE} {TIME}\+00", fast=fast, slow=partial(_odd_instant, precision)
     )
     return lambda texts: JsonTexts(parse_present(texts, parse, pa.string()), is_string=True)
 
@@ -142,40 +136,40 @@ def _instants(precision: int) -> Encode:
 def _odd_instant(precision: int, text: str) -> str:
     if text in _INFINITE_US:
         return text
-    found = _MOMENT.fullmatch(text)
-    if found is None or found["time"] is None:
+    moment = _MOMENT.fullmatch(text)
+    if moment is None or moment["time"] is None:
         raise UnfitError(text, "it is not a value of the type timestamptz in UTC")
-    year = _year(found)
+    year = _year(moment)
     sign = "-" if year < 0 else "+" if year > 9999 else ""
-    second, _, fraction = found["time"].partition(".")
+    second, _, fraction = moment["time"].partition(".")
     digits = f".{fraction.ljust(precision, '0')}" if precision else ""
-    return f"{sign}{abs(year):04}-{found['month']}-{found['day']}T{second}{digits}Z"
+    return f"{sign}{abs(year):04}-{moment['month']}-{moment['day']}T{second}{digits}Z"
 
 
 def _zoned_time(text: str) -> str:
     """A time of day with a time zone, converted to UTC."""
     if _END_OF_DAY.fullmatch(text):
         return "24:00:00Z"
-    found = _ZONED_TIME.fullmatch(text)
-    if found is None:
+    parts = _ZONED_TIME.fullmatch(text)
+    if parts is None:
         raise UnfitError(text, "it is not a value of the type timetz")
-    hours, minutes, seconds = (int(part or 0) for part in found.groups()[2:])
-    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds) * (-1 if found[2] == "-" else 1)
-    us = (_time_us(found[1]) - offset // timedelta(microseconds=1)) % _DAY_US
+    hours, minutes, seconds = (int(part or 0) for part in parts.groups()[2:])
+    offset = timedelta(hours=hours, minutes=minutes, seconds=seconds) * (-1 if parts[2] == "-" else 1)
+    us = (_time_us(parts[1]) - offset // timedelta(microseconds=1)) % DAY_US
     moment = datetime(1970, 1, 1) + timedelta(microseconds=us)
     fraction = f"{moment.microsecond:06}".rstrip("0")
     return f"{moment:%H:%M:%S}{'.' if fraction else ''}{fraction}Z"
 
 
 def _interval(text: str) -> tuple[int, int, int, int, int, Decimal]:
-    found = _INTERVAL.fullmatch(text)
-    if found is None or not text:
+    parts = _INTERVAL.fullmatch(text)
+    if parts is None or not text:
         remedy = "set changeFormat=envelope, which writes intervals as text; Debezium has no such interval"
         raise UnfitError(text, "it is not an interval of years to seconds", remedy=remedy)
-    sign = -1 if found["sign"] == "-" else 1
-    years, months, days = (int(found[part] or 0) for part in ("years", "months", "days"))
-    hours, minutes = (sign * int(found[part] or 0) for part in ("hours", "minutes"))
-    return years, months, days, hours, minutes, sign * Decimal(found["seconds"] or 0)
+    sign = -1 if parts["sign"] == "-" else 1
+    years, months, days = (int(parts[part] or 0) for part in ("years", "months", "days"))
+    hours, minutes = (sign * int(parts[part] or 0) for part in ("hours", "minutes"))
+    return years, months, days, hours, minutes, sign * Decimal(parts["seconds"] or 0)
 
 
 def _interval_us(text: str) -> str:

@@ -29,7 +29,8 @@ from flip27_source.readers.postgres.json_values import (
     as_they_are,
     one_by_one,
 )
-from flip27_source.readers.postgres.parsers import UnfitError, bytes_of
+from flip27_source.readers.postgres.parsers import UnfitError
+from flip27_source.readers.scalars.text_bytes import bytes_of
 
 PLACEHOLDER = "__debezium_unavailable_value"
 """The placeholder for a TOAST value that did not change and is therefore not in the log."""
@@ -71,9 +72,9 @@ def placeholder(type: PgType) -> str:
 
 
 def _encoder(type: PgType, is_precise: bool, interval_handling: str) -> Encode:
-    found = time_encoder(type, interval_handling=interval_handling) or SCALARS.get(type.name)
-    if found is not None:
-        return found
+    encode = time_encoder(type, interval_handling=interval_handling) or SCALARS.get(type.name)
+    if encode is not None:
+        return encode
     if type.name == "numeric":
         return _precise(type) if is_precise else _decimal_strings
     if type.name in ("bit", "varbit"):
@@ -150,11 +151,11 @@ def _bits(text: str) -> str:
 
 
 def _point(text: str) -> str:
-    found = _POINT.fullmatch(text)
-    if found is None:
+    point = _POINT.fullmatch(text)
+    if point is None:
         raise UnfitError(text, "it is not a point")
-    wkb = b64encode(struct.pack("<BIdd", 1, 1, float(found[1]), float(found[2]))).decode()
-    x, y = (number if number[-1].isdigit() else quoted(number) for number in found.groups())
+    wkb = b64encode(struct.pack("<BIdd", 1, 1, float(point[1]), float(point[2]))).decode()
+    x, y = (number if number[-1].isdigit() else quoted(number) for number in point.groups())
     return f'{{"x":{x},"y":{y},"wkb":"{wkb}","srid":null}}'
 
 
@@ -163,12 +164,12 @@ def _hstore(text: str) -> str:
     pairs: dict[str, str | None] = {}
     at = 0
     while at < len(text):
-        found = _HSTORE.match(text, at)
-        if found is None:
+        pair = _HSTORE.match(text, at)
+        if pair is None:
             raise UnfitError(text, "it is not an hstore")
-        value = None if found[2] is None else _ESCAPED.sub(r"\1", found[2])
-        pairs[_ESCAPED.sub(r"\1", found[1])] = value
-        at = found.end()
+        value = None if pair[2] is None else _ESCAPED.sub(r"\1", pair[2])
+        pairs[_ESCAPED.sub(r"\1", pair[1])] = value
+        at = pair.end()
     return quoted(msgspec.json.encode(pairs).decode())[1:-1]
 
 

@@ -1,28 +1,25 @@
 """Finds the changes to deliver: those that no chunk contains. A change of a key is a delete and an insert.
 
-Pure. Other modules make rows of these changes, with typed columns or JSON.
+Rows of a chunk have the same form, with an operation of their own. Pure. Other modules make rows of these
+changes, with typed columns or JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flip27_source.enumerators.postgres.split import TableRules
-from flip27_source.enumerators.postgres.visibility import widened
+from flip27_source.enumerators.postgres.chunk_transactions import widened
+from flip27_source.enumerators.postgres.split import TableName, TableRules
+from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s
 from flip27_source.readers.postgres.pgoutput import Changes
-from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.postgres.relations import Relation, RelationColumn
 
-Int64s = npt.NDArray[np.int64]
-Bools = npt.NDArray[np.bool_]
-Bytes = npt.NDArray[np.uint8]
-
-CREATE, UPDATE, DELETE, TRUNCATE = (ord(op) for op in "cudt")
+CREATE, UPDATE, DELETE, TRUNCATE, READ = (ord(op) for op in "cudtr")
 _INSERT, _UPDATE, _DELETE = (ord(kind) for kind in "IUD")
 _FULL, _KEY = ord("O"), ord("K")
 
@@ -32,12 +29,12 @@ RankKeys = Callable[[TableRules, Sequence[pa.Array]], Int64s]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeliveredChanges:
-    """Changes of one table, in the order of the log.
+    """Changes of one table, in the order of the log; or rows of a chunk.
 
     Attributes:
-        op: c, u, d or t, as the number of the character.
-        xid: the id of the transaction with its epoch.
-        committed_at: microseconds since 1970 UTC.
+        op: c, u, d or t, as the number of the character; r in all rows of a chunk.
+        xid: the id of the transaction with its epoch; without a meaning in rows of a chunk.
+        committed_at: microseconds since 1970 UTC; without a meaning in rows of a chunk.
         after: for each column, the texts of the rows after the changes; nulls for d and t.
         before: for each column, the texts of the rows before the changes; nulls where the log has no text.
         has_before: true where the log has a row before the change. An insert has one if an update gave the
@@ -60,6 +57,11 @@ class DeliveredChanges:
     def __len__(self) -> int:
         return len(self.op)
 
+    @property
+    def is_chunk(self) -> bool:
+        """Whether these are rows of a chunk."""
+        return len(self.op) > 0 and bool(self.op[0] == READ)
+
     def take(self, rows: Int64s) -> DeliveredChanges:
         """The changes at these indexes, in this order."""
         return DeliveredChanges(
@@ -74,6 +76,33 @@ class DeliveredChanges:
             has_before=self.has_before[rows],
             unchanged=[None if mask is None else mask[rows] for mask in self.unchanged],
         )
+
+
+def rows_of_chunk(
+    table: TableName, texts: Mapping[str, pa.Array], *, rows: int, lsn: int
+) -> DeliveredChanges:
+    """Rows that were read from a table.
+
+    Args:
+        texts: the values of the columns that were read, in the order of the table.
+        lsn: the position of the log that the rows precede.
+    """
+    columns = [RelationColumn(name=name, type_oid=0, type_modifier=-1, is_key=False) for name in texts]
+    zeros = np.zeros(rows, np.int64)
+    return DeliveredChanges(
+        relation=Relation(
+            oid=table.oid, schema=table.schema, name=table.name, replica_identity="n", columns=tuple(columns)
+        ),
+        op=np.full(rows, READ, np.uint8),
+        lsn=np.full(rows, lsn, np.int64),
+        seq=zeros,
+        xid=zeros,
+        committed_at=zeros,
+        after=list(texts.values()),
+        before=[pa.nulls(rows, pa.binary())] * len(columns),
+        has_before=np.zeros(rows, np.bool_),
+        unchanged=[None] * len(columns),
+    )
 
 
 def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) -> DeliveredChanges:
@@ -103,7 +132,7 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
         [CREATE, UPDATE, DELETE],
         TRUNCATE,
     ).astype(np.uint8)
-    found = DeliveredChanges(
+    delivered = DeliveredChanges(
         relation=changes.relation,
         op=op,
         lsn=changes.lsn,
@@ -115,11 +144,11 @@ def delivered_changes(changes: Changes, *, key: Sequence[int], xid_near: int) ->
         has_before=changes.old_kind != 0,
         unchanged=unchanged,
     )
-    moved = _moved(found, key)
-    return found if moved is None else _split(found, moved)
+    moved = _moved(delivered, key)
+    return delivered if moved is None else _split(delivered, moved)
 
 
-def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank: RankKeys) -> Bools:
+def are_delivered(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank: RankKeys) -> Bools:
     """True for the changes to deliver: those that the snapshot of their row's chunk does not see.
 
     A TRUNCATE is delivered if the snapshot of any chunk does not see it.
@@ -130,12 +159,12 @@ def kept(changes: DeliveredChanges, rules: TableRules, key: Sequence[int], rank:
         return ~seen[0]
     everywhere = np.logical_and.reduce(seen)
     nowhere = ~np.logical_or.reduce(seen)
-    kept: Bools = nowhere | (is_truncate & ~everywhere)
+    delivered: Bools = nowhere | (is_truncate & ~everywhere)
     open_rows = np.flatnonzero(~nowhere & ~everywhere & ~is_truncate)
     if len(open_rows):
         ranges = rank(rules, [_key_texts(changes, column).take(pa.array(open_rows)) for column in key])
-        kept[open_rows] = ~np.stack(seen)[ranges, open_rows]
-    return kept
+        delivered[open_rows] = ~np.stack(seen)[ranges, open_rows]
+    return delivered
 
 
 def is_truncated_between(changes: DeliveredChanges, rules: TableRules) -> bool:
@@ -176,23 +205,17 @@ def _moved(changes: DeliveredChanges, key: Sequence[int]) -> Bools | None:
 def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
     """The changes, with each update in ``moved`` replaced by a delete and an insert."""
     rows = np.repeat(np.arange(len(changes)), np.where(moved, 2, 1))
-    found = changes.take(rows)
+    split = changes.take(rows)
     is_moved = moved[rows]
     is_first = np.append(True, rows[1:] != rows[:-1])
     deletes, inserts = is_moved & is_first, is_moved & ~is_first
-    op = found.op.copy()
+    op = split.op.copy()
     op[deletes], op[inserts] = DELETE, CREATE
-    return DeliveredChanges(
-        relation=found.relation,
+    return replace(
+        split,
         op=op,
-        lsn=found.lsn,
-        seq=found.seq,
-        xid=found.xid,
-        committed_at=found.committed_at,
-        after=[_nulled(texts, deletes) for texts in found.after],
-        before=found.before,
-        has_before=found.has_before,
-        unchanged=[None if mask is None else mask & ~deletes for mask in found.unchanged],
+        after=[_nulled(texts, deletes) for texts in split.after],
+        unchanged=[None if mask is None else mask & ~deletes for mask in split.unchanged],
     )
 
 

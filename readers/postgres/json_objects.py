@@ -1,4 +1,4 @@
-"""Converts rows and their keys to JSON objects: the rows of a chunk, and the rows before and after a change.
+"""Converts rows and their keys to JSON objects: the rows before and after changes, and those of a chunk.
 
 The caller provides the encoders of the values.
 """
@@ -13,16 +13,11 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.delivered_changes import (
-    CREATE,
-    DELETE,
-    TRUNCATE,
-    UPDATE,
-    DeliveredChanges,
-)
-from flip27_source.readers.postgres.json_texts import Bools, JsonTexts, Member, objects, placed
+from flip27_source.message_texts import quotation
+from flip27_source.readers.postgres.delivered_changes import DELETE, TRUNCATE, DeliveredChanges
+from flip27_source.readers.postgres.json_texts import JsonTexts, Member, objects
 from flip27_source.readers.postgres.json_values import Encode
-from flip27_source.readers.postgres.parsers import UnfitError
+from flip27_source.readers.postgres.parsers import Bools, UnfitError, placed
 from flip27_source.readers.postgres.values import ValueConverter
 
 _SHOWN_CHARS = 60
@@ -44,29 +39,9 @@ class JsonObjects:
         self._placeholder = placeholder
         self._encoders: dict[PgType, Encode] = {}
 
-    def rows(
-        self, texts: Mapping[str, pa.Array], types: Mapping[str, PgType], *, rows: int, table: str
-    ) -> pa.Array:
-        """The rows of a chunk, with the columns of ``texts``."""
-        members = [self._member(name, types[name], column, table) for name, column in texts.items()]
-        return objects(members, rows)
-
-    def snapshot_key(
-        self,
-        texts: Mapping[str, pa.Array],
-        types: Mapping[str, PgType],
-        key: Sequence[str],
-        *,
-        rows: int,
-        table: str,
-    ) -> pa.Array:
-        """The keys of the rows of a chunk; null if the table has none."""
-        found = {name: column for name, column in texts.items() if name in key}
-        return self.rows(found, types, rows=rows, table=table) if found else pa.nulls(rows, pa.string())
-
     def after(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
-        """The row after each insert and update; null for other changes."""
-        has_after = (changes.op == CREATE) | (changes.op == UPDATE)
+        """The row after each change, and each row of a chunk; null for a delete and a TRUNCATE."""
+        has_after = (changes.op != DELETE) & (changes.op != TRUNCATE)
         if not has_after.any():
             return pa.nulls(len(changes), pa.string())
         some = changes if has_after.all() else changes.take(np.flatnonzero(has_after))
@@ -138,9 +113,8 @@ class JsonObjects:
 
 
 def _refused(unfit: UnfitError, column: str, kind: PgType, table: str) -> SplitReadError:
-    shown = repr(unfit.text[:_SHOWN_CHARS]) + ("..." if len(unfit.text) > _SHOWN_CHARS else "")
     return SplitReadError(
-        f"{table}: the column {column} of the type {kind} has the value {shown}, which cannot become JSON: "
-        f"{unfit.reason}",
+        f"{table}: the column {column} of the type {kind} has the value "
+        f"{quotation(unfit.text, _SHOWN_CHARS)}, which cannot become JSON: {unfit.reason}",
         remedy=unfit.remedy or "set changeFormat=typed, with the type string for this column in the schema",
     )

@@ -10,15 +10,15 @@ from base64 import b64encode
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.readers.postgres.array_texts import element_lists, nested_lists
-from flip27_source.readers.postgres.byte_strings import parse_hex
 from flip27_source.readers.postgres.json_texts import JsonTexts, joined, json_strings
-from flip27_source.readers.postgres.parsers import UnfitError, bytes_of, parse_present
+from flip27_source.readers.postgres.parsers import UnfitError, bounds_of, parse_present
+from flip27_source.readers.postgres.values import parse_hex
+from flip27_source.readers.scalars.text_bytes import bytes_of
 
 Encode: TypeAlias = Callable[[pa.Array], JsonTexts]
 """Converts texts, some of which may be null, to JSON values. Raises UnfitError."""
@@ -41,10 +41,9 @@ def array_encoder(encode: Encode, delimiter: str) -> Encode:
             lists = element_lists(texts, dimensions=1, delimiter=delimiter)
         except UnfitError:
             return _nested(nested_lists(texts, delimiter=delimiter), encode)
-        bounds = np.zeros(len(lists) + 1, np.int32)
-        np.cumsum(np.asarray(lists.value_lengths()), out=bounds[1:])
+        bounds = pa.array(bounds_of(lists.value_lengths()))
         elements = encode(lists.flatten()).complete()
-        return joined("[", pc.binary_join(pa.ListArray.from_arrays(pa.array(bounds), elements), ","), "]")
+        return joined("[", pc.binary_join(pa.ListArray.from_arrays(bounds, elements), ","), "]")
 
     return lambda texts: JsonTexts(parse_present(texts, arrays, pa.string()))
 

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.postgres.server import OBJECT_IN_USE, publication_list
+from flip27_source.enumerators.postgres.server import OBJECT_IN_USE
 from flip27_source.enumerators.postgres.split import lsn_text
+from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.copied_rows import CopiedBlock, copied_rows
 
@@ -49,7 +50,7 @@ def log_blocks(
         "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, %s::pg_lsn, NULL, 'proto_version', "
         "'1', 'publication_names', %s)) TO STDOUT (FORMAT binary)"
     )
-    parameters = [slot, lsn_text(end), publication_list(publication)]
+    parameters = [slot, lsn_text(end), quoted(publication)]
     deadline = time.monotonic() + timeout_s
     while True:
         try:

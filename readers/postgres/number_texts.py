@@ -16,15 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.postgres.parsers import (
-    NotOrdinaryError,
-    OrdinaryOrOdd,
-    Parse,
-    UnfitError,
-    bytes_of,
-    lie_between,
-    refuse,
-)
+from flip27_source.readers.postgres.parsers import Parse, UnfitError, parser, refuse
+from flip27_source.readers.scalars.text_bytes import bytes_of
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
 _INTEGERS = frozenset({"int2", "int4", "int8", "oid"})
@@ -57,9 +50,6 @@ def _integers(kind: pa.DataType) -> Parse:
     limit = 1 << (kind.bit_width - 1)
 
     def fast(texts: pa.Array) -> pa.Array:
-        # The range from minus to nine also has the point and the slash, which Arrow refuses.
-        if not lie_between(texts, "-", "9"):
-            raise NotOrdinaryError
         if (bytes_of(texts).content == ord(".")).any():
             texts = pc.replace_substring_regex(texts, r"\.0+$", "")
         return texts.cast(kind)
@@ -74,7 +64,12 @@ def _integers(kind: pa.DataType) -> Parse:
         return int(number)
 
     digits = _SAFE_DIGITS[kind.bit_width]
-    return OrdinaryOrOdd(kind=kind, fast=fast, ordinary=rf"-?[0-9]{{1,{digits}}}(?:\.0+)?", slow=slow)
+    return parser(kind, ordinary=rf"-?[0-9]{{1,{digits}}}(?:\.0+)?", fast=fast, slow=slow, suits=_is_plain)
+
+
+def _is_plain(texts: pa.Array) -> bool:
+    """True if there are only digits, minus, point and slash; Arrow refuses numbers with slashes."""
+    return bytes_of(texts).lie_between("-", "9")
 
 
 def _range_text(kind: pa.DataType) -> str:
@@ -157,15 +152,18 @@ def _decimals(kind: pa.DataType) -> Parse:
     def are_ordinary(texts: pa.Array) -> bool:
         return bool(pc.all(pc.match_substring_regex(texts, rf"\A{ordinary}\z"), min_count=0).as_py())
 
-    def fast(texts: pa.Array) -> pa.Array:
-        if not lie_between(texts, "-", "9"):
-            raise NotOrdinaryError
+    def suits(texts: pa.Array) -> bool:
         # A longer number can overflow when Arrow appends zeros up to the scale.
-        if bytes_of(texts).lengths.max(initial=0) > MOST_DIGITS - kind.scale and not are_ordinary(texts):
-            raise NotOrdinaryError
-        return texts.cast(kind)
+        most = bytes_of(texts).lengths.max(initial=0)
+        return _is_plain(texts) and (most <= MOST_DIGITS - kind.scale or are_ordinary(texts))
 
-    return OrdinaryOrOdd(kind=kind, fast=fast, ordinary=ordinary, slow=lambda text: _decimal(text, kind))
+    return parser(
+        kind,
+        ordinary=ordinary,
+        fast=lambda texts: texts.cast(kind),
+        slow=lambda text: _decimal(text, kind),
+        suits=suits,
+    )
 
 
 def _decimal(text: str, kind: pa.DataType) -> Decimal:

@@ -111,8 +111,8 @@ class PgOutputDecoder:
             placed = placed.take(inside)
         if not len(placed):
             return []
-        found = versions.find(block, placed.oids, placed.messages)
-        return _decoded(block, placed, by_table(placed.messages, versions.relations, found))
+        numbers = versions.find(block, placed.oids, placed.messages)
+        return _decoded(block, placed, by_table(placed.messages, versions.relations, numbers))
 
 
 def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) -> list[Changes]:
@@ -122,10 +122,10 @@ def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) ->
     new = _new_tuples(block, tables, op, at)
     if tables.order is not None:
         placed, op, old_kind = placed.take(tables.order), op[tables.order], old_kind[tables.order]
-    found = []
+    changes = []
     for group in tables.groups:
         places = slice(group.start, group.stop)
-        found.append(
+        changes.append(
             Changes(
                 relation=group.relation,
                 op=op[places],
@@ -138,7 +138,7 @@ def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) ->
                 old_kind=old_kind[places],
             )
         )
-    return found
+    return changes
 
 
 def _old_tuples(
@@ -183,5 +183,5 @@ def _tuples(
 def _check(block: MessageBlock, tables: RowsByTable, wrong: Bools, at: Int64s, what: str) -> None:
     if wrong.any():
         row = int(wrong.argmax())
-        what = what.format(table=tables.relations[row])
+        what = what.format(table=tables.relation(row))
         raise block.error(int(tables.messages[row]), what, at=int(at[row]))

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import types_of
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.column_types import PgType
-from flip27_source.enumerators.postgres.connection import connect, failed, imported
-from flip27_source.enumerators.postgres.publication_gaps import publication_gaps
-from flip27_source.enumerators.postgres.remedies import START_AGAIN
+from flip27_source.enumerators.postgres.connection import START_AGAIN, connect, failed, imported, row_of
+from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.server import (
     await_durable,
     check_slot,
@@ -35,7 +35,6 @@ from flip27_source.enumerators.postgres.split import (
     PostgresSplit,
     lsn_text,
 )
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
@@ -54,8 +53,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Found:
-    """What has been found in a window so far.
+class _Totals:
+    """The sum of the changes of a window that were read so far.
 
     Attributes:
         rows: the number of delivered changes.
@@ -103,12 +102,13 @@ class PostgresReader(SplitReader[PostgresSplit]):
 
     def _read_chunk(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
         from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
+        from flip27_source.readers.postgres.delivered_changes import rows_of_chunk
 
         chunk = split.chunk
         assert chunk is not None
         rows = 0
-        read = f"chunk {split.split_id}" if chunk.exported is None else f"chunk of snapshot {chunk.exported}"
-        with closing(connect(self.context.options, purpose=read)) as connection:
+        named = split.split_id if chunk.exported is None else f"of snapshot {chunk.exported}"
+        with closing(connect(self.context.options, purpose=f"chunk {named}")) as connection:
             try:
                 opened = open_chunk(connection, chunk, timeout_s=self.context.options[opts.SLOT_TIMEOUT])
             except DataLossError as error:
@@ -126,7 +126,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
             for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
                 rows += count
-                yield self._rows.snapshot(opened.table, types, texts, key=key, rows=count, lsn=chunk.lsn)
+                read = rows_of_chunk(opened.table, texts, rows=count, lsn=chunk.lsn)
+                yield self._rows.batch(read, types, key=key)
             if written_to is not None:
                 # Wait until the ids that the snapshot counts as ended are durable: otherwise a server that is
                 # killed could reuse them.
@@ -148,21 +149,20 @@ class PostgresReader(SplitReader[PostgresSplit]):
         assert window.publication is not None
         options = self.context.options
         slot_name, publication = window.slot, window.publication
-        found = _Found()
+        totals = _Totals()
         # Close the connection explicitly: psycopg's own context would wait for the end of COPY.
         with ExitStack() as stack:
             connection = stack.enter_context(closing(connect(options, purpose="log window")))
             self._check_slot(connection, split_id, slot_name, window)
-            row = connection.execute("SELECT pg_snapshot_xmax(pg_current_snapshot())::text").fetchone()
-            assert row is not None
+            (xmax,) = row_of(connection, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text")
             decoder = PgOutputDecoder(first=window.first, end=window.end)
-            delivery = WindowDelivery(window, options, near=int(row[0]), side=self.side)
+            delivery = WindowDelivery(window, options, near=int(xmax), side=self.side)
             gaps = stack.enter_context(publication_gaps(connection))
             blocks = log_blocks(
                 connection, slot_name, publication, end=window.end, timeout_s=options[opts.SLOT_TIMEOUT]
             )
             yield from produced_ahead(
-                self._changes(decoder, blocks, delivery, found), interrupt=connection.cancel
+                self._changes(decoder, blocks, delivery, totals), interrupt=connection.cancel
             )
             self._report_gaps(gaps, split_id, publication, window)
             # Check again: the rows are complete only if the slot has not moved meanwhile.
@@ -171,9 +171,9 @@ class PostgresReader(SplitReader[PostgresSplit]):
             LogRead(
                 first=window.first,
                 end=window.end,
-                rows=found.rows,
-                truncated=tuple(found.truncated),
-                committed_at=found.committed_at,
+                rows=totals.rows,
+                truncated=tuple(totals.truncated),
+                committed_at=totals.committed_at,
             )
         )
 
@@ -182,21 +182,21 @@ class PostgresReader(SplitReader[PostgresSplit]):
         decoder: PgOutputDecoder,
         blocks: Iterator[CopiedBlock],
         delivery: WindowDelivery,
-        found: _Found,
+        totals: _Totals,
     ) -> Generator[pa.RecordBatch, None, None]:
         """The rows of a window, up to its end."""
         from flip27_source.readers.postgres.log import FIELD_BYTES
 
         for block in blocks:
             for changes in decoder.decode(block.data, block.lengths, skip=FIELD_BYTES):
-                found.committed_at = max(found.committed_at or 0, int(changes.committed_at[-1]))
-                delivered = delivery.delivered(changes, found.truncated)
+                totals.committed_at = max(totals.committed_at or 0, int(changes.committed_at[-1]))
+                delivered = delivery.delivered(changes, totals.truncated)
                 if delivered is not None and len(delivered):
-                    found.rows += len(delivered)
+                    totals.rows += len(delivered)
                     types = self._checked_types(delivered.relation)
                     key = delivery.key_names(delivered.relation)
                     for part in delivery.filled(delivered):
-                        yield self._rows.changes(part, types, key=key)
+                        yield self._rows.batch(part, types, key=key)
         decoder.finish()
 
     def _check_slot(self, connection: Connection, split_id: str, name: str, window: LogWindow) -> None:
@@ -228,16 +228,16 @@ class PostgresReader(SplitReader[PostgresSplit]):
 
     def types(self, relation: Relation) -> dict[str, PgType]:
         """The types of a relation's columns; each type is looked up only once."""
-        wanted = [(column.type_oid, column.type_modifier) for column in relation.columns]
-        missing = [pair for pair in dict.fromkeys(wanted) if pair not in self._types]
+        pairs = [(column.type_oid, column.type_modifier) for column in relation.columns]
+        missing = [pair for pair in dict.fromkeys(pairs) if pair not in self._types]
         if missing:
             self._types |= types_of(self.side(), missing)
-        found = {}
-        for column, pair in zip(relation.columns, wanted, strict=True):
+        types = {}
+        for column, pair in zip(relation.columns, pairs, strict=True):
             if pair not in self._types:
                 self._check_dropped(relation, column)
-            found[column.name] = self._types.get(pair, _TEXT)
-        return found
+            types[column.name] = self._types.get(pair, _TEXT)
+        return types
 
     def _check_dropped(self, relation: Relation, column: RelationColumn) -> None:
         """Check that rows can have the column's values as text, because their type no longer exists."""

@@ -74,14 +74,14 @@ class Versions:
         Raises:
             SplitReadError: a table has no description.
         """
-        found = np.searchsorted(self.keys, _keys(oids, messages + 1), side="right") - 1
+        numbers = np.searchsorted(self.keys, _keys(oids, messages + 1), side="right") - 1
         known = np.array([relation.oid for relation in self.relations] + [-1], np.int64)  # -1: no description
-        wrong = known[found] != oids
+        wrong = known[numbers] != oids
         if wrong.any():
             row = int(wrong.argmax())
             what = f"the table with oid {oids[row]} was not described by a Relation message"
             raise block.error(int(messages[row]), what)
-        return found
+        return numbers
 
 
 class KnownRelations:
@@ -93,7 +93,7 @@ class KnownRelations:
 
     def versions(self, block: MessageBlock) -> Versions:
         """The descriptions for a block; the blocks must be given in the order of the log."""
-        found: list[_Description] = []
+        new: list[_Description] = []
         before = self._versions
         for index in np.flatnonzero(block.kinds == ord("R")).tolist():
             raw = block.message(index)
@@ -103,21 +103,21 @@ class KnownRelations:
                 continue  # the server repeats descriptions, for instance after ANALYZE
             relation = _parsed(block, index, raw)
             self._latest[oid] = raw, relation
-            found.append((oid, index + 1, relation))
-        if not found:
+            new.append((oid, index + 1, relation))
+        if not new:
             return before
         self._versions = _versions([(oid, 0, relation) for oid, (_, relation) in self._latest.items()])
-        return _versions([*((relation.oid, 0, relation) for relation in before.relations), *found])
+        return _versions([*((relation.oid, 0, relation) for relation in before.relations), *new])
 
 
 _Description: TypeAlias = "tuple[int, int, Relation]"
 """A table, the index of the first message for which the description is valid, and the description."""
 
 
-def _versions(found: list[_Description]) -> Versions:
-    found.sort(key=lambda description: description[:2])
-    oids, firsts = (np.array([description[part] for description in found], np.int64) for part in (0, 1))
-    return Versions(keys=_keys(oids, firsts), relations=tuple(description[2] for description in found))
+def _versions(descriptions: list[_Description]) -> Versions:
+    descriptions.sort(key=lambda description: description[:2])
+    oids, firsts = (np.array([item[part] for item in descriptions], np.int64) for part in (0, 1))
+    return Versions(keys=_keys(oids, firsts), relations=tuple(relation for _, _, relation in descriptions))
 
 
 def _keys(oids: Int64s, indexes: Int64s) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

@@ -31,7 +31,8 @@ class RowsByTable:
 
     Attributes:
         messages: the message of each change, as its index in the block.
-        relations: the table of each change.
+        known: the tables.
+        numbers: the table of each change, as an index of ``known``.
         widths: the number of columns of the table of each change.
         order: the change at each place; None if places are in the order of the log.
         places: the place of each change; None if places are in the order of the log.
@@ -39,7 +40,8 @@ class RowsByTable:
     """
 
     messages: Int64s
-    relations: _Relations
+    known: Sequence[Relation]
+    numbers: Int64s
     widths: Int64s
     order: Int64s | None
     places: Int64s | None
@@ -48,13 +50,8 @@ class RowsByTable:
     def __len__(self) -> int:
         return len(self.messages)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Relations:
-    known: Sequence[Relation]
-    numbers: Int64s
-
-    def __getitem__(self, row: int) -> Relation:
+    def relation(self, row: int) -> Relation:
+        """The table of one change."""
         return self.known[int(self.numbers[row])]
 
 
@@ -64,29 +61,29 @@ def by_table(messages: Int64s, known: Sequence[Relation], numbers: Int64s) -> Ro
     Args:
         numbers: the table of each change as an index of ``known``; there is at least one change.
     """
-    relations = _Relations(known=known, numbers=numbers)
     total = len(numbers)
     if (numbers == numbers[0]).all():
-        group = Group(relation=relations[0], start=0, stop=total)
+        group = Group(relation=known[int(numbers[0])], start=0, stop=total)
         widths = np.full(total, len(group.relation.columns))
-        return RowsByTable(
-            messages=messages, relations=relations, widths=widths, order=None, places=None, groups=(group,)
-        )
-    widths = np.array([len(relation.columns) for relation in known])[numbers]
-    order = np.lexsort((numbers, -widths))  # stable
-    places = np.empty(total, np.int64)
-    places[order] = np.arange(total)
-    borders = np.flatnonzero(np.diff(numbers[order])) + 1
-    starts = [0, *borders.tolist()]
-    groups = [
-        Group(relation=relations[int(order[start])], start=start, stop=stop)
-        for start, stop in zip(starts, [*starts[1:], total], strict=True)
-    ]
+        order = places = None
+        groups = [group]
+    else:
+        widths = np.array([len(relation.columns) for relation in known])[numbers]
+        order = np.lexsort((numbers, -widths))  # stable
+        places = np.empty(total, np.int64)
+        places[order] = np.arange(total)
+        starts = [0, *(np.flatnonzero(np.diff(numbers[order])) + 1).tolist()]
+        groups = [
+            Group(relation=known[int(numbers[order[start]])], start=start, stop=stop)
+            for start, stop in zip(starts, [*starts[1:], total], strict=True)
+        ]
+        groups.sort(key=lambda group: int(order[group.start]))
     return RowsByTable(
         messages=messages,
-        relations=relations,
+        known=known,
+        numbers=numbers,
         widths=widths,
         order=order,
         places=places,
-        groups=tuple(sorted(groups, key=lambda group: int(order[group.start]))),
+        groups=tuple(groups),
     )

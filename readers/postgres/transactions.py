@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.readers.postgres.message_blocks import Bools, Int64s, MessageBlock
 
 _BEGIN, _COMMIT, _TRUNCATE = (ord(kind) for kind in "BCT")
@@ -174,7 +175,7 @@ def _check_commits(block: MessageBlock, commits: Int64s, lsn: Int64s) -> None:
     if wrong.any():
         first = int(wrong.argmax())
         what = (
-            f"a transaction does not end at the LSN {_lsn_text(int(lsn[first]))} that its Begin message names"
+            f"a transaction does not end at the LSN {lsn_text(int(lsn[first]))} that its Begin message names"
         )
         raise block.error(int(commits[first]), what)
 
@@ -188,7 +189,3 @@ def _check_inside(
     outside = messages > np.concatenate([ends, never])[numbers]
     if outside.any():
         raise block.error(int(messages[outside.argmax()]), "a change is outside of any transaction")
-
-
-def _lsn_text(lsn: int) -> str:
-    return f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:X}"

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.message_blocks import REPORT, Bools, Bytes, Int64s, MessageBlock
 from flip27_source.readers.postgres.rows_by_table import Group, RowsByTable
 
@@ -77,9 +76,9 @@ def read_tuples(
     for column, total, nulls in _spans(tables):
         if total < len(tables):
             walk = _without_narrow(walk, column, behind)
-        values = _values(block, tables, walk, column)
+        values = _values(walk, column)
         walk = replace(walk, at=values.ends)
-        texts.append(_gathered(block, walk, values, total, nulls))
+        texts.append(_gathered(walk, values, total, nulls))
         unchanged.append(None if values.is_unchanged is None else _placed(walk, values.is_unchanged, total))
     behind[walk.tuples] = walk.at
     return TupleColumns(texts=texts, unchanged=unchanged), behind
@@ -87,7 +86,7 @@ def read_tuples(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Walk:
-    """The tuples that have the next column; each attribute has a value for each of them.
+    """The tuples that have the next column; the arrays have a value for each of them.
 
     Attributes:
         at: the position of the column.
@@ -98,12 +97,27 @@ class _Walk:
         places: the change's place; None if every change has a tuple, and places are in the order of the log.
     """
 
+    block: MessageBlock
+    tables: RowsByTable
     at: Int64s
     limits: Int64s
     widths: Int64s
     rows: Int64s
     tuples: Int64s
     places: Int64s | None
+
+    def check(
+        self, wrong: Bools, at: Int64s, what: str, column: int | None = None, *, remedy: str = REPORT
+    ) -> None:
+        """Refuse the first tuple that ``wrong`` marks, with its table and column in ``what``."""
+        if not wrong.any():
+            return
+        first = int(wrong.argmax())
+        row = int(self.rows[first])
+        relation = self.tables.relation(row)
+        name = "" if column is None else relation.columns[column].name
+        what = what.format(table=relation, column=name)
+        raise self.block.error(int(self.tables.messages[row]), what, at=int(at[first]), remedy=remedy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +151,8 @@ def _spans(tables: RowsByTable) -> Iterator[tuple[int, int, pa.Array]]:
 def _first_column(block: MessageBlock, tables: RowsByTable, rows: Int64s, starts: Int64s) -> _Walk:
     places = rows if tables.places is None else tables.places[rows]
     walk = _Walk(
+        block=block,
+        tables=tables,
         at=starts + 2,
         limits=block.ends[tables.messages[rows]],
         widths=tables.widths[rows],
@@ -144,13 +160,13 @@ def _first_column(block: MessageBlock, tables: RowsByTable, rows: Int64s, starts
         tuples=np.arange(len(rows)),
         places=None if tables.places is None and len(rows) == len(tables) else places,
     )
-    _check(block, tables, walk, walk.at > walk.limits, starts, "a tuple of {table} is truncated")
+    walk.check(walk.at > walk.limits, starts, "a tuple of {table} is truncated")
     counts = block.uint16_at(starts)
     wrong = counts != walk.widths
     if wrong.any():
         first = int(wrong.argmax())
         what = f"a tuple of {{table}} has {counts[first]} columns; its table has {walk.widths[first]}"
-        raise _error(block, tables, walk, first, starts, what)
+        walk.check(wrong, starts, what)
     return walk
 
 
@@ -160,7 +176,8 @@ def _without_narrow(walk: _Walk, column: int, behind: Int64s) -> _Walk:
     if has.all():
         return walk
     behind[walk.tuples[~has]] = walk.at[~has]
-    return _Walk(
+    return replace(
+        walk,
         at=walk.at[has],
         limits=walk.limits[has],
         widths=walk.widths[has],
@@ -170,9 +187,9 @@ def _without_narrow(walk: _Walk, column: int, behind: Int64s) -> _Walk:
     )
 
 
-def _values(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int) -> _Values:
+def _values(walk: _Walk, column: int) -> _Values:
     # One number holds the kind of the value (a byte) and the length of its text (4 bytes).
-    words = block.words[walk.at]
+    words = walk.block.words[walk.at]
     kinds = words.astype(np.uint8)
     lengths = (words >> np.uint64(8)).astype(np.uint32).byteswap().astype(np.int64)
     is_text = kinds == _TEXT
@@ -180,7 +197,7 @@ def _values(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int) 
         starts = walk.at + 5
         values = _Values(starts=starts, ends=starts + lengths)
     else:
-        _check_kinds(block, tables, walk, column, kinds)
+        _check_kinds(walk, column, kinds)
         starts = walk.at + np.where(is_text, 5, 1)
         is_unchanged = kinds == _UNCHANGED
         values = _Values(
@@ -190,11 +207,11 @@ def _values(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int) 
             is_unchanged=is_unchanged if is_unchanged.any() else None,
         )
     what = "a tuple is truncated in column {column} of {table}"
-    _check(block, tables, walk, values.ends > walk.limits, walk.at, what, column)
+    walk.check(values.ends > walk.limits, walk.at, what, column)
     return values
 
 
-def _gathered(block: MessageBlock, walk: _Walk, values: _Values, total: int, nulls: pa.Array) -> pa.Array:
+def _gathered(walk: _Walk, values: _Values, total: int, nulls: pa.Array) -> pa.Array:
     """The texts, in the order of places."""
     count = len(values.starts)
     if not count or (values.is_text is not None and not values.is_text.any()):
@@ -203,8 +220,9 @@ def _gathered(block: MessageBlock, walk: _Walk, values: _Values, total: int, nul
     offsets = np.empty(2 * count + 1, np.int32)
     offsets[0:-1:2] = values.starts
     offsets[1::2] = values.ends
-    offsets[-1] = block.data.size
-    both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), block.data])
+    data = walk.block.data
+    offsets[-1] = data.size
+    both = pa.Array.from_buffers(pa.binary(), 2 * count, [None, pa.py_buffer(offsets), data])
     if values.is_text is None and walk.places is None:
         return both.take(_even_numbers(count))
     indexes = np.arange(0, 2 * count, 2)
@@ -244,46 +262,12 @@ def _part(mask: Bools | None, group: Group) -> Bools | None:
     return part if part.any() else None
 
 
-def _check_kinds(block: MessageBlock, tables: RowsByTable, walk: _Walk, column: int, kinds: Bytes) -> None:
+def _check_kinds(walk: _Walk, column: int, kinds: Bytes) -> None:
     # Bytes after the end of the message belong to the next message.
     what = "a tuple is truncated before column {column} of {table}"
-    _check(block, tables, walk, walk.at >= walk.limits, walk.at, what, column)
+    walk.check(walk.at >= walk.limits, walk.at, what, column)
     what = "the value of column {column} of {table} is in binary form"
     remedy = "pgoutput sends texts unless its option binary is true; do not set this option"
-    _check(block, tables, walk, kinds == _BINARY, walk.at, what, column, remedy=remedy)
+    walk.check(kinds == _BINARY, walk.at, what, column, remedy=remedy)
     unknown = (kinds != _TEXT) & (kinds != _NULL) & (kinds != _UNCHANGED)
-    what = "the value of column {column} of {table} is of an unknown kind"
-    _check(block, tables, walk, unknown, walk.at, what, column)
-
-
-def _check(
-    block: MessageBlock,
-    tables: RowsByTable,
-    walk: _Walk,
-    wrong: Bools,
-    at: Int64s,
-    what: str,
-    column: int | None = None,
-    *,
-    remedy: str = REPORT,
-) -> None:
-    if wrong.any():
-        raise _error(block, tables, walk, int(wrong.argmax()), at, what, column, remedy=remedy)
-
-
-def _error(
-    block: MessageBlock,
-    tables: RowsByTable,
-    walk: _Walk,
-    index: int,
-    at: Int64s,
-    what: str,
-    column: int | None = None,
-    *,
-    remedy: str = REPORT,
-) -> SplitReadError:
-    row = int(walk.rows[index])
-    relation = tables.relations[row]
-    name = "" if column is None else relation.columns[column].name
-    message = int(tables.messages[row])
-    return block.error(message, what.format(table=relation, column=name), at=int(at[index]), remedy=remedy)
+    walk.check(unknown, walk.at, "the value of column {column} of {table} is of an unknown kind", column)

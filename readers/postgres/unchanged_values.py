@@ -18,7 +18,8 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.catalog import current_columns, own_rows, table_of
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
-from flip27_source.readers.postgres.delivered_changes import CREATE, Bools, DeliveredChanges, Int64s
+from flip27_source.readers.postgres.delivered_changes import CREATE, DeliveredChanges
+from flip27_source.readers.postgres.message_blocks import Bools, Int64s
 from flip27_source.readers.postgres.relations import Relation
 
 if TYPE_CHECKING:
@@ -59,11 +60,11 @@ def _parts(
     connection: Connection, changes: DeliveredChanges, key: Sequence[int], rows: Bools
 ) -> list[tuple[int, int]]:
     """The first change of each part, and the one after its last."""
-    found = _Readable.of(connection, changes, key, rows)
+    readable = _Readable.of(connection, changes, key, rows)
     sizes = np.zeros(len(changes), np.int64)
-    if found is not None and len(found.places) > 1:
-        for place, size in found.query(connection, [f"({' + '.join(map(_size, found.names))})"]):
-            sizes[found.places[place]] = size
+    if readable is not None and len(readable.places) > 1:
+        for place, size in readable.query(connection, [f"({' + '.join(map(_size, readable.names))})"]):
+            sizes[readable.places[place]] = size
     starts, total = [0], 0
     for row, size in enumerate(sizes.tolist()):
         if total and total + size > PART_BYTES:
@@ -79,7 +80,7 @@ def _with_values(
     readable = _Readable.of(connection, changes, key, rows)
     if readable is None:
         return changes
-    found = {place: texts for place, *texts in readable.query(connection, map(_text, readable.names))}
+    current = {place: texts for place, *texts in readable.query(connection, map(_text, readable.names))}
     after, unchanged = list(changes.after), list(changes.unchanged)
     for at, column in enumerate(readable.columns):
         mask = unchanged[column]
@@ -87,8 +88,8 @@ def _with_values(
         filled = mask.copy()
         values: list[bytes | None] = [None] * len(changes)
         for place, row in enumerate(readable.places.tolist()):
-            if filled[row] and place in found:
-                text = found[place][at]
+            if filled[row] and place in current:
+                text = current[place][at]
                 values[row] = None if text is None else text.encode()
                 filled[row] = False
         is_read = mask & ~filled

@@ -17,16 +17,19 @@ from pyarrow import types
 
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.message_texts import quotation
 from flip27_source.readers.postgres.array_texts import element_lists
-from flip27_source.readers.postgres.byte_strings import parse_hex
 from flip27_source.readers.postgres.date_times import date_time_parser
 from flip27_source.readers.postgres.number_texts import NUMBERS, number_parser
 from flip27_source.readers.postgres.parsers import (
     Parse,
     UnfitError,
+    array_of,
+    bounds_of,
     parse_present,
     refuse,
 )
+from flip27_source.readers.scalars.text_bytes import Bounds, bytes_of
 from flip27_source.schemas.ddl import type_name
 
 _SHOWN_CHARS = 60
@@ -41,6 +44,8 @@ _CHOICES = {
     **dict.fromkeys(NUMBERS, "tinyint, smallint, int, bigint, float, double, decimal or string"),
     **dict.fromkeys(_TEXTS, "string or binary"),
 }
+_NO_BYTE, _PREFIX = 0x100, 0x200
+_NO_BYTEA = "it is not a bytea in hexadecimal form"
 _AS_STRING = "give the column the type string in the schema"
 
 
@@ -88,8 +93,8 @@ class ValueConverter:
 
     def _refuse(self, unfit: UnfitError, where: str) -> NoReturn:
         raise SplitReadError(
-            f"{where}: the column {self._column} has the value {_shown(unfit.text)}, which does not fit the "
-            f"type {_shown_type(self._target)}: {unfit.reason}",
+            f"{where}: the column {self._column} has the value {quotation(unfit.text, _SHOWN_CHARS)}, which "
+            f"does not fit the type {_shown_type(self._target)}: {unfit.reason}",
             remedy=unfit.remedy or _AS_STRING,
         ) from None
 
@@ -159,15 +164,11 @@ def _lists(texts: pa.Array, levels: list[pa.DataType], parse: Parse) -> pa.Array
     """The lists, with the innermost texts converted by ``parse``."""
     if not levels:
         return parse(texts)
-    bounds = np.zeros(len(texts) + 1, np.int32)
-    np.cumsum(np.asarray(texts.value_lengths()), out=bounds[1:])
+    bounds = bounds_of(texts.value_lengths())
     values = _lists(texts.flatten(), levels[1:], parse)
     if values.null_count and not levels[0].value_field.nullable:
         raise UnfitError("NULL", "an element of the array is null", remedy="allow nulls in the array")
     return pa.ListArray.from_arrays(pa.array(bounds), values, type=levels[0])
-
-
-_BINARY = {"bytea": parse_hex, **dict.fromkeys(_TEXTS, lambda texts: texts.view(pa.binary()))}
 
 
 def _possible(type: PgType, target: pa.DataType) -> str:
@@ -186,5 +187,34 @@ def _shown_type(kind: pa.DataType) -> str:
         return str(kind)
 
 
-def _shown(text: str) -> str:
-    return repr(text[:_SHOWN_CHARS]) + ("..." if len(text) > _SHOWN_CHARS else "")
+def _byte_of_pair() -> np.ndarray[tuple[int], np.dtype[np.uint16]]:
+    """A table from two characters, read as one number in the machine's byte order, to the byte they mean."""
+    table = np.full(1 << 16, _NO_BYTE, np.uint16)
+    pairs = [f"{byte:02x}".encode() for byte in range(256)]
+    table[np.frombuffer(b"".join(pairs), np.uint16)] = np.arange(256)
+    table[np.frombuffer(rb"\x", np.uint16)] = _PREFIX
+    return table
+
+
+_BYTE_OF_PAIR = _byte_of_pair()
+
+
+def parse_hex(texts: pa.Array) -> pa.Array:
+    """The bytes that the texts represent."""
+    laid_out = bytes_of(texts)
+    lengths = laid_out.lengths
+    refuse(texts, (lengths < 2) | (lengths % 2 != 0), _NO_BYTEA)
+    byte_numbers = _BYTE_OF_PAIR[laid_out.content.view(np.uint16)]
+    bounds = laid_out.bounds >> 1
+    prefixes = bounds[:-1]
+    refuse(texts, byte_numbers[prefixes] != _PREFIX, _NO_BYTEA)
+    is_byte = byte_numbers < _NO_BYTE
+    others = np.flatnonzero(~is_byte)
+    if len(others) > len(prefixes):
+        refuse(texts, np.bincount(np.searchsorted(bounds, others, side="right") - 1) > 1, _NO_BYTEA)
+    content = byte_numbers[is_byte].astype(np.uint8)
+    numbers: Bounds = np.arange(len(bounds), dtype=np.int32)
+    return array_of(pa.binary(), content, bounds - numbers)
+
+
+_BINARY = {"bytea": parse_hex, **dict.fromkeys(_TEXTS, lambda texts: texts.view(pa.binary()))}

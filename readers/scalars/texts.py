@@ -1,7 +1,8 @@
 """Converts texts to values of a column type with the results of Spark's CSV reader.
 
-Arrow casts the texts that it reads as Java does; other texts are parsed one by one. Dates and timestamps
-are in ``datetimes``. What must not live here: files and lines.
+Arrow casts the texts that it reads as Java does; other texts are parsed one by one. Decimals are those of
+all readers: as Java's BigDecimal parses them and Spark rounds them. Dates and timestamps are in
+``datetimes``. What must not live here: files and lines.
 """
 
 from __future__ import annotations
@@ -9,6 +10,8 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
+from decimal import ROUND_HALF_UP, Context, Decimal
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -18,18 +21,22 @@ from pyarrow import types
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.datetimes.formats import DateTimeFormats
-from flip27_source.readers.delimited.fast_path_checks import lie_between
-from flip27_source.readers.scalars.decimals import decimal_of, exact_decimal
+from flip27_source.readers.scalars.ordinary_texts import Spelling, read_one_by_one, read_texts
+from flip27_source.readers.scalars.text_bytes import bytes_of
 from flip27_source.schemas.wider_types import MOST_DIGITS
 
-Converter: TypeAlias = Callable[[pa.Array], tuple[pa.Array, pa.Array | None]]
-"""Converts texts to values and a mask of malformed texts, whose values are null; None if there are none."""
+Converter: TypeAlias = Callable[[pa.Array], pa.Array]
+"""Converts texts to values; malformed texts become null."""
 
 JAVA_BLANKS = "".join(map(chr, range(0x21)))
 """The characters that Java's String.trim removes."""
 _INTEGER = re.compile(r"[+-]?\d+")
 _FLOAT = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)[fFdD]?")
 _HEX_FLOAT = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?(\d+))?")
+_MOST_EXPONENT_DIGITS = 4
+_BEYOND_ALL_SCALES = 80
+_MANY_DIGITS = Context(prec=200, rounding=ROUND_HALF_UP)
 _FLOAT_WORDS = {
     "NaN": "nan", "+NaN": "nan", "-NaN": "nan",
     "Infinity": "inf", "+Infinity": "inf", "-Infinity": "-inf",
@@ -56,16 +63,16 @@ def converter(
     """
     kind = field.type
     if types.is_string(kind):
-        return lambda texts: (texts, None)
+        return lambda texts: texts
     if types.is_binary(kind):
-        return lambda texts: (texts.view(pa.binary()), None)
+        return lambda texts: texts.view(pa.binary())
     if types.is_date32(kind):
-        return lambda texts: _with_mask(*formats.dates(texts))
+        return formats.dates
     if types.is_timestamp(kind):
-        zone = time_zone if kind.tz is not None else None
-        return lambda texts: _with_mask(*formats.timestamps(texts, zone))
+        return partial(formats.timestamps, time_zone=time_zone if kind.tz is not None else None)
     if types.is_floating(kind) and float_words != FLOAT_WORDS:
-        return _Worded(kind, float_words)
+        # The words may look like numbers.
+        return lambda texts: read_one_by_one(texts, lambda text: _floating(text, kind, float_words), kind)
     parser = _number_parser(kind)
     if parser is None:
         raise SchemaError(
@@ -75,35 +82,30 @@ def converter(
     return parser
 
 
-def _with_mask(values: pa.Array, bad: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-    return values, bad if bad.true_count else None
-
-
 def _number_parser(kind: pa.DataType) -> Converter | None:
     if types.is_integer(kind):
         digits = {8: 2, 16: 4, 32: 9, 64: 18}[kind.bit_width]
         limit = 1 << (kind.bit_width - 1)
-        plain = rf"\A-?[0-9]{{1,{digits}}}\z"
-        return _Numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
+        plain = rf"-?[0-9]{{1,{digits}}}"
+        return _numbers(kind, b"-0123456789", plain, lambda text: _integer(text, limit))
     if types.is_floating(kind):
-        plain = r"\A-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?\z"
-        return _Numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind, FLOAT_WORDS))
+        plain = r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[eE][+-]?[0-9]{1,2})?"
+        return _numbers(kind, b"-+.eE0123456789", plain, lambda text: _floating(text, kind, FLOAT_WORDS))
     if types.is_decimal(kind):
         fraction = rf"(?:\.[0-9]{{1,{kind.scale}}})?" if kind.scale else ""
         whole = rf"[0-9]{{1,{kind.precision - kind.scale}}}" if kind.precision > kind.scale else "0"
-        plain = rf"\A-?{whole}{fraction}\z"
-        return _Numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
+        plain = rf"-?{whole}{fraction}"
+        return _numbers(kind, b"-.0123456789", plain, lambda text: decimal_of(text.replace(",", ""), kind))
     if types.is_boolean(kind):
         # Only the letters of true and false, because Arrow also reads 0 and 1 as booleans.
-        return _Numbers(kind, b"truefalsTRUEFALS", r"\A(?i:true|false)\z", _boolean)
+        return _numbers(kind, b"truefalsTRUEFALS", r"(?i:true|false)", _boolean)
     return None
 
 
-class _Numbers:
+def _numbers(kind: pa.DataType, characters: bytes, plain: str, one: Callable[[str], Any]) -> Converter:
     """Converter for a type that Arrow can cast to.
 
     Args:
-        kind: the type.
         characters: a column that has only these characters is cast by Arrow as a whole. Every text that
             Arrow accepts then has the same value in Java. (With other characters, Arrow also accepts
             hexadecimal numbers, words and blanks that Java does not. A decimal with the exponent -999999999
@@ -111,47 +113,21 @@ class _Numbers:
             also cast as a whole if they have only digits, minus, point and slash: the codes of these
             characters are adjacent, so a fast range check recognises most columns.
         plain: pattern of single texts that Arrow reads as Java does.
-        parse: returns the value of any other text; None if it is malformed.
+        one: returns the value of any other text; None if it is malformed.
     """
 
-    def __init__(
-        self,
-        kind: pa.DataType,
-        characters: bytes,
-        plain: str,
-        parse: Callable[[str], Any],
-    ) -> None:
-        self._kind = kind
-        self._characters = characters
-        self._has_digits = b"0" in characters
-        self._plain = plain
-        self._parse = parse
-
-    def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
+    def suits(texts: pa.Array) -> bool:
         if texts.null_count == len(texts):
-            return pa.nulls(len(texts), self._kind), None
-        if self._is_for_arrow(texts):
-            try:
-                return texts.cast(self._kind), None
-            except pa.ArrowInvalid:
-                pass
-        return self._one_by_one(texts)
-
-    def _is_for_arrow(self, texts: pa.Array) -> bool:
-        if types.is_decimal(self._kind) and not _arrow_can_scale(texts, self._kind.scale):
-            return False
-        content = _content_of(texts)
-        if self._has_digits and lie_between(content, b"-", b"9"):
             return True
-        return not content.to_pybytes().translate(None, self._characters)
+        if types.is_decimal(kind) and not _arrow_can_scale(texts, kind.scale):
+            return False
+        text_bytes = bytes_of(texts)
+        if b"0" in characters and text_bytes.lie_between("-", "9"):
+            return True
+        return not text_bytes.content.tobytes().translate(None, characters)
 
-    def _one_by_one(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-        plain = pc.fill_null(pc.match_substring_regex(texts, self._plain), False)
-        odd = pc.and_not(pc.is_valid(texts), plain)
-        values = pc.if_else(plain, texts, pa.scalar(None, pa.string())).cast(self._kind)
-        parsed = pa.array([self._parse(text) for text in texts.filter(odd).to_pylist()], self._kind)
-        values = pc.replace_with_mask(values, odd, parsed)
-        return values, pc.and_(odd, pc.is_null(values)) if parsed.null_count else None
+    spelling = Spelling(pattern=plain, suits=suits, read=lambda texts: texts.cast(kind))
+    return lambda texts: read_texts(texts, [spelling], one, kind)
 
 
 def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
@@ -160,8 +136,7 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
     The cast overflows silently if a text has more digits than a decimal can hold, or if its digits before
     the decimal point and the scale together exceed that limit.
     """
-    offsets = np.frombuffer(texts.buffers()[1], np.int32)
-    lengths = np.diff(offsets[texts.offset : texts.offset + len(texts) + 1])
+    lengths = bytes_of(texts).lengths
     most_whole = MOST_DIGITS - scale
     if lengths.max() <= most_whole:
         return True
@@ -171,17 +146,27 @@ def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:
     return int(np.where(points < 0, lengths, points).max()) <= most_whole
 
 
-def _content_of(texts: pa.Array) -> pa.Buffer:
-    """All characters of all texts in one buffer, which may include those of nulls."""
-    if texts.offset:
-        texts = pa.concat_arrays([texts[:0], texts])
-    _, offsets, content = texts.buffers()
-    if content is None:
-        return pa.py_buffer(b"")
-    first, last = (
-        int.from_bytes(offsets[at * 4 : at * 4 + 4].to_pybytes(), "little") for at in (0, len(texts))
-    )
-    return content[first:last]
+def decimal_of(text: str, kind: pa.DataType) -> Decimal | None:
+    """The number rounded half up to the scale of ``kind``; None if it is invalid or does not fit.
+
+    An exponent of more than four digits is invalid: Java computes for hours or fails, depending on the
+    exponent.
+    """
+    exact = exact_decimal(text)
+    if exact is None or (exact and exact.adjusted() > _BEYOND_ALL_SCALES):
+        return None
+    if not exact or exact.adjusted() < -_BEYOND_ALL_SCALES:
+        return Decimal(0)
+    number = exact.quantize(Decimal(1).scaleb(-kind.scale), context=_MANY_DIGITS)
+    return number if len(number.as_tuple().digits) <= kind.precision else None
+
+
+def exact_decimal(text: str) -> Decimal | None:
+    """The exact number; None if the text is not a number."""
+    match = _DECIMAL.fullmatch(text)
+    if match is None or len(match[1] or "") > _MOST_EXPONENT_DIGITS:
+        return None
+    return Decimal(text)
 
 
 def _integer(text: str, limit: int) -> int | None:
@@ -189,22 +174,6 @@ def _integer(text: str, limit: int) -> int | None:
         return None
     number = int(text)
     return number if -limit <= number < limit else None
-
-
-class _Worded:
-    """Converter to float or double with user-defined words, which may look like numbers."""
-
-    def __init__(self, kind: pa.DataType, words: Mapping[str, float]) -> None:
-        self._kind = kind
-        self._words = words
-
-    def __call__(self, texts: pa.Array) -> tuple[pa.Array, pa.Array | None]:
-        values = pa.array([self._value(text) for text in texts.to_pylist()], self._kind)
-        bad = pc.and_not(pc.is_valid(texts), pc.is_valid(values))
-        return values, bad if bad.true_count else None
-
-    def _value(self, text: str | None) -> Any:
-        return None if text is None else _floating(text, self._kind, self._words)
 
 
 def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) -> Any:

@@ -1,23 +1,66 @@
 """SchemaEvolution: handles columns of a file that the schema does not have, and values that do not fit.
 
+It also has the options for schema inference and evolution.
+
 The modes are those of Auto Loader. A task that finds new columns fails and reports them. Every row is
 checked, and no row of the batch is delivered. What must not live here: formats.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import base64
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.errors import NewColumnsError, SchemaError
-from flip27_source.options import Options
-from flip27_source.readers.schemas.hints import hinted
-from flip27_source.readers.schemas.options import RESCUED_DATA_COLUMN, SCHEMA_EVOLUTION_MODE, SCHEMA_HINTS
-from flip27_source.schemas.ddl import columns_text, type_name
+from flip27_source.options import Change, Option, Options, ReadingOption, integer, one_of, optional, text
+from flip27_source.readers.schemas.merging import hinted
+from flip27_source.schemas.ddl import columns_text, parse_columns, type_name
 from flip27_source.schemas.new_columns import RECORDING_MODES, WIDENING_MODE, additions, evolved
+
+SAMPLING_FILES: Option[int] = Option(
+    name="samplingFiles",
+    parse=integer(minimum=1),
+    default=10,
+    doc="If no schema is given: the number of files from which it is inferred, spread evenly over all paths "
+    "in their order, including the first and the last.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
+)
+SCHEMA_HINTS: Option[pa.Schema | None] = ReadingOption(
+    name="schemaHints",
+    parse=optional(parse_columns),
+    default=None,
+    doc="If no schema is given: known columns, such as id bigint, tags array<string>. They override the "
+    "inferred types, and add columns that the files do not have.",
+)
+SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
+    name="schemaEvolutionMode",
+    parse=optional(one_of("none", "rescue", "failOnNewColumns", *RECORDING_MODES)),
+    default=None,
+    default_text="addNewColumns if the schema is inferred, none if it is given",
+    doc="What to do if a file has columns that the schema does not have. addNewColumns: record the wider "
+    "schema, then fail; a restarted query continues with it. addNewColumnsWithTypeWidening: the same, also "
+    "for values that need a wider type, such as bigint instead of int; other values that do not fit go to "
+    "rescuedDataColumn. failOnNewColumns: fail until the schema is changed. rescue: keep the columns in "
+    "rescuedDataColumn. none: do not read them.",
+)
+RESCUED_DATA_COLUMN: Option[str | None] = ReadingOption(
+    name="rescuedDataColumn",
+    parse=optional(text),
+    default=None,
+    doc="Name of a string column for data that other columns cannot represent: a JSON object with "
+    "_file_path and the fields of a row that are not in the schema or do not fit its types. Null if "
+    "there are no such fields.",
+)
+
+INFERENCE_OPTIONS: tuple[Option[Any], ...] = (SAMPLING_FILES, SCHEMA_HINTS, SCHEMA_EVOLUTION_MODE)
+"""The options of every reader that can infer a schema."""
 
 DEFAULT_RESCUED = "_rescued_data"
 """The default name of the column for rescued data in the modes that need one."""
@@ -31,6 +74,15 @@ def rescued_column(options: Options) -> str | None:
     """The name of the column of rescued data; None if there is no such column."""
     name = options[RESCUED_DATA_COLUMN]
     return name or (DEFAULT_RESCUED if options[SCHEMA_EVOLUTION_MODE] in _RESCUING_MODES else None)
+
+
+def rescued_text(values: Mapping[str, Any], path: str) -> str:
+    """The rescued data of a row: a JSON object of values of JSON (bytes in Base64) and the file's path."""
+    return json.dumps({**values, FILE_PATH: path}, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> str:
+    return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

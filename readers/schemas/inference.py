@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -16,10 +15,8 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import with_metadata
-from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_column
-from flip27_source.readers.schemas.hints import hinted
-from flip27_source.readers.schemas.merging import merged, spark_type, without_null_type
-from flip27_source.readers.schemas.options import SAMPLING_FILES, SCHEMA_HINTS
+from flip27_source.readers.schemas.evolution import SAMPLING_FILES, SCHEMA_HINTS, rescued_column
+from flip27_source.readers.schemas.merging import hinted, spark_type
 from flip27_source.schemas.inference import InfersSchema, SplitSample
 from flip27_source.schemas.wider_types import NoCommonTypeError
 
@@ -57,37 +54,6 @@ class InfersFileSchema(InfersSchema[FileSplit]):
         if rescued is not None and rescued.lower() not in map(str.lower, schema.names):
             schema = schema.append(pa.field(rescued, pa.string()))
         return with_metadata(schema, options)
-
-
-class InfersFromFooters(InfersFileSchema):
-    """Optional power of a reader whose files store their schema."""
-
-    null_type: ClassVar[pa.DataType] = pa.string()
-    """The type of a column that has the null type in all files."""
-
-    @classmethod
-    @abstractmethod
-    def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema stored in a file, with Arrow's or Spark's types."""
-
-    @classmethod
-    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """The columns of all of these files."""
-        found = ((split.path, of_spark(split.path, cls.stored_schema(split, options))) for split in splits)
-        return without_null_type(merged(found, options[SCHEMA_HINTS]), cls.null_type)
-
-
-def refuse_new_columns(
-    evolution: SchemaEvolution,
-    path: str,
-    stored: pa.Schema,
-    null_type: pa.DataType = InfersFromFooters.null_type,
-) -> None:
-    """Raise NewColumnsError for a file with columns outside the schema, if the mode requires it."""
-    if evolution.looks_for_columns:
-        new = evolution.new_columns(of_spark(path, stored))
-        if len(new):
-            raise evolution.refusal(without_null_type(new, null_type), path)
 
 
 def of_spark(path: str, stored: pa.Schema) -> pa.Schema:

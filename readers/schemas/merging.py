@@ -1,8 +1,8 @@
-"""Converts schemas of files to Spark's types, and merges several schemas into one for all files."""
+"""Converts schemas of files to Spark's types, merges several schemas into one, and applies schema hints."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import pyarrow as pa
 from pyarrow import types
@@ -20,40 +20,50 @@ def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
     Raises:
         NoCommonTypeError: Spark has no such type.
     """
-    inner = _stored_as(kind)
-    if inner is not None:
-        return spark_type(inner, naive_is_utc=naive_is_utc)
-    if types.is_nested(kind):
-        return _nested(kind, naive_is_utc)
+    return with_leaves(kind, lambda leaf: _spark_leaf(leaf, naive_is_utc))
+
+
+def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
+    """``kind`` with other types at its leaves; all fields and elements become nullable."""
+    if types.is_struct(kind):
+        return pa.struct([(field.name, with_leaves(field.type, leaf)) for field in kind])
+    if types.is_map(kind):
+        return pa.map_(with_leaves(kind.key_type, leaf), with_leaves(kind.item_type, leaf))
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return pa.list_(with_leaves(kind.value_type, leaf))
+    return leaf(kind)
+
+
+def _spark_leaf(kind: pa.DataType, naive_is_utc: bool) -> pa.DataType:
+    if isinstance(kind, pa.BaseExtensionType):
+        return spark_type(kind.storage_type, naive_is_utc=naive_is_utc)
+    if types.is_dictionary(kind):
+        return spark_type(kind.value_type, naive_is_utc=naive_is_utc)
     if types.is_timestamp(kind):
         return pa.timestamp("us", "UTC") if naive_is_utc or kind.tz is not None else pa.timestamp("us")
     if types.is_decimal(kind) and kind.precision <= MOST_DIGITS:
         return pa.decimal128(kind.precision, kind.scale)
-    found = next((wanted for is_kind, wanted in _OTHERS if is_kind(kind)), kind if kind in _KEPT else None)
-    if found is None:
-        raise NoCommonTypeError(f"Spark has no type for {kind}")
-    return found
-
-
-def _stored_as(kind: pa.DataType) -> pa.DataType | None:
-    """The type of the wrapped values, if the type wraps another one."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return kind.storage_type
-    return kind.value_type if types.is_dictionary(kind) else None
-
-
-def _nested(kind: pa.DataType, naive_is_utc: bool) -> pa.DataType:
-    def inner(child: pa.DataType) -> pa.DataType:
-        return spark_type(child, naive_is_utc=naive_is_utc)
-
-    if types.is_struct(kind):
-        fields = [kind.field(number) for number in range(kind.num_fields)]
-        return pa.struct([pa.field(field.name, inner(field.type)) for field in fields])
-    if types.is_map(kind):
-        return pa.map_(inner(kind.key_type), inner(kind.item_type))
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return pa.list_(inner(kind.value_type))
+    if kind in _KEPT:
+        return kind
+    for is_kind, of_spark in _OTHERS:
+        if is_kind(kind):
+            return of_spark
     raise NoCommonTypeError(f"Spark has no type for {kind}")
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """True for types that are strings to Spark."""
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """True for types that are binary to Spark."""
+    return bool(
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_binary_view(kind)
+        or types.is_fixed_size_binary(kind)
+    )
 
 
 _KEPT = {pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.float32(), pa.float64()}
@@ -65,28 +75,18 @@ _OTHERS = (
     (types.is_uint64, pa.decimal128(20, 0)),
     (types.is_float16, pa.float32()),
     (types.is_date, pa.date32()),
-    (lambda kind: types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind),
-     pa.string()),
-    (lambda kind: types.is_binary(kind) or types.is_large_binary(kind) or types.is_binary_view(kind)
-     or types.is_fixed_size_binary(kind), pa.binary()),
-)  # fmt: skip
+    (is_text, pa.string()),
+    (is_bytes, pa.binary()),
+)
 
 
 def without_null_type(schema: pa.Schema, wanted: pa.DataType) -> pa.Schema:
     """``schema`` with ``wanted`` in place of the null type."""
-    return pa.schema([pa.field(field.name, _without_null_type(field.type, wanted)) for field in schema])
 
+    def leaf(kind: pa.DataType) -> pa.DataType:
+        return wanted if types.is_null(kind) else kind
 
-def _without_null_type(kind: pa.DataType, wanted: pa.DataType) -> pa.DataType:
-    if types.is_null(kind):
-        return wanted
-    if types.is_struct(kind):
-        return pa.struct(list(without_null_type(pa.schema(list(kind)), wanted)))
-    if types.is_list(kind):
-        return pa.list_(_without_null_type(kind.value_type, wanted))
-    if types.is_map(kind):
-        return pa.map_(_without_null_type(kind.key_type, wanted), _without_null_type(kind.item_type, wanted))
-    return kind
+    return pa.schema([(field.name, with_leaves(field.type, leaf)) for field in schema])
 
 
 def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> pa.Schema:
@@ -112,6 +112,22 @@ def merged(found: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) -> p
     return pa.schema(list(columns.values()))
 
 
+def wider_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """The type that Spark infers for texts of both types: string, unless both are numbers."""
+    if not (_is_number(one) and _is_number(other)):
+        return pa.string()
+    if types.is_floating(one) or types.is_floating(other):
+        return pa.float64()
+    try:
+        return wider(one, other)
+    except NoCommonTypeError:
+        return pa.float64()
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind))
+
+
 def _widened(one: pa.Field, other: pa.Field, paths: tuple[str, str]) -> pa.DataType:
     try:
         return wider(one.type, other.type)
@@ -120,3 +136,45 @@ def _widened(one: pa.Field, other: pa.Field, paths: tuple[str, str]) -> pa.DataT
             f"column {one.name} is {one.type} in {paths[0]} and {other.type} in {paths[1]}",
             remedy=f'set its type with .option("schemaHints", "{one.name} string"), or the whole schema',
         ) from None
+
+
+def hinted(inferred: pa.Schema, hints: pa.Schema) -> pa.Schema:
+    """``inferred`` with the types of ``hints``, followed by the columns that only ``hints`` has.
+
+    A hint ``a.b`` sets field b of the struct a, unless a column is named ``a.b``. The path to the elements
+    of an array is ``element``; for maps it is ``key`` and ``value``.
+
+    Raises:
+        SchemaError: a hint names a field that its column does not have.
+    """
+    columns = {field.name.lower(): field for field in inferred}
+    for hint in hints:
+        name, *path = [hint.name] if hint.name.lower() in columns else hint.name.split(".")
+        known = columns.get(name.lower())
+        kind = hint.type
+        if path:
+            kind = _with_hint(pa.struct([]) if known is None else known.type, path, hint)
+            name = name if known is None else known.name
+        columns[name.lower()] = pa.field(name, kind)
+    return pa.schema(list(columns.values()))
+
+
+def _with_hint(kind: pa.DataType, path: list[str], hint: pa.Field) -> pa.DataType:
+    """``kind`` with the type of the hint at the end of ``path``."""
+    if not path:
+        return hint.type
+    step, *rest = path
+    if types.is_struct(kind):
+        fields = {field.name.lower(): field for field in kind}
+        known = fields.get(step.lower(), pa.field(step, pa.struct([])))
+        fields[step.lower()] = pa.field(known.name, _with_hint(known.type, rest, hint))
+        return pa.struct(list(fields.values()))
+    if types.is_list(kind) and step == "element":
+        return pa.list_(_with_hint(kind.value_type, rest, hint))
+    if types.is_map(kind) and step in ("key", "value"):
+        key = _with_hint(kind.key_type, rest, hint) if step == "key" else kind.key_type
+        return pa.map_(key, _with_hint(kind.item_type, rest, hint) if step == "value" else kind.item_type)
+    raise SchemaError(
+        f"option schemaHints contains {hint.name}, but {step} cannot be a part of {kind}",
+        remedy="give the type of the whole column, such as tags array<struct<name: string>>",
+    )

@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.enumerators.postgres.column_types import PgType, arrow_type
 from flip27_source.enumerators.sql.dialects import Dialect, text_of
 from flip27_source.enumerators.sql.queries import qualified
-from flip27_source.readers.datetimes.spark_texts import localised
+from flip27_source.readers.datetimes.calendars import DAY_US, localised
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 
@@ -41,7 +42,6 @@ _POSTGRESQL_AS_TEXT = frozenset({"money"})
 _FIRST_US = -62_135_596_800_000_000
 _LAST_US = 253_402_300_799_999_999
 _SHORTENED = r"^-?[0-9]\.[0-9]{6}e[+-][0-9]+$"
-_US_PER_DAY = 86_400_000_000
 
 
 def spark_type(field: pa.Field) -> pa.DataType:
@@ -53,7 +53,7 @@ def spark_type(field: pa.Field) -> pa.DataType:
     if named == "oid":
         return pa.int64()
     if named == "numeric":
-        return _numeric(int(metadata.get(b"POSTGRESQL:typmod", b"-1")))
+        return arrow_type(PgType(name="numeric", modifier=int(metadata.get(b"POSTGRESQL:typmod", b"-1"))))
     return _known(field.type)
 
 
@@ -146,20 +146,12 @@ def _known(kind: pa.DataType) -> pa.DataType:
 
 def _nested(kind: pa.DataType) -> pa.DataType:
     """The type of a part of a nested type; a type that Spark lacks stays: the whole column becomes text."""
-    found = _known(kind)
-    return kind if pa.types.is_string(found) and not _is_text(kind) else found
+    known = _known(kind)
+    return kind if pa.types.is_string(known) and not _is_text(kind) else known
 
 
 def _is_text(kind: pa.DataType) -> bool:
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _numeric(modifier: int) -> pa.DataType:
-    """Spark's type for a PostgreSQL numeric; string if it has no precision or no decimal type can hold it."""
-    if modifier < 4:
-        return pa.string()
-    precision, scale = (modifier - 4) >> 16 & 0xFFFF, (modifier - 4) & 0x7FF
-    return pa.decimal128(precision, scale) if precision <= 38 and scale <= precision else pa.string()
 
 
 def _check_times(column: pa.Array) -> None:
@@ -167,7 +159,7 @@ def _check_times(column: pa.Array) -> None:
     if pa.types.is_timestamp(column.type) and column.type.unit == "us":
         numbers, first, last = column.cast(pa.int64()), _FIRST_US, _LAST_US
     elif pa.types.is_date32(column.type):
-        numbers, first, last = column.cast(pa.int32()), _FIRST_US // _US_PER_DAY, _LAST_US // _US_PER_DAY
+        numbers, first, last = column.cast(pa.int32()), _FIRST_US // DAY_US, _LAST_US // DAY_US
     else:
         return
     ends = pc.min_max(numbers)

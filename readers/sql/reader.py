@@ -6,12 +6,12 @@ What lives here: the reader. The driver has decided where each range ends, and n
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.connections import connected
-from flip27_source.enumerators.sql.database import RowDatabase
+from flip27_source.enumerators.sql.database import RowDatabase, connected
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.options import APPEND_ONLY, check_sql_options
 from flip27_source.enumerators.sql.split import SqlSplit
@@ -37,11 +37,8 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         """The columns of the table or query."""
         check_sql_options(options)
         try:
-            database = connected(options)
-            try:
+            with closing(connected(options)) as database:
                 return schema_of(database, options)
-            finally:
-                database.close()
         except DatabaseFailure as failure:
             raise SchemaError(
                 f"the columns cannot be looked up: {failure.what}", remedy=failure.remedy
@@ -79,8 +76,8 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             self._table = CursorTable(options)
             known = {name.lower() for name in self.context.schema.names}
             if any(name.lower() not in known for name in self._table.fields.names):
-                found = schema_of(self._table.database, options)
-                self.context.check_new_columns(found, where=self._table.name)
+                present = schema_of(self._table.database, options)
+                self.context.check_new_columns(present, where=self._table.name)
         return self._table
 
     def _batches(self, table: CursorTable, split: SqlSplit) -> Iterator[pa.RecordBatch]:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from tests.cli.command_line import flip27
 from tests.snapshots.spark_logs import FileQuery
 

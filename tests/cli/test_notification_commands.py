@@ -21,7 +21,7 @@ from flip27_source.enumerators.files.notifications.sqs_setup import Aws
 from flip27_source.errors import OptionError
 from tests.cli.command_line import flip27
 from tests.file_queues import FileQueue, new_queue
-from tests.quick_moto import Application, Front
+from tests.quick_moto import ACCOUNT, Application, Front
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 
@@ -177,6 +177,56 @@ def test_a_queue_that_another_bucket_sends_to_is_kept(s3_bucket: S3Bucket) -> No
     assert flip27(*words(other, "show"), *given[:2]).code == 0
     last = flip27(*words(other, "drop"), *given)
     assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
+
+
+def policy_of(queue: FileQueue) -> dict[str, Any]:
+    answer = queue.client.get_queue_attributes(QueueUrl=queue.url, AttributeNames=["Policy"])
+    policy: dict[str, Any] = json.loads(answer["Attributes"]["Policy"])
+    return policy
+
+
+def add_statement(queue: FileQueue, statement: dict[str, Any]) -> None:
+    policy = policy_of(queue)
+    policy["Statement"].append({"Effect": "Allow", "Resource": queue.arn, **statement})
+    queue.client.set_queue_attributes(QueueUrl=queue.url, Attributes={"Policy": json.dumps(policy)})
+
+
+def test_a_queue_that_others_may_send_to_is_kept(s3_bucket: S3Bucket) -> None:
+    """A topic of SNS, for example: a user has added the statement to the policy of our queue."""
+    given = ("--execute", "--yes", "--json")
+    queue = queue_of(s3_bucket, flip27(*words(s3_bucket, "create"), *given).data["queue"])
+    topic = {"Service": "sns.amazonaws.com"}
+    add_statement(queue, {"Sid": "topic", "Principal": topic, "Action": ["SQS:SendMessage"]})
+    assert "whoever statement topic of its policy allows to send" in flip27(*words(s3_bucket, "drop")).err
+    dropped = flip27(*words(s3_bucket, "drop"), *given)
+    assert [change["what"] for change in dropped.data["changes"]] == ["events", "policy"]
+    assert [statement["Sid"] for statement in policy_of(queue)["Statement"]] == ["topic"]
+
+
+def test_a_statement_for_the_owner_of_the_queue_does_not_keep_it(s3_bucket: S3Bucket) -> None:
+    """AWS's console adds it when somebody edits the policy."""
+    given = ("--execute", "--yes", "--json")
+    queue = queue_of(s3_bucket, flip27(*words(s3_bucket, "create"), *given).data["queue"])
+    owner = {"AWS": f"arn:aws:iam::{ACCOUNT}:root"}
+    add_statement(queue, {"Sid": "__owner_statement", "Principal": owner, "Action": "SQS:*"})
+    dropped = flip27(*words(s3_bucket, "drop"), *given)
+    assert [change["what"] for change in dropped.data["changes"]] == ["events", "queue"]
+
+
+def test_a_queue_that_gets_another_sender_before_the_confirmation_is_kept() -> None:
+    with s3_endpoint() as endpoint:
+        bucket = new_bucket(endpoint)
+        aws = Aws(bucket.storage_options, pauses_s=(0.0,))
+        orders, returns = (place_of(f"s3://{bucket.name}/{path}", "shared") for path in ("orders", "returns"))
+        for step in aws.creation(aws.facts_of(orders)):
+            aws.do(step)
+        events, queue = aws.removal(aws.facts_of(orders))
+        for step in aws.creation(aws.facts_of(returns)):
+            aws.do(step)
+        aws.do(events)
+        with pytest.raises(OptionError, match="queue shared was not deleted: it now also gets"):
+            aws.do(queue)
+        assert aws.facts_of(returns).problems == []
 
 
 def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(s3_bucket: S3Bucket) -> None:

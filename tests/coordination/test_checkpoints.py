@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic
 
 import pytest
 
+from flip27_source.coordination import waiting_queues
 from flip27_source.coordination.checkpoints import (
     CheckpointMetadata,
     LedgerState,
@@ -14,12 +15,13 @@ from flip27_source.coordination.checkpoints import (
 )
 from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.gateway import GatewayState
+from flip27_source.coordination.gateway import GatewayState, SubtaskGateway
 from flip27_source.coordination.packing import Assignment, Plan
 from flip27_source.coordination.subtask_reports import AcknowledgeResult, ReportDemand, SubtaskReport
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ProtocolError
 from flip27_source.options import Options
+from flip27_source.split import SplitT
 from tests.toy_sources import EchoReader, Item, Shelf, Works, coordinator_of, frozen, items, plan_ids
 
 SUCCESS, DUPLICATE = AcknowledgeResult.SUCCESS, AcknowledgeResult.DUPLICATE
@@ -121,7 +123,17 @@ def test_a_frozen_checkpoint_is_complete_only_after_its_subtasks_have_acknowledg
     assert shelf_of(coordinator).calls[-1] == "complete 1"
 
 
-def test_an_acknowledgement_opens_the_gateway_of_its_subtask_and_the_others_stay_closed_S5_S6_I4() -> None:
+def test_an_acknowledgement_opens_the_gateway_of_its_subtask_and_the_others_stay_closed_S5_S6_I4(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gateways: list[SubtaskGateway[Any]] = []
+
+    class Known(SubtaskGateway[SplitT], Generic[SplitT]):
+        def __init__(self, *arguments: Any, **more: Any) -> None:
+            super().__init__(*arguments, **more)
+            gateways.append(self)
+
+    monkeypatch.setattr(waiting_queues, "SubtaskGateway", Known)
     coordinator = reporting(parallelism=3)
     context = shelf_of(coordinator).context
     context.assign_splits({0: items("a"), 1: items("b")})
@@ -130,10 +142,10 @@ def test_an_acknowledgement_opens_the_gateway_of_its_subtask_and_the_others_stay
     states = []
     for subtask_id in (1, 0):
         coordinator.acknowledge(report(subtask_id, checkpoint_id=1))
-        states.append([coordinator._queues._gateways[i].state.value for i in range(3)])
+        states.append([gateway.state.value for gateway in gateways])
     assert states == [["closed", "open", "closed"], ["open", "open", "closed"]]
     coordinator.complete(1)
-    assert {gateway.state for gateway in coordinator._queues._gateways.values()} == {GatewayState.OPEN}
+    assert {gateway.state for gateway in gateways} == {GatewayState.OPEN}
     assert plan_ids(frozen(coordinator).snapshot.plan) == {0: ["late-0"], 1: ["late-1"], 2: ["late-2"]}
 
 

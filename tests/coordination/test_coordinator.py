@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.packing import UNLIMITED, Limits
 from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ContractError, Flip27Error, ProtocolError

@@ -20,6 +20,8 @@ from flip27_source.coordination.checkpoints import (
 )
 from flip27_source.coordination.edit_effects import Edited, Editing, rewound
 from flip27_source.coordination.packing import Plan
+from flip27_source.coordination.split_rules import SplitRules
+from flip27_source.enumerator_mixins import HoldsSplits
 from flip27_source.errors import EditError
 from flip27_source.options import Options
 from tests.driver.test_action_runner import Archives
@@ -27,9 +29,8 @@ from tests.toy_sources import Item, Shelf, all_ids, coordinator_of, freeze, item
 
 
 def editing(kind: Any = Shelf, *, reader_bounds_splits: bool = False) -> Editing[Item]:
-    return Editing(
-        enumerator_type=kind, options=Options.parse({}, ()), reader_bounds_splits=reader_bounds_splits
-    )
+    rules: SplitRules[Item] = SplitRules(enumerator_type=kind, reader_bounds_splits=reader_bounds_splits)
+    return Editing(rules=rules, options=Options.parse({}, ()))
 
 
 def standing(
@@ -107,11 +108,11 @@ def test_a_skipped_split_and_its_assignment_to_a_subtask_are_removed() -> None:
     assert names(edited) == {"live": ["b"], "waiting": [], "aside": []}
     assert edited.snapshot.ledger.pins == {"b": 0}
     assert (edited.changed, list(edited.left_alone)) == (("c", "a"), ["z"])
-    assert "Shelf does not define splits_in and without_splits" in edited.left_alone["z"]
+    assert "Shelf is not a HoldsSplits" in edited.left_alone["z"]
 
 
 def test_an_error_names_an_enumerator_that_cannot_forget_splits() -> None:
-    with pytest.raises(EditError, match="Shelf cannot forget splits: it has no forget_splits"):
+    with pytest.raises(EditError, match="Shelf cannot forget splits: it is not a ForgetsSplits"):
         editing().forget(standing(), ["a"])
 
 
@@ -148,7 +149,7 @@ def test_a_replay_keeps_all_actions_if_no_split_is_read_again() -> None:
     assert edited.dropped_actions == 0
 
 
-class Holds(Shelf):
+class Holds(HoldsSplits, Shelf):
     """A shelf that can list the splits in its state and remove some of them."""
 
     @classmethod

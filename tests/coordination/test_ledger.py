@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import LedgerState, Snapshot
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.ledger import Ledger
-from flip27_source.coordination.packing import UNLIMITED, Limits
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import ContractError, ProtocolError
 from flip27_source.options import Options

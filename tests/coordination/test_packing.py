@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flip27_source.coordination.batch_limits import BatchBudget, Limits
 from flip27_source.coordination.packing import (
     FILE_COST_BYTES,
     MIN_PARTITION_COST_BYTES,
-    BatchBudget,
-    Limits,
     cost_bytes,
     cost_of_naming,
     pack,

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.context import CoordinatorSettings
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.packing import Limits
 from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.enumerator import BoundedRange, Budget
 from flip27_source.enumerator_context import Boundedness

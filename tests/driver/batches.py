@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import Snapshot
-from flip27_source.coordination.packing import Limits
 from flip27_source.driver.environment import Environment
-from flip27_source.driver.holder import CoordinatorHolder, identity_of
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.executor.subtask import read_subtask
-from flip27_source.reader import SourceReaderContext, SplitReader
+from flip27_source.reader import SplitReader
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
+from flip27_source.snapshots.source_identity import identity_of
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
 from flip27_source.testing.inline_environment import inline_environment
-from tests.toy_sources import FEEDS, INITIAL, Item
+from flip27_source.testing.spark_query import SparkQuery
+from flip27_source.testing.spark_side import SparkLogs, as_text, as_value
+from tests.toy_sources import FEEDS, Item
 
 SCHEMA = pa.schema([("id", pa.string())])
 
 
-class Batches:
+class Batches(SparkQuery):
     """One query on one store; ``restart`` continues it in a new process from its last offsets."""
 
     def __init__(
@@ -41,21 +41,31 @@ class Batches:
         boundedness: Boundedness = Boundedness.CONTINUOUS_UNBOUNDED,
     ) -> None:
         self.options = dict(options or {})
-        self.source = Source.resolve(self.options, enumerator=enumerator, reader=reader)
-        self.store = store or MemoryStore()
-        self.boundedness = boundedness
-        self.committed: dict[str, Any] = INITIAL
-        self.logged: dict[str, Any] = INITIAL
-        self.now_ms = 0
-        self.holder: CoordinatorHolder = self.new_holder()
+        source = Source.resolve(self.options, enumerator=enumerator, reader=reader)
+        super().__init__(source, SCHEMA, store or MemoryStore(), boundedness)
 
-    def new_holder(self) -> CoordinatorHolder:
-        return CoordinatorHolder(
-            self.source,
-            self.boundedness,
-            store=self.store,
-            environment=Environment(now_ms=lambda: self.now_ms, cores=2),
-        )
+    def environment(self) -> Environment:
+        return Environment(now_ms=self.clock, steady_ms=self.steady_clock, cores=2)
+
+    @property
+    def committed(self) -> dict[str, Any]:
+        """The end of the last committed batch. Setting it continues another query's logs, or older ones."""
+        return self.logs.committed
+
+    @committed.setter
+    def committed(self, offset: dict[str, Any]) -> None:
+        self.logs = SparkLogs(as_text(offset))
+
+    @property
+    def logged(self) -> dict[str, Any]:
+        """The end of the batch that runs, or of the last committed one."""
+        return as_value(self.logs.offsets[-1]) if self.logs.offsets else self.committed
+
+    @logged.setter
+    def logged(self, offset: dict[str, Any]) -> None:
+        self.logs.forget_uncommitted()
+        if offset != self.committed:
+            self.logs.write_offset(as_text(offset))
 
     def enumerator(self) -> Any:
         """The current enumerator, which is created or restored if there is none yet."""
@@ -97,16 +107,16 @@ class Batches:
 
     def restart(self) -> None:
         """Restart as after a SIGKILL: only the store and Spark's logs remain."""
-        self.holder = self.new_holder()
+        self.start()
 
     def trigger(self, limits: Limits | None = None) -> bool:
-        """Plan and log the next batch; returns False if there is none."""
-        found = json.loads(json.dumps(self.holder.latest_offset(self.committed, limits)))
-        self.logged = found
-        return bool(found != self.committed)
+        """Plan and log the next batch, instead of one that is not committed; False if there is none."""
+        self.logs.forget_uncommitted()
+        end = self.latest_offset(limits)
+        return as_value(as_text(end)) != self.committed and self.log(end)
 
     def tasks(self) -> list[PlannedSubtask]:
-        return self.holder.plan(self.committed, self.logged)
+        return self.partitions()
 
     def attempt(self, task: PlannedSubtask, number: int = 0) -> list[Any]:
         """Run one attempt of a task to its end; return its rows."""
@@ -114,19 +124,12 @@ class Batches:
 
     def started_attempt(self, task: PlannedSubtask, number: int = 0) -> Iterator[Any]:
         """Start an attempt of a task; it reads only as many rows as the caller takes."""
-        context = SourceReaderContext(
-            options=self.source.options,
-            schema=SCHEMA,
-            subtask_id=task.subtask_id,
-            checkpoint_id=task.checkpoint_id,
-            attempt_number=number,
-        )
-        return (row[0] for row in read_subtask(self.source, task, context, self.store))
+        return (row[0] for row in self.start_attempt(task, number, self.store))
 
     def commit(self) -> None:
-        """Commit the batch in Spark's log; the source is notified at the next trigger."""
-        self.holder.commit(self.committed)
-        self.committed = self.logged
+        """Commit the batch in Spark's log, if there is one; the source is notified at the next trigger."""
+        if self.logs.has_uncommitted:
+            self.logs.write_commit(self.logs.next_batch_id)
 
     def batch(self, limits: Limits | None = None) -> list[Any] | None:
         """Run one batch with one attempt of each task; return its rows, or None if there was no batch."""
@@ -140,9 +143,8 @@ class Batches:
 class InlineBatches(Batches):
     """Batches without threads: discovery and actions run when they are due by ``now_ms``."""
 
-    def new_holder(self) -> CoordinatorHolder:
-        environment = inline_environment(now_ms=lambda: self.now_ms)
-        return CoordinatorHolder(self.source, self.boundedness, store=self.store, environment=environment)
+    def environment(self) -> Environment:
+        return inline_environment(now_ms=self.clock, steady_ms=self.steady_clock)
 
     def idle(self, passed_ms: int = 0) -> None:
         """Let the time pass and run batches until there are none; they must not read any rows."""

@@ -13,13 +13,13 @@ import pytest
 from flip27_source import Backlog, BoundedRange, Budget, SplitSize
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.view import Watcher
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import ContractError
 from flip27_source.metrics.progress import read_progress
 from flip27_source.readers.text import TextReader
-from tests.driver.batches import Batches
+from tests.driver.batches import Batches, InlineBatches
 from tests.snapshots.spark_logs import FileQuery
 from tests.toy_sources import AssignsOnce, EchoReader, Item, Shelf
 
@@ -107,13 +107,10 @@ def test_a_restart_without_new_data_also_reports_the_backlog() -> None:
 def test_waiting_files_are_counted_with_their_bytes(tmp_path: Path) -> None:
     for name, size in (("a", 10), ("b", 200), ("c", 3000)):
         (tmp_path / f"{name}.txt").write_text("x" * size)
-    batches = Batches(FilesEnumerator, TextReader, {"path": str(tmp_path), "discoveryInterval": "1h"})
-    batches.holder.coordinator_at(batches.logged)
-    batches.holder._runner.wait_for_first_rounds()
+    batches = InlineBatches(FilesEnumerator, TextReader, {"path": str(tmp_path), "discoveryInterval": "1h"})
     assert batches.batch(Limits(files=1)) is not None
     assert told(batches) == {"backlogSplits": 2, "backlogBytes": 3200}
     batches.restart()
-    batches.holder.coordinator_at(batches.logged)
     assert batches.batch(Limits(files=1)) is not None
     assert told(batches) == {"backlogSplits": 1, "backlogBytes": 3000}
 

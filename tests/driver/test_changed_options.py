@@ -1,4 +1,4 @@
-"""What an option declares about another value at a restart is what happens to the pending batch."""
+"""Options that change between two runs never change what happened in a batch of an earlier run (R18)."""
 
 from __future__ import annotations
 
@@ -6,62 +6,125 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.errors import IncompatibleStateError
-from flip27_source.options import Change
-from flip27_source.source import Source, declared_options
+from flip27_source import edits, savepoints
+from flip27_source.errors import SplitReadError
 from flip27_source.testing import MicroBatchEngine
-from flip27_source.testing.under_test import under_test
 
-PENDING, NEXT = ["a", "a", "b", "b"], ["c", "c"]
+LANDED = {"a": b"a\n", "b.gz": b"damaged", "c": b"c\n"}
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "change", "pending", "following"),
-    [
-        ("maxFilesPerTrigger", "1", Change.NEXT_BATCH, PENDING, NEXT),
-        ("pathGlobFilter", "d", Change.NEXT_BATCH, PENDING, ["c", "c"]),
-        ("parallelism", "1", Change.NEXT_BATCH, PENDING, NEXT),
-        ("taskReports", "always", Change.NEXT_BATCH, PENDING, NEXT),
-        ("header", "true", Change.PENDING_BATCH, ["a", "b"], ["c"]),
-        ("reader", "binary", Change.PENDING_BATCH, ["a", "b"], ["c"]),
-        ("path", "elsewhere", Change.PENDING_BATCH, PENDING, NEXT),
-        ("savepoint", "/nowhere", Change.IGNORED, PENDING, NEXT),
-        ("savepointClaim", "claim", Change.IGNORED, PENDING, NEXT),
-        ("pathRewrite", "/a=/b", Change.IGNORED, PENDING, NEXT),
-        ("uid", "another", Change.REFUSED, [], []),
-        ("fileNameOnly", "true", Change.FIRST_START, [], []),
-        ("includeExistingFiles", "false", Change.FIRST_START, [], []),
-    ],
-)
-def test_a_changed_option_has_the_declared_effect(
-    name: str,
-    value: str,
-    change: Change,
-    pending: list[str],
-    following: list[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    for folder in ("in", "elsewhere"):
-        (tmp_path / folder).mkdir()
-    for file in "abc":
-        (tmp_path / "in" / file).write_text(f"{file}\n{file}\n")
+def query(tmp_path: Path, **options: str) -> MicroBatchEngine:
+    """A query on three files, of which one cannot be read."""
+    landing = tmp_path / "landing"
+    landing.mkdir(exist_ok=True)
+    for name, data in LANDED.items():
+        (landing / name).write_bytes(data)
     given = {
-        "enumerator": "files", "reader": "text", "path": "in", "stateLocation": "state",
-        "maxFilesPerTrigger": "2",
+        "enumerator": "files", "reader": "text", "path": str(landing), "requestInterval": "0s",
+        "stateLocation": str(tmp_path / "state"), "maxSplitAttempts": "1",
     }  # fmt: skip
-    engine = MicroBatchEngine(given)
-    source = engine.source
-    declared = {item.name: item for item in declared_options(source.enumerator_type, source.reader_type)}
-    assert declared[name].changes is change
-    engine.trigger()
-    engine.given = under_test(given | {name: value})
-    engine.source = Source.resolve(given | {name: value})
+    return MicroBatchEngine({**given, **options}, available_now=True)
+
+
+def rows(engine: MicroBatchEngine) -> list[str]:
+    return sorted(row[0] for row in engine.rows)
+
+
+def read_with(engine: MicroBatchEngine, **options: str) -> None:
+    """The batch fails, and is repeated with other options until nothing is new."""
+    with pytest.raises(SplitReadError):
+        engine.run_batch()
+    engine.restart(options=options)
+    engine.process_all_available()
+
+
+def numbers(engine: MicroBatchEngine) -> dict[str, object]:
+    report = engine.holder.report()
+    assert report is not None
+    return report
+
+
+def test_a_split_that_a_restart_has_quarantined_stays_quarantined_without_the_option(tmp_path: Path) -> None:
+    engine = query(tmp_path, cleanSource="delete")
+    read_with(engine, onSplitError="quarantine")
+    engine.restart(options={"onSplitError": None})
+    engine.process_all_available()
+    assert rows(engine) == ["a", "c"]
+    assert numbers(engine)["quarantinedSplits"] == 1
     engine.restart()
-    if change in (Change.REFUSED, Change.FIRST_START):
-        with pytest.raises(IncompatibleStateError, match="written with other settings"):
-            engine.run_batch()
-        return
-    batches = [sorted(Path(row[0]).name for row in batch.rows) for batch in engine.process_all_available()]
-    assert batches == [pending, following]
+    engine.process_all_available()
+    assert {path.name for path in (tmp_path / "landing").iterdir()} == {"b.gz"}
+
+
+def test_a_split_that_a_restart_has_quarantined_can_be_retried_without_the_option(tmp_path: Path) -> None:
+    engine = query(tmp_path)
+    read_with(engine, onSplitError="quarantine")
+    (tmp_path / "landing" / "b.gz").unlink()
+    engine.restart(options={"onSplitError": None})
+    engine.process_all_available()
+    plan = edits.plan("quarantine retry", state=str(tmp_path / "state"), why="mended", glob="*")
+    assert [change.split_id for change in plan.changes] == [str(tmp_path / "landing" / "b.gz")]
+
+
+def test_an_ignored_split_of_a_restart_is_counted_without_the_option(tmp_path: Path) -> None:
+    engine = query(tmp_path)
+    read_with(engine, onSplitError="ignore")
+    engine.restart(options={"onSplitError": None})
+    engine.process_all_available()
+    assert numbers(engine)["ignoredSplits"] == 1
+
+
+def test_a_loss_that_a_restart_has_reported_is_counted_without_the_option(tmp_path: Path) -> None:
+    engine = query(tmp_path)
+    assert engine.trigger()
+    (tmp_path / "landing" / "a").unlink()
+    read_with(engine, onDataLoss="report", onSplitError="quarantine")
+    engine.restart(options={"onDataLoss": None, "onSplitError": None})
+    engine.process_all_available()
+    assert rows(engine) == ["c"]
+    assert (numbers(engine)["dataLosses"], numbers(engine)["quarantinedSplits"]) == (1, 1)
+
+
+def test_a_fork_without_the_option_knows_what_its_savepoint_has_quarantined(tmp_path: Path) -> None:
+    engine = query(tmp_path)
+    read_with(engine, onSplitError="quarantine")
+    (tmp_path / "landing" / "d").write_bytes(b"d\n")
+    engine.restart()
+    engine.trigger()  # now the checkpoint with the quarantined split is known to be complete
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
+    assert made.checkpoint_id == 1
+    fork = query(tmp_path, savepoint=made.directory, stateLocation=str(tmp_path / "fork"))
+    fork.process_all_available()
+    assert rows(fork) == ["d"]
+    assert numbers(fork)["quarantinedSplits"] == 1
+
+
+@pytest.mark.parametrize("policy", ["ignore", "quarantine"])
+def test_a_batch_that_was_planned_inside_the_offset_leaves_no_split_out_uncounted(
+    policy: str, tmp_path: Path
+) -> None:
+    landing = query(tmp_path).source.options["path"]
+    options = {"enumerator": "files", "reader": "text", "path": landing, "maxSplitAttempts": "1"}
+    engine = MicroBatchEngine(options, inline_state=True)
+    with pytest.raises(SplitReadError):
+        engine.run_batch()
+    later = MicroBatchEngine({**options, "onSplitError": policy, "stateLocation": str(tmp_path / "state")})
+    later.logs, later.sink = engine.logs, engine.sink
+    with pytest.raises(SplitReadError):
+        later.run_batch()
+    assert rows(later) == []
+
+
+def test_a_batch_keeps_the_splits_that_its_reports_have_quarantined_when_it_is_repeated_without_the_option(
+    tmp_path: Path,
+) -> None:
+    from flip27_source.testing import Step
+
+    engine = query(tmp_path, onSplitError="quarantine")
+    engine.crash_at(Step.TASKS_ENDED)
+    with pytest.raises(Exception, match="killed"):
+        engine.run_batch()
+    engine.restart(options={"onSplitError": "fail"})
+    engine.process_all_available()
+    assert rows(engine) == ["a", "c"]
+    assert numbers(engine)["quarantinedSplits"] == 1

@@ -94,11 +94,11 @@ def test_a_document_of_a_newer_format_is_refused(query: Query) -> None:
     query.run(stateLocation=None)
     assert query.engine is not None
     log = query.engine.logs.offsets
-    newer = log[0].replace('"format": 1, "id"', '"format": 4, "id"')
+    newer = log[0].replace('"format": 1, "id"', '"format": 5, "id"')
     assert newer != log[0]
     log[:] = [newer] * len(log)
     message = query.refusal(stateLocation=None)
-    assert "has format 4; this library reads 1 to 3" in message
+    assert "has format 5; this library reads 1 to 4" in message
     assert "install the version of flip27-source that wrote the " in message
 
 

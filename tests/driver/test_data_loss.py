@@ -263,6 +263,22 @@ def test_discovery_that_finds_data_loss_is_not_retried_and_its_error_names_the_l
         drained({"discoveryRetries": "9"})
 
 
+def test_a_late_loss_of_a_split_that_reported_its_position_is_counted() -> None:
+    """The batch is repeated after a crash, and by then a part of its rows has expired."""
+    Log.latest = 6
+    batches = Batches(WholeLog, PagesReader, REPORT)
+    assert batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == [0, 1, 2, 3, 4, 5]
+    Log.earliest = 2
+    assert batches.attempt(task, 1) == [2, 3, 4, 5]
+    batches.commit()
+    batches.trigger()
+    report = batches.holder.report()
+    assert report is not None
+    assert report["dataLosses"] == 1
+
+
 class Forgetful(SplitEnumerator[Item]):
     """Reports five more losses than are kept."""
 

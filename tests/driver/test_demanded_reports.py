@@ -316,6 +316,60 @@ def test_a_missing_report_of_a_committed_batch_stops_the_query_S96_R6() -> None:
         batches.trigger()
 
 
+class Answers(Talker):
+    """Answers the sender of each event."""
+
+    def handle_source_event(self, subtask_id: int, event: Saw) -> None:
+        super().handle_source_event(subtask_id, event)
+        self.context.send_event_to_reader(subtask_id, Say(len(self.heard)))
+
+
+class Chats(Tells):
+    def handle_source_event(self, event: Say) -> None:
+        pass
+
+
+def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_tasks_than_are_registered() -> (
+    None
+):
+    """A large batch at default parallelism has more; so has the last batch before parallelism was reduced."""
+    batches = Batches(Answers, Chats, {"parallelism": "3"})
+    enumerator = batches.enumerator()
+    for subtask_id, name in enumerate("abc"):
+        enumerator.context.assign_split(Item(split_id=name), subtask_id)
+    assert sorted(batches.batch() or []) == ["a", "b", "c"]
+    fewer = Batches(Answers, Chats, {"parallelism": "2"}, store=batches.store)
+    fewer.committed = fewer.logged = batches.committed
+    Talker.heard.clear()
+    assert fewer.batch() == ["after-a", "after-b", "after-c"]
+    assert Talker.heard == ["0:a", "1:b", "0:c"]
+
+
+class FailsOnce(Pages):
+    """The second page cannot be read the first time."""
+
+    failures: ClassVar[list[str]] = []
+
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        for number, item in enumerate(super().read(split)):
+            if split.next + number >= 3 and not self.failures:
+                self.failures.append(split.split_id)
+                raise ConnectionResetError("the server closed the connection")
+            yield item
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "ignore"])
+def test_a_bounded_run_does_not_end_because_a_page_failed_once(policy: str) -> None:
+    SERVER["orders"] = list("abcdef")
+    FailsOnce.failures.clear()
+    batches = Batches(Endpoints, FailsOnce, {"onSplitError": policy}, boundedness=Boundedness.BOUNDED)
+    rows = []
+    while (batch := batches.batch()) is not None:
+        rows += batch
+    assert rows == list("abcdef")
+    assert FailsOnce.failures == ["orders"]
+
+
 def test_by_policy_the_splits_of_a_missing_report_are_read_again_R6() -> None:
     batches = talking("a", "b", onMissingReport="repeat")
     batches.trigger()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import threading
@@ -10,11 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
@@ -26,12 +28,14 @@ from flip27_source.errors import (
 )
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.toy_sources import (
     FEEDS,
     INITIAL,
     KIB,
     BulkFeed,
     CountingStore,
+    EchoReader,
     Feed,
     Item,
     Shelf,
@@ -544,70 +548,28 @@ def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
     assert len(documents) < 25
 
 
-class Engine:
-    """Spark's two logs, and its calls in its order; after a crash a new process has only what is durable."""
+DEATHS = {
+    "1": Step.OFFSET_RETURNED,
+    "2": Step.OFFSET_LOGGED,
+    "3": Step.PLANNED,
+    "4": Step.SINK_WRITTEN,
+    "5": Step.COMMIT_LOGGED,
+}
 
-    def __init__(self, source: Source, store: Store | None, feed: list[Item]) -> None:
-        self.source = source
-        self.store = store
-        self.feed = feed
-        self.offsets: list[dict[str, Any]] = [INITIAL]
-        self.committed = 0
-        self.sink: dict[int, list[str]] = {}
-        self.made = 0
-        self.holder = holder_of(source, store)
 
-    def play(self, step: str) -> None:
-        """Play a step.
-
-        p produces an item; b runs a batch; 1 to 5 is a batch that crashes at that point; r restarts;
-        u forgets a commit; i makes an idle call.
-        """
-        if step == "p":
-            self.feed.extend(items(str(self.made)))
-            self.made += 1
-        elif step == "i":
-            if len(self.offsets) - 1 == self.committed:
-                self.holder.latest_offset(self.offsets[self.committed], AS_USUAL)
-                self.restart()
-        elif step == "r":
-            self.restart()
-        elif step == "u":
-            self.committed = max(0, self.committed - 1)
-            self.restart()
-        else:
-            dies_at = 9 if step == "b" else int(step)
-            if not self._batch(dies_at):
-                self.restart()
-
-    def restart(self) -> None:
-        self.holder = holder_of(self.source, self.store)
-
-    def _batch(self, dies_at: int) -> bool:
-        """Run one batch; returns False if the driver crashed during it."""
-        start = self.offsets[self.committed]
-        if len(self.offsets) - 1 == self.committed:
-            end = self.holder.latest_offset(start, Limits(files=2))
-            if end == start:
-                return True
-            if dies_at == 1:  # the document is written, the offset is not logged
-                return False
-            self.offsets.append(through_spark(end))
-            if dies_at == 2:
-                return False
-        end = self.offsets[self.committed + 1]
-        if self.committed:
-            self.holder.commit(start)
-        planned = self.holder.plan(start, end)
-        if dies_at == 3:
-            return False
-        # The sink is idempotent by batch: a replay must write the same rows again.
-        rows = sorted(read_ids(self.source, planned))
-        assert self.sink.setdefault(self.committed, rows) == rows, "a replayed batch has read other splits"
-        if dies_at == 4:
-            return False
-        self.committed += 1
-        return dies_at != 5
+def play(engine: MicroBatchEngine, step: str) -> None:
+    """b: a batch; 1 to 5: the driver dies in it; r: a restart; u: a lost commit; i: an idle call."""
+    if step in DEATHS or step == "b":
+        with contextlib.suppress(Crashed):
+            engine.run_batch(crash_at=DEATHS.get(step))
+        engine.itinerary.crash_points.clear()
+        if engine.is_alive:
+            return
+    elif step == "u" and not engine.logs.has_uncommitted:
+        engine.logs.commits.discard(max(engine.logs.commits, default=-1))
+    elif step == "i" and not engine.logs.has_uncommitted:
+        engine.latest_offset(engine.default_limits())
+    engine.restart()
 
 
 @settings(max_examples=120, derandomize=True)
@@ -618,15 +580,24 @@ class Engine:
 def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
     steps: list[str], kind: str
 ) -> None:
-    FEEDS["engine"] = []
-    source = source_of(BulkFeed if kind == "bulk" else Feed, {"feed": "engine", "inlineStateLimit": "1g"})
-    engine = Engine(source, None if kind == "inline" else MemoryStore(), FEEDS["engine"])
+    """Items arrive at p; the other steps are those of ``play``."""
+    feed = FEEDS["engine"] = []
+    engine = MicroBatchEngine(
+        {"feed": "engine", "inlineStateLimit": "1g", "maxFilesPerTrigger": "2"},
+        enumerator=BulkFeed if kind == "bulk" else Feed,
+        reader=EchoReader,
+        schema=pa.schema([("id", pa.string())]),
+        inline_state=kind == "inline",
+    )
     for step in steps:
-        engine.play(step)
-    for _ in range(engine.made + 2):
-        engine.play("b")
-    read = sorted(int(name) for names in engine.sink.values() for name in names)
-    assert read == list(range(engine.made))
+        if step == "p":
+            feed += items(str(len(feed)))
+        else:
+            play(engine, step)
+    engine.process_all_available()
+    assert sorted(int(row[0]) for row in engine.rows) == list(range(len(feed)))
+    for before, after in engine.sink.overwritten:
+        assert sorted(before.rows) == sorted(after.rows), "a replayed batch has read other splits"
 
 
 def test_gauge_names_are_in_the_summary_of_the_offset_unchanged() -> None:

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from flip27_source import savepoints
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import Flip27Error, StateError
 from flip27_source.savepoints.format import open_savepoint_at
 from flip27_source.segment import content_digest
@@ -150,7 +150,7 @@ for _ in range(900):
 WRONG = {
     "a document without a format": set_field("format", value=None),
     "the format as text": set_field("format", value="1"),
-    "a future format": set_field("format", value=4),
+    "a future format": set_field("format", value=5),
     "a negative id": set_field("id", value=-1),
     "an id beyond 64 bits": set_field("id", value=10**40),
     "an id that is text": set_field("id", value="1; drop table"),

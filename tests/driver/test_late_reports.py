@@ -33,7 +33,7 @@ def test_a_late_report_sets_a_split_aside_when_the_batch_is_complete(tmp_path: P
     late.add([ignored], [DataLoss(checkpoint_id=1, split_id=str(landing / "c"), what="gone")])
     engine.restart()
     engine.process_all_available()
-    ledger = engine.holder._coordinator.standing().ledger
+    ledger = engine.holder.coordinator_at(engine.logs.committed).standing(0).ledger
     assert [(item.split.split_id, item.error) for item in ledger.quarantined] == [
         (str(landing / "b"), "torn")
     ]
@@ -48,7 +48,7 @@ def test_late_reports_are_added_and_never_replaced() -> None:
     )
     LateReports.of(store, name).add([first], [])
     LateReports.of(store, name).add([second], [])
-    assert [results for results, _ in LateReports.of(store, name).read()] == [(first,), (second,)]
+    assert [report.results for report in LateReports.of(store, name).read()] == [(first,), (second,)]
 
 
 def test_a_name_that_leads_out_of_the_state_location_is_refused() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.cli.main import main
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import StateLocationError
 from flip27_source.snapshots.store import LocalStore, Store, open_store
 from tests.driver.batches import Batches

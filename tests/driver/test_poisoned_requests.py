@@ -19,11 +19,14 @@ from fsspec.spec import AbstractFileSystem
 
 from flip27_source import edits, savepoints
 from flip27_source.cli.main import main
+from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.edit_values import EditOperation
+from flip27_source.driver.requests import Requests
 from flip27_source.enumerator import BoundedRange, Budget
+from flip27_source.enumerator_mixins import ForgetsSplits
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.reader import SplitReader
-from flip27_source.snapshots.requests import MOST_BYTES, RequestFolder, SavepointRequest
+from flip27_source.snapshots.request_mailbox import MOST_BYTES, Mailbox
 from flip27_source.snapshots.sealed import seal
 from flip27_source.snapshots.store import LocalStore
 from tests.edits.edited import IDS, Edited, fed, files
@@ -47,8 +50,8 @@ def lineage_of(query: Edited) -> str:
     return folder
 
 
-def requests_of(query: Edited) -> RequestFolder:
-    return RequestFolder(LocalStore(query.state), lineage_of(query))
+def requests_of(query: Edited) -> Mailbox:
+    return Mailbox(LocalStore(query.state), lineage_of(query))
 
 
 def folder_of(query: Edited) -> Path:
@@ -392,15 +395,14 @@ def test_a_savepoint_is_not_finished_if_a_reader_could_not_add_its_files(tmp_pat
 
 def test_a_checkpoint_with_an_impossible_target_from_an_older_version_completes(query: Edited) -> None:
     """Before requests were checked, such a target got into the document, and every restart failed."""
-    asked = SavepointRequest(
-        request_id=str(uuid.uuid4()), lineage=lineage_of(query), target=NUL, requested_ms=0
-    )
+
+    def next_checkpoint(_requests: Requests, checkpoint_id: int) -> CheckpointMetadata:
+        return CheckpointMetadata(
+            checkpoint_id=checkpoint_id, timestamp_ms=0, is_savepoint=True, target_directory=NUL
+        )
+
     with pytest.MonkeyPatch.context() as patch:
-        requests = query.engine.holder._requests
-        patch.setattr(requests, "found", lambda _found, _error: None)
-        patch.setattr(requests, "_savepoints_due", (asked,))
-        patch.setattr(requests._savepoints, "problem_with", lambda _target: None)
-        patch.setattr(type(requests_of(query)), "ids", lambda _self: [asked.request_id])
+        patch.setattr(Requests, "next_checkpoint", next_checkpoint)
         query.engine.trigger()
     query.engine.restart()
     check_it_continues(query)
@@ -462,7 +464,7 @@ def test_an_edit_after_which_planning_fails_is_refused_and_the_query_continues(t
 
 
 def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_path: Path) -> None:
-    class Picky(Feed):
+    class Picky(ForgetsSplits, Feed):
         def __init__(self, context: Any, options: Any, state: int | None = None) -> None:
             super().__init__(context, options, state)
             if state == -1:
@@ -486,7 +488,7 @@ def test_an_edit_whose_result_the_enumerator_cannot_start_with_is_refused(tmp_pa
 
 @pytest.mark.parametrize("state", [float("nan"), "text", object()])
 def test_an_edit_whose_result_cannot_be_stored_is_refused(tmp_path: Path, state: Any) -> None:
-    class Forgets(Feed):
+    class Forgets(ForgetsSplits, Feed):
         @classmethod
         def forget_splits(cls, state_before: Any, split_ids: Any, *, busy: Any, options: Any) -> Any:
             return state, {}

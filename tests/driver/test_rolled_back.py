@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source import savepoints
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import CorruptStateError, StaleDriverError
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
@@ -43,6 +44,31 @@ def test_a_rolled_back_checkpoint_stops_the_query_with_a_remedy(tmp_path: Path, 
     assert sorted(path.name for path in (tmp_path / "state").glob("*/checkpoints/*")) == before
 
 
+@pytest.mark.parametrize("batches_since", [0, 1, 2, 3])
+@pytest.mark.parametrize("clock_ms", [0, 9_000])
+def test_a_savepoint_is_of_the_line_that_the_newest_driver_continues(
+    tmp_path: Path, batches_since: int, clock_ms: int
+) -> None:
+    """Neither the highest id nor the latest time says which line that is."""
+    batches = running(tmp_path)
+    batches.now_ms = 5_000
+    batches.batch(ONE)
+    copy = batches.committed
+    for _ in range(4):
+        batches.batch(ONE)
+    again = running(tmp_path, allowRolledBackCheckpoint="true")
+    again.now_ms = clock_ms
+    gone_back(again, copy)
+    if not batches_since:
+        again.holder.coordinator_at(copy)
+    read = [row for _ in range(batches_since) for row in again.batch(ONE) or []]
+    made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"), copy=True)
+    assert made.checkpoint_id == max(1, batches_since)
+    fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="back", savepoint=made.directory)
+    rest = [row for _ in range(7) for row in fork.batch(ONE) or []]
+    assert ["a", *read[: made.checkpoint_id - 1], *rest] == list("abcdefgh")
+
+
 def test_with_the_option_later_batches_are_read_again_once_and_later_starts_do_not_need_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -70,7 +96,10 @@ def test_a_replaced_driver_gets_an_error_that_says_so_and_mentions_no_older_copy
     batches.restart()
     for _ in range(3):
         batches.batch(ONE)
-    stale._start_over()  # as it does after an error
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Feed, "handle_split_request", lambda *_: 1 // 0)
+        with pytest.raises(ZeroDivisionError):
+            stale.latest_offset(start, ONE)
     with pytest.raises(StaleDriverError):
         stale.latest_offset(start, ONE)
 

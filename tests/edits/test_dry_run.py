@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 from flip27_source import edits, savepoints
 from flip27_source.errors import EditError, OptionError, StateLocationError
-from flip27_source.testing import MicroBatchEngine
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.driver.test_demanded_reports import SERVER
 from tests.edits.edited import Edited, fed, files
 from tests.edits.test_application import paged
@@ -110,7 +111,7 @@ def test_the_id_of_a_split_does_not_depend_on_its_position(tmp_path: Path) -> No
 def test_splits_that_are_cut_into_ranges_are_not_replayed(tmp_path: Path) -> None:
     source = Edited(tmp_path, {"enumerator": "sequence", "end": "9"})
     source.batch()
-    with pytest.raises(EditError, match="SequenceEnumerator bounds its splits"):
+    with pytest.raises(EditError, match="splits of SequenceEnumerator cannot be replayed"):
         source.plan("replay", splits=["sequence-0"])
     with pytest.raises(EditError, match="SequenceEnumerator cannot forget splits"):
         source.plan("forget", splits=["sequence-0"])
@@ -141,6 +142,71 @@ def test_an_edit_of_a_location_without_state_is_refused(tmp_path: Path) -> None:
     MicroBatchEngine({"enumerator": "sequence", "end": "1", "stateLocation": str(tmp_path / "state")})
     with pytest.raises(StateLocationError):
         edits.pending(state=str(tmp_path / "state"))
+
+
+def outcome_as_planned(source: Edited, operation: str, **what: Any) -> dict[str, Any]:
+    """Plan an edit, apply it, check that the dry run has shown what happened, and return the record."""
+    plan = source.plan(operation, **what)
+    edits.submit(plan)
+    source.engine.restart()
+    source.batch()
+    record = next(edit for edit in source.history() if edit["request_id"] == plan.request.request_id)
+    alone = {change.split_id for change in plan.changes if "left alone" in change.then}
+    assert set(record["split_ids"]) == {change.split_id for change in plan.changes} - alone
+    assert set(record["left_alone"]) == alone
+    assert record["refused"] is None
+    dropped = [note for note in plan.notes if "side effects" in note]
+    assert [str(record["dropped_actions"])] * bool(dropped) == [note.split()[0] for note in dropped]
+    return record
+
+
+@pytest.mark.parametrize(
+    ("operation", "what"),
+    [
+        ("skip", {"glob": "*/[df]"}),
+        ("replay", {"glob": "*/[ac]"}),
+        ("rewind", {"to_checkpoint": 1}),
+        ("forget", {"glob": "*/[abc]"}),
+        ("quarantine retry", {"glob": "*"}),
+        ("quarantine drop", {"glob": "*"}),
+    ],
+)
+@pytest.mark.parametrize("is_stopped_in_a_batch", [False, True], ids=["between batches", "in a batch"])
+def test_what_a_dry_run_shows_happens(
+    operation: str, what: dict[str, Any], is_stopped_in_a_batch: bool, tmp_path: Path
+) -> None:
+    source = files(tmp_path, "abdef", cleanSource="delete", onSplitError="quarantine", maxSplitAttempts="1")
+    (tmp_path / "in" / "c.gz").write_bytes(b"damaged")
+    os.utime(tmp_path / "in" / "c.gz", (1_000_000 + ord("c"),) * 2)
+    source.batch()
+    if is_stopped_in_a_batch:
+        source.engine.crash_at(Step.SINK_WRITTEN)
+        with pytest.raises(Crashed):
+            source.batch()
+        source.engine.restart()
+    source.batch()
+    outcome_as_planned(source, operation, **what)
+
+
+def test_a_dry_run_counts_the_side_effects_that_will_not_happen(tmp_path: Path) -> None:
+    source = files(tmp_path, "abcd", cleanSource="delete")
+    source.batch()
+    source.batch()
+    assert outcome_as_planned(source, "rewind", to_checkpoint=1)["dropped_actions"] == 2
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["c", "d"]
+
+
+def test_a_dry_run_shows_the_effect_after_the_edits_that_wait(tmp_path: Path) -> None:
+    source = fed(tmp_path)
+    source.batch()
+    source.ask("replay", splits=["a"])
+    plan = source.plan("skip", splits=["a"])
+    assert [(change.split_id, change.now, change.then) for change in plan.changes] == [
+        ("a", "waiting", "is never read")
+    ]
+    assert plan.notes[0].startswith("1 edits that wait are applied first")
+    edits.submit(plan)
+    assert source.batches() == [["c", "d"], ["e", "f"]]
 
 
 def test_submitting_a_request_again_makes_no_second_request(source: Edited) -> None:

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 import pytest
 
 from flip27_source import edits, savepoints
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.segment import content_digest
-from flip27_source.snapshots.requests import RequestFolder, SavepointRequest
+from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Passing
 from tests.driver.batches import Batches
@@ -114,7 +114,7 @@ def test_a_run_that_ends_by_itself_applies_requested_edits_before_it_ends(tmp_pa
     assert source.batches() == [["c", "d"]]
     source.ask("forget", glob="*/a")
     source.engine.restart(available_now=True)
-    assert source.batches() == [[], ["a"]]
+    assert source.batches() == [["a"]]
 
 
 def test_an_edit_in_a_checkpoint_that_spark_did_not_log_is_applied_by_the_next_driver(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_request_that_cannot_be_deleted_is_applied_once_and_deleted_later(tmp_
     feed.batch()
     feed.ask("replay", splits=["a"])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RequestFolder, "delete", fails)
+        patch.setattr(Mailbox, "delete", fails)
         assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
         feed.engine.restart()
         assert feed.batch() == ["f"]
@@ -293,7 +293,7 @@ def test_an_edit_and_a_savepoint_at_one_batch_boundary_are_both_performed(tmp_pa
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
     )
-    RequestFolder(LocalStore(feed.state), lineage.name).submit(asked)
+    Mailbox(LocalStore(feed.state), lineage.name).submit(asked)
     feed.ask("replay", splits=["a"])
     assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
     assert feed.request_files() == []
@@ -309,7 +309,7 @@ def test_a_savepoint_request_cannot_be_withdrawn_as_an_edit(tmp_path: Path) -> N
     asked = SavepointRequest(
         request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
     )
-    RequestFolder(LocalStore(feed.state), lineage.name).submit(asked)
+    Mailbox(LocalStore(feed.state), lineage.name).submit(asked)
     assert edits.pending(state=feed.state) == []
     with pytest.raises(EditError, match="there is no request"):
         edits.withdraw(asked.request_id, state=feed.state)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
 import pytest
 
 from flip27_source.coordination.ledger import IGNORED_KEPT
@@ -17,14 +16,13 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import AttemptError, DataLossError, SplitReadError, StateLocationError
 from flip27_source.events import Progress
-from flip27_source.executor.subtask import read_subtask
-from flip27_source.reader import SourceReaderContext, SplitReader, YieldsProgress
+from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.readers.text import TextReader
-from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
+from flip27_source.testing.spark_query import BatchRead
 from tests.driver.batches import SCHEMA, Batches
 from tests.state_tables.test_views import rows as rows_of_view
-from tests.toy_sources import INITIAL, Item, Shelf
+from tests.toy_sources import Item, Shelf
 
 
 def files_at(folder: Path, **options: str) -> Batches:
@@ -260,12 +258,5 @@ def test_a_batch_read_leaves_files_out_too_with_all_of_their_rows(
     land(tmp_path, good="2")
     options = {"path": str(tmp_path), "ignoreCorruptFiles": "true"}
     source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
-    holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
-    found: list[Any] = []
-    for task in holder.plan(INITIAL, holder.latest_offset(INITIAL, None)):
-        context = SourceReaderContext(options=source.options, schema=SCHEMA)
-        for batch in read_subtask(source, task, context):
-            assert isinstance(batch, pa.RecordBatch)
-            found += batch.column(0).to_pylist()
-    assert found == ["2"]
+    assert BatchRead(source, SCHEMA).plan().rows() == [("2",)]
     assert "damaged.gz cannot be read and is skipped" in caplog.text

@@ -105,7 +105,7 @@ def read_again_and_commit(batches: Batches) -> list[str]:
 def ledger_of(batches: Batches) -> LedgerState[Numbers]:
     """The ledger after the batch, which includes the results in its reports."""
     assert not batches.trigger()
-    return batches.holder.coordinator_at(batches.logged).standing().ledger
+    return batches.holder.coordinator_at(batches.logged).standing(0).ledger
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ import pytest
 from flip27_source.errors import StateLocationError
 from flip27_source.file_systems.durable_files import OS_DISK, Disk, DurableFiles
 from flip27_source.snapshots.store import LocalStore
-from flip27_source.testing.simulator.disk import ProcessDisk, SimulatedDisk
+from tests.simulator.disk import ProcessDisk, SimulatedDisk
 
 SEEDS = range(40)
 ROOT = "/ckpt/orders/flip27"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.errors import StateLocationError
 from flip27_source.file_systems.paths import open_file_system, open_listed
 from flip27_source.options import Options
@@ -32,7 +32,7 @@ def test_a_directory_is_listed_after_the_sftp_server_has_closed_the_connection(t
     (tmp_path / "in" / "a.txt").write_bytes(b"1\n")
     with sftp_server(tmp_path) as server:
         options = {"username": USER, "password": PASSWORD}
-        lister = open_lister(f"{server.url}/in", options)
+        lister = open_listers([f"{server.url}/in"], options)
         lister.check_root()
         before = [path for path, _ in lister.files(recursive=False)]
         file_system, _ = open_listed(f"{server.url}/in/a.txt", options)

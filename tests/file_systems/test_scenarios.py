@@ -149,13 +149,30 @@ def test_a_folder_emptied_by_cleaning_is_not_a_missing_path(place: Place) -> Non
 
 def test_the_store_keeps_the_laws(place: Place) -> None:
     places = (f"{place.url}/laws-{number}" for number in itertools.count())
-    # Another option leads to another client, with its own cache.
-    own_client = {} if place.is_quick else {"use_listings_cache": True}
     check_store(
         lambda: open_store(next(places), place.storage_options),
-        reopen=lambda store: open_store(store.location, {**place.storage_options, **own_client}),
+        reopen=lambda store: open_store(store.location, place.storage_options | place.own_client),
         shared=place.creates_exclusively,
     )
+
+
+@pytest.mark.parametrize("place", each(SHARED), indirect=True)
+def test_thirty_batches_report_while_old_reports_are_cleaned_up(place: Place) -> None:
+    """Tasks are other processes, with their own file systems; the driver lists the reports now and then."""
+    for number in range(30):
+        place.put(
+            *(f"{number:02}.gz", b"damaged") if number % 10 == 5 else (f"{number:02}", b"%d\n" % number)
+        )
+    engine = query(
+        place,
+        maxFilesPerTrigger="1",
+        onSplitError="quarantine",
+        maxSplitAttempts="1",
+        retainedCheckpoints="2",
+    )
+    assert all_rows(engine) == sorted(str(number) for number in range(30) if number % 10 != 5)
+    reports = [name for name in place.files("state") if "/reports/" in name]
+    assert 0 < len(reports) < 20
 
 
 @pytest.mark.parametrize("place", each(SHARED), indirect=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.errors import OptionError, StateLocationError, kept_text
 from flip27_source.file_systems.paths import (
@@ -32,7 +32,7 @@ SIGNED = "https://account.blob.core.windows.net/landing?sv=2024&sig=s3cr3t%3D"
 
 
 USES: dict[str, Callable[[str], object]] = {
-    "path": lambda url: open_lister(url, {}),
+    "path": lambda url: open_listers([url], {}),
     "state": lambda url: open_store(url, {}),
     "savepoint": lambda url: open_savepoint(url, lambda location: open_store(location, {})),
 }

@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from tests.readers.spark_reading import cells
+
 from .case import Case
-from .cells import cells
 from .our_side import BareError, OurSide, RefusedError
 from .parsed_side import ParsedSide
 from .spark_side import Failed, Outcome, Theirs

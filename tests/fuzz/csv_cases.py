@@ -7,34 +7,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .case import Case, LineFile
-from .folders import in_folders
-from .texts import FLAVOURS, ZONES, Flavour, calm, damaged, random_type, text_of
+from .line_cases import OPTIONS_OF_TEXTS, line_case, random_line_file
+from .texts import FLAVOURS, Flavour, damaged, random_type, text_of
 
-DATE_FORMATS = (
-    "yyyy-MM-dd", "dd/MM/yyyy", "d.M.yyyy", "MM-dd-yyyy", "yyyyMMdd", "MMM d, yyyy", "yyyy/D",
-    "yyyy-MM-dd'T'HH",
-)  # fmt: skip
-TIME_FORMATS = (
-    "yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd'T'HH:mm:ss[.SSS][XXX]", "dd/MM/yyyy HH:mm", "yyyyMMddHHmmss",
-    "MM/dd/yyyy hh:mm:ss a", "yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyy-MM-dd",
-)  # fmt: skip
 _OPTIONS: Mapping[str, Sequence[str]] = {
+    **OPTIONS_OF_TEXTS,
     "sep": (";", "\t", "|", " ", "\\t", ":", "a"),
     "quote": ("'", "", "|", "\x00"),
     "escape": ('"', "'", "\\", "", "^"),
     "nullValue": ("NULL", "-", "0", "null", " ", "a"),
     "emptyValue": ("EMPTY", "0", "\u0000"),
     "comment": ("#", ";", "0", "-", '"'),
-    "mode": ("PERMISSIVE", "DROPMALFORMED", "DROPMALFORMED", "FAILFAST"),
     "encoding": ("UTF-8", "ISO-8859-1", "US-ASCII"),
     "ignoreLeadingWhiteSpace": ("true",),
     "ignoreTrailingWhiteSpace": ("true",),
-    "multiLine": ("true",),
-    "dateFormat": DATE_FORMATS,
-    "timestampFormat": TIME_FORMATS,
-    "timestampNTZFormat": TIME_FORMATS,
-    "enableDateTimeParsingFallback": ("true", "false"),
-    "timeZone": ZONES,
     "nanValue": ("nan", "0", "NULL"),
     "positiveInf": ("inf", "max"),
     "negativeInf": ("-inf", "min", "nan"),
@@ -52,7 +38,6 @@ _SELDOM = (
     ("maxColumns", "3"), ("maxCharsPerColumn", "5"), ("locale", "en-US"), ("maxColumns", "20480"),
 )  # fmt: skip
 """Options of Spark's reader that ours mostly refuses."""
-_LINE_ENDS = (b"\n", b"\n", b"\n", b"\r\n", b"\r")
 _ODD_LINES = (
     b"", b"", b" ", b"\t", b"\x00", b"\x01\x02", b"\xc2\xa0", b'"', b'""', b'"""', b",", b",,,,,,,,", b"#",
     b"# a,b",
@@ -78,54 +63,14 @@ def csv_case(rng: random.Random, name: str) -> Case:
     """Make a random case."""
     columns = [(f"c{number}", random_type(rng)) for number in range(rng.choice((1, 2, 2, 3, 3, 4, 5, 8)))]
     options = _random_options(rng)
-    zone = rng.choice(ZONES) if rng.random() < 0.3 else "UTC"
     writing = _writing(rng, options)
     if rng.random() < 0.4:
         options["header"] = "true"
-    files = tuple(_file(rng, number, columns, writing, options) for number in range(files_of_a_case(rng)))
-    own: dict[str, str] = {}
-    schema: list[tuple[str, str]] | None = list(columns)
-    if rng.random() < 0.08 and options.get("mode") != "FAILFAST":
-        schema = None
-        own["samplingFiles"] = "100"
-        options["inferSchema"] = rng.choice(("true", "true", "false"))
-    elif rng.random() < 0.35:
-        schema.insert(rng.randint(0, len(schema)), (_corrupt(rng, options), "string"))
-    elif rng.random() < 0.15 and options.get("mode", "PERMISSIVE") == "PERMISSIVE":
-        own["rescuedDataColumn"] = "rescued"
-    case = Case(
-        format="csv", name=name, files=files, columns=None if schema is None else tuple(schema),
-        options=options,
-        own_options=own, own_columns=tuple(filter(None, [own.get("rescuedDataColumn")])), zone=zone,
-        cuts=random_cuts(rng),
+    return line_case(
+        rng, "csv", name, columns, options,
+        file=lambda number: _file(rng, number, columns, writing, options),
+        inference=lambda: {"inferSchema": rng.choice(("true", "true", "false"))},
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
-
-
-def random_cuts(rng: random.Random) -> tuple[float, ...]:
-    """Choose where files are cut."""
-    return tuple(rng.random() for _ in range(rng.choice((1, 2, 3, 8))))
-
-
-def files_of_a_case(rng: random.Random) -> int:
-    """Choose the number of files, which may be large: Spark reads many in the time of one."""
-    return rng.choice((1, 8, 20, 40, 80))
-
-
-def random_end(rng: random.Random) -> bytes:
-    """Choose a line separator."""
-    return rng.choice(_LINE_ENDS)
-
-
-def random_packing(rng: random.Random) -> str:
-    """Choose the end of a file's name, which determines its compression."""
-    return rng.choice((".gz", ".bz2", ".zst")) if rng.random() < 0.05 else ""
-
-
-def _corrupt(rng: random.Random, options: dict[str, str]) -> str:
-    if rng.random() < 0.2:
-        options["columnNameOfCorruptRecord"] = "bad"
-    return options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
 def _random_options(rng: random.Random) -> dict[str, str]:
@@ -161,13 +106,7 @@ def _file(
     if options.get("header") == "true" and rng.random() < 0.95:
         header = writing.sep.join(name for name, _ in columns)
         lines.insert(0, _encoded(damaged(rng, header) if rng.random() < 0.03 else header, writing.encoding))
-    end = random_end(rng)
-    pieces = [line + (random_end(rng) if rng.random() < writing.oddness else end) for line in lines]
-    if pieces and rng.random() < 0.25:
-        pieces[-1] = pieces[-1].rstrip(b"\r\n")
-    if rng.random() < 0.05:
-        pieces.insert(0, b"\xef\xbb\xbf")
-    return LineFile(path=f"f{number}.csv{random_packing(rng)}", pieces=tuple(map(calm, pieces)))
+    return random_line_file(rng, f"f{number}.csv", lines, writing.oddness)
 
 
 def _line(

@@ -11,18 +11,11 @@ from dataclasses import dataclass
 from tests.readers.json_lines.json_documents import LINES, VALUES
 
 from .case import Case, LineFile
-from .csv_cases import DATE_FORMATS, TIME_FORMATS, files_of_a_case, random_cuts, random_end, random_packing
-from .folders import in_folders
-from .texts import FLAVOURS, ZONES, Flavour, calm, damaged, random_type, text_of
+from .line_cases import OPTIONS_OF_TEXTS, line_case, random_line_file
+from .texts import FLAVOURS, Flavour, damaged, random_type, text_of
 
 _OPTIONS: Mapping[str, Sequence[str]] = {
-    "mode": ("PERMISSIVE", "DROPMALFORMED", "DROPMALFORMED", "FAILFAST"),
-    "multiLine": ("true",),
-    "dateFormat": DATE_FORMATS,
-    "timestampFormat": TIME_FORMATS,
-    "timestampNTZFormat": TIME_FORMATS,
-    "enableDateTimeParsingFallback": ("true", "false"),
-    "timeZone": ZONES,
+    **OPTIONS_OF_TEXTS,
     "allowComments": ("true",),
     "allowUnquotedFieldNames": ("true",),
     "allowSingleQuotes": ("false",),
@@ -74,33 +67,11 @@ def json_case(rng: random.Random, name: str) -> Case:
         escaped=rng.random() < 0.3,
         separators=rng.choice(((",", ":"), (",", ":"), (", ", ": "), (" , ", "\t:"))),
     )
-    files = tuple(
-        _file(rng, number, columns, writing, "multiLine" in options) for number in range(files_of_a_case(rng))
-    )
-    own: dict[str, str] = {}
-    schema: list[tuple[str, str]] | None = list(columns)
-    if rng.random() < 0.1 and options.get("mode") != "FAILFAST":
-        schema = None
-        own["samplingFiles"] = "100"
-        options |= {option: "true" for option in _OF_INFERENCE if rng.random() < 0.2}
-    elif rng.random() < 0.35:
-        schema.insert(rng.randint(0, len(schema)), (_corrupt(rng, options), "string"))
-    elif rng.random() < 0.2 and options.get("mode", "PERMISSIVE") == "PERMISSIVE":
-        own["rescuedDataColumn"] = "rescued"
-    case = Case(
-        format="json", name=name, files=files, columns=None if schema is None else tuple(schema),
-        options=options,
-        own_options=own, own_columns=tuple(filter(None, [own.get("rescuedDataColumn")])),
-        cuts=random_cuts(rng),
-        zone=rng.choice(ZONES) if rng.random() < 0.3 else "UTC",
+    return line_case(
+        rng, "json", name, columns, options,
+        file=lambda number: _file(rng, number, columns, writing, "multiLine" in options),
+        inference=lambda: {option: "true" for option in _OF_INFERENCE if rng.random() < 0.2},
     )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
-
-
-def _corrupt(rng: random.Random, options: dict[str, str]) -> str:
-    if rng.random() < 0.2:
-        options["columnNameOfCorruptRecord"] = "bad"
-    return options.get("columnNameOfCorruptRecord", "_corrupt_record")
 
 
 def _random_kind(rng: random.Random, depth: int) -> str:
@@ -129,13 +100,7 @@ def _file(
         joiner = rng.choice((b"\n", b",\n", b" "))
         body = joiner.join(lines)
         lines = [rng.choice((body, b"[" + b",".join(lines) + b"]", lines[0] if lines else b""))]
-    end = random_end(rng)
-    pieces = [line + (random_end(rng) if rng.random() < writing.lines else end) for line in lines]
-    if pieces and rng.random() < 0.25:
-        pieces[-1] = pieces[-1].rstrip(b"\r\n")
-    if rng.random() < 0.04:
-        pieces.insert(0, b"\xef\xbb\xbf")
-    return LineFile(path=f"f{number}.json{random_packing(rng)}", pieces=tuple(map(calm, pieces)))
+    return random_line_file(rng, f"f{number}.json", lines, writing.lines)
 
 
 def _line(

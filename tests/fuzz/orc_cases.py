@@ -12,10 +12,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import orc
 
-from .case import Case, TableFile
-from .csv_cases import files_of_a_case, random_cuts
-from .folders import in_folders
-from .tables import OTHER_TYPES, PLAIN, Flat, random_column, random_types, wanted_columns
+from .case import Case
+from .line_cases import files_of_a_case
+from .tables import OTHER_TYPES, PLAIN, Flat, columnar_case, random_kinds, random_table_file, wanted_columns
 
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
     "compression": ("uncompressed", "snappy", "zlib", "zstd", "lz4"),
@@ -73,46 +72,25 @@ _EPOCH = dt.datetime(1970, 1, 1)
 
 def orc_case(rng: random.Random, name: str) -> Case:
     """Make a random case."""
-    depth = rng.choice((0, 1, 2))
-    kinds = {f"c{number}": random_types(rng, _FLAT, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
+    kinds = random_kinds(rng, _FLAT, rng.choice((0, 1, 2)))
     old = rng.random() < 0.05
     fitting = {f"v{number}": rng.choice(_FITTING) for number in range(rng.choice((0, 0, 1, 1)))}
-    files = tuple(_file(rng, number, kinds, fitting, old) for number in range(files_of_a_case(rng)))
+
+    def more(rows: int) -> dict[str, pa.Array]:
+        return {
+            column: pa.array([make(rng) if rng.random() < 0.9 else None for _ in range(rows)], kind)
+            for column, ((kind, _), make) in fitting.items()
+        }
+
+    files = [
+        random_table_file(rng, f"f{number}.orc", kinds, _SETTINGS, _written, old=old, more=more)
+        for number in range(files_of_a_case(rng))
+    ]
     stored = {column: kind for column, (_, kind) in kinds.items()}
     columns = wanted_columns(rng, stored)
     columns = (*columns, *((column, rng.choice(OTHER_TYPES)) for column in fitting))
     stored |= {column: kind for column, ((_, kind), _) in fitting.items()}
-    options, own, schema = {}, {}, columns
-    if rng.random() < 0.08:
-        options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
-    case = Case(
-        format="orc", name=name, files=files, columns=schema, options=options, own_options=own,
-        cuts=random_cuts(rng),
-        stored=stored,
-    )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
-
-
-def _file(
-    rng: random.Random,
-    number: int,
-    kinds: Mapping[str, Flat],
-    fitting: Mapping[str, tuple[Flat, _Make]],
-    old: bool,
-) -> TableFile:
-    rows = rng.choice((0, 1, 1, 2, 5, 12, 30))
-    names = list(kinds)
-    if rng.random() < 0.15:
-        rng.shuffle(names)
-    if rng.random() < 0.1 and len(names) > 1:
-        names.pop()
-    columns = {name: random_column(rng, kinds[name][0], rows, old=old) for name in names}
-    for name, ((kind, _), make) in fitting.items():
-        columns[name] = pa.array([make(rng) if rng.random() < 0.9 else None for _ in range(rows)], kind)
-    table = pa.table(columns)
-    chosen = rng.sample(sorted(_SETTINGS), rng.choice((0, 1, 2)))
-    settings = {setting: rng.choice(_SETTINGS[setting]) for setting in chosen}
-    return TableFile(path=f"f{number}.orc", rows=table, write=_written, settings=settings)
+    return columnar_case(rng, "orc", name, files, columns, stored)
 
 
 def _written(table: pa.Table, settings: Mapping[str, Any]) -> bytes:

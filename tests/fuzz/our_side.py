@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
@@ -21,6 +22,8 @@ from flip27_source.source import Source
 
 from .case import Case
 from .spark_side import Failed, Outcome
+
+T = TypeVar("T")
 
 
 class RefusedError(Exception):
@@ -62,15 +65,9 @@ class OurSide:
         """The inferred schema."""
         case = self._case
         texts = {"path": str(self._folder), "reader": case.format, "timeZone": case.zone, **case.options}
-        try:
-            found = schema_of(Source.resolve({**texts, **case.own_options}, enumerator=FilesEnumerator))
-        except OptionError as error:
-            raise RefusedError(str(error)) from None
-        except Flip27Error as error:
-            return Failed(str(error))
-        except Exception as error:
-            raise BareError(f"{type(error).__name__}: {error}"[:500]) from error
-        return from_arrow_schema(found, prefer_timestamp_ntz=True)
+        source = {**texts, **case.own_options}
+        schema = _outcome(lambda: schema_of(Source.resolve(source, enumerator=FilesEnumerator)))
+        return schema if isinstance(schema, Failed) else from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
     def whole(self, path: str) -> Outcome:
         """Read one file alone."""
@@ -89,27 +86,38 @@ class OurSide:
 
     def read(self, splits: Sequence[FileSplit]) -> Outcome:
         """Read splits with a new reader, as a task does."""
-        reader = self._kind()
-        try:
-            reader.open(
-                SourceReaderContext(options=self._options, schema=self._schema, time_zone=self._case.zone)
-            )
-            if isinstance(reader, ReadsTogether):
-                batches = list(reader.read_together(splits))
-            else:
-                batches = [batch for split in splits for batch in reader.read(split)]
-            reader.close()
-        except OptionError as error:
-            raise RefusedError(str(error)) from None
-        except Flip27Error as error:
-            return Failed(str(error))
-        except Exception as error:
-            raise BareError(f"{type(error).__name__}: {error}"[:500]) from error
+        batches = _outcome(lambda: self._batches(splits))
+        if isinstance(batches, Failed):
+            return batches
         for batch in batches:
             if not batch.schema.equals(self._schema):
                 raise BareError(f"a batch has the schema\n{batch.schema}\nand not\n{self._schema}")
             batch.validate()  # not in full, because text that is not UTF-8 is delivered unchanged
         return pa.Table.from_batches(batches, schema=self._schema)
+
+    def _batches(self, splits: Sequence[FileSplit]) -> list[Any]:
+        reader = self._kind()
+        reader.open(
+            SourceReaderContext(options=self._options, schema=self._schema, time_zone=self._case.zone)
+        )
+        if isinstance(reader, ReadsTogether):
+            batches: list[Any] = list(reader.read_together(splits))
+        else:
+            batches = [batch for split in splits for batch in reader.read(split)]
+        reader.close()
+        return batches
+
+
+def _outcome(read: Callable[[], T]) -> T | Failed:
+    """What ``read`` returns, or its failure with one of our errors."""
+    try:
+        return read()
+    except OptionError as error:
+        raise RefusedError(str(error)) from None
+    except Flip27Error as error:
+        return Failed(str(error))
+    except Exception as error:
+        raise BareError(f"{type(error).__name__}: {error}"[:500]) from error
 
 
 def split_of(path: Path) -> FileSplit:

@@ -10,10 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from .case import Case, TableFile
-from .csv_cases import files_of_a_case, random_cuts
-from .folders import in_folders
-from .tables import PLAIN, RARE, Flat, random_column, random_types, wanted_columns
+from .case import Case
+from .line_cases import files_of_a_case
+from .tables import PLAIN, RARE, Flat, columnar_case, random_kinds, random_table_file, wanted_columns
 
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
     "compression": ("none", "gzip", "zstd", "lz4"),
@@ -39,21 +38,18 @@ _ONLY_PARQUET: tuple[Flat, ...] = (
 def parquet_case(rng: random.Random, name: str) -> Case:
     """Make a random case."""
     flat = [*PLAIN, *PLAIN, *RARE, *(_ONLY_PARQUET if rng.random() < 0.2 else ())]
-    kinds = {f"c{number}": random_types(rng, flat, 2) for number in range(rng.choice((1, 2, 3, 5, 8)))}
+    kinds = random_kinds(rng, flat, 2)
     old = rng.random() < 0.05
-    files = tuple(_file(rng, number, kinds, old) for number in range(files_of_a_case(rng)))
+    files = [
+        random_table_file(
+            rng, f"f{number}.parquet", kinds, _SETTINGS, _written, old=old, most_settings=(0, 1, 2, 3, 5)
+        )
+        for number in range(files_of_a_case(rng))
+    ]
     columns = wanted_columns(rng, {column: kind for column, (_, kind) in kinds.items()})
     stored = {column: "none" if _is_none_of_spark(held) else kind for column, (held, kind) in kinds.items()}
-    options, own, schema = {}, {}, columns
-    if rng.random() < 0.08:
-        options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
-    case = Case(
-        format="parquet", name=name, files=files, columns=schema, options=options, own_options=own,
-        cuts=random_cuts(rng),
-        stored=stored,
-        zone=rng.choice(("UTC", "UTC", "Europe/Berlin", "America/New_York")),
-    )  # fmt: skip
-    return in_folders(rng, case) if rng.random() < 0.1 else case
+    zones = ("UTC", "UTC", "Europe/Berlin", "America/New_York")
+    return columnar_case(rng, "parquet", name, files, columns, stored, zones)
 
 
 def _is_none_of_spark(kind: pa.DataType) -> bool:
@@ -61,19 +57,6 @@ def _is_none_of_spark(kind: pa.DataType) -> bool:
     return kind in [held for held, _ in _ONLY_PARQUET if not pa.types.is_decimal(held)] or any(
         _is_none_of_spark(kind.field(number).type) for number in range(kind.num_fields)
     )
-
-
-def _file(rng: random.Random, number: int, kinds: Mapping[str, Flat], old: bool) -> TableFile:
-    rows = rng.choice((0, 1, 1, 2, 5, 12, 30))
-    names = list(kinds)
-    if rng.random() < 0.15:
-        rng.shuffle(names)
-    if rng.random() < 0.1 and len(names) > 1:
-        names.pop()
-    table = pa.table({name: random_column(rng, kinds[name][0], rows, old=old) for name in names})
-    chosen = rng.sample(sorted(_SETTINGS), rng.choice((0, 1, 2, 3, 5)))
-    settings = {setting: rng.choice(_SETTINGS[setting]) for setting in chosen}
-    return TableFile(path=f"f{number}.parquet", rows=table, write=_written, settings=settings)
 
 
 def _written(table: pa.Table, settings: Mapping[str, Any]) -> bytes:

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from .arrow_cases import arrow_case
-from .avro_cases import avro_case
 from .case import Case
 from .comparison import Compared, Mismatch, compare, write_files
 from .csv_cases import csv_case
@@ -25,14 +23,31 @@ from .json_cases import json_case
 from .orc_cases import orc_case
 from .our_side import OurSide, RefusedError
 from .parquet_cases import parquet_case
-from .parsed_cases import parsed_case
 from .parsed_side import ParsedSide, ParsingSession
-from .shrinker import shrunk
 from .spark_side import SparkSide, Theirs
 from .story import story
 from .text_cases import text_case
+from .written_cases import arrow_case, avro_case
 
 Maker = Callable[[random.Random, str], Case]
+
+_NOT_BY_LINES = ("enforceSchema", "multiLine")
+"""Options that ``parsed`` refuses by name, as its own tests check; here there would be nothing to compare."""
+_MOST_TRIES = 150
+
+
+def parsed_case(make: Maker) -> Maker:
+    """A maker of cases with a schema, and without partition columns and our own columns."""
+
+    def made(rng: random.Random, name: str) -> Case:
+        case = make(rng, name)
+        while case.columns is None or any("/" in file.path for file in case.files):
+            case = make(rng, name)
+        options = {option: text for option, text in case.options.items() if option not in _NOT_BY_LINES}
+        return replace(case, options=options, own_options={}, own_columns=(), is_parsed=True)
+
+    return made
+
 
 MAKERS: Mapping[str, Maker] = {
     "csv": csv_case,
@@ -248,3 +263,31 @@ def _told_by_itself(case: Case, mismatch: Mismatch) -> str | None:
 
 def _place(mismatch: Mismatch) -> tuple[str, str, str]:
     return mismatch.kind, mismatch.file, mismatch.column
+
+
+def shrunk(
+    case: Case, mismatch: Mismatch, unknown: Callable[[Case], list[Mismatch]], tries: int = _MOST_TRIES
+) -> tuple[Case, Mismatch]:
+    """The smallest case found with a mismatch of the same kind, and that mismatch.
+
+    Args:
+        unknown: returns the mismatches of a case that are not due to declared differences.
+        tries: the largest number of cases to read.
+    """
+    smaller = case.smaller()
+    while tries:
+        candidate = next(smaller, None)
+        if candidate is None:
+            break
+        tries -= 1
+        if candidate == case:
+            continue
+        same = [one for one in unknown(candidate) if _is_alike(one, mismatch)]
+        if same:
+            case, mismatch = candidate, same[0]
+            smaller = case.smaller()
+    return case, mismatch
+
+
+def _is_alike(one: Mismatch, other: Mismatch) -> bool:
+    return one.kind == other.kind and one.column_type == other.column_type

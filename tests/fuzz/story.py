@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from tests.readers.spark_reading import cells
+
 from .case import Case
-from .cells import cells
 from .comparison import Compared, Mismatch
 from .spark_side import Failed, Outcome
 

@@ -10,6 +10,10 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import types
 
+from .case import Case, TableFile
+from .folders import in_folders
+from .line_cases import random_cuts
+
 Flat = tuple[pa.DataType, str]
 """A type as it is stored, and the type to which Spark reads it by default."""
 
@@ -63,6 +67,64 @@ def random_types(rng: random.Random, flat: Sequence[Flat], depth: int) -> Flat:
             return pa.map_(pa.string(), inner), f"map<string,{inner_name}>"
     other, other_name = rng.choice(flat)
     return pa.struct([("x", inner), ("y", other)]), f"struct<x:{inner_name},y:{other_name}>"
+
+
+def random_kinds(rng: random.Random, flat: Sequence[Flat], depth: int) -> dict[str, Flat]:
+    """Choose the types of some columns."""
+    return {f"c{number}": random_types(rng, flat, depth) for number in range(rng.choice((1, 2, 3, 5, 8)))}
+
+
+def random_table_file(
+    rng: random.Random,
+    path: str,
+    kinds: Mapping[str, Flat],
+    settings: Mapping[str, tuple[Any, ...]],
+    write: Callable[[pa.Table, Mapping[str, Any]], bytes],
+    *,
+    old: bool,
+    most_settings: Sequence[int] = (0, 1, 2),
+    more: Callable[[int], Mapping[str, pa.Array]] = lambda _: {},
+) -> TableFile:
+    """Make a file with most of the columns, in any order.
+
+    Args:
+        settings: the values to choose from, by the name of a setting of ``write``.
+        most_settings: how many settings to choose, at random.
+        more: makes further columns of a number of rows.
+    """
+    rows = rng.choice((0, 1, 1, 2, 5, 12, 30))
+    names = list(kinds)
+    if rng.random() < 0.15:
+        rng.shuffle(names)
+    if rng.random() < 0.1 and len(names) > 1:
+        names.pop()
+    columns = {name: random_column(rng, kinds[name][0], rows, old=old) for name in names}
+    table = pa.table({**columns, **more(rows)})
+    chosen = rng.sample(sorted(settings), rng.choice(most_settings))
+    return TableFile(
+        path=path, rows=table, write=write,
+        settings={setting: rng.choice(settings[setting]) for setting in chosen},
+    )  # fmt: skip
+
+
+def columnar_case(
+    rng: random.Random,
+    format_name: str,
+    name: str,
+    files: Sequence[TableFile],
+    columns: tuple[tuple[str, str], ...],
+    stored: Mapping[str, str],
+    zones: Sequence[str] = ("UTC",),
+) -> Case:
+    """Make a case that Spark can read too, with these columns or without a schema."""
+    options, own, schema = {}, {}, columns
+    if rng.random() < 0.08:
+        options, own, schema = {"mergeSchema": "true"}, {"samplingFiles": "100"}, None
+    case = Case(
+        format=format_name, name=name, files=tuple(files), columns=schema, options=options, own_options=own,
+        cuts=random_cuts(rng), stored=stored, zone=rng.choice(zones),
+    )  # fmt: skip
+    return in_folders(rng, case) if rng.random() < 0.1 else case
 
 
 def random_column(rng: random.Random, kind: pa.DataType, rows: int, *, old: bool = False) -> pa.Array:

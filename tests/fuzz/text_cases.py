@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 from .case import Case, LineFile
-from .csv_cases import files_of_a_case, random_cuts, random_end, random_packing
 from .folders import in_folders
+from .line_cases import files_of_a_case, random_cuts, random_end, random_packing
 from .texts import Flavour, damaged, text_of
 
 _ODD = (

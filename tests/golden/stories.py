@@ -10,8 +10,8 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 
-from flip27_source.coordination.packing import Limits
-from flip27_source.driver.holder import CoordinatorHolder
+from flip27_source.coordination.batch_limits import Limits
+from flip27_source.driver.environment import Environment
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.readers.sequence import SequenceReader
@@ -36,9 +36,8 @@ class Query(Batches):
         options = {**story.options, "stateLocation": str(state), "requestInterval": "0s", **more}
         super().__init__(story.enumerator, story.reader, options, store=LocalStore(str(state)))
 
-    def new_holder(self) -> CoordinatorHolder:
-        environment = inline_environment(now_ms=lambda: self.now_ms, new_random=lambda: "27" * 8, cores=2)
-        return CoordinatorHolder(self.source, self.boundedness, store=self.store, environment=environment)
+    def environment(self) -> Environment:
+        return inline_environment(now_ms=self.clock, steady_ms=self.steady_clock, new_random=lambda: "27" * 8)
 
     def batch(self, limits: Limits | None = None) -> list[Any] | None:
         self.now_ms += 1_000

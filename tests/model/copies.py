@@ -9,34 +9,36 @@ from __future__ import annotations
 import contextlib
 import io
 import pickle
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any
 
 from flip27_source.coordination.actions import PendingAction
 from flip27_source.coordination.checkpoints import PendingCheckpoint, WaitingEvent
-from flip27_source.coordination.context import CoordinatorSettings
+from flip27_source.coordination.context import CoordinatorContext, CoordinatorSettings
 from flip27_source.coordination.packing import Assignment
-from flip27_source.driver.background import BackgroundRunner
 from flip27_source.options import Options
 from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.source import Source
 from flip27_source.values.stored_values import StoredValues
+from tests.driver.batches import SCHEMA
 from tests.model.documents import Doc
-from tests.model.protocol_model import SOURCES, Attempt, World
+from tests.model.protocol_model import SOURCES, Attempt, ModelStore, World
 from tests.model.toys import Known, Piece, Ping
 
 _LOCK = type(threading.Lock())
 _VALUES = {
     *(Assignment, Attempt, CheckpointDocument, CoordinatorSettings, Doc, Known, Offset, Options),
     *(PendingAction, PendingCheckpoint, Piece, Ping, PlannedSubtask, Source, SourceIdentity, StoredValues),
-    WaitingEvent,
+    *(CodeType, WaitingEvent),
 }
 """Types whose values never change: copies share them."""
 
-_shared: dict[str, Any] = {"lock": threading.Lock(), "runner": BackgroundRunner()}
+_shared: dict[str, Any] = {"lock": threading.Lock()}
 _names: dict[int, str] = {}
 
 
@@ -59,6 +61,7 @@ def shared_values() -> Iterator[None]:
             _names.pop(id(value), None)
 
 
+_share("schema", SCHEMA)
 for _kind, _source in SOURCES.items():
     _share(f"source {_kind}", _source)
     _share(f"options {_kind}", _source.options)
@@ -69,13 +72,23 @@ class Copier(pickle.Pickler):
         kind = type(value)
         if kind is _LOCK:
             return "lock"
-        if kind is BackgroundRunner:
-            return "runner"
-        if kind in _VALUES:
+        if kind in _VALUES or value is SCHEMA:
             return _names.get(id(value)) or _share(f"value {len(_shared)}", value)
         if kind is bytes and len(value) > 100:
             return _content(value)
         return None
+
+    def reducer_override(self, value: Any) -> Any:
+        """A function inside a function is copied with its variables."""
+        if isinstance(value, FunctionType) and value.__closure__:
+            contents = tuple(cell.cell_contents for cell in value.__closure__)
+            return _function, (value.__code__, value.__module__, value.__name__, contents)
+        return NotImplemented
+
+
+def _function(code: CodeType, module: str, name: str, contents: tuple[Any, ...]) -> Callable[..., Any]:
+    names = vars(sys.modules[module])
+    return FunctionType(code, names, name, None, tuple(CellType(content) for content in contents))
 
 
 _contents: dict[bytes, str] = {}
@@ -111,3 +124,37 @@ def revived(data: bytes) -> World:
 def clone(world: World) -> World:
     """A copy that shares only values that never change."""
     return revived(pickled(world))
+
+
+_MADE_AGAIN = (
+    "flip27_source.options", "flip27_source.source", "flip27_source.values.", "flip27_source.file_systems.",
+    "flip27_source.snapshots.", "flip27_source.savepoints.", "flip27_source.edits.",
+    "flip27_source.driver.environment", "flip27_source.driver.checkpoint_log_lines",
+    "flip27_source.driver.background_cleaner", "flip27_source.driver.reports",
+)  # fmt: skip
+"""Modules whose objects find again what is stored, encode it, measure or count, and decide nothing."""
+
+_KEPT = ("flip27_source.snapshots.offsets", "flip27_source.snapshots.driver_epochs")
+
+
+class KeyMaker(pickle.Pickler):
+    """Leaves out what cannot change a later move, and references that form cycles, so it needs no memo."""
+
+    def persistent_id(self, value: Any) -> Any:
+        kind = type(value)
+        if kind is Doc:
+            return value.file
+        if kind in (FunctionType, MethodType):
+            return value.__qualname__
+        module = kind.__module__
+        if kind in (PlannedSubtask, CoordinatorContext, CoordinatorSettings, ModelStore, _LOCK) or (
+            module.startswith(_MADE_AGAIN) and not module.startswith(_KEPT)
+        ):
+            return "made again"
+        return None
+
+    def reducer_override(self, value: Any) -> Any:
+        """Equal sets give equal bytes, whatever their history."""
+        if isinstance(value, set | frozenset):
+            return sorted, (sorted(value),)
+        return NotImplemented

@@ -20,15 +20,13 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from flip27_source.coordination.context import CoordinatorContext
-from flip27_source.coordination.coordinator import SourceCoordinator
+import pytest
+
 from flip27_source.executor import retries
-from flip27_source.snapshots.planned_subtask import PlannedSubtask
-from tests.model.copies import Copier, pickled, revived, shared_values
-from tests.model.documents import Doc
+from tests.model.copies import KeyMaker, pickled, revived, shared_values
 from tests.model.invariants import broken
+from tests.model.observing import observe_gateways
 from tests.model.protocol_model import World
 
 IDLE_MOVES = "rF"
@@ -113,18 +111,6 @@ def _replay(world: World, order: Iterable[str]) -> dict[str, str]:
     return {}
 
 
-class _KeyMaker(Copier):
-    """Leaves out references that form cycles, so that it needs no memo and equal values give equal bytes."""
-
-    def persistent_id(self, value: Any) -> Any:
-        kind = type(value)
-        if kind is CoordinatorContext or kind is PlannedSubtask:
-            return "made again"
-        if kind is Doc:
-            return value.file
-        return None
-
-
 _LINEAGE = re.compile(rb"-[0-9a-f]{16}(?=/)")
 
 
@@ -132,7 +118,7 @@ def key(world: World) -> bytes:
     """A key that is equal for worlds that can no longer behave differently."""
     referred = _referred(world)
     buffer = io.BytesIO()
-    maker = _KeyMaker(buffer, protocol=5)
+    maker = KeyMaker(buffer, protocol=5)
     maker.fast = True
     maker.dump(
         (
@@ -142,14 +128,14 @@ def key(world: World) -> bytes:
             [item for item in sorted(world.first.items()) if item[0][0] in referred],
             [item for item in sorted(world.tags.items()) if any(item[0][0] in file for file in referred)],
             [world.delivered.get(attempt.key) for attempt in world.running.values()],
-            [item for item in sorted(world.store.files.items()) if _is_read(item[0], referred)],
+            [item for item in sorted(world.files.files.items()) if _is_read(item[0], referred)],
             world.frozen,
             sorted(world.held),
             sorted(world.performed),
             world.asked,
             world.older_poll is None,
-            _driver(world.holder),
-            None if world.zombie is None else _driver(world.zombie),
+            world.holder,
+            world.zombie,
         )
     )
     # Lineages are numbered in the order in which they were made; the numbers themselves do not matter.
@@ -159,13 +145,10 @@ def key(world: World) -> bytes:
 
 
 def _referred(world: World) -> set[str]:
-    """The documents that a log, a driver or an attempt refers to."""
+    """The documents that a log or an attempt refers to."""
     offsets = [world.committed, world.logged, *world.zombie_at]
     files = {str(offset["state"].get("file")) for offset in offsets}
     files |= {attempt.doc.file for attempt in (*world.late, *world.running.values())}
-    for driver in (world.holder, world.zombie):
-        if driver is not None:
-            files.add(str(driver._at.to_json()["state"].get("file")))
     return files - {"None"}
 
 
@@ -180,53 +163,20 @@ def _is_read(file: str, referred: set[str]) -> bool:
     return f"{lineage}/checkpoints/{name}.json" in referred
 
 
-def _driver(holder: Any) -> Any:
-    epoch = None if holder._epoch is None else (holder._epoch.lineage + "/", holder._epoch.epoch)
-    coordinator: SourceCoordinator[Any] | None = holder._coordinator
-    memory = None if coordinator is None else _memory(coordinator)
-    requests = holder._requests
-    asked = (
-        [request.request_id for request in requests._edits_due],
-        [edit.request_id for edit in requests._applied],
-        sorted(requests._edited),
-        sorted(requests._undeleted),
-    )
-    return holder._at.to_json()["state"].get("file"), epoch, memory, holder._actions._ended, asked
-
-
-def _memory(coordinator: SourceCoordinator[Any]) -> Any:
-    memory = dict(vars(coordinator))
-    del memory["settings"]
-    queues = coordinator._queues
-    memory["_queues"] = list(queues.turns), queues._free, queues._gateways
-    memory["_collector"] = coordinator._collector._resting
-    memory["_ledger"] = _slots(coordinator._ledger)
-    memory["_actions"] = _slots(coordinator._actions)
-    memory["_pending"] = None if coordinator.pending is None else coordinator.pending.checkpoint_id
-    enumerator = dict(vars(memory.pop("enumerator")))
-    del enumerator["options_given"], enumerator["context"]
-    return sorted(memory.items()), sorted(enumerator.items())
-
-
-def _slots(value: Any) -> list[Any]:
-    """The values of the attributes; sets are sorted, so that their order does not depend on their history."""
-    values = (getattr(value, name) for name in value.__slots__)
-    return [sorted(item) if isinstance(item, set) else item for item in values]
-
-
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Stop the clock, so that equal attempts write equal reports, and log only critical messages."""
-    logger, clock, rounds = logging.getLogger("flip27_source"), retries.time, gc.get_threshold()
+    """Observe the gateways, stop the clock, so that equal attempts write equal reports, and log little."""
+    logger, rounds = logging.getLogger("flip27_source"), gc.get_threshold()
     level = logger.level
     logger.setLevel(logging.CRITICAL)
-    retries.time = _StandsStill  # type: ignore[assignment]
     gc.set_threshold(50_000, 20, 100)  # there are very many objects and little garbage
     try:
-        yield
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(retries, "time", _StandsStill)
+            observe_gateways(patch)
+            yield
     finally:
         logger.setLevel(level)
-        retries.time = clock
         gc.set_threshold(*rounds)
         gc.unfreeze()
 

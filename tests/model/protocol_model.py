@@ -29,20 +29,15 @@ test in ``tests/coordination/test_gateway.py``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from flip27_source.coordination.checkpoints import PendingCheckpoint
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.edit_values import EditOperation, EditRequest
 from flip27_source.coordination.gateway import GatewayState
-from flip27_source.coordination.packing import Limits
-from flip27_source.coordination.subtask_reports import AcknowledgeResult, SubtaskReport
-from flip27_source.driver.demanded_reports import DemandedReports
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
     AttemptError,
     MissingReportError,
@@ -50,17 +45,16 @@ from flip27_source.errors import (
     StaleDriverError,
     StateLocationError,
 )
-from flip27_source.executor.subtask import read_subtask
-from flip27_source.reader import SourceReaderContext
-from flip27_source.snapshots.codec import SnapshotCodec
-from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.planned_subtask import PlannedSubtask
-from flip27_source.snapshots.report_files import ReportPlace
-from flip27_source.snapshots.requests import RequestFolder, WaitingRequests
+from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
+from flip27_source.testing.inline_environment import InlineActions
+from flip27_source.testing.spark_query import SparkQuery
+from flip27_source.testing.spark_side import as_text, as_value
 from tests.driver.batches import SCHEMA
 from tests.model.documents import Doc, Json, parsed
+from tests.model.processes import ModelRunner, PollEnd
 from tests.model.toys import (
     ROWS_TO_THE_END,
     STAGE,
@@ -70,7 +64,6 @@ from tests.model.toys import (
     PagedExchange,
     Pages,
 )
-from tests.toy_sources import INITIAL
 
 RETAINED = 2
 _OPTIONS = {"retainedCheckpoints": str(RETAINED)}
@@ -137,92 +130,37 @@ class HidesReport(MemoryStore):
         return self._store.list(folder)
 
 
-class ActionsInPlace:
-    """Performs actions at once, on the caller's thread; the results are collected as in ActionRunner."""
+class Parts:
+    """What the world gives to one driver: its environment, and the runners that the driver has made."""
 
-    def __init__(self, holder: CoordinatorHolder) -> None:
-        self._holder = holder
-        self._ended: list[tuple[int, str | None]] = []
+    def __init__(self, store: ModelStore, cores: int) -> None:
+        self._store = store
+        self._cores = cores
+        self.runners: list[ModelRunner] = []
 
-    def submit(self, actions: Sequence[tuple[int, Any]]) -> None:
-        for number, action in actions:
-            coordinator = self._holder._coordinator
-            assert coordinator is not None
-            enumerator: Any = coordinator.enumerator
-            enumerator.perform(action)
-            self._ended.append((number, None))
+    def new_runner(self) -> ModelRunner:
+        self.runners = [runner for runner in self.runners if not runner.is_closed]
+        self.runners.append(ModelRunner())
+        return self.runners[-1]
 
-    def end(self) -> list[tuple[int, str | None]]:
-        return self.drain()
-
-    def drain(self) -> list[tuple[int, str | None]]:
-        ended, self._ended = self._ended, []
-        return ended
-
-    def close(self) -> None:
-        self._ended.clear()
-
-
-class Watched:
-    """A coordinator whose gateways are checked before and after every acknowledgement (I4)."""
-
-    def __init__(self, coordinator: Any, broken: list[str]) -> None:
-        self._coordinator = coordinator
-        self._broken = broken
-
-    def acknowledge(self, report: SubtaskReport[Any]) -> AcknowledgeResult:
-        before = self._states()
-        result: AcknowledgeResult = self._coordinator.acknowledge(report)
-        wanted = dict(before)
-        if result is AcknowledgeResult.SUCCESS and report.subtask_id in wanted:
-            wanted[report.subtask_id] = GatewayState.OPEN
-        if self._states() != wanted:
-            self._broken.append(f"the report of {report.subtask_id} turned {before} into {self._states()}")
-        return result
-
-    def repeat(self, subtask_id: int) -> None:
-        self._coordinator.repeat(subtask_id)
-
-    def _states(self) -> dict[int, GatewayState]:
-        return {i: gateway.state for i, gateway in self._coordinator._queues._gateways.items()}
-
-
-class WatchedReports(DemandedReports):
-    """Reads reports one after the other, and checks which gateways they open."""
-
-    def __init__(self, source: Source, store: ModelStore, codec: SnapshotCodec, broken: list[str]) -> None:
-        super().__init__(source, store, codec)
-        self._broken = broken
-
-    def collect(self, coordinator: Any, pending: PendingCheckpoint[Any], offset: Offset) -> None:
-        super().collect(Watched(coordinator, self._broken), pending, offset)  # type: ignore[arg-type]
-
-    def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
-        return [self._storage.read(place) for place in places]
-
-
-class ModelHolder(CoordinatorHolder):
-    """The real holder, with calls instead of threads."""
-
-    def __init__(self, source: Source, store: ModelStore, cores: int, valves: list[str]) -> None:
-        environment = Environment(now_ms=_no_time, new_random=store.new_random, cores=cores)
-        super().__init__(source, Boundedness.CONTINUOUS_UNBOUNDED, store=store, environment=environment)
-        codec = SnapshotCodec(source.enumerator_type, source.reader_type)
-        self._reports = WatchedReports(source, store, codec, valves)
-
-    def _new_actions(self, enumerator: Any) -> Any:
-        return ActionsInPlace(self)
-
-    def commit(self, end: dict[str, Any]) -> None:
-        super().commit(end)
-        self.wait_for_clean_up()
-
-    def _look_for_requests(self) -> None:
-        """Do nothing: in the model a poll for requests is a move, not the work of a thread."""
+    def environment(self) -> Environment:
+        return Environment(
+            now_ms=_no_time,
+            steady_ms=_no_time,
+            new_random=self._store.new_random,
+            cores=self._cores,
+            new_runner=self.new_runner,
+            new_actions=InlineActions,
+            run_in_background=_at_once,
+        )
 
 
 def _no_time() -> int:
     return 0
+
+
+def _at_once(work: Callable[[], None]) -> None:
+    work()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -282,26 +220,29 @@ class Step:
     performed: list[str] = field(default_factory=list)
     replanned: tuple[list[PlannedSubtask], list[PlannedSubtask]] | None = None
     zombie_wrote: list[str] = field(default_factory=list)
-    valves: list[str] = field(default_factory=list)
+    misopened: list[str] = field(default_factory=list)
+    sent_through: list[GatewayState] = field(default_factory=list)
     sent_at_freeze: list[int] = field(default_factory=list)
     late_events: int = 0
 
 
-class World:
-    """One query, its drivers and its attempts."""
+class World(SparkQuery):
+    """One query, its drivers and its attempts.
+
+    Attributes:
+        enumerator: the enumerator of the current driver; None if the driver has none.
+        drives: whether the current driver has told the others that it drives.
+    """
 
     def __init__(self, kind: str = "whole", *, subtasks: int = 2, limits: Limits | None = None) -> None:
         self.kind = kind
         self.subtasks = subtasks
         self.limits = limits or Limits()
-        self.store = ModelStore()
-        self.valves: list[str] = []
-        self.holder = self.new_holder(self.store)
-        self.zombie: ModelHolder | None = None
-        self.zombie_at: tuple[Json, Json] = (INITIAL, INITIAL)
-        # Spark's logs.
-        self.committed: Json = INITIAL
-        self.logged: Json = INITIAL
+        self.files = ModelStore()
+        super().__init__(SOURCES[kind], SCHEMA, self.files)
+        self.zombie: CoordinatorHolder | None = None
+        self.zombie_at: tuple[Json, Json] = (self.committed, self.logged)
+        self.zombie_drives = False
         self.chain: tuple[Doc, ...] = ()
         # The current batch.
         self.tasks: list[PlannedSubtask] = []
@@ -316,28 +257,38 @@ class World:
         self.performed: frozenset[str] = frozenset()
         # Requests for edits.
         self.asked = False
-        self.older_poll: WaitingRequests | None = None
-        self.holder.coordinator_at(INITIAL)
+        self.older_poll: PollEnd | None = None
+        self.holder.coordinator_at(self.committed)
+        self.enumerator = STAGE.enumerator
+
+    def start(self) -> None:
+        """Start a new driver."""
+        self.parts = Parts(self.files, self.subtasks)
+        self.drives = False
+        self.enumerator: Any = None
+        STAGE.enumerator = None
+        super().start()
+
+    def environment(self) -> Environment:
+        return self.parts.environment()
 
     @property
-    def source(self) -> Source:
-        return SOURCES[self.kind]
+    def committed(self) -> Json:
+        """The end of the last committed batch."""
+        return self.logs.committed
+
+    @property
+    def logged(self) -> Json:
+        """The end of the planned batch, or of the last committed one."""
+        return as_value(self.logs.offsets[-1]) if self.logs.offsets else self.logs.committed
 
     @property
     def pending(self) -> bool:
         """Whether a batch is planned and not in the commit log."""
-        return self.logged != self.committed
-
-    @property
-    def enumerator(self) -> Any:
-        coordinator = self.holder._coordinator
-        return None if coordinator is None else coordinator.enumerator
-
-    def new_holder(self, store: ModelStore) -> ModelHolder:
-        return ModelHolder(self.source, store, self.subtasks, self.valves)
+        return self.logs.has_uncommitted
 
     def doc(self, offset: Json) -> Doc:
-        return parsed(offset["state"]["file"], self.store.files)
+        return parsed(offset["state"]["file"], self.files.files)
 
     # The legal moves.
 
@@ -358,7 +309,7 @@ class World:
             "N": lambda: not self.pending and self.frozen,
             "D": lambda: True,
             # A driver that has written nothing yet is unknown to the others: it is like a new one.
-            "Z": lambda: self.zombie is not None and self.zombie._epoch is not None,
+            "Z": lambda: self.zombie_drives,
             "L": lambda: bool(self.late),
             "S": lambda: bool(self.chain) and not self.asked,
             "W": lambda: self.older_poll is not None,
@@ -374,11 +325,8 @@ class World:
 
     def play(self, move: str) -> Step:
         """Make a move and return its effects."""
-        step = Step(move=move, files_before=dict(self.store.files), enumerator_before=self.enumerator)
-        self.valves.clear()
-        STAGE.performed.clear()
-        STAGE.received.clear()
-        STAGE.late_events = 0
+        step = Step(move=move, files_before=dict(self.files.files), enumerator_before=self.enumerator)
+        STAGE.begin(self.enumerator)
         kind, subtask = move[0], int(move[1:] or 0)
         if kind in "eraAF":
             {"e": self._event, "r": self._reply, "A": self._report, "F": self._fail}[kind](subtask, step)
@@ -388,129 +336,136 @@ class World:
                 "Q": self._failing, "H": self._failing, "C": self._commit, "N": self._tell,
                 "D": self._die, "Z": self._zombie, "L": self._late, "S": self._ask, "W": self._look_again,
             }[kind](step)  # fmt: skip
+        self.enumerator = STAGE.living_enumerator()
         step.performed = list(STAGE.performed)
-        step.valves = list(self.valves)
+        step.misopened, step.sent_through = list(STAGE.misopened), list(STAGE.sent_through)
         step.late_events = STAGE.late_events
         self.performed |= frozenset(step.performed)
         return step
 
     def _event(self, subtask: int, step: Step) -> None:
-        start = self.logged if self.pending else self.committed
-        enumerator: Any = self.holder.coordinator_at(dict(start)).enumerator
+        enumerator: Any = self.holder.coordinator_at(self.logged).enumerator
+        self._see_driver(step)
         if self.frozen:
             self.held |= {(subtask, enumerator.sent[subtask])}
         enumerator.ping(subtask)
 
     def _trigger(self, step: Step) -> None:
         try:
-            found = self._latest_offset(self.holder, self.committed)
+            end = self.latest_offset(self.limits)
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
             return
+        finally:
+            self._see_driver(step)
         self.frozen = False
-        if found != self.committed:
-            self._planned(found, step)
+        if end != self.committed:
+            self._planned(end, step)
 
     def _abort(self, step: Step) -> None:
         step.reference = self._by_restart()
         self._let_run(list(self.running.values()))
         self.held = frozenset()
-        self.logged, self.running, self.tasks, self.older_poll = self.committed, {}, [], None
+        self.logs.forget_uncommitted()
+        self.running, self.tasks, self.older_poll = {}, [], None
         self._trigger(step)
 
-    def _planned(self, found: Json, step: Step) -> None:
-        self.logged = found
-        step.made = self.doc(found)
-        step.sent_at_freeze = list(STAGE.sent_at_freeze)
+    def _planned(self, end: Json, step: Step) -> None:
         self.frozen = True
+        step.sent_at_freeze = list(STAGE.sent_at_freeze)
         try:
-            if self.chain:
-                # Spark calls commit for the previous batch now; latestOffset has already completed it.
-                self.holder.commit(dict(self.committed))
-            self.tasks = self.holder.plan(dict(self.committed), dict(self.logged))
+            # Spark calls commit for the previous batch now; latestOffset has already completed it.
+            self.log(dict(end))
+            self.tasks = self.partitions()
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
+        step.made = self.doc(self.logged)
         self.running = {task.subtask_id: self._attempt(task, step.made, 0) for task in self.tasks}
 
     def _die_in_trigger(self, step: Step) -> None:
         try:
-            self._latest_offset(self.holder, self.committed)
+            self.latest_offset(self.limits)
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
+        self._see_driver(step)
         self._die(step)
 
     def _failing(self, step: Step) -> None:
         STAGE.fails = {"G": "snapshot", "Q": "request"}.get(step.move)
-        self.store.full = step.move == "H"
+        self.files.full = step.move == "H"
         try:
-            found = self._latest_offset(self.holder, self.committed)
-            STAGE.fails, self.store.full = None, False
-            if found != self.committed and step.move == "Q":
+            end = self.latest_offset(self.limits)
+            STAGE.fails, self.files.full = None, False
+            if end != self.committed and step.move == "Q":
                 # A limit was reached before the first request for a split.
-                self._planned(found, step)
+                self._planned(end, step)
                 return
             step.reference = self._by_restart()
             # If there is nothing to read, no call is made that could fail.
             step.retried = None if step.reference == NOTHING else "no error"
         except (InjectedError, StateLocationError):
-            STAGE.fails, self.store.full = None, False
+            STAGE.fails, self.files.full = None, False
             step.reference = self._by_restart()
             step.retried = self._by_retry()
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
         finally:
             STAGE.fails = None
-            self.store.full = False
+            self.files.full = False
+            self._see_driver(step)
         self.frozen, self.held, self.older_poll = False, frozenset(), None
 
     def _by_retry(self) -> str:
         """The result of the driver's next call after a failed one, which is made in a copy of the world."""
         from tests.model.copies import clone
 
-        other = clone(self)
-        try:
-            return other._name(other._latest_offset(other.holder, other.committed))
-        except Exception as error:  # noqa: BLE001 - shown in the check that fails
-            return f"{type(error).__name__}: {error}"
+        with STAGE.apart():
+            other = clone(self)
+            return other.next_name(other.holder)
 
     def _by_restart(self) -> str:
         """The document that a new driver, started from the commit log, would make."""
-        performed, received = list(STAGE.performed), list(STAGE.received)
-        store = self.store.copy()
-        name = self._name(self._latest_offset(self.new_holder(store), self.committed))
-        self.valves.clear()
-        STAGE.performed[:], STAGE.received[:] = performed, received
-        return name
+        store = self.files.copy()
+        environment = Parts(store, self.subtasks).environment()
+        with STAGE.apart():
+            return self.next_name(
+                CoordinatorHolder(self.source, self.boundedness, store=store, environment=environment)
+            )
 
-    def _name(self, found: Json) -> str:
-        if found == self.committed:
-            return NOTHING
-        return f"{found['checkpoint']}-{found['state']['digest']}"
+    def next_name(self, driver: CoordinatorHolder) -> str:
+        """The name of the document that a driver makes after the last committed batch; or its error."""
+        start = self.committed
+        try:
+            end = as_value(as_text(driver.latest_offset(start, self.limits)))
+        except Exception as error:  # noqa: BLE001 - shown in the check that fails
+            return f"{type(error).__name__}: {error}"
+        return NOTHING if end == start else f"{end['checkpoint']}-{end['state']['digest']}"
 
-    def _latest_offset(self, holder: ModelHolder, start: Json) -> Json:
-        found: Json = json.loads(json.dumps(holder.latest_offset(dict(start), self.limits)))
-        return found
+    def _see_driver(self, step: Step) -> None:
+        """Note whether the driver has told the others that it drives."""
+        self.drives |= any("/drivers/" in name for name in self.files.files.keys() - step.files_before.keys())
 
     def _commit(self, step: Step) -> None:
-        self.committed = self.logged
-        doc = self.doc(self.committed)
+        doc = self.doc(self.logged)
+        self.logs.write_commit(self.logs.next_batch_id)
         self.chain = (*self.chain, doc)
         self.held = frozenset((i, number) for i, number in self.held if number >= doc.state["sent"][i])
         self.running, self.tasks = {}, []
 
     def _tell(self, step: Step) -> None:
         try:
-            self.holder.commit(dict(self.committed))
+            self.holder.commit(self.logs.committed)
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
         self.frozen = False
 
     def _die(self, step: Step) -> None:
         self.zombie, self.zombie_at = self.holder, (self.committed, self.logged)
-        self.holder = self.new_holder(self.store)
+        self.zombie_drives = self.drives
+        self.start()
         self.frozen, self.held, self.older_poll = False, frozenset(), None
         if self.pending:
-            again = self.holder.plan(dict(self.committed), dict(self.logged))
+            again = self.partitions()
             step.replanned = (self.tasks, again)
             self._let_run([item for item in self.running.values() if not item.ended])
             self.tasks = again
@@ -518,17 +473,17 @@ class World:
             self.running = {task.subtask_id: self._attempt(task, doc, 0) for task in again}
 
     def _zombie(self, step: Step) -> None:
-        zombie = self.zombie
-        assert zombie is not None
+        assert self.zombie is not None
         committed, logged = self.zombie_at
         # If its successor has committed its last batch, it may take that commit for its own.
         files = [doc.file for doc in self.chain]
         start = logged if logged["state"].get("file") in files else committed
         self.zombie_at = (start, start)
-        before = set(self.store.files)
+        before = set(self.files.files)
+        living = STAGE.enumerator
         try:
-            self._latest_offset(zombie, start)
-            zombie.commit(dict(start))
+            self.zombie.latest_offset(dict(start), self.limits)
+            self.zombie.commit(dict(start))
         except StaleDriverError:
             pass
         except (MissingStateError, MissingReportError) as error:
@@ -536,8 +491,9 @@ class World:
             step.error = error if start in (self.committed, self.logged) else None
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
+        STAGE.enumerator = living
         step.zombie_wrote = sorted(
-            name for name in self.store.files.keys() - before if "/drivers/" not in name
+            name for name in self.files.files.keys() - before if "/drivers/" not in name
         )
 
     # Edits.
@@ -545,7 +501,7 @@ class World:
     def _ask(self, step: Step) -> None:
         first = self.chain[0]
         lineage = first.file.partition("/")[0]
-        RequestFolder(self.store, lineage).submit(
+        Mailbox(self.files, lineage).submit(
             EditRequest(
                 request_id=REQUEST,
                 lineage=lineage,
@@ -557,11 +513,15 @@ class World:
             )
         )
         self.asked = True
-        self.older_poll = self.holder._requests.poll()
-        self.holder._requests.found(self.older_poll, None)
+        for runner in self.parts.runners:
+            for handler, requests in runner.rounds():
+                runner.ended(handler, requests)
+                self.older_poll = None if requests is None else (runner, handler, requests)
 
     def _look_again(self, step: Step) -> None:
-        self.holder._requests.found(self.older_poll, None)
+        assert self.older_poll is not None
+        runner, handler, requests = self.older_poll
+        runner.ended(handler, requests)
         self.older_poll = None
 
     # Attempts.
@@ -607,17 +567,10 @@ class World:
     def _run(self, attempt: Attempt, step: Step) -> bool:
         """Run an attempt to its end; return whether it succeeded."""
         STAGE.pongs, STAGE.rows = attempt.texts, attempt.rows
-        context = SourceReaderContext(
-            options=self.source.options,
-            schema=SCHEMA,
-            subtask_id=attempt.subtask,
-            checkpoint_id=attempt.task.checkpoint_id,
-            attempt_number=attempt.number,
-        )
         step.ran = attempt
-        store = self.store if attempt.saw_report or attempt.key not in self.first else HidesReport(self.store)
+        store = self.files if attempt.saw_report or attempt.key not in self.first else HidesReport(self.files)
         try:
-            step.rows = [row[0] for row in read_subtask(self.source, attempt.task, context, store)]
+            step.rows = [row[0] for row in self.start_attempt(attempt.task, attempt.number, store)]
         except Exception as error:  # noqa: BLE001 - judged by the checks
             step.error = error
             return False

@@ -7,11 +7,13 @@ a crash takes back are sent again with the same numbers. What happens is recorde
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from flip27_source.coordination.gateway import GatewayState
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
@@ -24,16 +26,43 @@ ROWS_TO_THE_END = 2
 
 
 class Stage:
-    """What the world tells the toys to do, and what they have done; there is one for the current world."""
+    """What the world tells the toys to do, and what they have done; there is one for the current world.
+
+    Attributes:
+        enumerator: the enumerator that was started last.
+        misopened: gateways that an acknowledgement of another subtask has opened, or of their own has not.
+        sent_through: the states of the gateways at the moments in which events were sent through them.
+    """
 
     def __init__(self) -> None:
         self.pongs: Sequence[str] = ()
         self.rows = 0
         self.fails: str | None = None
+        self.sent_at_freeze: list[int] = []
+        self.begin(None)
+
+    def begin(self, enumerator: Exchange | None) -> None:
+        """A move begins."""
+        self.enumerator = enumerator
         self.received: list[tuple[int, int]] = []
         self.late_events = 0
         self.performed: list[str] = []
-        self.sent_at_freeze: list[int] = []
+        self.misopened: list[str] = []
+        self.sent_through: list[GatewayState] = []
+
+    def living_enumerator(self) -> Exchange | None:
+        """The enumerator that was started last, unless it was closed."""
+        return None if self.enumerator is None or self.enumerator.closed else self.enumerator
+
+    @contextlib.contextmanager
+    def apart(self) -> Iterator[None]:
+        """A block whose effects do not belong to the current world."""
+        before = dict(vars(self))
+        self.begin(None)
+        try:
+            yield
+        finally:
+            vars(self).update(before)
 
 
 STAGE = Stage()
@@ -108,8 +137,7 @@ class Exchange(PerformsActions[str], SplitEnumerator[Piece]):
         self.closed = False
 
     def start(self) -> None:
-        if STAGE.fails == "start":
-            raise InjectedError("start")
+        STAGE.enumerator = self
         if self.given is None:
             for subtask_id, piece in self.first:
                 self.make(piece, subtask_id)

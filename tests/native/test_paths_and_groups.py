@@ -14,7 +14,7 @@ from flip27_source.native.hadoop_paths import hadoop_path
 from flip27_source.native.options import PATH_REWRITES, NativeOptions
 from flip27_source.native.planned_files import PlannedFiles, by_base_path
 from flip27_source.readers.files.base_paths import BasePaths
-from flip27_source.splits_column import SourceOfSplits, source_in, splits_comment
+from flip27_source.schemas.column_comments import SourceOfSplits, source_in, splits_comment
 
 AZURE = "abfs://in@account.dfs.core.windows.net/"
 

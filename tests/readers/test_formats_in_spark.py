@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import fastavro
 import pyarrow as pa
 import pytest
-from pyarrow import feather, orc
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrameReader, SparkSession
+
+from tests.readers.formats import WRITERS
 
 
 def flip27(spark: SparkSession, reader: str) -> DataFrameReader:
@@ -18,14 +18,7 @@ def flip27(spark: SparkSession, reader: str) -> DataFrameReader:
 
 @pytest.mark.parametrize("reader", ["avro", "orc", "arrow", "feather"])
 def test_other_formats_are_read_by_name(spark: SparkSession, tmp_path: Path, reader: str) -> None:
-    path = tmp_path / "a"
-    if reader == "avro":
-        schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "long"}]}
-        with path.open("wb") as file:
-            fastavro.writer(file, schema, [{"id": number} for number in range(3)])
-    else:
-        write = orc.write_table if reader == "orc" else feather.write_feather
-        write(pa.table({"id": [0, 1, 2]}), str(path))
+    WRITERS["arrow" if reader == "feather" else reader](pa.table({"id": [0, 1, 2]}), tmp_path / "a")
     rows = flip27(spark, reader).schema("id long, missing string").load(str(tmp_path)).collect()
     assert sorted(rows) == [(0, None), (1, None), (2, None)]
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from flip27_source.readers.delimited.dialect import Dialect
-from flip27_source.readers.delimited.records import records_of
+from flip27_source.readers.csv_lines.dialect import Dialect
+from flip27_source.readers.csv_lines.quoted_fields import records_of
 from flip27_source.readers.http_api.reader import HttpReader
 from flip27_source.readers.json_lines.strings import JsonDialect
 from flip27_source.readers.json_lines.values import JsonLineParser

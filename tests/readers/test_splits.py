@@ -12,7 +12,7 @@ import pytest
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.native.planned_files import PlannedFiles
 from flip27_source.options import Options
-from flip27_source.readers.files.errors import FileMissingError
+from flip27_source.readers.files.input import FileMissingError
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.readers.splits import SplitsReader
 from flip27_source.testing import MicroBatchEngine

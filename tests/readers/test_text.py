@@ -7,15 +7,14 @@ import random
 from pathlib import Path
 
 import pytest
-from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.files import separated_text
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.text import TextReader
-from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
 
 CONTENTS = {
     "ends": b"a\r\n\r\nb\rc\n\n last \n",
@@ -32,12 +31,8 @@ CONTENTS = {
 def test_lines_equal_those_of_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
     path = tmp_path / f"{name}.txt"
     path.write_bytes(CONTENTS[name])
-    ours = as_dataframe(spark, read_table(TextReader(), [path], "value string"), "value string")
-    theirs = spark.read.text(str(path))
-    # Compared as bytes, because decoding for Python would hide what is not UTF-8.
-    as_bytes = "cast(value as binary) as value"
-    assert_df_equality(ours.selectExpr(as_bytes), theirs.selectExpr(as_bytes))
-    assert ours.count() == {"ends": 6, "empty": 0}.get(name, theirs.count())
+    ours = assert_same_as_spark(spark, "text", path, "value string")
+    assert ours.num_rows == {"ends": 6, "empty": 0}.get(name, ours.num_rows)
 
 
 def test_many_files_plain_and_compressed_share_batches(spark: SparkSession, tmp_path: Path) -> None:
@@ -47,11 +42,8 @@ def test_many_files_plain_and_compressed_share_batches(spark: SparkSession, tmp_
         content = b"line %d\nnext" % number
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         paths.append(path)
-    table = read_table(TextReader(), paths, "value string")
+    table = assert_same_as_spark(spark, "text", paths, "value string", any_order=True)
     assert len(table["value"].chunks) == 1
-    assert_df_equality(
-        as_dataframe(spark, table, "value string"), spark.read.text(str(tmp_path)), ignore_row_order=True
-    )
 
 
 def test_the_default_schema_is_value_string() -> None:
@@ -94,15 +86,8 @@ def test_lines_end_at_line_sep_as_in_spark(
     content, separator = SEPARATED[name]
     path = tmp_path / f"a.txt{suffix}"
     path.write_bytes(gzip.compress(content) if suffix else content)
-    table = read_table(TextReader(), [path, path], "value string", {"lineSep": separator})
-    theirs = spark.read.option("lineSep", separator).text([str(path), str(path)])
-    as_bytes = "cast(value as binary) as value"
-    assert theirs.count() > 0
-    assert_df_equality(
-        as_dataframe(spark, table, "value string").selectExpr(as_bytes),
-        theirs.selectExpr(as_bytes),
-        ignore_row_order=True,
-    )
+    options = {"lineSep": separator}
+    assert assert_same_as_spark(spark, "text", [path, path], "value string", options, any_order=True).num_rows
 
 
 def test_lines_that_span_chunks_are_read_completely(tmp_path: Path) -> None:
@@ -146,15 +131,8 @@ def test_a_file_is_one_row_with_wholetext_as_in_spark(
     for number, content in enumerate((b"a\nb\r\n", b"\xef\xbb\xbfx", b"", b"\xff")):
         path = tmp_path / f"{number}.txt{suffix}"
         path.write_bytes(gzip.compress(content) if suffix and content else content)
-    table = read_table(TextReader(), sorted(tmp_path.iterdir()), "value string", {"wholetext": "true"})
-    theirs = spark.read.text(str(tmp_path), wholetext=True)
-    as_bytes = "cast(value as binary) as value"
-    assert theirs.count() == 3
-    assert_df_equality(
-        as_dataframe(spark, table, "value string").selectExpr(as_bytes),
-        theirs.selectExpr(as_bytes),
-        ignore_row_order=True,
-    )
+    paths, options = sorted(tmp_path.iterdir()), {"wholetext": "true"}
+    assert assert_same_as_spark(spark, "text", paths, "value string", options, any_order=True).num_rows == 3
 
 
 @pytest.mark.parametrize("option", [{"wholetext": "true"}, {"lineSep": "|"}])
@@ -175,5 +153,4 @@ def test_separators_that_overlap_are_found_from_the_left_as_in_spark(
 ) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(content)
-    ours = read_table(TextReader(), [path], "value string", {"lineSep": "aa"}).column("value").to_pylist()
-    assert ours == [row.value for row in spark.read.option("lineSep", "aa").text(str(path)).collect()]
+    assert_same_as_spark(spark, "text", path, "value string", {"lineSep": "aa"})

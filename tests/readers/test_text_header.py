@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
 from flip27_source.errors import OptionError, SchemaError
-from flip27_source.header_comment import header_comment, header_in
 from flip27_source.options import Options
 from flip27_source.readers.text import TextReader
+from flip27_source.schemas.column_comments import header_comment, header_in
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
 
 HEADER = {"header": "true"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source import savepoints
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import OptionError, StateLocationError

@@ -14,7 +14,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.cli.main import main
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import CorruptStateError, StateError
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.documents import MOST_DOCUMENT_BYTES

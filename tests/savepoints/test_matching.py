@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from flip27_source import savepoints
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.errors import ContractError, IncompatibleStateError
 from flip27_source.options import Change, Option, Options, text

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from flip27_source import savepoints
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit

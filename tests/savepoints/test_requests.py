@@ -14,7 +14,7 @@ from flip27_source.cli.main import main
 from flip27_source.errors import ContractError, SplitReadError, StateLocationError
 from flip27_source.reader import SplitReader
 from flip27_source.savepoints.format import open_savepoint_at
-from flip27_source.snapshots.requests import RequestFolder
+from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
@@ -100,6 +100,20 @@ def test_an_idle_query_makes_a_savepoint_with_a_batch_without_splits(tmp_path: P
     assert len(made_in(saved)) == 1
 
 
+def test_a_savepoint_that_its_user_has_deleted_does_not_come_back_at_a_restart(tmp_path: Path) -> None:
+    state, saved = tmp_path / "state", tmp_path / "saved"
+    batches = running(state)
+    ask(state, saved)
+    batches.restart()
+    assert batches.batch() == []
+    assert batches.batch() is None
+    (made,) = made_in(saved)
+    savepoints.delete(str(made))
+    batches.restart()
+    assert batches.batch() is None
+    assert made_in(saved) == []
+
+
 @pytest.mark.parametrize(
     "killed",
     ["before the tasks", "before the source is notified of the commit", "before the request is deleted"],
@@ -178,7 +192,7 @@ def test_a_target_that_cannot_be_written_does_not_stop_the_query(
     (tmp_path / "file").write_text("no directory")
     lineage = next(path.name for path in state.iterdir())
     ask(state, tmp_path / "target")
-    (request,) = RequestFolder(LocalStore(str(state)), lineage).waiting().savepoints
+    (request,) = Mailbox(LocalStore(str(state)), lineage).waiting().savepoints
     (tmp_path / "target").write_text("no directory any more")
     batches.restart()
     with caplog.at_level(logging.ERROR, "flip27_source"):
@@ -261,7 +275,7 @@ def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(
     assert main(["savepoint", "withdraw", request_id[:9], "--state", state]) == 0
     capsys.readouterr()
     assert main(["savepoint", "withdraw", request_id, "--state", state]) == 1
-    assert f"0 savepoint requests match {request_id}" in capsys.readouterr().err
+    assert f"there is no request {request_id}" in capsys.readouterr().err
     batches.restart()
     assert batches.batch() is None
     assert not Path(saved).exists()

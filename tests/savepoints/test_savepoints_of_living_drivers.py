@@ -18,17 +18,23 @@ from flip27_source.cli.main import main
 from flip27_source.errors import StateLocationError
 from flip27_source.savepoints import CreatedSavepoint
 from flip27_source.snapshots.driver_epochs import DriverEpoch, DriverWatch
-from flip27_source.snapshots.store import LocalStore, MemoryStore, open_store
-from tests.driver.batches import Batches
+from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store
+from tests.driver.batches import Batches, InlineBatches
 from tests.s3_server import S3Bucket
 from tests.savepoints.test_requests import Remembering, made_in, waiting
-from tests.savepoints.test_savepoints import log_as_spark, on_disk
+from tests.savepoints.test_savepoints import log_as_spark
 from tests.toy_sources import FEEDS, INITIAL, Feed, items
 
 LINEAGE = "orders-0123456789abcdef"
 DEADLINE_S = 20.0
 AHEAD_MS = 2**47
 """A clock so far ahead that the driver's record never seems old, however slow the test is."""
+
+
+def polling(state: str, store: Store, **options: str) -> Batches:
+    """A query whose driver looks for requests before each batch."""
+    given = {"feed": "living", "stateLocation": state, **options}
+    return InlineBatches(Feed, Remembering, given, store=store)
 
 
 class Query:
@@ -39,7 +45,7 @@ class Query:
         self.state = self.checkpoint / "flip27"
         self.saved = root / "saved"
         FEEDS["living"] = items("first")
-        self.batches = on_disk(Feed, Remembering, self.state, feed="living", **options)
+        self.batches = polling(str(self.state), LocalStore(str(self.state)), **options)
         self.batches.now_ms = AHEAD_MS
         self.batch_id = 0
         self.batch()
@@ -54,8 +60,7 @@ class Query:
 
     def poll(self) -> None:
         """Let the driver poll for requests, as it does every requestInterval."""
-        desk = self.batches.holder._requests
-        desk.found(desk.poll(), None)
+        self.batches.holder.look_for_requests()
 
     def create(self, meanwhile: Callable[[], object] | None = None, **options: Any) -> CreatedSavepoint:
         """Create a savepoint; ``meanwhile`` is called once the driver has the request."""
@@ -92,7 +97,6 @@ def query(tmp_path: Path) -> Iterator[Query]:
 def test_a_living_driver_makes_the_savepoint_at_its_next_batch_boundary(query: Query) -> None:
     def next_batch() -> None:
         FEEDS["living"] += items("a")
-        query.poll()
         assert query.batch() == ["a"]
         assert made_in(query.saved) == []
         assert len(waiting(query.state)) == 1
@@ -108,7 +112,6 @@ def test_a_living_driver_makes_the_savepoint_at_its_next_batch_boundary(query: Q
 
 def test_an_idle_query_makes_the_savepoint_at_once_with_an_empty_batch(query: Query) -> None:
     def idle() -> None:
-        query.poll()
         assert [query.batch(), query.batch()] == [[], None]
 
     assert query.create(idle).batch_id == 1
@@ -116,7 +119,6 @@ def test_an_idle_query_makes_the_savepoint_at_once_with_an_empty_batch(query: Qu
 
 def test_a_driver_replaced_while_it_makes_a_savepoint_leaves_it_to_the_next_driver(query: Query) -> None:
     def killed() -> None:
-        query.poll()
         query.batches.trigger()
         query.batches.restart()
         query.batches.commit()
@@ -171,7 +173,6 @@ def test_a_request_that_somebody_else_withdraws_is_answered_with_a_copy(query: Q
 def test_if_the_driver_cannot_make_the_savepoint_the_reason_is_reported_and_a_copy_made(query: Query) -> None:
     def the_driver_cannot_write_there() -> None:
         query.saved.write_text("no directory")
-        query.poll()
         query.batch()
         query.saved.unlink()
 
@@ -186,7 +187,6 @@ def test_a_savepoint_is_replaced_by_a_copy_if_a_reader_could_not_add_its_files(
 ) -> None:
     def the_tasks_cannot_write_there() -> None:
         FEEDS["living"] += items("a")
-        query.poll()
         query.batches.trigger()
         query.saved.rmdir()
         query.saved.write_text("no directory")
@@ -208,14 +208,12 @@ def test_a_request_that_reaches_no_batch_boundary_in_time_is_withdrawn(query: Qu
     assert "--copy" in str(caught.value)
     assert waiting(query.state) == []
     assert not query.saved.exists()
-    query.poll()
     assert query.batch() is None
 
 
 def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query: Query) -> None:
     def begin_a_batch() -> None:
         FEEDS["living"] += items("a")
-        query.poll()
         query.batches.trigger()
 
     with pytest.raises(
@@ -235,7 +233,6 @@ def test_a_savepoint_whose_batch_does_not_end_in_time_is_finished_after_it(query
 def test_a_savepoint_whose_batch_is_committed_does_not_wait_for_the_next_trigger(query: Query) -> None:
     def last_batch_of_the_day() -> None:
         FEEDS["living"] += items("a")
-        query.poll()
         assert query.batch() == ["a"]
 
     made = query.create(last_batch_of_the_day)
@@ -259,15 +256,12 @@ def test_interrupting_the_wait_leaves_no_request(query: Query) -> None:
 def test_a_request_reaches_a_living_driver_through_a_bucket(s3_bucket: S3Bucket) -> None:
     FEEDS["living"] = items("first")
     state, saved = f"s3://{s3_bucket.name}/state", f"s3://{s3_bucket.name}/saved"
-    options = {"feed": "living", "stateLocation": state, **s3_bucket.options}
-    store = open_store(state, s3_bucket.storage_options)
-    batches = Batches(Feed, Remembering, options, store=store)
+    batches = polling(state, open_store(state, s3_bucket.storage_options), **s3_bucket.options)
     batches.now_ms = AHEAD_MS
     batches.batch()
 
     def next_batch(said: str) -> None:
-        desk = batches.holder._requests
-        desk.found(desk.poll(), None)
+        batches.holder.look_for_requests()
         assert [batches.batch(), batches.batch()] == [[], None]
 
     given = s3_bucket.storage_options
@@ -497,7 +491,7 @@ def test_a_driver_that_renews_its_record_never_appears_dead(clocks: Clocks) -> N
 def test_a_running_query_renews_its_record_independently_of_its_batches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.driver.holder.RENEWED_EVERY_MS", 1)
+    monkeypatch.setattr("flip27_source.driver.cycle.RENEWED_EVERY_MS", 1)
     FEEDS["renewed"] = items("first")
     state = tmp_path / "state"
     batches = Batches(

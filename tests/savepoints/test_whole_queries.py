@@ -223,10 +223,59 @@ def test_a_savepoint_of_a_source_cannot_be_restored_as_a_query(query: Query) -> 
     made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
     with pytest.raises(StateLocationError, match="contains a source and not a whole query"):
         savepoints.restore_query(made.directory, str(query.root / "fork"))
-    # A savepoint of the query adds the rest to the same directory; one of the source leaves it there.
-    assert query.savepoint().directory == made.directory
-    savepoints.create(state=str(query.state), to=str(query.root / "saved"))
-    assert savepoints.restore_query(made.directory, str(query.root / "fork")).batch_id == 1
+    whole = query.savepoint()
+    assert whole.directory == f"{made.directory}-batch-1"
+    assert savepoints.restore_query(whole.directory, str(query.root / "fork")).batch_id == 1
+
+
+def while_the_source_is_idle(query: Query) -> None:
+    """Another source of the query, or an operator's state, moves on: a batch with the same checkpoint."""
+    offset = (query.checkpoint / "offsets" / "1").read_text()
+    (query.checkpoint / "offsets" / "2").write_text(f"{offset}\n{json.dumps({'another': 'source'})}")
+    (query.checkpoint / "commits" / "2").write_text((query.checkpoint / "commits" / "1").read_text())
+
+
+def test_a_savepoint_of_a_later_batch_is_made_although_the_source_was_idle(query: Query) -> None:
+    first = query.savepoint()
+    while_the_source_is_idle(query)
+    later = query.savepoint()
+    assert (later.batch_id, later.checkpoint_id) == (2, first.checkpoint_id)
+    assert later.directory != first.directory
+    restored = [
+        savepoints.restore_query(made.directory, str(query.root / name)).batch_id
+        for name, made in (("one", first), ("two", later))
+    ]
+    assert restored == [1, 2]
+    assert query.savepoint().directory == later.directory
+
+
+def test_a_fork_does_not_take_the_savepoint_of_its_original_for_its_own(query: Query) -> None:
+    made = query.savepoint()
+    restored = savepoints.restore_query(made.directory, str(query.root / "fork"))
+    for original, fork in ((query.checkpoint, query.root / "fork"),):
+        shutil.copytree(original / "offsets", fork / "offsets", dirs_exist_ok=True)
+        shutil.copytree(original / "commits", fork / "commits", dirs_exist_ok=True)
+    with pytest.raises(StateLocationError, match="is a savepoint of another query"):
+        savepoints.create(
+            state=restored.state_location,
+            to=str(query.root / "saved"),
+            query=True,
+            checkpoint=restored.checkpoint_location,
+        )
+
+
+def test_a_restore_into_a_killed_restore_of_another_savepoint_is_refused(query: Query) -> None:
+    first = query.savepoint()
+    while_the_source_is_idle(query)
+    later = query.savepoint()
+    damaged = Path(first.directory, "query", "state/0/0/2.delta")
+    damaged.write_text("altered")
+    with pytest.raises(CorruptStateError):
+        savepoints.restore_query(first.directory, str(query.root / "fork"))
+    before = names_below(query.root / "fork")
+    with pytest.raises(StateLocationError, match=r"the restore of another savepoint in .* was interrupted"):
+        savepoints.restore_query(later.directory, str(query.root / "fork"))
+    assert names_below(query.root / "fork") == before
 
 
 def test_the_checkpoint_location_of_the_query_has_to_be_known(query: Query) -> None:
@@ -239,11 +288,14 @@ def test_the_checkpoint_location_of_the_query_has_to_be_known(query: Query) -> N
     assert made.batch_id == 1
 
 
-def test_a_savepoint_is_not_made_where_a_query_has_claimed_one_of_the_same_checkpoint(query: Query) -> None:
-    made = savepoints.create(state=str(query.state), to=str(query.root / "saved"))
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_savepoint_is_not_made_where_a_query_has_claimed_one_of_the_same_checkpoint(
+    query: Query, whole: bool
+) -> None:
+    made = savepoints.create(state=str(query.state), to=str(query.root / "saved"), query=whole)
     paged(query.root / "fork", savepoint=made.directory, savepointClaim="claim").batch()
     with pytest.raises(StateLocationError, match="has claimed it and will delete it"):
-        query.savepoint()
+        savepoints.create(state=str(query.state), to=str(query.root / "saved"), query=whole)
 
 
 def test_a_query_whose_sources_have_different_state_locations_is_refused(query: Query) -> None:

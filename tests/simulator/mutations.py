@@ -4,64 +4,56 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
+import fsspec
 import pytest
 
+from flip27_source.coordination import coordinator as coordination
 from flip27_source.coordination.checkpoints import CheckpointMetadata
+from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
-from flip27_source.driver.demanded_reports import DemandedReports
+from flip27_source.coordination.subtask_reports import ReportDemand
+from flip27_source.driver import reports
+from flip27_source.driver.cycle import Cycle
+from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
-from flip27_source.enumerators.files.listing import walk as listing
+from flip27_source.enumerators.files.listing import choice as listing
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
-from flip27_source.executor import retries
+from flip27_source.executor import retries, split_read
 from flip27_source.file_systems import durable_files
 from flip27_source.file_systems import paths as file_systems
 from flip27_source.file_systems.durable_files import DurableFiles
 from flip27_source.readers.files import input as file_input
 from flip27_source.savepoints.requested_savepoints import RequestedSavepoints
+from flip27_source.snapshots import file_names
 from flip27_source.snapshots import store as stores
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.late_reports import LateReports
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.report_files import ReportStorage
-from flip27_source.snapshots.requests import WaitingRequests
+from flip27_source.snapshots.request_mailbox import WaitingRequests
 from flip27_source.snapshots.store import Store
+from flip27_source.snapshots.stored_lineage import Line, StoredLineage
 from flip27_source.values import stored_values
 from flip27_source.values.stored_values import StoredValues
+from tests.mutating import Patch, around
 
-Patch = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Mutation:
-    """One defect."""
-
-    patch: Patch
-
-    @property
-    def name(self) -> str:
-        return self.patch.__name__
-
-
-MUTATIONS: list[Mutation] = []
+MUTATIONS: list[Patch] = []
 
 
 def mutation(patch: Patch) -> Patch:
     """Add a defect."""
-    MUTATIONS.append(Mutation(patch))
+    MUTATIONS.append(patch)
     return patch
 
 
 @mutation
-def a_short_write_is_taken_for_success(patch: pytest.MonkeyPatch) -> None:
-    def write_once(self: DurableFiles, handle: int, data: bytes) -> None:
-        self._disk.write(handle, memoryview(data))
-
-    patch.setattr(DurableFiles, "_write_all", write_once)
+@around(DurableFiles, "_write_all")
+def a_short_write_is_taken_for_success(_: Any, self: DurableFiles, handle: int, data: bytes) -> None:
+    self._disk.write(handle, memoryview(data))
 
 
 @mutation
@@ -76,41 +68,40 @@ def a_content_named_file_that_is_there_is_trusted(patch: pytest.MonkeyPatch) -> 
     patch.setattr(Store, "ensure", lambda self, name, data: self.create(name, data))
 
 
-@mutation
-def the_folder_is_not_synced_after_a_file_was_named(patch: pytest.MonkeyPatch) -> None:
-    class NoFolderSync:
-        def __init__(self, disk: Any) -> None:
-            self._disk = disk
+class _NoFolderSync:
+    def __init__(self, disk: Any) -> None:
+        self._disk = disk
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(self._disk, name)
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._disk, name)
 
-        def sync_folder(self, path: str) -> None:
-            pass
-
-    before = DurableFiles.__init__
-
-    def init(self: DurableFiles, root: str, disk: Any = durable_files.OS_DISK) -> None:
-        before(self, root, disk if disk is durable_files.OS_DISK else NoFolderSync(disk))
-
-    patch.setattr(DurableFiles, "__init__", init)
+    def sync_folder(self, path: str) -> None:
+        pass
 
 
 @mutation
-def a_file_is_named_before_its_bytes_are_synced(patch: pytest.MonkeyPatch) -> None:
-    @contextlib.contextmanager
-    def written(self: DurableFiles, folder: str, chunks: Any, name: str | None = None) -> Any:
-        self._make_folder(folder)
-        temporary = os.path.join(folder, name or f".tmp-{os.urandom(16).hex()}")
-        handle = self._disk.open_new(temporary)
-        for chunk in chunks:
-            self._write_all(handle, chunk)
-        self._disk.close(handle)
-        yield temporary
-        with contextlib.suppress(OSError):
-            self._disk.remove(temporary)
+@around(DurableFiles, "__init__")
+def the_folder_is_not_synced_after_a_file_was_named(
+    init: Any, self: DurableFiles, root: str, disk: Any = durable_files.OS_DISK
+) -> None:
+    init(self, root, disk if disk is durable_files.OS_DISK else _NoFolderSync(disk))
 
-    patch.setattr(DurableFiles, "_written", written)
+
+@mutation
+@around(DurableFiles, "_written")
+@contextlib.contextmanager
+def a_file_is_named_before_its_bytes_are_synced(
+    _: Any, self: DurableFiles, folder: str, chunks: Any, name: str | None = None
+) -> Any:
+    self._make_folder(folder)
+    temporary = os.path.join(folder, name or f".tmp-{os.urandom(16).hex()}")
+    handle = self._disk.open_new(temporary)
+    for chunk in chunks:
+        self._write_all(handle, chunk)
+    self._disk.close(handle)
+    yield temporary
+    with contextlib.suppress(OSError):
+        self._disk.remove(temporary)
 
 
 @mutation
@@ -129,21 +120,13 @@ def two_colons_in_a_name_are_taken_for_a_chain_of_file_systems(patch: pytest.Mon
 
 
 @mutation
-def a_renewal_that_is_late_brings_a_driver_back_to_life(patch: pytest.MonkeyPatch) -> None:
-    def end(self: DriverEpoch) -> None:
-        if self._renewed is not None:
-            self._forget(self._renewed)
-            self._renewed = None
-
-    def renew(self: DriverEpoch, now_ms: int) -> None:
-        before = self._renewed
-        if before is not None:
-            self._say(now_ms)
-            if before != self._renewed:
-                self._forget(before)
-
-    patch.setattr(DriverEpoch, "end", end)
-    patch.setattr(DriverEpoch, "renew", renew)
+@around(DriverEpoch, "_say")
+def a_renewal_that_is_late_brings_a_driver_back_to_life(_: Any, self: DriverEpoch, now_ms: int) -> None:
+    name = file_names.renewal_file(self.lineage, self.epoch, now_ms)
+    older, self._said = self._said - {name}, {name}
+    self._store.create(name, b"")
+    for gone in older:
+        self._forget(gone)
 
 
 @mutation
@@ -155,69 +138,142 @@ def values_are_stored_without_a_check_of_what_decodes(patch: pytest.MonkeyPatch)
 
 
 @mutation
-def a_request_that_cannot_be_read_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def poll(self: Requests) -> WaitingRequests | None:
-        found = None if self._folder is None else self._folder.waiting()
-        for error in {} if found is None else (found.damaged | found.unread).values():
-            raise error
-        return found
-
-    patch.setattr(Requests, "poll", poll)
+@around(Requests, "poll")
+def a_request_that_cannot_be_read_stops_the_query(_: Any, self: Requests) -> WaitingRequests | None:
+    waiting = None if self._folder is None else self._folder.waiting()
+    for error in {} if waiting is None else (waiting.damaged | waiting.unread).values():
+        raise error
+    return waiting
 
 
 @mutation
 def a_savepoint_that_cannot_be_written_stops_the_query(patch: pytest.MonkeyPatch) -> None:
-    def completed(self: Requests, metadata: CheckpointMetadata, offset: Offset) -> None:
+    def finish(self: Requests, metadata: CheckpointMetadata, offset: Offset, *, again: bool) -> None:
         target, lineage, name = metadata.target_directory, offset.lineage, offset.name
         if target is not None and lineage is not None and name is not None:
             self._savepoints.make(target, lineage, name, metadata.timestamp_ms)
 
     patch.setattr(RequestedSavepoints, "problem_with", lambda *_: None)
-    patch.setattr(Requests, "savepoint_completed", completed)
+    patch.setattr(Requests, "_finish_savepoint", finish)
 
 
 @mutation
-def names_are_taken_for_globs_where_files_are_moved(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(file_cleaning, "can_rename", lambda *_: True)
+@around(file_cleaning, "can_rename")
+def names_are_taken_for_globs_where_files_are_moved(*_: Any) -> bool:
+    return True
 
 
 @mutation
-def losses_of_kafka_are_not_reported(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(KafkaEnumerator, "_report", lambda *_: None)
+@around(KafkaEnumerator, "_report")
+def losses_of_kafka_are_not_reported(*_: Any) -> None:
+    pass
 
 
 @mutation
-def rows_that_expired_after_they_were_reported_stop_the_query(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(retries, "_further_losses", lambda *_: [])
+@around(retries, "_further_losses")
+def rows_that_expired_after_they_were_reported_stop_the_query(*_: Any) -> list[Any]:
+    return []
 
 
 @mutation
-def losses_that_a_repeated_task_finds_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(LateReports, "add_losses", lambda *_: None)
+@around(LateReports, "add_losses")
+def losses_that_a_repeated_task_finds_are_not_recorded(*_: Any) -> None:
+    pass
 
 
 @mutation
-def late_reports_are_not_collected(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(DemandedReports, "_late", lambda *_: [])
+@around(SubtaskReports, "_late")
+def late_reports_are_not_collected(*_: Any) -> list[Any]:
+    return []
 
 
 @mutation
-def a_restart_forgets_the_actions_that_wait(patch: pytest.MonkeyPatch) -> None:
-    before = DelayedActions.__init__
-
-    def init(self: DelayedActions, delay_ms: int | None = None, stored: Any = None, _: Any = ()) -> None:
-        before(self, delay_ms, stored)
-
-    patch.setattr(DelayedActions, "__init__", init)
+@around(DelayedActions, "__init__")
+def a_restart_forgets_the_actions_that_wait(
+    init: Any, self: DelayedActions, delay_ms: int | None = None, stored: Any = None, _: Any = ()
+) -> None:
+    init(self, delay_ms, stored)
 
 
 @mutation
-def the_delay_of_actions_begins_at_no_time(patch: pytest.MonkeyPatch) -> None:
-    before = DelayedActions.take_due
+@around(DelayedActions, "take_due")
+def the_delay_of_actions_begins_at_no_time(take_due: Any, self: DelayedActions, now_ms: int) -> Any:
+    for group in self._fresh:
+        group.since_ms = 0
+    return take_due(self, now_ms)
 
-    def take_due(self: DelayedActions, now_ms: int) -> Any:
-        for group in self._fresh:
-            group.since_ms = 0
-        return before(self, now_ms)
 
-    patch.setattr(DelayedActions, "take_due", take_due)
+@mutation
+def state_is_read_through_a_cache_of_listings(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(file_systems, "_without_listings", lambda name, given: fsspec.filesystem(name, **given))
+    patch.setattr(stores, "read_remote_file", lambda fs, path, _: bytes(fs.cat_file(path)))
+    patch.setattr(Store, "read_surely", lambda self, *arguments: self.read(*arguments))
+
+
+@mutation
+@around(split_read, "access_error")
+def files_that_are_out_of_reach_are_quarantined(*_: Any) -> None:
+    pass
+
+
+@mutation
+def reports_count_by_the_options_of_the_present_run(patch: pytest.MonkeyPatch) -> None:
+    @around(SubtaskReports, "__init__")
+    def knows(init: Any, self: Any, source: Any, *more: Any) -> None:
+        init(self, source, *more)
+        self.demand = report_demand(source)
+
+    @around(SubtaskReports, "collect")
+    def collects(collect: Any, self: Any, *more: Any) -> None:
+        if self.demand is not ReportDemand.NONE:
+            collect(self, *more)
+
+    knows(patch)
+    collects(patch)
+
+
+@mutation
+@around(Cycle, "_edit")
+def actions_start_before_edits_are_applied(edit: Any, self: Cycle) -> Any:
+    assert self.run is not None
+    self._act(self.run)
+    return edit(self)
+
+
+@mutation
+@around(coordination, "notify_enumerator")
+def senders_of_events_have_the_numbers_of_an_earlier_run(notify: Any, *more: Any, **named: Any) -> None:
+    notify(*more, **{**named, "parallelism": 1000})
+
+
+@mutation
+@around(reports, "with_late")
+def late_losses_of_splits_with_a_result_are_dropped(with_late: Any, report: Any, late: Any, ids: Any) -> Any:
+    return with_late(report, late, ids - {item.split_id for item in report.results})
+
+
+@mutation
+@around(split_read._Pages, "exhausted")
+def a_split_has_caught_up_after_an_error(exhausted: Any, self: Any, *, after_error: bool = False) -> Any:
+    result = exhausted(self, after_error=after_error)
+    return replace(result, caught_up=True)
+
+
+@mutation
+@around(StoredLineage, "_head")
+def the_newest_checkpoint_is_the_one_with_the_highest_id(_: Any, _self: Any, names: Any) -> Line:
+    return Line(names=(max(names),)) if names else Line()
+
+
+@mutation
+@around(SourceCoordinator, "checkpoint")
+def splits_rest_by_the_wall_clock(checkpoint: Any, self: Any, metadata: Any, limits: Any, _: int) -> Any:
+    return checkpoint(self, metadata, limits, metadata.timestamp_ms)
+
+
+@mutation
+@around(Requests, "_finish_savepoint")
+def a_savepoint_that_was_deleted_comes_back(
+    finish: Any, self: Requests, metadata: CheckpointMetadata, offset: Offset, *, again: bool
+) -> None:
+    finish(self, metadata, offset, again=False)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import PendingCheckpoint
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.coordination.packing import Limits
 from flip27_source.errors import (
     CorruptStateError,
     IncompatibleStateError,

@@ -369,11 +369,11 @@ def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
     store = MemoryStore()
     run = Run(store, "newer")
     run.checkpoints(4)
-    data = b'{"format":4}'
+    data = b'{"format":5}'
     newer = CheckpointName(5, content_digest(data))
     store.files[f"{run.offsets[-1].lineage}/checkpoints/{newer.file_name}"] = data
     before = set(store.files)
-    with pytest.raises(Flip27Error, match="has format 4"):
+    with pytest.raises(Flip27Error, match="has format 5"):
         run.clean(2)
     assert set(store.files) == before
 

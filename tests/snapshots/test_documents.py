@@ -255,7 +255,7 @@ def with_changes(**changes: Any) -> bytes:
     return json.dumps({**json.loads(DOCUMENT.data), **changes}).encode()
 
 
-@pytest.mark.parametrize("version", [4, 99, 0])
+@pytest.mark.parametrize("version", [5, 99, 0])
 def test_a_document_of_another_format_is_refused_before_the_rest_is_looked_at(
     version: int,
 ) -> None:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -27,51 +28,30 @@ from tests.slow_down import slow_down
 
 from .clouds import CLOUDS
 from .clouds import play as play_on_cloud
-from .disasters import FAULT_RATE, Disasters, Outcome
+from .disasters import FAULT_RATE, Disasters, DriverKills, Outcome
 from .faults import in_a_mount_namespace
-from .kill import Soak
 from .notified_objects import notified
 from .object_stories import archived, overwritten_and_deleted
 from .random_files import play_many
-from .shapes import SHAPES
-from .table_disasters import play as play_with_tables
-from .topic_disasters import play as play_with_topics
+from .shapes import SHAPES, Talking
+from .table_disasters import table_disasters
+from .topic_disasters import topic_disasters
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
-    parser.add_argument("--disasters", type=int, default=60, help="kills of processes; 0 for none")
+    for name, part in PARTS.items():
+        parser.add_argument(f"--{name}", type=int, default=part.count, help=f"{part.counts}; 0 for none")
     parser.add_argument(
         "--fault-rate", type=float, default=FAULT_RATE, help="the share of faults among kills and faults"
     )
     parser.add_argument(
         "--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries to run"
     )
-    parser.add_argument("--kills", type=int, default=100, help="how often the driver is killed; 0 for none")
     parser.add_argument(
         "--seed", type=int, default=None, help="the random seed (default: a new one, printed)"
     )
     parser.add_argument("--life", type=float, default=2.0, help="the longest life of a driver, in seconds")
-    parser.add_argument("--objects", type=int, default=10_000, help="objects on S3; 0 for none")
-    parser.add_argument(
-        "--notified",
-        type=int,
-        default=10_000,
-        help="objects that events name; 100000 for the long form; 0: none",
-    )
-    parser.add_argument(
-        "--postgres", type=int, default=50, help="kills while tables of PostgreSQL are copied; 0 for none"
-    )
-    parser.add_argument(
-        "--kafka", type=int, default=50, help="kills while topics of Kafka are copied; 0 for none"
-    )
-    parser.add_argument(
-        "--clouds",
-        type=int,
-        default=50,
-        help="kills of drivers on S3, and as many on Azure and on GCS; 0: none",
-    )
-    parser.add_argument("--histories", type=int, default=2_000, help="random histories of files; 0 for none")
     arguments = parser.parse_args()
     if arguments.disasters:
         in_a_mount_namespace()
@@ -80,27 +60,19 @@ def main() -> int:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     logging.getLogger("gcp_storage_emulator").setLevel(logging.CRITICAL)
     logging.getLogger("flip27_source").setLevel(logging.ERROR)
-    exact = [
-        arguments.disasters == 0 or _disasters(arguments, seed),
-        arguments.kills == 0 or _talkative(arguments.kills, seed, arguments.life),
-        arguments.postgres == 0 or _tables(arguments.postgres, seed),
-        arguments.kafka == 0 or _topics(arguments.kafka, seed),
-        arguments.objects == 0 or _objects(arguments.objects, seed),
-        arguments.notified == 0 or _notified(arguments.notified, seed),
-        arguments.clouds == 0 or _clouds(arguments.clouds, seed),
-        arguments.histories == 0 or _histories(arguments.histories, seed),
-    ]
+    counts = {name: getattr(arguments, name) for name in PARTS}
+    exact = [part.play(arguments, counts[name], seed) for name, part in PARTS.items() if counts[name]]
     return 0 if all(exact) else 1
 
 
-def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
+def _disasters(arguments: argparse.Namespace, kills: int, seed: int) -> bool:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # our faults must not truncate compiled modules
 
     def play(folder: Path, say: Callable[[str], None]) -> Outcome:
         return Disasters(
             folder,
             seed=seed,
-            kills=arguments.disasters,
+            kills=kills,
             shapes=arguments.shapes,
             fault_rate=arguments.fault_rate,
             say=say,
@@ -109,35 +81,38 @@ def _disasters(arguments: argparse.Namespace, seed: int) -> bool:
     return _exact(play)
 
 
-def _talkative(kills: int, seed: int, life_s: float) -> bool:
-    with tempfile.TemporaryDirectory(prefix="flip27-soak-") as folder:
-        soak = Soak(
-            root=Path(folder) / "query",
-            options={"counters": "8", "rows": str(1200 * max(kills, 3)), "pageMs": "2",
-                     "maxRowsPerSplit": "100", "taskReports": "auto"},
-            settings={},
-            quick={"pageMs": "0", "maxRowsPerSplit": "20000"},
-            longest_life_s=life_s,
-        )  # fmt: skip
-        soak.root.mkdir()
-        began = time.monotonic()
-        outcome = soak.outcome(soak.driver_kills(kills, random.Random(seed)))
-    print(
-        f"kills {outcome.kills}  batches {outcome.batches}  rows {outcome.rows}  lost {outcome.lost}  "
-        f"duplicated {outcome.duplicated}  events: {outcome.audit}  {time.monotonic() - began:.0f} s",
-        flush=True,
-    )
-    return outcome.is_exact
+def _talkative(arguments: argparse.Namespace, kills: int, seed: int) -> bool:
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        return DriverKills(
+            folder,
+            seed=seed,
+            kills=kills,
+            shapes=[Talking.name],
+            fault_rate=0.0,
+            longest_pause_s=arguments.life,
+            say=say,
+        ).run()
+
+    return _exact(play)
 
 
-def _tables(kills: int, seed: int) -> bool:
+def _tables(_: argparse.Namespace, kills: int, seed: int) -> bool:
     version = random.Random(seed).choice([v for v, wheel in WHEELS.items() if find_spec(wheel)])
     print(f"PostgreSQL {version}", flush=True)
-    return _exact(functools.partial(play_with_tables, seed=seed, kills=kills, version=version))
+
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        with table_disasters(folder, version=version, seed=seed, kills=kills, say=say) as disasters:
+            return disasters.run()
+
+    return _exact(play)
 
 
-def _topics(kills: int, seed: int) -> bool:
-    return _exact(functools.partial(play_with_topics, seed=seed, kills=kills))
+def _topics(_: argparse.Namespace, kills: int, seed: int) -> bool:
+    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
+        with topic_disasters(folder, seed=seed, kills=kills, say=say) as disasters:
+            return disasters.run()
+
+    return _exact(play)
 
 
 def _exact(play: Callable[..., Outcome]) -> bool:
@@ -152,7 +127,7 @@ def _exact(play: Callable[..., Outcome]) -> bool:
     return outcome.is_exact
 
 
-def _objects(objects: int, seed: int) -> bool:
+def _objects(_: argparse.Namespace, objects: int, seed: int) -> bool:
     exact = True
     with s3_endpoint() as endpoint, slow_down(endpoint, seed=seed, stubborn=0.1) as proxy:
         # Archiving an object takes six requests.
@@ -164,7 +139,7 @@ def _objects(objects: int, seed: int) -> bool:
     return exact
 
 
-def _notified(objects: int, seed: int) -> bool:
+def _notified(_: argparse.Namespace, objects: int, seed: int) -> bool:
     began = time.monotonic()
     with s3_endpoint() as endpoint, quick_answers(endpoint) as quick:
         outcome = notified(
@@ -176,7 +151,7 @@ def _notified(objects: int, seed: int) -> bool:
     return outcome.is_exact
 
 
-def _clouds(kills: int, seed: int) -> bool:
+def _clouds(_: argparse.Namespace, kills: int, seed: int) -> bool:
     folder = Path(tempfile.mkdtemp(prefix="flip27-soak-"))
     print(f"folder, kept if something is wrong: {folder}", flush=True)
     say = functools.partial(print, flush=True)
@@ -187,11 +162,32 @@ def _clouds(kills: int, seed: int) -> bool:
     return is_exact
 
 
-def _histories(count: int, seed: int) -> bool:
+def _histories(_: argparse.Namespace, count: int, seed: int) -> bool:
     began = time.monotonic()
     play_many(count, seed)
     print(f"{count} histories of files: rows out equal rows in  {time.monotonic() - began:.0f} s", flush=True)
     return True
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part of the soak: how many kills or objects it has by default, and what is counted."""
+
+    play: Callable[[argparse.Namespace, int, int], bool]
+    count: int
+    counts: str
+
+
+PARTS = {
+    "disasters": Part(_disasters, 60, "kills of processes"),
+    "kills": Part(_talkative, 100, "kills of drivers of a source that exchanges events"),
+    "postgres": Part(_tables, 50, "kills while tables of PostgreSQL are copied"),
+    "kafka": Part(_topics, 50, "kills while topics of Kafka are copied"),
+    "objects": Part(_objects, 10_000, "objects on S3"),
+    "notified": Part(_notified, 10_000, "objects that events name, 100000 for the long form"),
+    "clouds": Part(_clouds, 50, "kills of drivers on S3, and as many on Azure and on GCS"),
+    "histories": Part(_histories, 2_000, "random histories of files"),
+}
 
 
 if __name__ == "__main__":

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from flip27_source.cli.demo.processes import ChildProcess
 from tests.azurite_server import azurite_server
+from tests.child_processes import ChildProcess
 from tests.gcs_server import gcs_endpoint, new_gcs_bucket
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from flip27_source.cli.demo.processes import spark_environment
+from flip27_source.cli.demo.process import spark_environment
 from tests.spark_home import quick_spark_home
 
 DEADLINE_S = 120.0

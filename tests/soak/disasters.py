@@ -1,6 +1,6 @@
 """Disasters on real Spark: processes are killed and the disk of the state fails while queries run.
 
-The simulator (``flip27_source.testing.simulator``) plays far more of them, without Spark; this is its
+The simulator (``tests.simulator``) plays far more of them, without Spark; this is its
 counterpart. During a disaster a query may fail, with an error that says what to do. When it is over, the
 query continues at its next start, and in the end every row is in its sink exactly once.
 """
@@ -414,6 +414,12 @@ class Disasters:
         if PROCESS_DIED.search(error):
             return "Spark: a process died" if self._was_killed else None
         return None
+
+
+class DriverKills(Disasters):
+    """Kills of drivers alone, at random points of their lives."""
+
+    victims: ClassVar[Mapping[str, int]] = {"driver": 1}
 
 
 def _said(error: str) -> str:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from flip27_source.cli.demo.processes import ChildProcess
+from tests.child_processes import ChildProcess
 
 DEADLINE_S = 300.0
 

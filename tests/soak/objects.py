@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 
 from flip27_source.cli.state.rows import Place, view_rows
 from flip27_source.errors import Flip27Error
-from flip27_source.segment import Segment
-from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.testing import Crashed, MicroBatchEngine, Step, Victim
 from flip27_source.testing.steps import CrashPoint
 from tests.s3_server import S3Bucket
@@ -163,11 +161,10 @@ class Query:
         self._planned_kills += self.engine.itinerary.crash_points
 
     def _planned(self) -> list[str]:
-        codec = SnapshotCodec(self.engine.source.enumerator_type)
         return [
             split.path.rpartition("/")[2]
             for task in self.engine.partitions()
-            for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
+            for split in self.engine.splits_of(task)
         ]
 
     def ignored(self) -> list[str]:

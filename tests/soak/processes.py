@@ -6,7 +6,7 @@ import contextlib
 import time
 from pathlib import Path
 
-from flip27_source.cli.demo.processes import ChildProcess
+from tests.child_processes import ChildProcess, stat_of
 
 PROGRAMS = {
     "coordinator": "pyspark.sql.streaming.python_streaming_source_runner",
@@ -39,18 +39,13 @@ def wait_for_one_at_work(child: ChildProcess, role: str, *, most_s: float) -> in
 
 def parent_of(pid: int) -> int:
     """The parent of a living process."""
-    return int(_stat(pid)[1])
+    return int(stat_of(pid)[1])
 
 
 def _ticks(pid: int) -> int:
     with contextlib.suppress(OSError):
-        return int(_stat(pid)[11]) + int(_stat(pid)[12])
+        return int(stat_of(pid)[11]) + int(stat_of(pid)[12])
     return 0
-
-
-def _stat(pid: int) -> list[str]:
-    # The name of the program, in brackets before the state, may contain any characters.
-    return Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
 
 
 def _command(pid: int) -> str:

@@ -86,7 +86,6 @@ class Play:
         self._ids = itertools.count()
         self._ids_in: dict[Path, list[int]] = {}
         self._written: dict[Path, NewFile] = {}
-        self._strategy = "exact"
         for path in (self.landing, self.outside):
             path.mkdir()
         self.engine = self._new_engine()
@@ -155,13 +154,11 @@ class Play:
     def _begin(self, round_: Round) -> None:
         if round_.strategy is None:
             return
-        if round_.strategy != self._strategy:
-            self._strategy = round_.strategy
-            renewed = self._new_engine()
-            for part in ("store", "logs", "sink"):
-                setattr(renewed, part, getattr(self.engine, part))
-            self.engine = renewed
-        self.engine.restart(parallelism=round_.parallelism, available_now=round_.bounded)
+        self.engine.restart(
+            parallelism=round_.parallelism,
+            available_now=round_.bounded,
+            options={"seenFiles": round_.strategy},
+        )
 
     def _batches(self, round_: Round) -> None:
         for crash in round_.crashes:
@@ -202,7 +199,7 @@ class Play:
         is_text = self.history.format == "text"
         given = {
             "enumerator": "files", "reader": self.history.format, "path": str(self.landing),
-            "seenFiles": self._strategy, "requestInterval": "0s", **self.history.options,
+            "seenFiles": "exact", "requestInterval": "0s", **self.history.options,
         }  # fmt: skip
         if given.get("cleanSource") == "archive":
             given["sourceArchiveDir"] = str(self.archive)

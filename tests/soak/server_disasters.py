@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import threading
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from .disasters import OURS, Disasters
 from .life import Life
@@ -31,26 +31,9 @@ class ServerDisasters(Disasters):
     strikes: ClassVar[frozenset[str]]
     away: ClassVar[re.Pattern[str]]
 
-    def __init__(
-        self,
-        root: Path,
-        *,
-        seed: int,
-        kills: int,
-        given: Mapping[str, str],
-        longest_pause_s: float = 2.0,
-        say: Callable[[str], None] = print,
-    ) -> None:
-        super().__init__(
-            root,
-            seed=seed,
-            kills=kills,
-            shapes=[self.shape.name],
-            fault_rate=0.0,
-            longest_pause_s=longest_pause_s,
-            given=given,
-            say=say,
-        )
+    def __init__(self, root: Path, given: Mapping[str, str], **more: Any) -> None:
+        """Create the disasters; ``given`` says where the server is, ``more`` is as in Disasters."""
+        super().__init__(root, shapes=[self.shape.name], fault_rate=0.0, given=given, **more)
         self._server_died = False
 
     def _shape(self, name: str, places: Places) -> Shape:
@@ -86,8 +69,8 @@ class ServerDisasters(Disasters):
         self._grow()
         return life
 
-    def _all_go_on(self, life: Life) -> None:
-        super()._all_go_on(life)
+    def _wait_for_progress(self, life: Life) -> None:
+        super()._wait_for_progress(life)
         self._server_died = False
 
     def _kind_of(self, error: str) -> str | None:

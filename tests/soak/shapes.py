@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.streaming import DataStreamWriter
 
-from .sink_log import committed_files
+from flip27_source.cli.demo.folder import committed_files
 
 BACKLOG_FILES = 40
 FILES_PER_BATCH = 4
@@ -236,7 +236,7 @@ class Talking(Shape):
     def _stream(self, spark: SparkSession) -> DataFrame:
         return (
             spark.readStream.format("flip27")
-            .option("enumerator", "tests.soak.source:SoakEnumerator")
+            .option("enumerator", "tests.audited_source:AuditedEnumerator")
             .option("reader", "tests.soak.source:SoakReader")
             .option("stateLocation", str(self.places.state / "talking"))
             .option("parallelism", 2)

@@ -20,7 +20,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from flip27_source.cli.demo.processes import obey_parent
+from flip27_source.cli.demo.process import obey_parent
+from tests.spark.jvm import jvm_of
 
 from .shapes import SHAPES, Places, Shape
 from .table_copies import TableCopy
@@ -170,17 +171,18 @@ def main(argument: str) -> None:
     ]
     supervisor = Supervisor(spark, shapes)
     obey_parent(supervisor.commands.put)
-    jvm = spark.sparkContext._gateway.proc.pid
+    jvm = jvm_of(spark).java.lang.ProcessHandle.current().pid()
     tell(event="started", jvm=jvm)
     supervisor.run()
 
 
 if __name__ == "__main__":
     give_up_the_power_of_root()
+    code = 0
     try:
         main(sys.argv[1])
     except BaseException:  # noqa: BLE001 - on any error this process ends
-        # If the JVM is dead, Python's regular clean-up would never end.
         traceback.print_exc()
-        os._exit(5)
-    os._exit(0)
+        code = 5
+    # If the JVM is dead, Python's regular clean-up would never end.
+    os._exit(code)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.postgres_server import PostgresServer, postgres_server
 
-from .disasters import Outcome
 from .life import Life
 from .server_disasters import PROCESSES, ServerDisasters
 from .table_copies import TableCopy, WrittenTables
@@ -33,27 +31,10 @@ class TableDisasters(ServerDisasters):
     strikes = frozenset({SERVER})
     away = re.compile(r"server closed the connection|connection .*failed|terminating connection|starting up")
 
-    def __init__(
-        self,
-        root: Path,
-        server: PostgresServer,
-        database: str,
-        *,
-        seed: int,
-        kills: int,
-        longest_pause_s: float = 2.0,
-        say: Callable[[str], None] = print,
-    ) -> None:
+    def __init__(self, root: Path, server: PostgresServer, database: str, *, seed: int, **more: Any) -> None:
         self._server = server
         self.tables = WrittenTables(server, database, seed)
-        super().__init__(
-            root,
-            seed=seed,
-            kills=kills,
-            given={"postgres": json.dumps(self.tables.options)},
-            longest_pause_s=longest_pause_s,
-            say=say,
-        )
+        super().__init__(root, {"postgres": json.dumps(self.tables.options)}, seed=seed, **more)
 
     def _write_to_the_server(self, stop: threading.Event) -> None:
         self.tables.write(stop)
@@ -79,17 +60,7 @@ class TableDisasters(ServerDisasters):
 
 
 @contextmanager
-def table_disasters(
-    root: Path, *, seed: int, kills: int, version: int, say: Callable[[str], None]
-) -> Iterator[TableDisasters]:
+def table_disasters(root: Path, *, version: int, **more: Any) -> Iterator[TableDisasters]:
     """The disasters with a new server, which is stopped at the end."""
-    with contextlib.ExitStack() as stack:
-        server = stack.enter_context(postgres_server(version))
-        database = stack.enter_context(server.database())
-        yield TableDisasters(root, server, database, seed=seed, kills=kills, say=say)
-
-
-def play(root: Path, *, seed: int, kills: int, version: int, say: Callable[[str], None]) -> Outcome:
-    """Play the disasters; return their result."""
-    with table_disasters(root, seed=seed, kills=kills, version=version, say=say) as disasters:
-        return disasters.run()
+    with postgres_server(version) as server, server.database() as database:
+        yield TableDisasters(root, server, database, **more)

@@ -73,7 +73,7 @@ class TopicCopy(Shape):
 
 def held(address: str) -> dict[Key, bytes]:
     """The values of all committed records of a broker, to which nothing is being written."""
-    from confluent_kafka import Consumer, KafkaError, TopicPartition
+    from confluent_kafka import Consumer, TopicPartition
 
     consumer = Consumer(
         {
@@ -98,7 +98,7 @@ def held(address: str) -> dict[Key, bytes]:
         for message in consumer.consume(10_000, 0.1):
             if message.error() is None:
                 found[message.topic(), message.partition(), message.offset()] = message.value()
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+            elif message.error().name() == "_PARTITION_EOF":
                 reading.discard((message.topic(), message.partition()))
     consumer.close()
     return found

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.kafka_server import KafkaBroker, kafka_broker
 
-from .disasters import Outcome
 from .life import Life
 from .server_disasters import PROCESSES, ServerDisasters
 from .topic_copies import TopicCopy, WrittenTopics
@@ -34,26 +33,10 @@ class TopicDisasters(ServerDisasters):
     strikes = frozenset({BROKER})
     away = re.compile(r"_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT")
 
-    def __init__(
-        self,
-        root: Path,
-        broker: KafkaBroker,
-        *,
-        seed: int,
-        kills: int,
-        longest_pause_s: float = 2.0,
-        say: Callable[[str], None] = print,
-    ) -> None:
+    def __init__(self, root: Path, broker: KafkaBroker, *, seed: int, **more: Any) -> None:
         self._broker = broker
         self.topics = WrittenTopics(broker, seed)
-        super().__init__(
-            root,
-            seed=seed,
-            kills=kills,
-            given={"kafka": broker.address},
-            longest_pause_s=longest_pause_s,
-            say=say,
-        )
+        super().__init__(root, {"kafka": broker.address}, seed=seed, **more)
 
     def _write_to_the_server(self, stop: threading.Event) -> None:
         (shape,) = self._shapes.values()
@@ -86,15 +69,7 @@ class TopicDisasters(ServerDisasters):
 
 
 @contextmanager
-def topic_disasters(
-    root: Path, *, seed: int, kills: int, say: Callable[[str], None], longest_pause_s: float = 2.0
-) -> Iterator[TopicDisasters]:
+def topic_disasters(root: Path, **more: Any) -> Iterator[TopicDisasters]:
     """The disasters with a new broker, which is stopped at the end."""
     with kafka_broker() as broker:
-        yield TopicDisasters(root, broker, seed=seed, kills=kills, longest_pause_s=longest_pause_s, say=say)
-
-
-def play(root: Path, *, seed: int, kills: int, say: Callable[[str], None]) -> Outcome:
-    """Play the disasters; return their result."""
-    with topic_disasters(root, seed=seed, kills=kills, say=say) as disasters:
-        return disasters.run()
+        yield TopicDisasters(root, broker, **more)

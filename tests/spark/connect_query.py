@@ -104,7 +104,7 @@ def main(root: str) -> None:
     lines = file_stream(spark, orders, header="true")
     run_to_end(to_lake(flip27_source.parsed(lines, "csv", schema, header=True), orders))
     rows = spark.read.schema(schema).parquet(str(orders.lake)).collect()
-    print("parsed", sorted((row.id or 0, row.name, row._corrupt_record) for row in rows))
+    print("parsed", sorted((row.id or 0, row.name, row["_corrupt_record"]) for row in rows))
     arrays = spark.sql("""select '[{"id": 1}, {"id": 2}]' as value""")
     print("arrays", [row.id for row in flip27_source.parsed(arrays, "json", "id int").collect()])
     spark.stop()

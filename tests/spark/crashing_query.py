@@ -12,6 +12,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests import checkpoint_files
+from tests.spark.jvm import jvm_of
 from tests.spark.streams import Folders
 
 
@@ -26,7 +27,7 @@ def main(root: str, state: str) -> None:
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    jvm = spark.sparkContext._jvm.java.lang.ProcessHandle.current().pid()
+    jvm = jvm_of(spark).java.lang.ProcessHandle.current().pid()
     (requests / "FLIP27_TEST_JVM_PID").write_text(str(jvm))
     (requests / "FLIP27_TEST_DRIVER_PID").write_text(str(os.getpid()))
     frame = (

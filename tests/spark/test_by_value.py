@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from pyspark import cloudpickle
 
-from flip27_source.spark.by_value import drop_type_caches
+from flip27_source.spark.registration import drop_type_caches
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.spark.jvm import jvm_of
+
 _PACKAGE = "org.apache.spark.sql.execution.datasources.v2.python"
 
 
@@ -16,6 +18,6 @@ def test_spark_describes_a_python_source_by_the_address_of_an_object(spark: Spar
 
     If this test fails, Spark has begun to name sources.
     """
-    kind = spark._jvm.java.lang.Class.forName(f"{_PACKAGE}.{name}")  # type: ignore[union-attr]
+    kind = jvm_of(spark).java.lang.Class.forName(f"{_PACKAGE}.{name}")
     (to_string,) = [method for method in kind.getMethods() if method.getName() == "toString"]
     assert to_string.getDeclaringClass().getName() == "java.lang.Object"

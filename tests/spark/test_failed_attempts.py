@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.soak.kill import reported_attempts
-
-from .audited_soak import assert_exact, audited_soak
+from .audited_soak import AuditedSoak
 
 
 @pytest.mark.slow  # tests/executor and the testing kit have failing attempts without Spark
 def test_tasks_whose_first_attempt_fails_lose_and_repeat_nothing_S38_S45(tmp_path: Path) -> None:
-    soak = audited_soak(tmp_path, settings={"spark.master": "local[2,4]"}, failFirst="1")
-    assert soak.life(lambda _: False, last=True)
-    assert_exact(soak)
-    assert max(reported_attempts(soak.root)) > 0
+    soak = AuditedSoak(tmp_path, failFirst="1")
+    soak.finish(master="local[2,4]")
+    soak.assert_exact()
+    assert max(soak.reported_attempts()) > 0

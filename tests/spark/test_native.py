@@ -16,6 +16,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from flip27_source.native import native_batches
 from flip27_source.native.planned_tasks import files_without_tasks
 from flip27_source.options import Options
+from tests.spark.jvm import query_execution
 
 from .streams import Folders, file_stream, forget_commit, run_to_end
 
@@ -89,7 +90,7 @@ def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
 
     def write(frame: DataFrame, batch_id: int) -> None:
         chosen = frame.where("id >= 0").select("id", "_metadata.file_size")
-        plans.append(chosen._jdf.queryExecution().executedPlan().toString())  # type: ignore[operator]
+        plans.append(query_execution(chosen).executedPlan().toString())
         delivered(chosen.select("id"), batch_id)
 
     run(

@@ -16,6 +16,7 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 from flip27_source import parsed
 from flip27_source.errors import Flip27Error, OptionError, SchemaError
 from flip27_source.spark.line_options import FORMATS, TAKEN, line_options
+from tests.spark.jvm import jvm_of, query_execution
 
 from .streams import Folders, file_stream, run_to_end, to_lake
 
@@ -306,7 +307,7 @@ def test_a_large_file_is_parsed_in_ranges_without_its_header(spark: SparkSession
 def test_a_condition_on_a_parsed_column_does_not_parse_again(spark: SparkSession, format_name: str) -> None:
     stream = spark.sql("select '1' as value union all select '{}' as value")
     rows = parsed(stream, format_name, "n int, m int").where("n = 1 and m > n").select("n")
-    plan = rows._jdf.queryExecution().optimizedPlan().toString()
+    plan = query_execution(rows).optimizedPlan().toString()
     operators = [line.lstrip(" +-:") for line in plan.splitlines()]
     assert [line for line in operators if line.startswith("Filter")], plan
     parsing = {line.split()[0] for line in operators if f"from_{format_name}" in line}
@@ -346,7 +347,7 @@ def test_a_stateful_query_over_a_parsed_event_time_counts_each_row_once(
 
 
 def test_every_option_of_sparks_readers_is_taken_or_refused_with_a_remedy(spark: SparkSession) -> None:
-    catalyst = spark._jvm.org.apache.spark.sql.catalyst
+    catalyst = jvm_of(spark).org.apache.spark.sql.catalyst
     for format_name, companion in (("csv", catalyst.csv.CSVOptions), ("json", catalyst.json.JSONOptions)):
         known = companion.getAllOptions().iterator()
         names = set()

@@ -11,8 +11,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.s3_server import S3Bucket
-from tests.soak.kill import Soak
+from tests.soak.shapes import Places, Talking
 
+from .audited_soak import assert_exact
 from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
@@ -22,18 +23,12 @@ def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFra
     """Return a stream of the soak test's source, whose enumerator and readers exchange counted events."""
     reader = (
         spark.readStream.format("flip27")
-        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("enumerator", "tests.audited_source:AuditedEnumerator")
         .option("reader", "tests.soak.source:SoakReader")
         .option("parallelism", 2)
         .options(**(COUNTERS | options))
     )
     return (reader if state is None else reader.option("stateLocation", state)).load()
-
-
-def assert_exact(root: Path) -> None:
-    outcome = Soak(root=root, options=COUNTERS, settings={}, quick={}).outcome(0)
-    assert outcome.is_exact, outcome
-    assert outcome.audit.count("notes=") == 1
 
 
 @pytest.mark.long
@@ -42,7 +37,7 @@ def test_reports_on_an_object_store_keep_events_and_pages_exact(
 ) -> None:
     frame = talkative(spark, f"s3://{s3_bucket.name}/state", **s3_bucket.options)
     run_to_end(to_lake(frame, Folders(tmp_path)))
-    assert_exact(tmp_path)
+    assert_exact(Talking(Places(root=tmp_path, state=tmp_path), COUNTERS).count(0))
     assert s3_bucket.file_system.glob(f"{s3_bucket.name}/state/*/reports/*.json")
 
 
@@ -128,7 +123,7 @@ def test_a_source_with_events_is_refused_without_a_state_location(
 def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> None:
     frame = (
         spark.read.format("flip27")
-        .option("enumerator", "tests.soak.source:SoakEnumerator")
+        .option("enumerator", "tests.audited_source:AuditedEnumerator")
         .option("reader", "tests.soak.source:SoakReader")
         .options(**COUNTERS)
         .load()

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.errors import OptionError, StateLocationError
+from flip27_source.errors import CorruptStateError, OptionError, StateLocationError
 from flip27_source.savepoints.format import write_savepoint
 from flip27_source.snapshots.locations import Lineage, find_lineages
 from flip27_source.snapshots.offsets import Offset
@@ -169,9 +169,19 @@ def test_the_error_for_a_location_without_state_says_what_is_there(
 def test_an_offset_log_of_another_version_is_refused(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt")
     file = query.checkpoint / "offsets" / "0"
-    file.write_text(file.read_text().replace("v1", "v2", 1))
-    with pytest.raises(StateLocationError, match="give the state location"):
+    file.write_text(file.read_text().replace("v1", "v3", 1))
+    with pytest.raises(CorruptStateError, match=r"offset log of version v1 or v2: it starts with \['v3'\]"):
         found(query.checkpoint)
+
+
+def test_sources_of_an_offset_log_of_version_2_have_names(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt")
+    in_version_1 = found(query.checkpoint)
+    file = query.checkpoint / "offsets" / "0"
+    version, metadata, offset = file.read_text().splitlines()
+    assert version == "v1"
+    file.write_text("\n".join(["v2", metadata, f"orders:{offset}"]))
+    assert found(query.checkpoint) == in_version_1
 
 
 def test_a_spark_checkpoint_and_its_state_are_read_from_an_object_store(

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import PerformsActions

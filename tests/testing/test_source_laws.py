@@ -231,8 +231,8 @@ def test_returned_splits_are_read_once_whatever_happens() -> None:
 class AssignsUnasked(Sound):
     """Assigns splits as soon as they are found; those beyond the limits wait in the coordinator."""
 
-    def told(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
-        super().told(pieces, error)
+    def handle_pieces(self, pieces: list[Piece] | None, error: BaseException | None) -> None:
+        super().handle_pieces(pieces, error)
         for number, piece in enumerate(self.waiting):
             self.context.assign_split(piece, number % self.context.current_parallelism)
         self.waiting.clear()

@@ -55,6 +55,33 @@ class RemembersLists(MemoryStore):
         return self.lists.setdefault(folder, super().list(folder))
 
 
+class ReadsThroughLists(RemembersLists):
+    """Lists a folder with names once, until it writes there itself; what was not listed does not exist."""
+
+    def list(self, folder: str) -> list[str]:
+        if not self.lists.get(folder):
+            self.lists[folder] = MemoryStore.list(self, folder)
+        return self.lists[folder]
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        folder, _, last = name.rpartition("/")
+        if last not in self.lists.get(folder, [last]):
+            return super().read(f"{name} is not listed", limit)
+        return super().read(name, limit)
+
+    def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+        self.lists.clear()
+        return super().create(name, data, exclusive=exclusive)
+
+    def replace(self, name: str, data: bytes) -> None:
+        self.lists.clear()
+        super().replace(name, data)
+
+    def delete(self, name: str) -> None:
+        self.lists.clear()
+        super().delete(name)
+
+
 class WritesInTwoParts(MemoryStore):
     """Shows the first half of a concurrent write to readers; writes on the main thread have no readers."""
 
@@ -106,7 +133,7 @@ def same(store: Store) -> Store:
 
 def with_its_own_lists(store: Store) -> Store:
     assert isinstance(store, RemembersLists)
-    other = RemembersLists()
+    other = type(store)()
     other.files = store.files
     return other
 
@@ -119,6 +146,7 @@ BROKEN: dict[str, tuple[Callable[[], Store], Callable[[Store], Store]]] = {
     "list returns the names directly in a folder, sorted": (ListsLikeNames, same),
     "deleting is idempotent and leaves nothing": (DeletesOnce, same),
     "a second store at the same location sees every change at once": (MemoryStore, lambda _: MemoryStore()),
+    "a listing hides nothing that another process writes after it": (ReadsThroughLists, with_its_own_lists),
     "a reader sees all of a file or nothing": (WritesInTwoParts, same),
     "exclusive create keeps existing data and returns False": (IsExclusiveOnlyWhenAsked, same),
     "of several concurrent creators of a name exactly one gets True": (LooksThenWrites, same),

@@ -1,1 +1,4 @@
-"""Lists directories: local disk, fsspec, S3 by pages, web servers. Open `walk` first. No file is opened."""
+"""Lists directories, by system: local disk, fsspec, S3 by pages, web servers. No file is opened.
+
+Open `choice` first.
+"""

@@ -13,7 +13,7 @@ from urllib.parse import urldefrag, urlsplit
 
 from fsspec.asyn import sync
 
-from flip27_source.enumerators.files.listing.walk import FsspecLister
+from flip27_source.enumerators.files.listing.fsspec_systems import FsspecLister
 from flip27_source.file_systems.paths import says_gone
 
 _ANCHOR = re.compile(r"<[aA]\s")

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from itertools import chain, repeat
 from typing import Any
 
-from flip27_source.enumerators.files.notifications.event_grid import events_of
+from flip27_source.enumerators.files.notifications.events import events_of_event_grid, message_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.notifications import Message, NotificationQueue
 
@@ -28,37 +29,39 @@ class AzureQueue(NotificationQueue):
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
         """Receive at most 32 messages; poll, with pauses, until one arrives or ``wait_s`` has passed."""
         end_s = time.monotonic() + wait_s
-        for pause_s in _pauses():
-            found = self._received(count, hidden_s)
-            if found or time.monotonic() + pause_s > end_s:
-                return found
+        messages = self._received(count, hidden_s)
+        for pause_s in chain(_PAUSES_S, repeat(_PAUSES_S[-1])):
+            if messages or time.monotonic() + pause_s > end_s:
+                break
             time.sleep(pause_s)
-        raise AssertionError("unreachable: pauses do not end")
+            messages = self._received(count, hidden_s)
+        return messages
 
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
         """Extend the time for which the messages stay hidden, with one request for each message."""
-        changed = {}
-        for receipt in receipts:
-            message_id, _, pop_receipt = receipt.partition(" ")
-            seconds = min(round(hidden_s), LONGEST_HIDDEN_S)
-            try:
-                now = self.client.update_message(message_id, pop_receipt, visibility_timeout=seconds)
-            except Exception as error:
-                if _code_of(error) not in _GONE:
-                    raise _cannot("keep messages hidden", self.url, error) from error
-            else:
-                changed[receipt] = f"{message_id} {now.pop_receipt}"
-        return changed
+        seconds = min(round(hidden_s), LONGEST_HIDDEN_S)
+        hide = partial(self.client.update_message, visibility_timeout=seconds)
+        answers = {receipt: self._called("keep messages hidden", hide, receipt) for receipt in receipts}
+        return {
+            receipt: f"{receipt.partition(' ')[0]} {answer.pop_receipt}"
+            for receipt, answer in answers.items()
+            if answer is not None
+        }
 
     def delete(self, receipts: Sequence[str]) -> None:
         """Delete messages, with one request for each."""
         for receipt in receipts:
-            message_id, _, pop_receipt = receipt.partition(" ")
-            try:
-                self.client.delete_message(message_id, pop_receipt)
-            except Exception as error:
-                if _code_of(error) not in _GONE:
-                    raise _cannot("delete messages", self.url, error) from error
+            self._called("delete messages", self.client.delete_message, receipt)
+
+    def _called(self, do: str, method: Callable[[str, str], Any], receipt: str) -> Any:
+        """Call a method of the client for one message; None if the message is gone."""
+        message_id, _, pop_receipt = receipt.partition(" ")
+        try:
+            return method(message_id, pop_receipt)
+        except Exception as error:
+            if _code_of(error) in _GONE:
+                return None
+            raise _cannot(do, self.url, error) from error
 
     @cached_property
     def client(self) -> Any:
@@ -80,7 +83,15 @@ class AzureQueue(NotificationQueue):
             pages = self.client.receive_messages(
                 messages_per_page=min(count, MOST_IN_A_REQUEST), visibility_timeout=seconds
             ).by_page()
-            return [_message(raw) for raw in next(pages, ())]
+            return [
+                message_of(
+                    raw.content,
+                    events_of_event_grid,
+                    message_id=raw.id,
+                    receipt=f"{raw.id} {raw.pop_receipt}",
+                )
+                for raw in next(pages, ())
+            ]
         except Exception as error:
             raise _cannot("be read", self.url, error) from error
 
@@ -115,27 +126,6 @@ def credential_of(storage: Mapping[str, Any]) -> Any:
     if tenant and client and secret:
         return ClientSecretCredential(str(tenant), str(client), str(secret))
     return DefaultAzureCredential()
-
-
-def _pauses() -> Iterator[float]:
-    yield from _PAUSES_S
-    while True:
-        yield _PAUSES_S[-1]
-
-
-def _message(raw: Any) -> Message:
-    problem = None
-    try:
-        events = events_of(raw.content)
-    except ValueError as error:
-        events, problem = (), str(error)
-    return Message(
-        message_id=raw.id,
-        receipt=f"{raw.id} {raw.pop_receipt}",
-        events=events,
-        problem=problem,
-        body=raw.content if problem else "",
-    )
 
 
 def _code_of(error: BaseException) -> str:

@@ -1,7 +1,6 @@
 """Inbox: receives the messages of several queues on threads, and keeps them hidden until they are deleted.
 
-It decides nothing: the discovery thread takes the messages and the errors from it. The threads have only a
-weak reference to the inbox, so that they end if a run is abandoned.
+It decides nothing: the discovery thread takes the messages and the errors from it.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ import logging
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from flip27_source.enumerators.files.notifications.queues import delete_messages
+from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.errors import said_of
 from flip27_source.notifications import Message, NotificationQueue
 
@@ -39,6 +39,17 @@ class Received:
 
     queue: str
     message: Message
+
+
+def in_parts(messages: Iterable[Received]) -> Iterator[DeleteMessages]:
+    """The deletions of these messages, each of messages of one queue, and of no more than a queue allows."""
+    by_queue: dict[str, list[str]] = {}
+    for item in messages:
+        by_queue.setdefault(item.queue, []).append(item.message.receipt)
+    for queue, receipts in by_queue.items():
+        for first in range(0, len(receipts), DELETED_AT_ONCE):
+            part = receipts[first : first + DELETED_AT_ONCE]
+            yield DeleteMessages(queue=queue, receipts=tuple(part))
 
 
 @dataclass(slots=True)
@@ -80,18 +91,16 @@ class Inbox:
         hidden_s: float,
         until_empty: bool,
         most_held: int = MOST_HELD,
-        now_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queues = dict(queues)
         self._hidden_s = hidden_s
         self._until_empty = until_empty
         self._most_held = most_held
-        self._now_s = now_s
         self._changed = threading.Condition()
         self._arrived: list[Received] = []
         self._held: dict[tuple[str, str], _Hold] = {}
         self._polls = {url: _Poll() for url in queues}
-        self._to_delete: list[tuple[str, str]] = []
+        self._to_delete: list[DeleteMessages] = []
         self._closed = False
         self._started = False
 
@@ -112,10 +121,13 @@ class Inbox:
         if self._started:
             return
         self._started = True
-        itself = weakref.ref(self)
         for url in self._queues:
-            _thread(_receive, itself, self._changed, url)
-        _thread(_keep, itself, self._changed)
+            _thread(self._receive, url)
+        _thread(self._keep)
+
+    def close_with(self, owner: object) -> None:
+        """Close the inbox when its owner is garbage collected, because a run may be abandoned."""
+        weakref.finalize(owner, self.close).atexit = False
 
     def take(self, *, wait: bool) -> list[Received]:
         """The messages that have arrived since the last call, in order of arrival.
@@ -143,21 +155,20 @@ class Inbox:
     def delete_soon(self, messages: Iterable[Received]) -> None:
         """Delete messages on another thread."""
         with self._changed:
-            self._to_delete += [(item.queue, item.message.receipt) for item in messages]
+            self._to_delete += in_parts(messages)
             self._changed.notify_all()
 
-    def newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
-        """The newest receipts of these messages, with which they can be deleted."""
+    def delete(self, action: DeleteMessages) -> bool:
+        """Delete messages now, so that more may be received; False if this is not a queue of the inbox."""
+        queue = self._queues.get(action.queue)
+        if queue is None:
+            return False
+        delete_messages(queue, self._newest_receipts(action.queue, action.receipts))
         with self._changed:
-            held = [self._held.get((queue, receipt)) for receipt in receipts]
-        return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
-
-    def deleted(self, queue: str, receipts: Iterable[str]) -> None:
-        """Record that these messages are deleted, so that more may be received."""
-        with self._changed:
-            for receipt in receipts:
-                self._held.pop((queue, receipt), None)
+            for receipt in action.receipts:
+                self._held.pop((action.queue, receipt), None)
             self._changed.notify_all()
+        return True
 
     def close(self) -> None:
         """Stop receiving. Messages that were not deleted are delivered again later."""
@@ -166,26 +177,8 @@ class Inbox:
             self._changed.notify_all()
 
     def _is_settled(self) -> bool:
-        polls = self._polls.values()
-        is_full = len(self._held) >= self._most_held
-        return self._closed or is_full or all(poll.was_empty or poll.error for poll in polls)
-
-    def _polled(self, url: str, found: Sequence[Message] | Exception) -> None:
-        """Take in the result of a poll."""
-        until_s = self._now_s() + self._hidden_s
-        with self._changed:
-            poll = self._polls[url]
-            poll.error = found if isinstance(found, Exception) else None
-            if not isinstance(found, Exception):
-                poll.was_empty = poll.was_empty or not found
-                for message in found:
-                    self._held[url, message.receipt] = _Hold(message.receipt, until_s)
-                    self._arrived.append(Received(queue=url, message=message))
-            self._changed.notify_all()
-
-    def _wait_of(self, url: str) -> float:
-        """How long a poll waits: briefly until the queue was empty once, because others may wait for that."""
-        return _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
+        is_over = self._closed or not self._has_room()
+        return is_over or all(poll.was_empty or poll.error for poll in self._polls.values())
 
     def _has_room(self) -> bool:
         return len(self._held) < self._most_held
@@ -193,28 +186,67 @@ class Inbox:
     def _is_done(self, url: str) -> bool:
         return self._closed or (self._until_empty and self._polls[url].was_empty)
 
-    def _burst(self, url: str) -> None:
-        """Receive on several threads as long as answers are full."""
-
-        def more() -> None:
-            found: Sequence[Message] | Exception = ()
-            while not self._closed and self._has_room():
-                found = polled(self._queues[url], 0.0, self._hidden_s)
-                # An empty answer proves nothing: only a poll that waits queries all servers of a service.
-                if found:
-                    self._polled(url, found)
-                if isinstance(found, Exception) or len(found) < RECEIVED_AT_ONCE:
-                    return
-
-        helpers = [_thread(more) for _ in range(HELPERS)]
-        more()
-        for helper in helpers:
-            helper.join()
-
-    def _take_deletions(self) -> list[tuple[str, str]]:
+    def _wait_for_room(self, url: str) -> bool:
+        """Wait until more messages may be held; False if no more are to be received from this queue."""
         with self._changed:
-            due, self._to_delete = self._to_delete, []
-            return due
+            self._changed.wait_for(lambda: self._is_done(url) or self._has_room())
+            return not self._is_done(url)
+
+    def _receive(self, url: str) -> None:
+        """Receive the messages of one queue, until it is empty or the inbox is closed."""
+        failures = 0
+        while self._wait_for_room(url):
+            answer = self._poll(url, waits=True)
+            if isinstance(answer, Exception):
+                pause_s = _PAUSES_S[min(failures, len(_PAUSES_S) - 1)]
+                failures += 1
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, timeout=pause_s)
+                continue
+            failures = 0
+            if len(answer) == RECEIVED_AT_ONCE:
+                _together(lambda: self._receive_the_rest(url), HELPERS)
+        if self._closed:
+            self._release()
+
+    def _receive_the_rest(self, url: str) -> None:
+        """Receive as long as answers are full."""
+        while not self._closed and self._has_room():
+            answer = self._poll(url, waits=False)
+            if isinstance(answer, Exception) or len(answer) < RECEIVED_AT_ONCE:
+                return
+
+    def _poll(self, url: str, *, waits: bool) -> Sequence[Message] | Exception:
+        """The messages of one poll, which are taken in, or why it failed."""
+        answer: Sequence[Message] | Exception
+        wait_s = 0.0
+        if waits:
+            # The wait is short until the queue was empty once, because others may wait for that.
+            wait_s = _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
+        try:
+            answer = self._queues[url].receive(count=RECEIVED_AT_ONCE, wait_s=wait_s, hidden_s=self._hidden_s)
+        except Exception as error:  # noqa: BLE001 - raised on the discovery thread
+            answer = error
+        until_s = time.monotonic() + self._hidden_s
+        with self._changed:
+            poll = self._polls[url]
+            if isinstance(answer, Exception):
+                poll.error = answer
+            else:
+                poll.error = None
+                # Only a poll that waits asks all servers of a service; otherwise an empty answer is no proof.
+                poll.was_empty = poll.was_empty or (waits and not answer)
+                for message in answer:
+                    self._held[url, message.receipt] = _Hold(message.receipt, until_s)
+                    self._arrived.append(Received(queue=url, message=message))
+            self._changed.notify_all()
+        return answer
+
+    def _newest_receipts(self, queue: str, receipts: Sequence[str]) -> list[str]:
+        """The newest receipts of these messages, with which they can be deleted."""
+        with self._changed:
+            held = [self._held.get((queue, receipt)) for receipt in receipts]
+        return [old if hold is None else hold.receipt for old, hold in zip(receipts, held, strict=True)]
 
     def _release(self) -> None:
         """Let others receive the messages that were not taken."""
@@ -224,40 +256,35 @@ class Inbox:
             receipts = [item.message.receipt for item in left if item.queue == url]
             if receipts:
                 with contextlib.suppress(Exception):
-                    queue.extend(self.newest_receipts(url, receipts), 0)
+                    queue.extend(self._newest_receipts(url, receipts), 0)
 
-    def _delete(self, due: Iterable[tuple[str, str]]) -> None:
-        by_queue: dict[str, list[str]] = {}
-        for queue, receipt in due:
-            by_queue.setdefault(queue, []).append(receipt)
-        parts = [
-            (queue, receipts[first : first + DELETED_AT_ONCE])
-            for queue, receipts in by_queue.items()
-            for first in range(0, len(receipts), DELETED_AT_ONCE)
-        ]
-        if len(parts) < 2:
-            for queue, receipts in parts:
-                self._delete_in(queue, receipts)
-            return
+    def _keep(self) -> None:
+        """Delete messages that may be deleted at once, and keep the others hidden."""
+        extended_s = time.monotonic()
+        is_closed = False
+        while not is_closed:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._to_delete, timeout=_KEEPER_S)
+                is_closed = self._closed
+                actions, self._to_delete = self._to_delete, []
+            self._delete_all(actions)
+            if time.monotonic() - extended_s >= _KEEPER_S and not is_closed:
+                self._extend()
+                extended_s = time.monotonic()
+
+    def _delete_all(self, actions: Sequence[DeleteMessages]) -> None:
+        left = iter(actions)
+
+        def delete() -> None:
+            for action in left:
+                self.delete(action)
+
         # As many threads as receive, because a single one would not keep up with them.
-        with ThreadPoolExecutor(1 + HELPERS, thread_name_prefix="flip27-notifications") as threads:
-            for _ in threads.map(lambda part: self._delete_in(*part), parts):
-                pass
-
-    def _delete_in(self, queue: str, receipts: Sequence[str]) -> None:
-        try:
-            self._queues[queue].delete(self.newest_receipts(queue, receipts))
-        except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
-            _log.warning(
-                "%d messages could not be deleted and will be delivered again: %s",
-                len(receipts),
-                said_of(error),
-            )
-        self.deleted(queue, receipts)
+        _together(delete, min(HELPERS, len(actions) - 1))
 
     def _extend(self) -> None:
         """Extend the hiding of messages that others could receive soon."""
-        now_s = self._now_s()
+        now_s = time.monotonic()
         due: dict[str, list[str]] = {}
         with self._changed:
             for (queue, receipt), hold in self._held.items():
@@ -267,23 +294,17 @@ class Inbox:
             self._extend_in(queue, receipts, now_s + self._hidden_s)
 
     def _extend_in(self, queue: str, receipts: list[str], until_s: float) -> None:
-        current = self.newest_receipts(queue, receipts)
+        newest = self._newest_receipts(queue, receipts)
         changed: Mapping[str, str] = {}
         try:
-            changed = self._queues[queue].extend(current, self._hidden_s)
+            changed = self._queues[queue].extend(newest, self._hidden_s)
         except Exception as error:  # noqa: BLE001 - the messages are delivered again and are recognised
             _log.warning("%d messages could not be kept hidden: %s", len(receipts), said_of(error))
         with self._changed:
-            for receipt, before in zip(receipts, current, strict=True):
+            for receipt, before in zip(receipts, newest, strict=True):
                 hold = self._held.get((queue, receipt))
                 if hold is not None:
                     hold.receipt, hold.until_s = changed.get(before, before), until_s
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether ``close`` was called."""
-        with self._changed:
-            return self._closed
 
 
 def _thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
@@ -292,71 +313,9 @@ def _thread(work: Callable[..., None], *arguments: object) -> threading.Thread:
     return thread
 
 
-def polled(queue: NotificationQueue, wait_s: float, hidden_s: float) -> Sequence[Message] | Exception:
-    """The messages of one poll, or why it failed."""
-    try:
-        return queue.receive(count=RECEIVED_AT_ONCE, wait_s=wait_s, hidden_s=hidden_s)
-    except Exception as error:  # noqa: BLE001 - raised on the discovery thread
-        return error
-
-
-def _receive(itself: weakref.ref[Inbox], changed: threading.Condition, url: str) -> None:
-    """Receive the messages of one queue until the inbox is closed; polls that wait do not keep it alive."""
-    failures = 0
-    while True:
-        with changed:
-            inbox = itself()
-            if inbox is None or inbox._is_done(url):
-                break
-            queue, wait_s, hidden_s = inbox._queues[url], inbox._wait_of(url), inbox._hidden_s
-            has_room = inbox._has_room()
-            del inbox
-            if not has_room:
-                changed.wait(_KEEPER_S)
-                continue
-        found = polled(queue, wait_s, hidden_s)
-        inbox = itself()
-        if inbox is None:
-            return
-        inbox._polled(url, found)
-        if not isinstance(found, Exception) and len(found) == RECEIVED_AT_ONCE:
-            inbox._burst(url)
-        del inbox
-        failures = failures + 1 if isinstance(found, Exception) else 0
-        if failures:
-            _wait_until_closed(itself, changed, _PAUSES_S[min(failures, len(_PAUSES_S)) - 1])
-    if inbox is not None and inbox.is_closed:
-        inbox._release()
-
-
-def _wait_until_closed(itself: weakref.ref[Inbox], changed: threading.Condition, seconds: float) -> None:
-    def is_over() -> bool:
-        inbox = itself()
-        return inbox is None or inbox._closed
-
-    with changed:
-        changed.wait_for(is_over, timeout=seconds)
-
-
-def _keep(itself: weakref.ref[Inbox], changed: threading.Condition) -> None:
-    """Delete messages that may be deleted at once, and keep the others hidden."""
-    extended_s = time.monotonic()
-    while True:
-        with changed:
-            inbox = itself()
-            if inbox is None:
-                return
-            has_work = inbox._closed or bool(inbox._to_delete)
-            del inbox
-            if not has_work:
-                changed.wait(_KEEPER_S)
-        inbox = itself()
-        if inbox is None:
-            return
-        inbox._delete(inbox._take_deletions())
-        if inbox.is_closed:
-            return
-        if time.monotonic() - extended_s >= _KEEPER_S:
-            inbox._extend()
-            extended_s = time.monotonic()
-        del inbox
+def _together(work: Callable[[], None], helpers: int) -> None:
+    """Call a function on this thread and, at the same time, on some others."""
+    threads = [_thread(work) for _ in range(helpers)]
+    work()
+    for thread in threads:
+        thread.join()

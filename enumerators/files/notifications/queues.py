@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 
 from flip27_source.enumerators.files.options import (
@@ -11,11 +12,13 @@ from flip27_source.enumerators.files.options import (
     SEEN_FILES,
     paths_of,
 )
-from flip27_source.errors import OptionError
+from flip27_source.errors import OptionError, said_of
 from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
 from flip27_source.registry import find_notification_queue
 from flip27_source.source_options import STATE_LOCATION
+
+_log = logging.getLogger("flip27_source")
 
 SCHEMES = {"sqs": ("s3", "s3a"), "azurequeue": ("abfs", "abfss", "az", "wasb", "wasbs")}
 """The schemes of the paths for which a built-in service has events."""
@@ -38,6 +41,16 @@ def service_of(options: Options) -> str:
 def open_queue(url: str, options: Options) -> NotificationQueue:
     """A queue of the service of the source."""
     return find_notification_queue(service_of(options))(url, options)
+
+
+def delete_messages(queue: NotificationQueue, receipts: Sequence[str]) -> None:
+    """Delete messages. Messages that cannot be deleted are delivered again, and are recognised."""
+    try:
+        queue.delete(receipts)
+    except Exception as error:  # noqa: BLE001 - of any service
+        _log.warning(
+            "%d messages could not be deleted and will be delivered again: %s", len(receipts), said_of(error)
+        )
 
 
 def checked_queues(options: Options) -> Mapping[str, NotificationQueue]:

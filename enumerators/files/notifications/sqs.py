@@ -8,7 +8,7 @@ from functools import cache, cached_property
 from typing import Any
 from urllib.parse import urlsplit
 
-from flip27_source.enumerators.files.notifications.s3_events import events_of
+from flip27_source.enumerators.files.notifications.events import events_of_s3, message_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.notifications import Message, NotificationQueue
 
@@ -42,7 +42,10 @@ class SqsQueue(NotificationQueue):
             )
         except Exception as error:
             raise cannot("be read", self.url, error) from error
-        return [_message(raw) for raw in answer.get("Messages") or ()]
+        return [
+            message_of(raw["Body"], events_of_s3, message_id=raw["MessageId"], receipt=raw["ReceiptHandle"])
+            for raw in answer.get("Messages") or ()
+        ]
 
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
         """In batches of ten; SQS refuses only messages that are gone or were hidden for twelve hours."""
@@ -147,21 +150,6 @@ def cannot(do: str, url: str, error: BaseException) -> DiscoveryError:
             "give other credentials (storage.* options)"
         )
     return DiscoveryError(f"the queue {url} cannot {do}: {type(error).__name__}: {error}", remedy=remedy)
-
-
-def _message(raw: Mapping[str, Any]) -> Message:
-    body, problem = raw["Body"], None
-    try:
-        events = events_of(body)
-    except ValueError as error:
-        events, problem = (), str(error)
-    return Message(
-        message_id=raw["MessageId"],
-        receipt=raw["ReceiptHandle"],
-        events=events,
-        problem=problem,
-        body=body if problem else "",
-    )
 
 
 def _entries(receipts: Sequence[str]) -> Iterator[list[dict[str, Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote_plus
@@ -45,8 +45,8 @@ class Place:
         S3 requires these characters to be encoded, and S3-compatible servers do not. Messages about other
         objects do no harm.
         """
-        found = _NOT_SPECIAL.match(self.prefix)
-        return found[0] if found else ""
+        start = _NOT_SPECIAL.match(self.prefix)
+        return start[0] if start else ""
 
     @property
     def rule(self) -> str:
@@ -74,10 +74,7 @@ def place_of(path: str, queue: str | None) -> Place:
             remedy="give the path of the source: s3://bucket/landing; create queues of other services with "
             "the tools of these services",
         )
-    first_glob = next((i for i, char in enumerate(key) if char in "*?[{"), None)
-    prefix = key.rstrip("/") + "/" if key.rstrip("/") else ""
-    if first_glob is not None:
-        prefix = key[:first_glob]
+    prefix = re.split(r"[*?\[{]", key)[0] if has_glob(key) else f"{key.rstrip('/')}/".lstrip("/")
     name = queue or f"flip27-{bucket.replace('.', '-')}"
     if not _QUEUE_NAME.fullmatch(name):
         raise OptionError(
@@ -108,8 +105,8 @@ class Facts:
     def bucket_arn(self) -> str:
         """The name of the bucket in policies."""
         partition = {"cn": "aws-cn", "us-gov": "aws-us-gov"}
-        found = (name for start, name in partition.items() if self.region.startswith(start))
-        return f"arn:{next(found, 'aws')}:s3:::{self.place.bucket}"
+        names = (name for start, name in partition.items() if self.region.startswith(start))
+        return f"arn:{next(names, 'aws')}:s3:::{self.place.bucket}"
 
     @property
     def queue_arn(self) -> str | None:
@@ -120,19 +117,83 @@ class Facts:
     def policy(self) -> dict[str, Any]:
         """The policy of the queue."""
         text = self.attributes.get("Policy")
-        found: dict[str, Any] = json.loads(text) if text else {"Version": "2012-10-17", "Statement": []}
-        return found
+        policy: dict[str, Any] = json.loads(text) if text else {"Version": "2012-10-17", "Statement": []}
+        return policy
+
+    @property
+    def statements(self) -> list[Mapping[str, Any]]:
+        """The statements of the policy."""
+        return listed(self.policy.get("Statement"))
+
+    @property
+    def other_statements(self) -> list[Mapping[str, Any]]:
+        """The statements of the policy except the one that ``create`` adds for the bucket."""
+        return [statement for statement in self.statements if statement.get("Sid") != self.place.sid]
+
+    @property
+    def has_statement(self) -> bool:
+        """Whether the policy has that statement."""
+        return self.other_statements != self.statements
+
+    @property
+    def statement(self) -> dict[str, Any]:
+        """That statement: it lets the bucket send messages."""
+        assert self.queue_arn is not None
+        return {
+            "Sid": self.place.sid,
+            "Effect": "Allow",
+            "Principal": {"Service": "s3.amazonaws.com"},
+            "Action": "sqs:SendMessage",
+            "Resource": self.queue_arn,
+            "Condition": {
+                "ArnEquals": {"aws:SourceArn": self.bucket_arn},
+                "StringEquals": {"aws:SourceAccount": self.queue_arn.split(":")[4]},
+            },
+        }
 
     @property
     def is_allowed(self) -> bool:
         """Whether the policy lets the bucket send messages."""
-        return any(_allows(statement, self.bucket_arn) for statement in listed(self.policy.get("Statement")))
+        return any(_allows(statement, self.bucket_arn) for statement in self.statements)
+
+    @property
+    def rules_of_queues(self) -> list[Mapping[str, Any]]:
+        """The rules of the bucket that send to a queue."""
+        return list(self.rules.get("QueueConfigurations") or ())
 
     @property
     def own_rules(self) -> list[Mapping[str, Any]]:
-        """The rules of the bucket that send to the queue."""
-        rules = self.rules.get("QueueConfigurations") or ()
-        return [rule for rule in rules if self.queue_arn is not None and rule["QueueArn"] == self.queue_arn]
+        """The rules of the bucket that send to this queue."""
+        return [rule for rule in self.rules_of_queues if rule["QueueArn"] == self.queue_arn]
+
+    @property
+    def rules_of_path(self) -> list[Mapping[str, Any]]:
+        """The rules that ``create`` has made for the path, or for a path below it."""
+        return [
+            rule
+            for rule in self.own_rules
+            if str(rule.get("Id", "")).startswith(RULE_START)
+            and prefix_of(rule).startswith(self.place.rule_prefix)
+        ]
+
+    @property
+    def rule(self) -> dict[str, Any]:
+        """The rule for the path."""
+        rule: dict[str, Any] = {"Id": self.place.rule, "QueueArn": self.queue_arn, "Events": list(EVENTS)}
+        if self.place.rule_prefix:
+            prefix = {"Name": "prefix", "Value": self.place.rule_prefix}
+            rule["Filter"] = {"Key": {"FilterRules": [prefix]}}
+        return rule
+
+    @property
+    def keys_of_path(self) -> str:
+        """The description of the keys of those rules in messages."""
+        return ", ".join(keys_text(prefix_of(rule)) for rule in self.rules_of_path)
+
+    @property
+    def rules_of_other_paths(self) -> list[Mapping[str, Any]]:
+        """The other rules of the bucket that send to this queue."""
+        return [rule for rule in self.own_rules if rule not in self.rules_of_path]
 
     @property
     def is_sending(self) -> bool:
@@ -146,46 +207,23 @@ class Facts:
         return f"{CREATED}*" in events or events >= WRITES
 
     @property
-    def rules_of_path(self) -> list[Mapping[str, Any]]:
-        """The rules that ``create`` has made for the path, or for a path below it."""
-        start = self.place.rule_prefix
-        return [rule for rule in self.own_rules if _is_ours(rule) and prefix_of(rule).startswith(start)]
-
-    @property
-    def keys_of_path(self) -> str:
-        """The description of the keys of those rules in messages."""
-        return ", ".join(keys_text(prefix_of(rule)) for rule in self.rules_of_path)
-
-    @property
-    def rules_of_other_paths(self) -> list[Mapping[str, Any]]:
-        """The other rules of the bucket that send to the queue."""
-        return [rule for rule in self.own_rules if rule not in self.rules_of_path]
-
-    @property
-    def has_statement(self) -> bool:
-        """Whether the policy has the statement that ``create`` adds for the bucket."""
-        return any(one.get("Sid") == self.place.sid for one in listed(self.policy.get("Statement")))
-
-    @property
-    def rules_without_path(self) -> list[Mapping[str, Any]]:
-        """All rules for queues except those of the path."""
-        rules = self.rules.get("QueueConfigurations") or ()
-        return [rule for rule in rules if rule not in self.rules_of_path]
-
-    @property
-    def statements_without_bucket(self) -> list[Mapping[str, Any]]:
-        """The statements of the policy except the one that ``create`` adds for the bucket."""
-        return [one for one in listed(self.policy.get("Statement")) if one.get("Sid") != self.place.sid]
-
-    @property
     def others(self) -> list[str]:
-        """The other senders to the queue: other keys of the bucket, and buckets that ``create`` has added."""
-        sids = (str(one.get("Sid", "")) for one in self.statements_without_bucket)
-        buckets = [sid.removeprefix(SID_START) for sid in sids if sid.startswith(SID_START)]
+        """The other senders to the queue: other keys of the bucket, and whoever its policy allows to send."""
         paths = [keys_text(prefix_of(rule)) for rule in self.rules_of_other_paths]
-        return [f"{keys} in bucket {self.place.bucket}" for keys in paths] + [
-            f"bucket {bucket}" for bucket in buckets
-        ]
+        senders = [f"{keys} in bucket {self.place.bucket}" for keys in paths]
+        for statement in self.other_statements:
+            sid = str(statement.get("Sid", ""))
+            if sid.startswith(SID_START):
+                senders.append(f"bucket {sid.removeprefix(SID_START)}")
+            elif _may_send(statement) and not self._is_for_the_owner(statement):
+                senders.append(f"whoever statement {sid or '(without an id)'} of its policy allows to send")
+        return senders
+
+    def _is_for_the_owner(self, statement: Mapping[str, Any]) -> bool:
+        account = (self.queue_arn or "").split(":")[4]
+        principal = statement.get("Principal")
+        named = listed(principal.get("AWS")) if isinstance(principal, dict) and len(principal) == 1 else []
+        return bool(named) and {account, f"arn:aws:iam::{account}:root"}.issuperset(named)
 
     @property
     def is_ours(self) -> bool:
@@ -203,30 +241,28 @@ class Facts:
         """The reasons why messages do not arrive; empty if the setup is complete."""
         if self.url is None:
             return [f"there is no queue {self.place.queue} in {self.region}"]
-        found = []
+        problems = []
         if not self.is_allowed:
-            found.append(f"the policy of the queue does not let bucket {self.place.bucket} send messages")
+            problems.append(f"the policy of the queue does not let bucket {self.place.bucket} send messages")
         if not self.is_sending:
             keys = keys_text(self.place.prefix)
             problem = f"bucket {self.place.bucket} does not send all events of {keys} to the queue"
             if self.rules.get("TopicConfigurations") or "EventBridgeConfiguration" in self.rules:
                 problem += "; whether they come through SNS or EventBridge was not checked"
-            found.append(problem)
-        return found
+            problems.append(problem)
+        return problems
 
     @property
     def overlapping(self) -> list[str]:
         """Rules of the bucket because of which S3 refuses another one for the same keys."""
-        found = []
-        for kind in KINDS:
-            for rule in self.rules.get(kind) or ():
-                if rule in self.rules_of_path:
-                    continue
-                ours, theirs = self.place.rule_prefix, prefix_of(rule)
-                overlaps = ours.startswith(theirs) or theirs.startswith(ours)
-                if overlaps and any(_same_kind(event) for event in rule["Events"]):
-                    found.append(f"{rule.get('Id', '(without an id)')} for {theirs or 'all keys'}")
-        return found
+        ours, kinds = self.place.rule_prefix, tuple(event.rstrip("*") for event in EVENTS)
+        return [
+            f"{rule.get('Id', '(without an id)')} for {prefix_of(rule) or 'all keys'}"
+            for rule in (rule for kind in KINDS for rule in self.rules.get(kind) or ())
+            if rule not in self.rules_of_path
+            and (ours.startswith(prefix_of(rule)) or prefix_of(rule).startswith(ours))
+            and any(event.startswith(kinds) for event in rule["Events"])
+        ]
 
 
 def keys_text(prefix: str) -> str:
@@ -249,33 +285,28 @@ def _filter_of(rule: Mapping[str, Any], name: str) -> str:
     return next((unquote_plus(str(one["Value"])) for one in rules if one["Name"].lower() == name), "")
 
 
-def _same_kind(event: str) -> bool:
-    return event.startswith(tuple(one.rstrip("*") for one in EVENTS))
-
-
-def _is_ours(rule: Mapping[str, Any]) -> bool:
-    return str(rule.get("Id", "")).startswith(RULE_START)
+def _may_send(statement: Mapping[str, Any]) -> bool:
+    actions = {str(action).lower() for action in listed(statement.get("Action"))}
+    return statement.get("Effect") == "Allow" and bool(actions & {"sqs:sendmessage", "sqs:*", "*"})
 
 
 def _allows(statement: Mapping[str, Any], bucket_arn: str) -> bool:
     principal = statement.get("Principal")
     named = principal if isinstance(principal, dict) else {"AWS": principal}
     is_s3 = "*" in listed(named.get("AWS")) or "s3.amazonaws.com" in listed(named.get("Service"))
-    actions = {str(action).lower() for action in listed(statement.get("Action"))}
-    sends = bool(actions & {"sqs:sendmessage", "sqs:*", "*"})
-    sources = list(_sources(statement.get("Condition") or {}))
+    sources = [
+        str(source)
+        for condition in (statement.get("Condition") or {}).values()
+        for name, value in condition.items()
+        if name.lower() == "aws:sourcearn"
+        for source in listed(value)
+    ]
     # A pattern of several buckets ends in *.
     from_here = not sources or any(
-        bucket_arn == one or (one.endswith("*") and bucket_arn.startswith(one[:-1])) for one in sources
+        bucket_arn == source or (source.endswith("*") and bucket_arn.startswith(source[:-1]))
+        for source in sources
     )
-    return bool(statement.get("Effect") == "Allow" and is_s3 and sends and from_here)
-
-
-def _sources(conditions: Mapping[str, Any]) -> Iterator[str]:
-    for condition in conditions.values():
-        for name, value in condition.items():
-            if name.lower() == "aws:sourcearn":
-                yield from map(str, listed(value))
+    return is_s3 and from_here and _may_send(statement)
 
 
 def listed(value: Any) -> list[Any]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, GONE, client, code_of
@@ -76,25 +76,22 @@ class Aws:
         Raises:
             OptionError: the bucket does not exist, or a request was refused.
         """
-        location = self._asked("get_bucket_location", Bucket=place.bucket).get("LocationConstraint")
+        bucket, queue = f"bucket {place.bucket}", f"queue {place.queue}"
+        location = _requested(bucket, self.s3.get_bucket_location, Bucket=place.bucket)["LocationConstraint"]
         region = {None: DEFAULT_REGION, "": DEFAULT_REGION, "EU": "eu-west-1"}.get(location, location)
-        rules = self._asked("get_bucket_notification_configuration", Bucket=place.bucket)
-        rules = {name: value for name, value in rules.items() if name != "ResponseMetadata"}
+        rules = _requested(bucket, self.s3.get_bucket_notification_configuration, Bucket=place.bucket)
+        rules.pop("ResponseMetadata", None)
+        facts = Facts(place=place, region=region, rules=rules)
         sqs = self.sqs(region)
         try:
             url = sqs.get_queue_url(QueueName=place.queue)["QueueUrl"]
         except Exception as error:
             if code_of(error) in GONE:
-                return Facts(place=place, region=region, rules=rules)
-            raise _refused(f"queue {place.queue}", error) from error
-        try:
-            asked = sqs.get_queue_attributes(QueueUrl=url, AttributeNames=["All"])
-            tags = sqs.list_queue_tags(QueueUrl=url).get("Tags") or {}
-        except Exception as error:
-            raise _refused(f"queue {place.queue}", error) from error
-        return Facts(
-            place=place, region=region, rules=rules, url=url, attributes=asked["Attributes"], tags=tags
-        )
+                return facts
+            raise _refused(queue, error) from error
+        attributes = _requested(queue, sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["All"])
+        tags = _requested(queue, sqs.list_queue_tags, QueueUrl=url).get("Tags") or {}
+        return replace(facts, url=url, attributes=attributes["Attributes"], tags=tags)
 
     def sqs(self, region: str) -> Any:
         """A client of SQS in the bucket's region, where S3 requires the queue to be."""
@@ -102,7 +99,7 @@ class Aws:
             self._sqs[region] = client("sqs", self._storage, region=region)
         return self._sqs[region]
 
-    def creation(self, facts: Facts) -> list[Step]:
+    def creation(self, facts: Facts) -> Iterator[Step]:
         """The steps that create what is missing, in order.
 
         Raises:
@@ -116,48 +113,54 @@ class Aws:
                 remedy="let the bucket send its events to a topic of SNS or to EventBridge, and have them "
                 "forwarded to both queues; or choose another path",
             )
-        steps = []
         if facts.url is None:
             days = int(QUEUE_ATTRIBUTES["MessageRetentionPeriod"]) // 86_400
-            details = f"in {facts.region}; keeps messages for {days} days"
-            steps.append(Step(what="queue", name=place.queue, details=details, do=lambda: self._make(facts)))
+            yield Step(
+                what="queue",
+                name=place.queue,
+                details=f"in {facts.region}; keeps messages for {days} days",
+                do=lambda: self._make(facts),
+            )
         if not facts.is_allowed:
-            details = f"s3.amazonaws.com may send messages for bucket {place.bucket}"
-            steps.append(
-                Step(what="policy", name=place.queue, details=details, do=lambda: self._allow(place))
+            yield Step(
+                what="policy",
+                name=place.queue,
+                details=f"s3.amazonaws.com may send messages for bucket {place.bucket}",
+                do=lambda: self._put_policy(place, is_allowed=True),
             )
         if not facts.is_sending:
-            details = f"{', '.join(EVENTS)} of {keys_text(place.rule_prefix)} to {place.queue}"
-            if facts.rules_of_path:
-                details += f", instead of {facts.keys_of_path}"
-            steps.append(
-                Step(what="events", name=place.bucket, details=details, do=lambda: self._connect(place))
+            replaced = f", instead of {facts.keys_of_path}" if facts.rules_of_path else ""
+            yield Step(
+                what="events",
+                name=place.bucket,
+                details=f"{', '.join(EVENTS)} of {keys_text(place.rule_prefix)} to {place.queue}{replaced}",
+                do=lambda: self._put_rules(place, is_sending=True),
             )
-        return steps
 
-    def removal(self, facts: Facts) -> list[Step]:
+    def removal(self, facts: Facts) -> Iterator[Step]:
         """The steps that remove what ``create`` has made for the path; a queue that others need stays."""
-        place, steps = facts.place, []
+        place = facts.place
         if facts.rules_of_path:
-            steps.append(
-                Step(
-                    what="events",
-                    name=place.bucket,
-                    details=f"no more events of {facts.keys_of_path} to {place.queue}",
-                    do=lambda: self._disconnect(place),
-                )
+            yield Step(
+                what="events",
+                name=place.bucket,
+                details=f"no more events of {facts.keys_of_path} to {place.queue}",
+                do=lambda: self._put_rules(place, is_sending=False),
             )
         if facts.is_ours and not facts.others:
-            details = f"with {sum(facts.messages.values()):,} messages"
-            steps.append(
-                Step(what="queue", name=place.queue, details=details, do=lambda: self._delete(facts))
+            yield Step(
+                what="queue",
+                name=place.queue,
+                details=f"with {sum(facts.messages.values()):,} messages",
+                do=lambda: self._delete(place),
             )
         elif facts.has_statement and not facts.rules_of_other_paths:
-            details = f"s3.amazonaws.com may no longer send messages for bucket {place.bucket}"
-            steps.append(
-                Step(what="policy", name=place.queue, details=details, do=lambda: self._disallow(place))
+            yield Step(
+                what="policy",
+                name=place.queue,
+                details=f"s3.amazonaws.com may no longer send messages for bucket {place.bucket}",
+                do=lambda: self._put_policy(place, is_allowed=False),
             )
-        return steps
 
     def do(self, step: Step) -> None:
         """Make the change of a step.
@@ -165,58 +168,40 @@ class Aws:
         Raises:
             OptionError: it was refused.
         """
-        try:
-            step.do()
-        except Flip27Error:
-            raise
-        except Exception as error:
-            raise _refused(f"{step.what} {step.name}", error) from error
-
-    def _asked(self, call: str, **arguments: str) -> Any:
-        try:
-            return getattr(self.s3, call)(**arguments)
-        except Exception as error:
-            raise _refused(f"bucket {arguments['Bucket']}", error) from error
+        _requested(f"{step.what} {step.name}", step.do)
 
     def _make(self, facts: Facts) -> None:
         self.sqs(facts.region).create_queue(
             QueueName=facts.place.queue, Attributes=QUEUE_ATTRIBUTES, tags={TAG: OUR_TAG}
         )
 
-    def _allow(self, place: Place) -> None:
-        facts = self._with_queue(place)
-        assert facts.queue_arn is not None
-        statement = {
-            "Sid": place.sid,
-            "Effect": "Allow",
-            "Principal": {"Service": "s3.amazonaws.com"},
-            "Action": "sqs:SendMessage",
-            "Resource": facts.queue_arn,
-            "Condition": {
-                "ArnEquals": {"aws:SourceArn": facts.bucket_arn},
-                "StringEquals": {"aws:SourceAccount": facts.queue_arn.split(":")[4]},
-            },
-        }
-        self._put_policy(facts, [*facts.statements_without_bucket, statement])
-
-    def _disallow(self, place: Place) -> None:
+    def _delete(self, place: Place) -> None:
         facts = self.facts_of(place)
-        self._put_policy(facts, facts.statements_without_bucket)
+        if facts.others:
+            raise OptionError(
+                f"queue {place.queue} was not deleted: it now also gets the events of "
+                f"{', '.join(facts.others)}",
+                remedy="drop the other paths too, if nobody needs their events",
+            )
+        if facts.is_ours:
+            self.sqs(facts.region).delete_queue(QueueUrl=facts.url)
 
-    def _put_policy(self, facts: Facts, statements: Sequence[Mapping[str, Any]]) -> None:
-        policy = json.dumps({**facts.policy, "Statement": list(statements)}) if statements else ""
+    def _put_policy(self, place: Place, *, is_allowed: bool) -> None:
+        facts = self._with_queue(place)
+        statements = [*facts.other_statements, *([facts.statement] if is_allowed else [])]
+        policy = json.dumps({**facts.policy, "Statement": statements}) if statements else ""
         self.sqs(facts.region).set_queue_attributes(QueueUrl=facts.url, Attributes={"Policy": policy})
 
-    def _connect(self, place: Place) -> None:
-        """Add the rule; it replaces those for paths below."""
+    def _put_rules(self, place: Place, *, is_sending: bool) -> None:
+        """Replace the rules of the path; S3 takes the whole configuration, so the others are sent back."""
         facts = self._with_queue(place)
-        rule: dict[str, Any] = {"Id": place.rule, "QueueArn": facts.queue_arn, "Events": list(EVENTS)}
-        if place.rule_prefix:
-            rules = [{"Name": "prefix", "Value": place.rule_prefix}]
-            rule["Filter"] = {"Key": {"FilterRules": rules}}
+        others = [rule for rule in facts.rules_of_queues if rule not in facts.rules_of_path]
+        rules = {**facts.rules, "QueueConfigurations": [*others, *([facts.rule] if is_sending else [])]}
         for pause_s in (*self._pauses_s, None):
             try:
-                self._put_rules(facts, [*facts.rules_without_path, rule])
+                self.s3.put_bucket_notification_configuration(
+                    Bucket=place.bucket, NotificationConfiguration=rules
+                )
             except Exception as error:
                 # S3 tries to send a message, which is refused until the new policy is known everywhere.
                 if code_of(error) != _INVALID_QUEUE or pause_s is None:
@@ -224,17 +209,6 @@ class Aws:
                 time.sleep(pause_s)
             else:
                 return
-
-    def _disconnect(self, place: Place) -> None:
-        facts = self.facts_of(place)
-        self._put_rules(facts, facts.rules_without_path)
-
-    def _put_rules(self, facts: Facts, of_queues: Sequence[Mapping[str, Any]]) -> None:
-        """Replace the rules for queues; S3 takes the whole configuration, so the others are sent back."""
-        rules = {**facts.rules, "QueueConfigurations": list(of_queues)}
-        self.s3.put_bucket_notification_configuration(
-            Bucket=facts.place.bucket, NotificationConfiguration=rules
-        )
 
     def _with_queue(self, place: Place) -> Facts:
         """The current setup, once SQS knows the queue that was just created."""
@@ -248,8 +222,14 @@ class Aws:
             remedy="run the command again: it creates what is missing",
         )
 
-    def _delete(self, facts: Facts) -> None:
-        self.sqs(facts.region).delete_queue(QueueUrl=facts.url)
+
+def _requested(what: str, call: Callable[..., Any], **arguments: Any) -> Any:
+    try:
+        return call(**arguments)
+    except Flip27Error:
+        raise
+    except Exception as error:
+        raise _refused(what, error) from error
 
 
 def _refused(what: str, error: Exception) -> OptionError:

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from flip27_source.enumerators.files.listing.walk import open_listers
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues, is_notified
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, RECURSIVE_FILE_LOOKUP, paths_of
 from flip27_source.enumerators.files.split import FileSplit

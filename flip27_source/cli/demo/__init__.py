@@ -1,1 +1,1 @@
-"""`make demo` and `flip27 demo`: streams files through two crashes. Open `program` first."""
+"""`flip27 demo`: streams files through two crashes. Open `program` first."""

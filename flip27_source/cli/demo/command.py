@@ -1,4 +1,4 @@
-"""``flip27 demo``: the demo of ``make demo`` as a command."""
+"""``flip27 demo``; ``make demo`` runs it, too."""
 
 from __future__ import annotations
 
@@ -10,12 +10,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from flip27_source.errors import Flip27Error
-
 from ..commands import command
 from ..rendering import Answer
 from .display import render
-from .program import DemoError, DemoResult, DemoSettings, run
+from .program import DemoResult, DemoSettings, run
 
 group = typer.Typer()
 _USUAL = DemoSettings()
@@ -62,11 +60,7 @@ def demo(
         parent=parent,
         timeout_s=timeout_s,
     )
-    try:
-        result = run(settings, Console(stderr=True))
-    except DemoError as error:
-        raise Flip27Error(str(error), remedy="see processes.log in the run's folder") from error
-    return answer_of(result)
+    return answer_of(run(settings, Console(stderr=True)))
 
 
 def answer_of(result: DemoResult) -> Answer:

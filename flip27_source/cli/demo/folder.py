@@ -6,7 +6,6 @@ import json
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -35,7 +34,7 @@ class DemoFolder:
 
     @property
     def landing(self) -> Path:
-        """Where the writer drops files."""
+        """Where files arrive."""
         return self.root / "landing"
 
     @property
@@ -54,18 +53,14 @@ class DemoFolder:
         return self.checkpoint / "flip27"
 
     @property
+    def scratch(self) -> Path:
+        """Spark's temporary files, which a killed JVM leaves behind."""
+        return self.root / "scratch"
+
+    @property
     def log(self) -> Path:
-        """What the processes print."""
+        """What the query's processes print."""
         return self.root / "processes.log"
-
-    @cached_property
-    def sink(self) -> SinkLog:
-        """The log of the file sink."""
-        return SinkLog(self.output)
-
-    def landed(self) -> int:
-        """Number of files that the writer has made visible."""
-        return sum(1 for _ in self.landing.glob("[0-9]*.json"))
 
     def committed_batches(self) -> int:
         """Number of batches in Spark's commit log."""
@@ -76,59 +71,40 @@ class DemoFolder:
         newest = max(_batches(self.checkpoint / "offsets"), default=-1)
         return newest if newest >= self.committed_batches() else None
 
-
-class SinkLog:
-    """The committed files of the file sink: the Parquet files that its ``_spark_metadata`` names.
-
-    A file that is not named there was left by a killed batch, and readers must not count it.
-    """
-
-    def __init__(self, output: Path) -> None:
-        self._output = output
-        self._committed: dict[Path, None] = {}
-        self._read_through = -1
-
-    def committed(self) -> list[Path]:
-        """The files of all committed batches, in order."""
-        log = self._output / "_spark_metadata"
-        newest = max(_batches(log), default=-1)
-        while self._read_through < newest:
-            batch = self._read_through + 1
-            for entry in _entries(_log_file(log, batch)):
-                self._committed.setdefault(Path(unquote(urlparse(entry["path"]).path)))
-            self._read_through = batch
-        return list(self._committed)
-
-    def batches(self) -> int:
+    def written_batches(self) -> int:
         """Number of batches that the sink has committed; for a moment one more than Spark has committed."""
-        self.committed()
-        return self._read_through + 1
-
-    def present(self) -> set[Path]:
-        """The existing Parquet files, committed or not."""
-        return set(self._output.glob("part-*.parquet"))
+        return 1 + max(_batches(self.output / "_spark_metadata"), default=-1)
 
     def left_behind(self) -> set[Path]:
-        """The files that killed batches left."""
-        return self.present() - set(self.committed())
+        """The Parquet files that killed batches left; readers must not count them."""
+        return set(self.output.glob("part-*.parquet")) - set(committed_files(self.output))
 
 
-def _batches(log: Path) -> Iterator[int]:
-    """The batches in one of Spark's logs; every tenth file of the sink's log is named like ``9.compact``."""
-    if log.is_dir():
-        for file in log.iterdir():
-            number, _, suffix = file.name.partition(".")
-            if number.isdigit() and suffix in ("", "compact"):
-                yield int(number)
+def committed_files(output: Path) -> list[Path]:
+    """The files that Spark's file sink has committed, in order: those that its log names.
+
+    Every tenth file of the log is named like ``9.compact`` and contains all entries before it.
+    """
+    log = output / "_spark_metadata"
+    batches = _batches(log)
+    first = max((number for number, file in batches.items() if file.suffix), default=0)
+    entries = (entry for number in sorted(batches) if number >= first for entry in _entries(batches[number]))
+    return list(dict.fromkeys(Path(unquote(urlparse(entry["path"]).path)) for entry in entries))
 
 
-def _log_file(log: Path, batch: int) -> Path:
-    plain = log / str(batch)
-    return plain if plain.exists() else log / f"{batch}.compact"
+def _batches(log: Path) -> dict[int, Path]:
+    """The batches in one of Spark's logs; the compact file if a batch has two."""
+    files = sorted(log.iterdir()) if log.is_dir() else []
+    named = [(file.name.partition("."), file) for file in files]
+    return {
+        int(number): file
+        for (number, _, suffix), file in named
+        if number.isdigit() and suffix in ("", "compact")
+    }
 
 
-def _entries(file: Path) -> list[dict[str, str]]:
+def _entries(file: Path) -> Iterator[dict[str, str]]:
     version, *lines = file.read_text(encoding="utf-8").splitlines()
     if version != "v1":
         raise ValueError(f"{file} has version {version}; only v1 is supported")
-    return [json.loads(line) for line in lines]
+    return map(json.loads, lines)

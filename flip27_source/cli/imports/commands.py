@@ -14,7 +14,7 @@ from flip27_source.enumerators.kafka import options as opts
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.file_systems.paths import location
 from flip27_source.options import Options, integer
-from flip27_source.snapshots.spark_checkpoint import CommittedLines, committed_lines
+from flip27_source.snapshots.spark_checkpoint import LoggedBatch, newest_committed, newest_planned
 from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_file_log
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
@@ -228,11 +228,11 @@ def import_kafka(
     options = Options.parse(given, opts.KAFKA_OPTIONS)
     batch_id, is_replanned = None, False
     if checkpoint is not None:
-        committed = committed_lines(open_store(checkpoint, files.options))
-        batch_id, is_replanned = committed.batch_id, committed.newest_planned > committed.batch_id
-        sources = [
-            offsets for line in committed.lines if (offsets := migration.offsets_of_spark(line)) is not None
-        ]
+        store = open_store(checkpoint, files.options)
+        committed = newest_committed(store)
+        batch_id, is_replanned = committed.batch_id, newest_planned(store) > committed.batch_id
+        logged = map(migration.offsets_of_spark, committed.lines.values())
+        sources = [offsets for offsets in logged if offsets is not None]
         known = _chosen(sources, number, kind="Kafka", batch=f"batch {batch_id} in {checkpoint}")
     elif SERVERS not in given:
         raise OptionError("the brokers store the group's offsets", remedy=f"add --option {SERVERS}=HOST:PORT")
@@ -244,13 +244,11 @@ def import_kafka(
     return positions_answer(positions, topics, batch_id, is_replanned=is_replanned)
 
 
-def _log_of(checkpoint: str, number: int | None, files: FileSystem) -> tuple[CommittedLines, FileLog]:
+def _log_of(checkpoint: str, number: int | None, files: FileSystem) -> tuple[LoggedBatch, FileLog]:
     store = open_store(checkpoint, files.options)
-    committed = committed_lines(store)
+    committed = newest_committed(store)
     sources = [
-        (name, offset)
-        for name, line in zip(committed.names, committed.lines, strict=True)
-        if (offset := log_offset(line)) is not None
+        (name, offset) for name, line in committed.lines.items() if (offset := log_offset(line)) is not None
     ]
     batch = f"batch {committed.batch_id} in {store.location}"
     name, offset = _chosen(sources, number, kind="file", batch=batch)

@@ -6,9 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.enumerators.files.migration.comparison import Comparison, compared, listed
-from flip27_source.enumerators.files.migration.known_files import state_with_known
-from flip27_source.enumerators.files.migration.patterns import FoundPattern, pattern_of
+from flip27_source.enumerators.files.migration.imported_files import (
+    CommonPath,
+    Comparison,
+    common_path,
+    compared,
+    state_with_known,
+)
 from flip27_source.enumerators.files.options import FILE_NAME_ONLY, PATHS
 from flip27_source.savepoints.imported_state import write_imported
 from flip27_source.snapshots.store import Store
@@ -43,9 +47,9 @@ class KnownFiles:
             more: further fields of the data.
         """
         has_path = source.options[PATH] is not None or source.options[PATHS]
-        comparison = compared(listed(source.options), self.known, source.options) if has_path else None
+        comparison = compared(self.known, source.options) if has_path else None
         twice = [*self.unsure, *(() if comparison is None else comparison.lookalikes)]
-        pattern = pattern_of(self.known)
+        pattern = common_path(self.known)
         options = {"stateLocation": state}
         if store is not None:
             options["savepoint"] = f"{state.rstrip('/')}/{self._written(source, store)}"
@@ -94,7 +98,7 @@ class KnownFiles:
             ("new, with name and time of a file that was read elsewhere", len(comparison.lookalikes)),
         ]
 
-    def _notes(self, comparison: Comparison | None, pattern: FoundPattern, *, is_dry_run: bool) -> list[str]:
+    def _notes(self, comparison: Comparison | None, pattern: CommonPath, *, is_dry_run: bool) -> list[str]:
         notes = [self.why_unsure] if self.unsure else []
         if pattern.path is None:
             notes.append("the known files have no directory in common")

@@ -54,7 +54,7 @@ def create(
     """
     aws = Aws(storage_options(storage))
     facts = aws.facts_of(place_of(path, queue))
-    steps = aws.creation(facts)
+    steps = list(aws.creation(facts))
     is_done = _done(aws, steps, execute=execute, yes=yes)
     if is_done and steps:
         facts = aws.facts_of(facts.place)
@@ -87,7 +87,7 @@ def drop(
     """
     aws = Aws(storage_options(storage))
     facts = aws.facts_of(place_of(path, queue))
-    steps = aws.removal(facts)
+    steps = list(aws.removal(facts))
     is_done = _done(aws, steps, execute=execute, yes=yes)
     notes = [] if steps else ["there is nothing to drop for this path"]
     if facts.url is not None and not facts.is_ours:

@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
-
-from flip27_source.errors import SchemaError
-
-RecordT = TypeVar("RecordT")
-
-SHOWN_BYTES = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +42,7 @@ class ValueDecoder(ABC):
 
 
 def joined(
-    pieces: Sequence[tuple[Sequence[int] | pa.Array, pa.Array]], rows: int, kind: pa.DataType
+    pieces: Sequence[tuple[Sequence[int] | np.ndarray, pa.Array]], rows: int, kind: pa.DataType
 ) -> pa.Array:
     """An array of ``rows`` values from pieces and the row of each of their values; other rows are null."""
     numbers = [np.asarray(number, np.int64) for number, _ in pieces]
@@ -60,37 +53,10 @@ def joined(
         start += len(number)
     if not start:
         return pa.nulls(rows, kind)
-    found = pa.concat_arrays([values for _, values in pieces])
+    values = pa.concat_arrays([values for _, values in pieces])
     if start == rows and (places[:-1] < places[1:]).all():
-        return found
-    return found.take(pa.array(places, mask=places < 0))
-
-
-def structs_that_fit(
-    records: Sequence[RecordT],
-    rows: Sequence[int],
-    batch: Callable[[Sequence[RecordT]], pa.Array],
-    failures: dict[int, str],
-) -> list[tuple[Sequence[int], pa.Array]]:
-    """Structs of the records that fit their types, in pieces with the rows of their values.
-
-    Args:
-        rows: the row of each record in its block.
-        batch: returns the structs of records, or raises an error if a value does not fit its type.
-        failures: receives the other records: why they do not fit, by their rows.
-    """
-    if not records:
-        return []
-    try:
-        return [(rows, batch(records))]
-    except (pa.ArrowException, OverflowError, ValueError, TypeError, SchemaError) as error:
-        if len(records) == 1:
-            failures[rows[0]] = f"it has a value that does not fit its type: {error}"
-            return []
-    # Find the values that do not fit their type: a decimal with too many digits, or a date out of range.
-    middle = len(records) // 2
-    left = structs_that_fit(records[:middle], rows[:middle], batch, failures)
-    return left + structs_that_fit(records[middle:], rows[middle:], batch, failures)
+        return values
+    return values.take(pa.array(places, mask=places < 0))
 
 
 def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.Array:
@@ -99,9 +65,3 @@ def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.A
         return pa.array([{}] * rows, kind)
     fields = [kind.field(number) for number in range(kind.num_fields)]
     return pa.StructArray.from_arrays(list(columns), fields=fields)
-
-
-def shown(value: bytes) -> str:
-    """The start of a value, quoted for messages."""
-    text = repr(value[:SHOWN_BYTES].decode("utf-8", "replace"))
-    return text if len(value) <= SHOWN_BYTES else f"{text}... ({len(value)} bytes)"

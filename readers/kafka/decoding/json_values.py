@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from flip27_source.message_texts import quotation
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
-from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed
-from flip27_source.readers.json_lines.lines import JsonLines, proved_rows
+from flip27_source.readers.json_lines.columns import JsonColumnsParser
+from flip27_source.readers.json_lines.lines import JsonLines
 from flip27_source.readers.json_lines.strings import JsonDialect
 from flip27_source.readers.json_lines.values import JsonLineParser, Row
-from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, shown, struct_of
+from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
 from flip27_source.schemas.ddl import type_name
 from flip27_source.time_zones import java_zone
 
@@ -58,7 +59,7 @@ class JsonValues(ValueDecoder):
 
     def decode(self, values: pa.Array) -> Decoded:
         """The values as structs."""
-        found: list[tuple[Sequence[int] | pa.Array, pa.Array]] = []
+        pieces: list[tuple[Sequence[int] | np.ndarray, pa.Array]] = []
         failures: dict[int, str] = {}
         for start, block in _blocks(values):
             rows = np.arange(start, start + len(block))
@@ -68,8 +69,8 @@ class JsonValues(ValueDecoder):
             if not len(block):
                 continue
             for numbers, structs in self._block(block, rows, failures):
-                found.append((rows[np.asarray(numbers)] if numbers is not None else rows, structs))
-        return Decoded(values=joined(found, len(values), self.type), failures=failures)
+                pieces.append((rows[np.asarray(numbers)] if numbers is not None else rows, structs))
+        return Decoded(values=joined(pieces, len(values), self.type), failures=failures)
 
     def _block(self, block: pa.Array, rows: Any, failures: dict[int, str]) -> Iterator[tuple[Any, pa.Array]]:
         """Yield structs and their numbers in the block (None for all), and record failures by ``rows``."""
@@ -79,13 +80,13 @@ class JsonValues(ValueDecoder):
             yield None, struct_of(parsed.columns, self.type, len(block))
             return
         values: list[bytes] = block.to_pylist()
-        fast, slow = self._sorted_out(values, parsed)
+        fast, slow = self._lines.sorted_out(values, parsed)
         for numbers, columns in fast:
             yield numbers, struct_of(columns, self.type, len(numbers))
         read: list[Row] = []
         good: list[int] = []
         for number in slow:
-            row = self._one(values[number])
+            row = self._row(values[number])
             if isinstance(row, str):
                 failures[int(rows[number])] = row
             else:
@@ -95,21 +96,7 @@ class JsonValues(ValueDecoder):
             columns = arrays_of_rows(read, self._schema)
             yield good, struct_of(columns, self.type, len(good))
 
-    def _sorted_out(self, values: list[bytes], parsed: Parsed | None) -> tuple[Any, list[int]]:
-        """The rows of the fast path, and the numbers of the values for the slow path."""
-        if parsed is not None:
-            numbers = pa.array(range(len(values)), pa.int64())
-            return [proved_rows(parsed, numbers)], sorted(parsed.doubtful)
-        objects = [
-            number
-            for number, value in enumerate(values)
-            if value[:1] == b"{" and value[-1:] == b"}" and b"\n" not in value
-        ]
-        fast, refused = self._lines.sorted_out(values, objects)
-        others = set(range(len(values))).difference(objects)
-        return fast, sorted([*refused, *others])
-
-    def _one(self, value: bytes) -> Row | str:
+    def _row(self, value: bytes) -> Row | str:
         """The fields of a value, or why it cannot be decoded."""
         if value.lstrip()[:1] == b"{":
             line = self._parser.parse(value, whole=True)
@@ -121,18 +108,18 @@ class JsonValues(ValueDecoder):
         if not value.strip():
             return "it is empty"
         try:
-            found = json.loads(value.decode())
+            parsed = json.loads(value.decode())
         except UnicodeDecodeError as error:
             return f"it is not UTF-8: byte {error.start} is 0x{value[error.start]:02x}"
         except (ValueError, RecursionError) as error:
-            return f"it is not valid JSON: {error}: {shown(value)}"
-        if not isinstance(found, dict):
-            return f"it is not a JSON object: {shown(value)}"
+            return f"it is not valid JSON: {error}: {quotation(value)}"
+        if not isinstance(parsed, dict):
+            return f"it is not a JSON object: {quotation(value)}"
         for field in self._schema:
             if self._parser_of(pa.schema([field])).parse(value).malformed:
-                text = json.dumps(found.get(field.name), ensure_ascii=False)[:_SHOWN_CHARS]
+                text = json.dumps(parsed.get(field.name), ensure_ascii=False)[:_SHOWN_CHARS]
                 return f"its field {field.name} cannot be read as {type_name(field.type)}: {text}"
-        return f"it cannot be read: {shown(value)}"
+        return f"it cannot be read: {quotation(value)}"
 
     def _parser_of(self, schema: pa.Schema) -> JsonLineParser:
         return JsonLineParser(schema, self._zone, self._formats, self._dialect)

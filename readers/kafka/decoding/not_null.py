@@ -36,9 +36,9 @@ class NotNullValues(ValueDecoder):
                 failures.setdefault(int(row), f"its field {name} is NOT NULL, but has no value")
         if len(failures) == len(decoded.failures):
             return decoded
-        kept = np.arange(len(values))
-        kept = np.where(np.isin(kept, list(failures)), -1, kept)
-        return Decoded(values=decoded.values.take(pa.array(kept, mask=kept < 0)), failures=failures)
+        rows = np.arange(len(values))
+        has_failed = np.isin(rows, list(failures))
+        return Decoded(values=decoded.values.take(pa.array(rows, mask=has_failed)), failures=failures)
 
 
 def _forbidden_nulls(
@@ -46,17 +46,17 @@ def _forbidden_nulls(
 ) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the names of fields with forbidden nulls, and their rows; ``rows`` has the row of each value."""
     if pt.is_struct(kind):
-        there = np.asarray(values.is_valid())
+        is_given = np.asarray(values.is_valid())
         for number in range(kind.num_fields):
             field = kind.field(number)
             column = values.field(number)
             inner = f"{name}.{field.name}" if name else field.name
             if not field.nullable and column.null_count:
-                yield inner, rows[there & np.asarray(column.is_null())]
+                yield inner, rows[is_given & np.asarray(column.is_null())]
             if has_inner_not_null(field.type):
                 present = pc.and_(values.is_valid(), column.is_valid())
-                found = pc.indices_nonzero(present)
-                yield from _forbidden_nulls(column.take(found), field.type, rows[np.asarray(found)], inner)
+                places = pc.indices_nonzero(present)
+                yield from _forbidden_nulls(column.take(places), field.type, rows[np.asarray(places)], inner)
     elif pt.is_list(kind):
         parents = rows[np.asarray(pc.list_parent_indices(values))]
         items = values.flatten()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 from urllib.parse import urlsplit
 
+from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
 from flip27_source.options import Option, Options, ReadingOption, one_of, optional, text
 
@@ -103,10 +103,15 @@ def _variable(options: Options, option: Option[str | None]) -> str | None:
     name = options[option]
     if name is None:
         return None
-    value = os.environ.get(name)
+    value = variable_of(option.name, name)
     if not value:
         raise OptionError(
-            f"option {option.name}: the environment variable {name} is not set here",
+            f"the environment variable {name}, which option {option.name} names, is empty",
             remedy="set it on the driver and on every executor",
         )
     return value
+
+
+def decodes_values(options: Options) -> bool:
+    """Whether values are decoded."""
+    return options[VALUE_FORMAT] is not None

@@ -1,100 +1,190 @@
-"""Decodes values that begin with the id of their schema in a registry, with one decoder per schema."""
+"""Decodes values that begin with a header of a schema registry, with one decoder for each schema.
+
+The header is a zero byte and the id of the schema in four bytes. The payload of a Protobuf value then begins
+with the indexes of its message type in the schema's file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined
-from flip27_source.readers.kafka.decoding.protobuf_values import ProtobufMessage, ProtobufValues
+from flip27_source.readers.kafka.decoding.protobuf_message import ProtobufMessage
+from flip27_source.readers.kafka.decoding.record_values import RecordValues
 from flip27_source.readers.kafka.decoding.schema_registry import UnknownSchemaError
-from flip27_source.readers.kafka.decoding.wire_format import message_path, unframed
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+_HEADER_BYTES = 5
 
 
-class RegisteredValues(ValueDecoder):
-    """Decodes values by the ids of their schemas.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unframed(Generic[KeyT]):
+    """The values of a block without their headers.
+
+    Attributes:
+        payloads: the rows and the payloads of the values with each header.
+        failures: why a value has no header, by its row.
+    """
+
+    payloads: Mapping[KeyT, tuple[Sequence[int], pa.Array]]
+    failures: dict[int, str]
+
+
+class FramedValues(ValueDecoder, Generic[KeyT]):
+    """Decodes values by their headers.
 
     Args:
         kind: the type of the decoded values.
-        decoder_of: returns the decoder for an id. It raises UnknownSchemaError if the registry has no such
+        unframed: separates the headers from the values of a block; null values are left out.
+        decoder_of: returns the decoder for a header. It raises UnknownSchemaError if the registry has no such
             schema, or SchemaError if the schema does not fit ``kind``; values of such a schema are failures.
+        label: the beginning of each failure, with the header in place of ``{}``.
     """
 
-    def __init__(self, kind: pa.DataType, decoder_of: Callable[[int], ValueDecoder]) -> None:
+    def __init__(
+        self,
+        kind: pa.DataType,
+        unframed: Callable[[pa.Array], Unframed[KeyT]],
+        decoder_of: Callable[[KeyT], ValueDecoder],
+        *,
+        label: str = "",
+    ) -> None:
         self.type = kind
+        self._unframed = unframed
         self._decoder_of = decoder_of
-        self._decoders: dict[int, ValueDecoder] = {}
+        self._label = label
+        self._decoders: dict[KeyT, ValueDecoder] = {}
 
     def decode(self, values: pa.Array) -> Decoded:
-        """The values, each decoded with its schema."""
-        framed = unframed(values)
-        failures = dict(framed.failures)
-        found: list[tuple[Sequence[int] | pa.Array, pa.Array]] = []
-        for number, rows in framed.rows.items():
+        """The values, each decoded as its header says."""
+        unframed = self._unframed(values)
+        failures = unframed.failures
+        pieces: list[tuple[Sequence[int], pa.Array]] = []
+        for header, (rows, payloads) in unframed.payloads.items():
+            label = self._label.format(header)
             try:
-                decoder = self._decoder(number)
+                if header not in self._decoders:
+                    self._decoders[header] = self._decoder_of(header)
             except (UnknownSchemaError, SchemaError) as error:
-                failures.update(dict.fromkeys(rows.to_pylist(), f"schema {number}: {error}"))
+                failures.update(dict.fromkeys(rows, f"{label}{error}"))
                 continue
-            payloads = framed.payloads if len(rows) == len(values) else framed.payloads.take(rows)
-            decoded = decoder.decode(payloads)
-            found.append((rows, decoded.values))
-            failures.update(
-                {rows[row].as_py(): f"schema {number}: {why}" for row, why in decoded.failures.items()}
-            )
-        return Decoded(values=joined(found, len(values), self.type), failures=failures)
-
-    def _decoder(self, number: int) -> ValueDecoder:
-        if number not in self._decoders:
-            self._decoders[number] = self._decoder_of(number)
-        return self._decoders[number]
+            decoded = self._decoders[header].decode(payloads)
+            pieces.append((rows, decoded.values))
+            failures.update({rows[row]: f"{label}{why}" for row, why in decoded.failures.items()})
+        return Decoded(values=joined(pieces, len(values), self.type), failures=failures)
 
 
-class ProtobufPayloads(ValueDecoder):
-    """Decodes Protobuf payloads, which begin with the index of their message type in its file.
+def registered_values(kind: pa.DataType, decoder_of: Callable[[int], ValueDecoder]) -> FramedValues[int]:
+    """The decoder for values that begin with the id of their schema."""
+    return FramedValues(kind, _by_schema, decoder_of, label="schema {}: ")
+
+
+def protobuf_payloads(
+    kind: pa.StructType, files: Sequence[bytes], where: str
+) -> FramedValues[tuple[int, ...]]:
+    """The decoder for payloads that begin with the indexes of their message type.
 
     Args:
         files: the descriptors; imported files come before those that import them.
         where: where they come from, for error messages.
     """
 
-    def __init__(self, kind: pa.StructType, files: Sequence[bytes], where: str) -> None:
-        self.type = kind
-        self._files = files
-        self._where = where
-        self._decoders: dict[tuple[int, ...], ProtobufValues] = {}
+    def decoder_of(path: tuple[int, ...]) -> ValueDecoder:
+        return RecordValues(kind, ProtobufMessage(files, where=where, path=path))
 
-    def decode(self, values: pa.Array) -> Decoded:
-        """The values as structs."""
-        groups: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
-        failures: dict[int, str] = {}
-        for row, value in enumerate(values.to_pylist()):
-            if value is None:
-                continue
-            try:
-                path, at = message_path(value)
-            except ValueError as error:
-                failures[row] = str(error)
-                continue
-            rows, messages = groups.setdefault(path, ([], []))
-            rows.append(row)
-            messages.append(value[at:])
-        found = []
-        for path, (rows, messages) in groups.items():
-            try:
-                decoder = self._decoder(path)
-            except SchemaError as error:
-                failures.update(dict.fromkeys(rows, str(error)))
-                continue
-            decoded = decoder.decode(pa.array(messages, pa.binary()))
-            found.append((rows, decoded.values))
-            failures.update({rows[row]: why for row, why in decoded.failures.items()})
-        return Decoded(values=joined(found, len(values), self.type), failures=failures)
+    return FramedValues(kind, _by_message_type, decoder_of)
 
-    def _decoder(self, path: tuple[int, ...]) -> ProtobufValues:
-        if path not in self._decoders:
-            message = ProtobufMessage(self._files, where=self._where, path=path)
-            self._decoders[path] = ProtobufValues(self.type, message)
-        return self._decoders[path]
+
+def _by_schema(values: pa.Array) -> Unframed[int]:
+    lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
+    is_given = np.asarray(values.is_valid())
+    starts = _starts(values)
+    is_long_enough = is_given & (lengths >= _HEADER_BYTES)
+    data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
+    is_framed = is_long_enough.copy()
+    is_framed[is_long_enough] = data[starts[is_long_enough]] == 0
+    rows = np.flatnonzero(is_framed)
+    digits = data[starts[rows][:, None] + np.arange(1, _HEADER_BYTES)].astype(np.int64)
+    ids = digits @ np.array([1 << 24, 1 << 16, 1 << 8, 1])
+    failures = {
+        row: f"it has no header of a schema registry: it starts with 0x{values[row].as_py()[:5].hex()}"
+        for row in np.flatnonzero(is_given & ~is_framed).tolist()
+    }
+    # Without a stop position, pyarrow computes a negative size for short values.
+    longest = int(lengths.max(initial=_HEADER_BYTES))
+    payloads = pc.binary_slice(values, _HEADER_BYTES, longest)
+    of_schemas = {int(number): rows[ids == number] for number in np.unique(ids)}
+    return Unframed(
+        payloads={
+            number: (rows.tolist(), payloads if len(rows) == len(values) else payloads.take(pa.array(rows)))
+            for number, rows in of_schemas.items()
+        },
+        failures=failures,
+    )
+
+
+def _by_message_type(values: pa.Array) -> Unframed[tuple[int, ...]]:
+    messages: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
+    failures: dict[int, str] = {}
+    for row, value in enumerate(values.to_pylist()):
+        if value is None:
+            continue
+        try:
+            path, at = _message_path(value)
+        except ValueError as error:
+            failures[row] = str(error)
+            continue
+        rows, payloads = messages.setdefault(path, ([], []))
+        rows.append(row)
+        payloads.append(value[at:])
+    return Unframed(
+        payloads={
+            path: (rows, pa.array(payloads, pa.binary())) for path, (rows, payloads) in messages.items()
+        },
+        failures=failures,
+    )
+
+
+def _message_path(payload: bytes) -> tuple[tuple[int, ...], int]:
+    """The indexes of a Protobuf payload's message type in its file, and the position of the message.
+
+    Raises:
+        ValueError: the payload does not begin with valid indexes.
+    """
+    count, at = _varint(payload, 0)
+    if count == 0:
+        return (0,), at
+    path = []
+    for _ in range(count):
+        number, at = _varint(payload, at)
+        path.append(number)
+    return tuple(path), at
+
+
+def _starts(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    offsets = np.frombuffer(values.buffers()[1] or b"", np.int32)
+    return offsets[values.offset : values.offset + len(values)].astype(np.int64)
+
+
+def _varint(data: bytes, at: int) -> tuple[int, int]:
+    """A number in zigzag encoding, and the position after it."""
+    number = shift = 0
+    while at < len(data) and shift < 35:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            decoded = (number >> 1) ^ -(number & 1)
+            if decoded < 0:
+                break
+            return decoded, at
+        shift += 7
+    raise ValueError("its header of message types is invalid")

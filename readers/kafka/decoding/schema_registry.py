@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from flip27_source.errors import OptionError, RegistryError, SplitReadError
+from flip27_source.errors import OptionError, SplitReadError
 from flip27_source.file_systems.paths import redacted
+from flip27_source.optional_packages import needed
 
 _TIMEOUT_S = 10.0
 _RETRIES = 5
@@ -58,7 +59,10 @@ class SchemaRegistry:
     def __init__(
         self, url: str, *, credentials: tuple[str, str] | None = None, token: str | None = None
     ) -> None:
-        requests = _requests()
+        with needed("requests", by="schemaRegistryUrl", extra="kafka,http"):
+            import requests
+            from requests.adapters import HTTPAdapter
+            from urllib3 import Retry
         self.place = redacted(url)
         self._url = url.rstrip("/")
         self._session: Any = requests.Session()
@@ -69,14 +73,14 @@ class SchemaRegistry:
             self._session.auth = credentials
         elif token is not None:
             self._session.headers["Authorization"] = f"Bearer {token}"
-        retry = requests.adapters.Retry(
+        retry = Retry(
             total=_RETRIES, backoff_factor=0.2, status_forcelist=_BUSY, allowed_methods=("GET",),
             raise_on_status=False, respect_retry_after_header=False,
         )  # fmt: skip
         for scheme in ("http://", "https://"):
-            self._session.mount(scheme, requests.adapters.HTTPAdapter(max_retries=retry))
+            self._session.mount(scheme, HTTPAdapter(max_retries=retry))
         self._error: Any = requests.RequestException
-        self._known: dict[str, Any] = {}
+        self._known: dict[str, dict[str, Any]] = {}
         self._lock = threading.Lock()
 
     def schema(self, number: int) -> RegisteredSchema:
@@ -94,26 +98,25 @@ class SchemaRegistry:
         return self._schema(f"/subjects/{quote(subject, safe='')}/versions/latest")
 
     def _schema(self, path: str) -> RegisteredSchema:
-        found = self._answer(path)
-        kind = found.get("schemaType", "AVRO")
+        schema = self._answer(path)
+        kind = schema.get("schemaType", "AVRO")
         if kind == "PROTOBUF":
-            found = self._answer(f"{path}?format=serialized")
+            schema = self._answer(f"{path}?format=serialized")
         references: dict[str, RegisteredSchema] = {}
-        for reference in found.get("references") or ():
+        for reference in schema.get("references") or ():
             subject, version = quote(str(reference["subject"]), safe=""), int(reference["version"])
             needed = self._schema(f"/subjects/{subject}/versions/{version}")
             references.update(needed.references)
             references[str(reference["name"])] = needed
-        return RegisteredSchema(kind=str(kind), text=str(found["schema"]), references=references)
+        return RegisteredSchema(kind=str(kind), text=str(schema["schema"]), references=references)
 
     def _answer(self, path: str) -> dict[str, Any]:
         with self._lock:
             if path not in self._known:
-                self._known[path] = self._asked(path)
-            known: dict[str, Any] = self._known[path]
-            return known
+                self._known[path] = self._requested(path)
+            return self._known[path]
 
-    def _asked(self, path: str) -> dict[str, Any]:
+    def _requested(self, path: str) -> dict[str, Any]:
         request = {"timeout": _TIMEOUT_S, "allow_redirects": False, "stream": True}
         body = bytearray()
         try:
@@ -136,11 +139,11 @@ class SchemaRegistry:
                 "variable with credentials that may read schemas",
             )
         try:
-            found = json.loads(body)
-            found["schema"]
+            schema: dict[str, Any] = json.loads(body)
+            schema["schema"]
         except (ValueError, TypeError, KeyError):
             raise self._failed(path, f"HTTP {answer.status_code} without a schema") from None
-        return dict(found)
+        return schema
 
     def _failed(self, path: str, why: str) -> SplitReadError:
         return SplitReadError(
@@ -168,15 +171,3 @@ def registry_at(url: str, credentials: tuple[str, str] | None, token: str | None
         if key not in _registries:
             _registries[key] = SchemaRegistry(url, credentials=credentials, token=token)
         return _registries[key]
-
-
-def _requests() -> Any:
-    try:
-        import requests
-        import requests.adapters
-    except ImportError:
-        raise RegistryError(
-            "schemaRegistryUrl needs the package requests, which is not installed here",
-            remedy="pip install 'flip27-source[kafka,http]' on the driver and on every executor node",
-        ) from None
-    return requests

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from flip27_source.errors import OptionError, SchemaError
@@ -18,8 +19,8 @@ from flip27_source.file_systems.paths import open_file_system, redacted
 from flip27_source.options import Options
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.json_lines.options import json_dialect
-from flip27_source.readers.kafka.decoding.avro_values import AvroSchema, AvroValues
-from flip27_source.readers.kafka.decoding.decoder import ValueDecoder
+from flip27_source.readers.kafka.decoding.avro_schema import AvroSchema
+from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder
 from flip27_source.readers.kafka.decoding.json_values import JsonValues
 from flip27_source.readers.kafka.decoding.not_null import NotNullValues, has_inner_not_null
 from flip27_source.readers.kafka.decoding.options import (
@@ -29,23 +30,43 @@ from flip27_source.readers.kafka.decoding.options import (
     VALUE_SCHEMA_FILE,
     registry_secrets,
 )
-from flip27_source.readers.kafka.decoding.protobuf_values import (
-    ProtobufMessage,
-    ProtobufValues,
-    files_of_set,
-    renamed_file,
-)
-from flip27_source.readers.kafka.decoding.registered_values import ProtobufPayloads, RegisteredValues
+from flip27_source.readers.kafka.decoding.protobuf_message import ProtobufMessage, files_of_set, renamed_file
+from flip27_source.readers.kafka.decoding.record_values import RecordValues
+from flip27_source.readers.kafka.decoding.registered_values import protobuf_payloads, registered_values
 from flip27_source.readers.kafka.decoding.schema_registry import (
     RegisteredSchema,
     SchemaRegistry,
     UnknownSchemaError,
     registry_at,
 )
-from flip27_source.readers.kafka.decoding.text_values import TextValues
 from flip27_source.schemas.ddl import parse_columns, type_name
 
 _LARGEST_FILE_BYTES = 64 << 20
+
+
+class TextValues(ValueDecoder):
+    """Decodes UTF-8."""
+
+    type = pa.string()
+
+    def decode(self, values: pa.Array) -> Decoded:
+        """The values as strings."""
+        try:
+            return Decoded(values=pc.cast(values, pa.string()))
+        except pa.ArrowInvalid:
+            return _one_by_one(values)
+
+
+def _one_by_one(values: pa.Array) -> Decoded:
+    texts: list[str | None] = []
+    failures: dict[int, str] = {}
+    for row, value in enumerate(values.to_pylist()):
+        try:
+            texts.append(None if value is None else value.decode())
+        except UnicodeDecodeError as error:
+            texts.append(None)
+            failures[row] = f"it is not UTF-8: byte {error.start} is 0x{value[error.start]:02x}"
+    return Decoded(values=pa.array(texts, pa.string()), failures=failures)
 
 
 def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:
@@ -95,7 +116,7 @@ def _decoder(value_format: str | None, kind: pa.StructType, options: Options, ti
         formats, dialect = DateTimeFormats.of(options, day_numbers=True), json_dialect(options)
         decoder = JsonValues(kind, time_zone=time_zone, formats=formats, dialect=dialect)
         # Only remove the header: the type of the values is given, so the registered schema is not needed.
-        return decoder if options[REGISTRY_URL] is None else RegisteredValues(kind, lambda _number: decoder)
+        return decoder if options[REGISTRY_URL] is None else registered_values(kind, lambda _number: decoder)
     if options[REGISTRY_URL] is not None:
         return _registered(value_format, kind, _registry(options))
     if options[VALUE_SCHEMA_FILE] is None:
@@ -103,9 +124,7 @@ def _decoder(value_format: str | None, kind: pa.StructType, options: Options, ti
             f"valueFormat={value_format} needs the schema that the values were written with",
             remedy="set valueSchemaFile, or schemaRegistryUrl",
         )
-    if value_format == "avro":
-        return AvroValues(kind, _avro_of_file(options))
-    return ProtobufValues(kind, _message_of_file(options))
+    return RecordValues(kind, _writer_of_file(value_format, options))
 
 
 def _registered(value_format: str | None, kind: pa.StructType, registry: SchemaRegistry) -> ValueDecoder:
@@ -114,10 +133,10 @@ def _registered(value_format: str | None, kind: pa.StructType, registry: SchemaR
         where = f"schema {number} of {registry.place}"
         _check_kind(schema, value_format, where)
         if value_format == "avro":
-            return AvroValues(kind, _avro(schema, where))
-        return ProtobufPayloads(kind, _files(schema, where), where)
+            return RecordValues(kind, _avro(schema, where))
+        return protobuf_payloads(kind, _files(schema, where), where)
 
-    return RegisteredValues(kind, decoder_of)
+    return registered_values(kind, decoder_of)
 
 
 def _registered_type(registry: SchemaRegistry, subject: str, value_format: str | None) -> pa.DataType:
@@ -165,10 +184,8 @@ def _registry(options: Options) -> SchemaRegistry:
 
 
 def _type_of_file(value_format: str | None, options: Options) -> pa.DataType:
-    if value_format == "avro":
-        return _avro_of_file(options).type
-    if value_format == "protobuf":
-        return _message_of_file(options).type
+    if value_format != "json":
+        return _writer_of_file(value_format, options).type
     path, data = _file(options)
     try:
         return pa.struct(list(parse_columns(data.decode())))
@@ -178,19 +195,16 @@ def _type_of_file(value_format: str | None, options: Options) -> pa.DataType:
         ) from None
 
 
-def _avro_of_file(options: Options) -> AvroSchema:
+def _writer_of_file(value_format: str | None, options: Options) -> AvroSchema | ProtobufMessage:
     path, data = _file(options)
-    try:
-        schema: Mapping[str, Any] = json.loads(data)
-    except ValueError as error:
-        raise SchemaError(
-            f"{path} is not valid JSON: {error}", remedy="name a file with an Avro schema"
-        ) from None
-    return AvroSchema(schema, where=path)
-
-
-def _message_of_file(options: Options) -> ProtobufMessage:
-    path, data = _file(options)
+    if value_format == "avro":
+        try:
+            schema: Mapping[str, Any] = json.loads(data)
+        except ValueError as error:
+            raise SchemaError(
+                f"{path} is not valid JSON: {error}", remedy="name a file with an Avro schema"
+            ) from None
+        return AvroSchema(schema, where=path)
     try:
         files = files_of_set(data)
     except ValueError as error:

@@ -5,62 +5,14 @@ from __future__ import annotations
 import logging
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from flip27_source.coordination.checkpoints import Snapshot
-from flip27_source.coordination.packing import UNLIMITED, Limits
-from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import DiscoveryError, IncompatibleStateError, OptionError
-from flip27_source.source import Source
-from tests.s3_server import S3Bucket
-from tests.toy_sources import Works, coordinator_of, freeze, source_of
+from tests.places import Place
 
-from .test_enumerator import Run, WholeFiles, files_source, write
-
-
-class Rounds:
-    """A query without an end: alternates rounds of discovery with batches, on one thread."""
-
-    def __init__(self, source: Source, restored: Snapshot[Any] | None = None) -> None:
-        self.source = source
-        self.works = Works()
-        self.restored = restored
-        self.coordinator = coordinator_of(
-            FilesEnumerator,
-            restored=restored,
-            options=source.options,
-            reader_type=source.reader_type,
-            runner=self.works,
-        )
-
-    def names(self, limits: Limits = UNLIMITED) -> list[str]:
-        """Run one round of discovery and a batch; return the files of the batch."""
-        self.works.run(self.coordinator)
-        pending = freeze(self.coordinator, limits)
-        if pending is None:
-            return []
-        self.restored = pending.snapshot
-        self.coordinator.complete(pending.checkpoint_id)
-        planned = pending.snapshot.plan.assignments
-        return sorted(split.path.rpartition("/")[2] for item in planned for split in item.splits)
-
-    def restarted(self, **options: Any) -> Rounds:
-        """Return the query as restarted in a new process from its last checkpoint."""
-        given = {"path": self.source.options["path"], **{name: str(value) for name, value in options.items()}}
-        return Rounds(
-            source_of(FilesEnumerator, given, WholeFiles) if options else self.source, self.restored
-        )
-
-    @property
-    def gauges(self) -> dict[str, int | float]:
-        return self.coordinator.gauges
-
-
-def one_by_one(run: Run, count: int) -> list[str]:
-    """Run ``count`` batches of one file, each in a separate run; return their files."""
-    return [name for _ in range(count) for name in run.names(Limits(files=1))]
+from .file_sources import Run, files_source, names_on, one_by_one, rounds_on, write
 
 
 @pytest.mark.parametrize(
@@ -80,7 +32,7 @@ def test_files_are_read_in_the_chosen_order(
     write(tmp_path, "a", data=b"xx", modified_s=3000)
     write(tmp_path, "b", data=b"xxx", modified_s=1000)
     write(tmp_path, "c", data=b"x", modified_s=2000)
-    assert one_by_one(Run(files_source(tmp_path, WholeFiles, **options)), 3) == expected
+    assert one_by_one(Run(files_source(tmp_path, **options)), 3) == expected
 
 
 @pytest.mark.parametrize("order", ["modified", "size"])
@@ -93,7 +45,7 @@ ONE = Limits(files=1)
 
 
 def test_latest_first_reads_newer_files_before_waiting_ones(tmp_path: Path) -> None:
-    rounds = Rounds(files_source(tmp_path, latestFirst=True))
+    rounds = rounds_on(tmp_path, latestFirst=True)
     for number in range(6):
         write(tmp_path, f"old-{number}", modified_s=1000 + number)
     assert [rounds.names(ONE) for _ in range(2)] == [["old-5"], ["old-4"]]
@@ -109,7 +61,7 @@ def test_latest_first_does_not_write_a_backlog_again_for_every_new_file(tmp_path
     """1,000 files wait; two arrive with each batch of one file: the segment of the 1,000 is not rewritten."""
     for number in range(1000):
         write(tmp_path, f"old-{number:04}", modified_s=1000)
-    rounds = Rounds(files_source(tmp_path, latestFirst=True))
+    rounds = rounds_on(tmp_path, latestFirst=True)
     rounds.names(ONE)
     names = set()
     for number in range(40):
@@ -125,14 +77,14 @@ def test_latest_first_and_another_order_are_refused_together(tmp_path: Path) -> 
         OptionError,
         match="latestFirst is true, which orders files by modification time, but fileOrder is name",
     ):
-        Run(files_source(tmp_path, latestFirst=True, fileOrder="name")).names()
+        names_on(tmp_path, latestFirst=True, fileOrder="name")
 
 
 def test_files_older_than_max_file_age_are_left_out_counted_and_named(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The age is relative to the newest known file; as in Spark, the first round accepts every file."""
-    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    rounds = rounds_on(tmp_path, maxFileAge="1 hour")
     write(tmp_path, "ancient", modified_s=1000)
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["ancient", "new"]
@@ -150,7 +102,7 @@ def test_only_existing_files_are_remembered_as_too_old(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Over years, a query leaves out any number of files; it forgets those that have been removed."""
-    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    rounds = rounds_on(tmp_path, maxFileAge="1 hour")
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["new"]
     for number in range(20):
@@ -159,7 +111,7 @@ def test_only_existing_files_are_remembered_as_too_old(
         if number >= 2:
             (tmp_path / f"old{number - 2}").unlink()
     assert rounds.names() == []
-    assert len(rounds.coordinator.enumerator._too_old) == 2
+    assert len(rounds.enumerator.search._too_old) == 2
     write(tmp_path, "newer", modified_s=100_001)
     assert rounds.names() == ["newer"]
     assert rounds.gauges["filesTooOld"] == 20
@@ -167,7 +119,7 @@ def test_only_existing_files_are_remembered_as_too_old(
 
 
 def test_a_file_that_was_too_old_is_read_after_a_restart_with_a_greater_max_file_age(tmp_path: Path) -> None:
-    rounds = Rounds(files_source(tmp_path, maxFileAge="1 hour"))
+    rounds = rounds_on(tmp_path, maxFileAge="1 hour")
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["new"]
     write(tmp_path, "old", modified_s=1000)
@@ -177,8 +129,7 @@ def test_a_file_that_was_too_old_is_read_after_a_restart_with_a_greater_max_file
 
 
 def test_max_file_age_is_ignored_with_latest_first_and_a_limit_as_in_spark(tmp_path: Path) -> None:
-    source = files_source(tmp_path, maxFileAge="1 hour", latestFirst=True, maxFilesPerTrigger=10)
-    rounds = Rounds(source)
+    rounds = rounds_on(tmp_path, maxFileAge="1 hour", latestFirst=True, maxFilesPerTrigger=10)
     write(tmp_path, "new", modified_s=100_000)
     assert rounds.names() == ["new"]
     write(tmp_path, "old", modified_s=1000)
@@ -205,7 +156,7 @@ def test_file_name_only_cannot_be_changed_later(tmp_path: Path) -> None:
 
 def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> None:
     write(tmp_path, "existing")
-    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    rounds = rounds_on(tmp_path, includeExistingFiles=False)
     assert rounds.names() == []
     write(tmp_path, "new")
     assert rounds.names() == ["new"]
@@ -218,7 +169,7 @@ def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> 
 def test_a_start_after_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
     """A file that arrives while the query is down, before it has read any file, is new after the restart."""
     write(tmp_path, "existing")
-    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    rounds = rounds_on(tmp_path, includeExistingFiles=False)
     assert rounds.names() == []
     write(tmp_path, "while it was down")
     restarted = rounds.restarted()
@@ -226,7 +177,7 @@ def test_a_start_after_existing_files_is_stored_before_anything_is_read(tmp_path
 
 
 def test_a_start_after_existing_files_is_stored_once(tmp_path: Path) -> None:
-    rounds = Rounds(files_source(tmp_path, includeExistingFiles=False))
+    rounds = rounds_on(tmp_path, includeExistingFiles=False)
     assert rounds.names() == []
     assert rounds.coordinator.last_checkpoint_id == 1
     assert rounds.names() == []
@@ -237,26 +188,22 @@ def test_a_start_after_existing_files_is_stored_once(tmp_path: Path) -> None:
 def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_path: Path) -> None:
     """Such a run finds only existing files: every run would skip them all and read nothing."""
     with pytest.raises(OptionError, match="skip every file that exists and read nothing") as caught:
-        Run(files_source(tmp_path, includeExistingFiles=False)).names()
+        names_on(tmp_path, includeExistingFiles=False)
     assert "run the query once with a processing-time trigger" in str(caught.value)
-
-
-def several(tmp_path: Path, **options: str) -> Source:
-    return source_of(FilesEnumerator, options, WholeFiles)
 
 
 def test_several_paths_are_read_and_a_file_in_two_of_them_is_read_once(tmp_path: Path) -> None:
     write(tmp_path, "a/1", "b/2", "c,d/3", "b/deep/4")
-    options = {"path": f"{tmp_path}/a", "paths": f"{tmp_path}/b, {tmp_path}/b/deep, {tmp_path}/b"}
-    assert Run(several(tmp_path, **options, recursiveFileLookup="true")).names() == ["1", "2", "4"]
+    paths = f"{tmp_path}/b, {tmp_path}/b/deep, {tmp_path}/b"
+    assert names_on(tmp_path / "a", paths=paths, recursiveFileLookup=True) == ["1", "2", "4"]
     as_json = f'["{tmp_path}/a", "{tmp_path}/c,d"]'
-    assert Run(several(tmp_path, paths=as_json)).names() == ["1", "3"]
+    assert names_on(None, paths=as_json) == ["1", "3"]
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "[1]", "a,,b"])
-def test_invalid_lists_of_paths_are_refused(tmp_path: Path, text: str) -> None:
+def test_invalid_lists_of_paths_are_refused(text: str) -> None:
     with pytest.raises(OptionError):
-        Run(several(tmp_path, paths=text)).names()
+        names_on(None, paths=text)
 
 
 @pytest.mark.parametrize(
@@ -274,26 +221,12 @@ def test_invalid_lists_of_paths_are_refused(tmp_path: Path, text: str) -> None:
         ("_*", False, ["hidden"]),
     ],
 )
-@pytest.mark.parametrize("where", ["local", "s3"])
-def test_a_path_may_be_a_glob(
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
-    where: str,
-    glob: str,
-    recursive: bool,
-    expected: list[str],
-) -> None:
-    names = ["2026-01/1", "2026-02/2", "2026-02/deep/3", "2027-01/5", "2026-02/.4", "_x/hidden", "top"]
-    options = {"recursiveFileLookup": str(recursive)}
-    if where == "s3":
-        bucket: S3Bucket = request.getfixturevalue("s3_bucket")
-        for name in names:
-            bucket.file_system.pipe_file(f"{bucket.name}/in/{name}", b"x")
-        run = Run(several(tmp_path, path=f"s3://{bucket.name}/in/{glob}", **options, **bucket.options))
-    else:
-        write(tmp_path, *names)
-        run = Run(several(tmp_path, path=f"{tmp_path}/{glob}", **options))
-    assert run.names() == expected
+@pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
+def test_a_path_may_be_a_glob(place: Place, glob: str, recursive: bool, expected: list[str]) -> None:
+    for name in ("2026-01/1", "2026-02/2", "2026-02/deep/3", "2027-01/5", "2026-02/.4", "_x/hidden", "top"):
+        place.put(name, b"x")
+    path = f"{place.landing}/{glob}"
+    assert names_on(path, recursiveFileLookup=recursive, **place.options) == expected
 
 
 def test_directories_that_match_a_glob_later_are_read(tmp_path: Path) -> None:
@@ -306,12 +239,12 @@ def test_directories_that_match_a_glob_later_are_read(tmp_path: Path) -> None:
 
 def test_a_directory_whose_name_looks_like_a_glob_is_read_literally(tmp_path: Path) -> None:
     write(tmp_path, "a[1]/x", "a1/y")
-    assert Run(files_source(tmp_path / "a[1]")).names() == ["x"]
+    assert names_on(tmp_path / "a[1]") == ["x"]
 
 
 def test_the_folder_before_a_glob_must_exist(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="nothing does not exist"):
-        Run(files_source(tmp_path / "nothing" / "*")).names()
+        names_on(tmp_path / "nothing" / "*")
 
 
 def test_a_missing_path_has_no_files_if_missing_files_are_ignored(tmp_path: Path) -> None:
@@ -327,9 +260,9 @@ def test_a_missing_path_has_no_files_if_missing_files_are_ignored(tmp_path: Path
 def test_a_subdirectory_that_vanishes_while_it_is_listed_is_not_an_error(tmp_path: Path) -> None:
     """Its files count as removed, like a file that vanishes between its listing and its ``stat``."""
     write(tmp_path, "a/1", "b/2")
-    rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True, discoveryRetries=0))
-    enumerator = rounds.coordinator.enumerator
-    found = enumerator.lister.files(recursive=True)
+    rounds = rounds_on(tmp_path, recursiveFileLookup=True, discoveryRetries=0)
+    enumerator = rounds.enumerator
+    found = enumerator.search.listing.lister.files(recursive=True)
     first, _ = next(found)
     other = tmp_path / ("b" if first.endswith("1") else "a")
     for path in list(other.iterdir()):
@@ -340,7 +273,7 @@ def test_a_subdirectory_that_vanishes_while_it_is_listed_is_not_an_error(tmp_pat
 
 def test_a_root_that_vanishes_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "landing").mkdir()
-    rounds = Rounds(files_source(tmp_path / "landing"))
+    rounds = rounds_on(tmp_path / "landing")
     (tmp_path / "landing").rmdir()
     with pytest.raises((FileNotFoundError, DiscoveryError)):
         rounds.names()

@@ -7,100 +7,35 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import fsspec
 import pytest
 
-from flip27_source.coordination.packing import Limits
+from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.holder import identity_of
-from flip27_source.enumerator_context import Boundedness
-from flip27_source.enumerators.files.enumerator import FilesEnumerator, FilesPosition
-from flip27_source.enumerators.files.listing.walk import FileFound, FileInfo, Lister
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.lister import FileFound
+from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
-from flip27_source.reader import ReadsRanges, SplitReader
 from flip27_source.segment import Segment
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
-from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.snapshots.store import MemoryStore
-from flip27_source.source import Source
-from tests.s3_server import S3Bucket
-from tests.toy_sources import (
-    INITIAL,
-    KIB,
-    MIB,
-    CountingStore,
-    EchoReader,
-    Works,
-    coordinator_of,
-    frozen,
-    holder_of,
-    source_of,
+from tests.places import Place
+from tests.toy_sources import INITIAL, KIB, MIB, CountingStore, Works, coordinator_of, frozen, holder_of
+
+from .file_sources import (
+    GivenFiles,
+    Ranges,
+    Run,
+    WholeFiles,
+    discovering,
+    files_source,
+    names_on,
+    write,
 )
-
-Json = dict[str, Any]
-
-
-class WholeFiles(EchoReader):
-    """Reads only whole files."""
-
-
-class Ranges(EchoReader, ReadsRanges):
-    """Reads ranges of all files except those whose names end in .gz."""
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        return not path.endswith(".gz")
-
-
-def files_source(path: Path | str, reader: type[SplitReader[Any]] = WholeFiles, **options: Any) -> Source:
-    texts = {name.replace("__", "."): str(value) for name, value in options.items()}
-    return source_of(FilesEnumerator, {"path": str(path), **texts}, reader)
-
-
-def splits_of(source: Source, planned: list[PlannedSubtask]) -> list[FileSplit]:
-    codec = SnapshotCodec(source.enumerator_type)
-    return [
-        split
-        for task in planned
-        for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
-    ]
-
-
-class Run:
-    """Bounded runs of one source with one state: each run is a new driver that lists once."""
-
-    def __init__(self, source: Source) -> None:
-        self.source = source
-        self.store = CountingStore()
-        self.offset = INITIAL
-
-    def read(self, limits: Limits | None = None) -> list[FileSplit]:
-        """Plan the next batch in a new driver; return its splits."""
-        holder = holder_of(self.source, self.store, boundedness=Boundedness.BOUNDED)
-        try:
-            end = json.loads(json.dumps(holder.latest_offset(self.offset, limits)))
-            planned = holder.plan(self.offset, end) if end != self.offset else []
-        finally:
-            holder.close()
-        self.offset = end
-        return splits_of(self.source, planned)
-
-    def names(self, limits: Limits | None = None) -> list[str]:
-        return sorted(split.path.rpartition("/")[2] for split in self.read(limits))
-
-
-def write(folder: Path, *names: str, data: bytes = b"data", modified_s: float | None = None) -> None:
-    for name in names:
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(data)
-        if modified_s is not None:
-            os.utime(path, (modified_s, modified_s))
 
 
 def test_new_files_are_read_once_and_known_files_are_not_read_again(tmp_path: Path) -> None:
@@ -113,43 +48,19 @@ def test_new_files_are_read_once_and_known_files_are_not_read_again(tmp_path: Pa
     assert run.names() == ["c"]
 
 
-def _s3(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, str]]]:
-    bucket: S3Bucket = request.getfixturevalue("s3_bucket")
-    yield bucket.file_system, f"s3://{bucket.name}/landing", bucket.options
-
-
-def _memory(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, str]]]:
-    yield fsspec.filesystem("memory"), "memory:///files-enumerator/landing", {}
-    fsspec.filesystem("memory").rm("/files-enumerator", recursive=True)
-
-
-def _local(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, str]]]:
-    yield fsspec.filesystem("file"), str(request.getfixturevalue("tmp_path") / "landing"), {}
-
-
-PLACES = {"local": _local, "memory": _memory, "s3": _s3}
-
-
-@pytest.fixture(params=list(PLACES))
-def place(request: pytest.FixtureRequest) -> Iterator[tuple[Any, str, dict[str, str]]]:
-    """A file system, a directory in it, and the options to reach it."""
-    yield from PLACES[request.param](request)
-
-
-def test_each_file_is_found_once_in_any_directory(place: tuple[Any, str, dict[str, str]]) -> None:
+@pytest.mark.parametrize("place", ["local", "memory", "s3"], indirect=True)
+def test_each_file_is_found_once_in_any_directory(place: Place) -> None:
     """The state is in memory; the files are on local disk, in fsspec's memory or on an S3 server."""
-    file_system, url, options = place
-    file_system.makedirs(url, exist_ok=True)
     for name in ("a.json", "b.json", "_SUCCESS", "c.csv"):
-        file_system.pipe_file(f"{url}/{name}", name.encode())
-    run = Run(source_of(FilesEnumerator, {"path": url, "pathGlobFilter": "*.json", **options}, WholeFiles))
+        place.put(name, name.encode())
+    run = Run(files_source(place.landing, pathGlobFilter="*.json", **place.options))
     first = run.read()
     assert sorted((split.path, split.length) for split in first) == [
-        (f"{url}/a.json", 6),
-        (f"{url}/b.json", 6),
+        (f"{place.landing}/a.json", 6),
+        (f"{place.landing}/b.json", 6),
     ]
     assert all(split.modified_us > 0 for split in first)
-    file_system.pipe_file(f"{url}/d.json", b"")
+    place.put("d.json", b"")
     assert run.names() == ["d.json"]
     assert run.names() == []
 
@@ -190,17 +101,17 @@ def test_waiting_files_are_planned_in_the_next_batch_even_if_they_are_gone(tmp_p
 )
 def test_path_glob_filter_selects_by_name_as_in_spark(tmp_path: Path, glob: str, expected: list[str]) -> None:
     write(tmp_path, "a.json", "b.json", "c.csv", "päckchen.txt")
-    assert Run(files_source(tmp_path, pathGlobFilter=glob)).names() == expected
+    assert names_on(tmp_path, pathGlobFilter=glob) == expected
 
 
 def test_subdirectories_are_read_only_on_request(tmp_path: Path) -> None:
     write(tmp_path, "a", "x/b", "date=1/c")
-    assert Run(files_source(tmp_path, recursiveFileLookup=True)).names() == ["a", "b", "c"]
+    assert names_on(tmp_path, recursiveFileLookup=True) == ["a", "b", "c"]
 
 
 def test_partition_directories_belong_to_the_path_and_other_directories_do_not(tmp_path: Path) -> None:
     write(tmp_path, "date=1/hour=2/a", "date=1/x/b", "x/c", ".tmp=1/d")
-    assert Run(files_source(tmp_path)).names() == ["a"]
+    assert names_on(tmp_path) == ["a"]
 
 
 @pytest.mark.parametrize(
@@ -211,6 +122,7 @@ def test_partition_directories_belong_to_the_path_and_other_directories_do_not(t
         ({"modifiedAfter": "2026-01-01T12:00:00Z", "modifiedBefore": "2026-01-02T12:00:00Z"}, ["day-2"]),
         ({"modifiedAfter": "2026-01-02T00:30:00", "timeZone": "Europe/Berlin"}, ["day-2", "day-3"]),
         ({"modifiedAfter": "2026-01-02T00:00:00", "timeZone": "UTC"}, ["day-3"]),
+        ({"modifiedAfter": "2026-01-02T00:30:00", "timeZone": "+01:00"}, ["day-2", "day-3"]),
     ],
     ids=str,
 )
@@ -219,7 +131,7 @@ def test_files_are_chosen_by_their_modification_time(
 ) -> None:
     for day in (1, 2, 3):
         write(tmp_path, f"day-{day}", modified_s=1767225600 + (day - 1) * 86400)  # midnight, UTC
-    assert Run(files_source(tmp_path, WholeFiles, **options)).names() == expected
+    assert names_on(tmp_path, **options) == expected
 
 
 def test_a_file_is_read_once_its_time_is_in_the_range(tmp_path: Path) -> None:
@@ -244,20 +156,20 @@ def test_the_error_for_a_malformed_option_says_what_is_expected(
     tmp_path: Path, options: dict[str, str], told: str
 ) -> None:
     with pytest.raises(OptionError) as caught:
-        Run(files_source(tmp_path, WholeFiles, **options)).names()
+        names_on(tmp_path, **options)
     assert told in str(caught.value)
 
 
 def test_a_path_is_required_and_must_be_an_existing_directory_or_file(tmp_path: Path) -> None:
     write(tmp_path, "file")
     with pytest.raises(OptionError, match="option path is not set"):
-        Run(source_of(FilesEnumerator, {}, WholeFiles)).names()
+        names_on(None)
     with pytest.raises(OptionError, match="nothing does not exist"):
-        Run(files_source(tmp_path / "nothing")).names()
+        names_on(tmp_path / "nothing")
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(OptionError, match="pipe is neither a directory nor a regular file"):
-        Run(files_source(tmp_path / "pipe")).names()
-    assert Run(files_source(tmp_path / "file")).names() == ["file"]
+        names_on(tmp_path / "pipe")
+    assert names_on(tmp_path / "file") == ["file"]
 
 
 def test_a_directory_that_vanishes_while_the_query_runs_is_an_error(tmp_path: Path) -> None:
@@ -281,28 +193,21 @@ def test_a_file_that_vanishes_while_it_is_listed_is_left_out_and_found_when_it_r
 ) -> None:
     enumerator = discovering(files_source(tmp_path))
     write(tmp_path, "a", "b")
-    lister = enumerator.lister
+    lister = enumerator.search.listing.lister
 
-    class Vanishing(Paths):
+    class Vanishing(GivenFiles):
         def files(self, *, recursive: bool) -> Iterator[FileFound]:
             for path, info in lister.files(recursive=recursive):
                 if path.endswith("/a"):
                     os.unlink(path)
                 yield path, info
 
-    enumerator.lister = Vanishing()
+    enumerator.search.listing.lister = Vanishing()
     found = enumerator.discover(None)
     assert [split.path for split in found.splits] == [f"{tmp_path}/b"]
-    enumerator.lister = lister
+    enumerator.search.listing.lister = lister
     write(tmp_path, "a")
     assert [split.path for split in enumerator.discover(found.position).splits] == [f"{tmp_path}/a"]
-
-
-def discovering(source: Source) -> FilesEnumerator:
-    """Return an enumerator whose discovery the test calls."""
-    coordinator = coordinator_of(FilesEnumerator, options=source.options, reader_type=source.reader_type)
-    assert isinstance(coordinator.enumerator, FilesEnumerator)
-    return coordinator.enumerator
 
 
 def test_large_files_are_cut_into_ranges_that_cover_them_and_all_are_read_S92(tmp_path: Path) -> None:
@@ -341,9 +246,10 @@ def test_files_that_cannot_be_cut_are_not_split_into_ranges(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("length", [0, 1, 2 * MIB - 1, 2 * MIB, 2 * MIB + 1, 7 * MIB + 5])
 def test_ranges_are_balanced_and_never_larger_than_the_limit(tmp_path: Path, length: int) -> None:
-    file = FileSplit(path="/a", length=length, modified_us=0)
-    ranges = list(discovering(files_source(tmp_path, Ranges, maxPartitionBytes="2m"))._ranges(file))
-    sizes = [split.size.bytes or 0 for split in ranges]
+    with (tmp_path / "a.txt").open("wb") as file:
+        file.truncate(length)
+    run = Run(files_source(tmp_path, Ranges, maxPartitionBytes="2m"))
+    sizes = [split.size.bytes or 0 for split in run.read()]
     assert sum(sizes) == length
     assert max(sizes) - min(sizes) <= 1
     assert max(sizes) <= 2 * MIB
@@ -356,20 +262,6 @@ def test_a_range_is_named_after_its_file_and_its_bytes() -> None:
     assert FileSplit(path="/a", length=10, modified_us=0, start=5).split_id == "/a#5-"
 
 
-class Paths(Lister):
-    """Lists the paths of a list, which do not exist in any file system."""
-
-    def __init__(self) -> None:
-        self.paths: list[str] = []
-
-    def check_root(self) -> None:
-        pass
-
-    def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        for path in self.paths:
-            yield path, lambda: FileInfo(1000, 1_767_225_600_000_000)
-
-
 class Stream:
     """Runs discovery, checkpoint and completion in turn, on paths in a list, and counts the bytes written."""
 
@@ -377,9 +269,9 @@ class Stream:
         source = files_source(folder)
         self.works = Works()
         self.coordinator = coordinator_of(FilesEnumerator, options=source.options, runner=self.works)
-        self.listing = Paths()
+        self.listing = GivenFiles()
         assert isinstance(self.coordinator.enumerator, FilesEnumerator)
-        self.coordinator.enumerator.lister = self.listing
+        self.coordinator.enumerator.search.listing.lister = self.listing
         self.store = CountingStore()
         self.storage = CheckpointStorage(
             SnapshotCodec(FilesEnumerator),
@@ -393,7 +285,8 @@ class Stream:
     def batch(self, new: int) -> int:
         """Run a batch with ``new`` new files; return the number of bytes that its checkpoint wrote."""
         known = self.coordinator.last_checkpoint_id
-        self.listing.paths = [f"/landing/2026/01/part-{known:05}-{number:08}.json" for number in range(new)]
+        self.listing.infos.clear()
+        self.listing.put(*(f"/landing/2026/01/part-{known:05}-{number:08}.json" for number in range(new)))
         self.works.run(self.coordinator)
         self.store.created.clear()
         pending = frozen(self.coordinator)
@@ -471,4 +364,4 @@ def test_fifos_and_dangling_links_are_not_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     os.symlink("/nowhere", tmp_path / "dangling")
     write(tmp_path, "a")
-    assert Run(files_source(tmp_path)).names() == ["a"]
+    assert names_on(tmp_path) == ["a"]

@@ -12,19 +12,18 @@ from typing import Any
 
 import pytest
 
-from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.listing.choice import open_listers
+from flip27_source.enumerators.files.listing.lister import Lister
+from flip27_source.enumerators.files.listing.local_disk import LocalLister
 from flip27_source.enumerators.files.listing.s3 import S3Lister
-from flip27_source.enumerators.files.listing.walk import Lister, LocalLister, open_lister
-from flip27_source.enumerators.files.unchanged_directories import (
+from flip27_source.enumerators.files.listing.unchanged_directories import (
     GRANULARITY_S,
     device_to_trust,
     file_system_of,
 )
 from tests.s3_server import S3Bucket
-from tests.toy_sources import source_of
 
-from .test_choice import Rounds
-from .test_enumerator import WholeFiles, files_source, write
+from .file_sources import Rounds, rounds_on, write
 
 SCANNED: list[str] = []
 """The directories that this process has scanned."""
@@ -51,12 +50,14 @@ class Watched:
     def __init__(self, root: Path, **options: Any) -> None:
         self.root = root
         self.clock = Clock()
-        self.rounds = Rounds(files_source(root, recursiveFileLookup=True, **options))
-        self.watch()
+        self.lister = LocalLister(str(root), now_s=self.clock)
+        self.rounds = rounds_on(root, recursiveFileLookup=True, **options)
+        self.rounds.list_with(self.lister)
 
-    def watch(self) -> None:
-        lister = LocalLister(str(self.root), now_s=self.clock)
-        self.rounds.coordinator.enumerator.lister = lister
+    @property
+    def remembered(self) -> int:
+        """The number of directories that are remembered."""
+        return len(self.lister._unchanged)
 
     def round(self, after_s: float = GRANULARITY_S) -> tuple[list[str], list[str]]:
         self.clock.now_s += after_s
@@ -126,50 +127,45 @@ def test_directories_are_not_skipped_after_a_failed_round(tmp_path: Path) -> Non
     watched = Watched(tmp_path)
     write(tmp_path, "a")
     watched.round()
-    enumerator = watched.rounds.coordinator.enumerator
     write(tmp_path, "b")
-    watched.clock.now_s += 10
-    list(enumerator.lister.files(recursive=True))
-    watched.clock.now_s += 10
-    list(enumerator.lister.files(recursive=True))
+    for _ in range(2):
+        watched.clock.now_s += 10
+        list(watched.lister.files(recursive=True))
     assert watched.round()[0] == ["b"]
 
 
 def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     """Over years, new directories appear and old ones are removed."""
     watched = Watched(tmp_path)
-    lister = watched.rounds.coordinator.enumerator.lister
     for day in range(20):
         write(tmp_path, f"{day:02}/a")
         watched.settled()
         if day >= 2:
             shutil.rmtree(tmp_path / f"{day - 2:02}")
     watched.settled()
-    assert len(lister._unchanged) == 3
+    assert watched.remembered == 3
     assert watched.round() == ([], [])
 
 
 def test_directories_that_are_gone_are_also_forgotten_if_files_may_be_overwritten(tmp_path: Path) -> None:
     watched = Watched(tmp_path, allowOverwrites=True)
-    lister = watched.rounds.coordinator.enumerator.lister
     for day in range(5):
         write(tmp_path, f"{day}/a")
         watched.settled()
         shutil.rmtree(tmp_path / str(day))
     watched.settled()
-    assert len(lister._unchanged) == 1
+    assert watched.remembered == 1
 
 
 def test_a_limited_number_of_directories_is_remembered_and_the_others_are_scanned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.enumerators.files.unchanged_directories.MOST_DIRECTORIES", 3)
+    monkeypatch.setattr("flip27_source.enumerators.files.listing.unchanged_directories.MOST_DIRECTORIES", 3)
     write(tmp_path, *(f"{number}/a" for number in range(5)))
     watched = Watched(tmp_path).settled()
-    lister = watched.rounds.coordinator.enumerator.lister
     for number in range(3):
         names, scanned = watched.round()
-        assert (names, len(scanned), len(lister._unchanged)) == ([], 3, 3)
+        assert (names, len(scanned), watched.remembered) == ([], 3, 3)
         write(tmp_path, f"{number}/b")
         assert watched.round()[0] == ["b"]
         watched.settled()
@@ -226,15 +222,13 @@ class Bucket:
 
     def __init__(self, bucket: S3Bucket, caplog: pytest.LogCaptureFixture) -> None:
         self.name = bucket.name
-        self.options = bucket.options
-        self.fs = bucket.file_system
-        self.storage_options = bucket.storage_options
+        self.bucket = bucket
         self._log = caplog
         caplog.set_level(logging.INFO, logger="werkzeug")
 
     def put(self, *keys: str) -> None:
         for key in keys:
-            self.fs.call_s3("put_object", Bucket=self.name, Key=f"in/{key}", Body=b"x")
+            self.bucket.file_system.call_s3("put_object", Bucket=self.name, Key=f"in/{key}", Body=b"x")
 
     def requests(self) -> list[str]:
         """Return the requests that the server has received since the last call."""
@@ -242,17 +236,16 @@ class Bucket:
         self._log.clear()
         return [match[1] for text in texts if (match := re.search(r'"(\w+ /\S*) HTTP', text))]
 
-    def rounds(self, **options: str) -> Rounds:
-        given = {"path": f"s3://{self.name}/in", **self.options, **options}
-        rounds = Rounds(source_of(FilesEnumerator, given, WholeFiles))
-        rounds.coordinator.enumerator.lister.page_keys = PAGE
-        return rounds
-
     def lister(self) -> Lister:
-        lister = open_lister(f"s3://{self.name}/in", self.storage_options)
+        lister = open_listers([f"s3://{self.name}/in"], self.bucket.storage_options)
         assert isinstance(lister, S3Lister)
         lister.page_keys = PAGE
         return lister
+
+    def rounds(self, **options: str) -> Rounds:
+        rounds = rounds_on(f"s3://{self.name}/in", **self.bucket.options, **options)
+        rounds.list_with(self.lister())
+        return rounds
 
 
 @pytest.fixture

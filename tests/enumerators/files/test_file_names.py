@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
-from time import monotonic
 
+import fsspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
@@ -20,105 +22,25 @@ from flip27_source.file_systems.paths import (
 )
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine
-from tests.places import LocalPlace, Place
+from tests.deadline import until
+from tests.places import Place
+
+from .file_sources import all_lines, files_query, lines_of
 
 LINE = pa.schema([pa.field("value", pa.string())])
 NAMES = [
-    "plain",
-    "a::b.json",
-    "a.json",
-    "a.json::b.json",
-    "simplecache::s3",
-    "http:",
-    "http:x",
-    "file:x",
-    "C:",
-    "C:x",
-    "~",
-    "~root",
-    "$HOME",
-    "${x}",
-    "%20",
-    "%00",
-    "a%2Fb",
-    "a b",
-    " first",
-    "last ",
-    "#",
-    "a#0-5",
-    "a#0-",
-    "a#",
-    "a@b",
-    "a@",
-    "a@1#0-2",
-    "@",
-    "?",
-    "a?x=1&y=2",
-    "*",
-    "**",
-    "[a]",
-    "[",
-    "]",
-    "[!a]",
-    "{a,b}",
-    "a,b",
-    "a=b.txt",
-    "new\nline",
-    "tab\tx",
-    "cr\rx",
-    "esc\x1b[31m",
-    "\x01",
-    "\x7f",
-    "\u00e9",
-    "e\u0301",
-    "日本",
-    "\U0001f600",
-    "\u202eabc",
-    "-rf",
-    "--help",
-    '"q"',
-    "'q'",
-    "back\\slash",
-    "a;b",
-    "a|b",
-    "a&b",
-    "<a>",
-    "nul\\0",
-    "null",
-    "None",
-    "+",
-    "a+b",
-    "^",
-    "`x`",
-    "ß" * 127,
-]
+    "plain", "a::b.json", "a.json", "a.json::b.json", "simplecache::s3", "http:", "http:x", "file:x",
+    "C:", "C:x", "~", "~root", "$HOME", "${x}", "%20", "%00", "a%2Fb", "a b", " first", "last ", "#",
+    "a#0-5", "a#0-", "a#", "a@b", "a@", "a@1#0-2", "@", "?", "a?x=1&y=2", "*", "**", "[a]", "[", "]",
+    "[!a]", "{a,b}", "a,b", "a=b.txt", "new\nline", "tab\tx", "cr\rx", "esc\x1b[31m", "\x01", "\x7f",
+    "\u00e9", "e\u0301", "日本", "\U0001f600", "\u202eabc", "-rf", "--help", '"q"', "'q'", "back\\slash",
+    "a;b", "a|b", "a&b", "<a>", "nul\\0", "null", "None", "+", "a+b", "^", "`x`", "ß" * 127,
+]  # fmt: skip
 ODDEST = [
-    "a::b.json",
-    "http:x",
-    "~",
-    "%20",
-    "a%2Fb",
-    "a b",
-    " first",
-    "#",
-    "a#0-5",
-    "a@1#0-2",
-    "?",
-    "a?x=1&y=2",
-    "*",
-    "[a]",
-    "{a,b}",
-    "a,b",
-    "new\nline",
-    "\x01",
-    "日本",
-    "\u202eabc",
-    '"q"',
-    "back\\slash",
-    "a;b",
-    "<a>",
-    "a+b",
-]
+    "a::b.json", "http:x", "~", "%20", "a%2Fb", "a b", " first", "#", "a#0-5", "a@1#0-2", "?",
+    "a?x=1&y=2", "*", "[a]", "{a,b}", "a,b", "new\nline", "\x01", "日本", "\u202eabc", '"q"', "back\\slash",
+    "a;b", "<a>", "a+b",
+]  # fmt: skip
 """The names that are tried where each takes several requests."""
 
 NOT_UTF8 = [b"\xff\xfe.x", b"a\x80b", b"caf\xe9.txt"]
@@ -135,45 +57,44 @@ def cleanable(place: Place) -> list[str]:
     return storable(place, NAMES if place.is_quick else ODDEST)
 
 
-def query(place: Place, **options: str) -> MicroBatchEngine:
-    given = {"enumerator": "files", "reader": "text", "path": place.landing, "requestInterval": "0s"}
-    return MicroBatchEngine({**given, **place.options, **options}, schema=LINE)
+def query(place: Place, path: str = "", **options: str) -> MicroBatchEngine:
+    return files_query(path or place.landing, **place.options, **options)
 
 
-def wait_for_names(place: Place, names: set[str]) -> None:
-    deadline = monotonic() + 20
-    while (found := place.names()) != names:
-        assert monotonic() < deadline, found ^ names
-
-
-def test_each_file_is_read_once_with_its_own_rows_whatever_its_name(place: Place) -> None:
-    names = storable(place)
+def put_numbered(place: Place, names: list[str]) -> list[str]:
+    """Write files of equal length, so that a wrong file would not be noticed by it; return their lines."""
     for number, name in enumerate(names):
-        place.put(name, b"%05d\n" % number)  # of equal length, so a wrong file would not be noticed by it
-    engine = query(place)
-    engine.process_all_available()
-    found = sorted(row[0] for row in engine.rows)
-    assert found == [f"{number:05d}" for number in range(len(names))]
-
-
-def test_exactly_the_files_that_were_read_are_deleted_whatever_their_names(place: Place) -> None:
-    for number, name in enumerate(cleanable(place)):
         place.put(name, b"%05d\n" % number)
-    place.put("_left", b"hidden\n")
-    engine = query(place, cleanSource="delete", discoveryInterval="1ms")
+    return [f"{number:05d}" for number in range(len(names))]
+
+
+def read_and_clean(engine: MicroBatchEngine) -> None:
+    """Read everything, and restart the query, which then cleans what it has read."""
     engine.process_all_available()
     engine.restart()
     engine.run_batch()
+
+
+def wait_for_names(place: Place, names: set[str]) -> None:
+    until(lambda: place.names() == names, lambda: place.names() ^ names)
+
+
+def test_each_file_is_read_once_with_its_own_rows_whatever_its_name(place: Place) -> None:
+    lines = put_numbered(place, storable(place))
+    assert all_lines(query(place)) == lines
+
+
+def test_exactly_the_files_that_were_read_are_deleted_whatever_their_names(place: Place) -> None:
+    put_numbered(place, cleanable(place))
+    place.put("_left", b"hidden\n")
+    read_and_clean(query(place, cleanSource="delete", discoveryInterval="1ms"))
     wait_for_names(place, {"_left"})
 
 
 def test_files_in_folders_of_any_name_are_found_and_named_by_partition_columns(place: Place) -> None:
     folders = storable(place, FOLDERS)
-    for number, folder in enumerate(folders):
-        place.put(f"{folder}/x={number}/file", b"%05d\n" % number)
-    engine = query(place, recursiveFileLookup="true")
-    engine.process_all_available()
-    assert sorted(row[0] for row in engine.rows) == [f"{number:05d}" for number in range(len(folders))]
+    lines = put_numbered(place, [f"{folder}/x={number}/file" for number, folder in enumerate(folders)])
+    assert all_lines(query(place, recursiveFileLookup="true")) == lines
 
 
 READ_AS_OTHERS = [("s3", "b?versionId=1"), ("azure", "a#"), ("azure", "a?versionid=1")]
@@ -185,9 +106,7 @@ def test_an_object_whose_name_a_library_misreads_is_neither_read_nor_deleted(pla
     place.put("a", b"of a\n")
     place.put_itself(name, b"other\n")
     engine = query(place, onSplitError="quarantine", cleanSource="delete", discoveryInterval="1ms")
-    engine.process_all_available()
-    engine.restart()
-    engine.run_batch()
+    read_and_clean(engine)
     wait_for_names(place, {name})
     assert engine.rows == [("of a",)]
     assert engine.holder.report()["quarantinedSplits"] == 1
@@ -198,72 +117,55 @@ def test_a_folder_whose_name_a_library_misreads_stops_the_query(place: Place) ->
     place.put("x=1/a", b"1\n")
     place.put_itself("x=1#/b", b"2\n")
     with pytest.raises(DiscoveryError, match="adlfs reads this name as that of another blob"):
-        query(place, discoveryRetries="0").process_all_available()
+        all_lines(query(place, discoveryRetries="0"))
     with pytest.raises(OptionError, match="adlfs reads this name as that of another blob"):
-        query(place, path=f"{place.landing}/x=1#").process_all_available()
+        all_lines(query(place, path=f"{place.landing}/x=1#"))
 
 
 def test_an_archived_file_keeps_its_name_below_the_archive(place: Place) -> None:
     names = cleanable(place)
-    for number, name in enumerate(names):
-        place.put(name, b"%05d\n" % number)
-    engine = query(place, cleanSource="archive", sourceArchiveDir=place.archive, discoveryInterval="1ms")
-    engine.process_all_available()
-    engine.restart()
-    engine.run_batch()
+    lines = put_numbered(place, names)
+    archived = {"cleanSource": "archive", "sourceArchiveDir": place.archive}
+    read_and_clean(query(place, **archived, discoveryInterval="1ms"))
     wait_for_names(place, set())
-    assert place.archived() == {name: b"%05d\n" % number for number, name in enumerate(names)}
+    contents = [f"{line}\n".encode() for line in lines]
+    assert place.archived() == dict(zip(names, contents, strict=True))
 
 
 @pytest.mark.parametrize("reader", ["text", "binary", "json", "csv", "parquet"])
 def test_a_name_that_is_not_utf8_is_read_and_cleaned_like_any_other(reader: str, tmp_path: Path) -> None:
-    import pyarrow.parquet as pq
-
+    schemas = {"text": LINE, "binary": pa.schema([("path", pa.string()), ("content", pa.binary())])}
+    parquet = io.BytesIO()
+    pq.write_table(pa.table({"id": [7]}), parquet)
+    contents = {"json": b'{"id": 7}\n', "parquet": parquet.getvalue()}
     landing = os.fsencode(tmp_path / "landing")
-    schema = pa.schema([pa.field("id", pa.int64())])
-    if reader == "text":
-        schema = LINE
-    if reader == "binary":
-        schema = pa.schema([pa.field("path", pa.string()), pa.field("content", pa.binary())])
     os.mkdir(landing)
-    contents = {"text": b"7\n", "csv": b"7\n", "json": b'{"id": 7}\n', "binary": b"7"}
     for name in NOT_UTF8:
-        path = os.path.join(landing, name)
-        if reader == "parquet":
-            with open(path, "wb") as file:
-                pq.write_table(pa.table({"id": [7]}), file)
-        else:
-            with open(path, "wb") as file:
-                file.write(contents[reader])
+        with open(os.path.join(landing, name), "wb") as file:
+            file.write(contents.get(reader, b"7\n"))
     given = {
         "enumerator": "files", "reader": reader, "path": str(tmp_path / "landing"), "requestInterval": "0s",
         "cleanSource": "delete", "discoveryInterval": "1ms", "stateLocation": str(tmp_path / "state"),
     }  # fmt: skip
-    engine = MicroBatchEngine(given, schema=schema)
-    engine.process_all_available()
+    engine = MicroBatchEngine(given, schema=schemas.get(reader, pa.schema([("id", pa.int64())])))
+    read_and_clean(engine)
     assert len(engine.rows) == len(NOT_UTF8)
     if reader == "binary":
         names = sorted(row[0].rpartition("/")[2] for row in engine.rows)
         assert names == ["%FF%FE.x", "a%80b", "caf%E9.txt"]
-    engine.restart()
-    engine.run_batch()
-    deadline = monotonic() + 20
-    while left := os.listdir(landing):
-        assert monotonic() < deadline, left
+    until(lambda: not os.listdir(landing), lambda: os.listdir(landing))
 
 
 def test_a_new_file_in_a_folder_that_is_not_utf8_is_found_in_the_next_round(tmp_path: Path) -> None:
     folder = os.path.join(os.fsencode(tmp_path), b"\xff")
     os.mkdir(folder)
-    engine = query(
-        LocalPlace(tmp_path), path=str(tmp_path), recursiveFileLookup="true", discoveryInterval="1ms"
-    )
+    engine = files_query(tmp_path, recursiveFileLookup="true", discoveryInterval="1ms")
     for number in range(3):
         with open(os.path.join(folder, b"%d" % number), "wb") as file:
             file.write(b"%d\n" % number)
         engine.process_all_available()
         engine.restart()
-    assert sorted(row[0] for row in engine.rows) == ["0", "1", "2"]
+    assert lines_of(engine) == ["0", "1", "2"]
 
 
 def test_a_path_of_the_greatest_possible_length_is_read(tmp_path: Path) -> None:
@@ -273,9 +175,7 @@ def test_a_path_of_the_greatest_possible_length_is_read(tmp_path: Path) -> None:
     os.makedirs(folder)
     with open(f"{folder}/a", "w", encoding="utf-8") as file:
         file.write("deep\n")
-    engine = query(LocalPlace(tmp_path), path=str(tmp_path), recursiveFileLookup="true")
-    engine.process_all_available()
-    assert engine.rows == [("deep",)]
+    assert all_lines(files_query(tmp_path, recursiveFileLookup="true")) == ["deep"]
 
 
 @pytest.mark.parametrize("name", ["ck::x", "http:", "s3:", "~", "$HOME", "%20", "a#b", "[a]", "日本"])
@@ -286,8 +186,6 @@ def test_state_is_stored_at_its_path_whatever_characters_the_path_has(name: str,
 
 
 def test_state_in_a_folder_whose_name_looks_like_a_glob_touches_no_other_folder() -> None:
-    import fsspec
-
     fs = fsspec.filesystem("memory")
     fs.pipe_file("/state1/flip27/a/b", b"somebody else's")
     store = open_store("memory:///state[1]/flip27", {})
@@ -349,19 +247,17 @@ def test_a_chained_url_is_refused_in_every_option(url: str) -> None:
     with pytest.raises(StateLocationError, match="names several file systems"):
         open_store(url, {})
     with pytest.raises(OptionError, match="names several file systems"):
-        MicroBatchEngine({"enumerator": "files", "reader": "text", "path": url}, schema=LINE).run_batch()
-    given = {"enumerator": "files", "reader": "text", "path": "/x", "stateLocation": url}
+        files_query(url).run_batch()
     with pytest.raises(OptionError, match="names several file systems"):
-        MicroBatchEngine(given, schema=LINE)
+        files_query("/x", stateLocation=url)
 
 
 def test_a_databricks_path_that_only_spark_knows_is_refused_with_the_path_to_use() -> None:
     """As a relative path it would be a folder on the driver's disk, which disappears with the cluster."""
     with pytest.raises(StateLocationError, match="give /dbfs/mnt/ckpt where it is mounted"):
         open_store("dbfs:/mnt/ckpt", {})
-    given = {"enumerator": "files", "reader": "text", "path": "dbfs:/mnt/in"}
     with pytest.raises(OptionError, match="or a path below /Volumes/"):
-        MicroBatchEngine(given, schema=LINE).run_batch()
+        files_query("dbfs:/mnt/in").run_batch()
     assert location("dbfs:/Volumes/main/shop/in") == "dbfs:/Volumes/main/shop/in"
 
 

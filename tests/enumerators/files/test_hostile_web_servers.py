@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flip27_source.enumerators.files.entries import modified_us
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.listing.web_servers import links_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, Flip27Error, SplitReadError
@@ -27,6 +27,8 @@ from flip27_source.testing import MicroBatchEngine
 from tests.deadline import soon
 from tests.other_file_systems import WebFiles, http_files
 from tests.raw_server import RawServer, answer, drips, raw_server, says
+
+from .file_sources import all_lines, files_query
 
 KEY = "s3cr3t-of-tom"
 NO_OPTIONS = Options.parse({}, TextReader.options)
@@ -41,23 +43,14 @@ CREDENTIALS = [
 
 
 def query(url: str, **options: str) -> MicroBatchEngine:
-    given = {"enumerator": "files", "reader": "text", "path": url, "requestInterval": "0s"}
-    return MicroBatchEngine({**given, "discoveryRetries": "0", **options})
+    return files_query(url, discoveryRetries="0", **options)
 
 
 def redirecting(name: str, target: str, status: int = 302) -> type[WebFiles]:
     """Return the class of a server that answers requests for ``name`` with a redirect."""
 
     class Redirecting(WebFiles):
-        def do_HEAD(self) -> None:
-            if not self._redirects():
-                super().do_HEAD()
-
-        def do_GET(self) -> None:
-            if not self._redirects():
-                super().do_GET()
-
-        def _redirects(self) -> bool:
+        def is_answered(self) -> bool:
             if self.path.strip("/") != name:
                 return False
             self.send_response(status)
@@ -90,7 +83,7 @@ def test_a_redirect_to_another_server_is_refused_without_a_request_to_it(
             http_files(tmp_path, handler) as url,
             pytest.raises(Flip27Error, match=rf"redirects from {url} to {other.url}") as caught,
         ):
-            query(url, recursiveFileLookup="true", **options).process_all_available()
+            all_lines(query(url, recursiveFileLookup="true", **options))
         assert other.connections == 0
     assert KEY not in str(caught.value)
 
@@ -130,13 +123,12 @@ def test_only_the_server_of_the_path_is_contacted_whatever_a_redirect_says(
     with another_server() as other:
 
         class Redirecting(WebFiles):
-            def do_GET(self) -> None:
+            def is_answered(self) -> bool:
                 own = self.headers["Host"]
                 self.send_response(HTTPStatus.FOUND)
                 self.send_header("Location", location.format(other=other.url[7:], own=own))
                 self.end_headers()
-
-            do_HEAD = do_GET  # noqa: N815
+                return True
 
         with http_files(tmp_path, Redirecting) as url:
             split = FileSplit(path=f"{url}/a.txt", length=7, modified_us=0)
@@ -149,9 +141,7 @@ def test_a_redirect_within_the_server_is_followed(tmp_path: Path) -> None:
     (tmp_path / "real.txt").write_text("ours\n")
     (tmp_path / "a.txt").write_text("never\n")
     with http_files(tmp_path, redirecting("a.txt", "/real.txt")) as url:
-        engine = query(url)
-        engine.process_all_available()
-    assert engine.rows == [("ours",), ("ours",)]
+        assert all_lines(query(url)) == ["ours", "ours"]
 
 
 def test_endless_redirects_are_an_error(tmp_path: Path) -> None:
@@ -160,7 +150,7 @@ def test_endless_redirects_are_an_error(tmp_path: Path) -> None:
         http_files(tmp_path, redirecting("a.txt", "/a.txt")) as url,
         pytest.raises(DiscoveryError, match="TooManyRedirects"),
     ):
-        query(url).process_all_available()
+        all_lines(query(url))
 
 
 def test_netrc_and_the_proxies_of_the_environment_are_not_used(
@@ -186,7 +176,7 @@ def test_a_compressed_page_is_read_or_refused_and_never_taken_for_empty(coding: 
     body = gzip.compress(html) if coding == "gzip" else html
     sent = answer(body, f"Content-Encoding: {coding}", "Content-Type: text/html", "Connection: close")
     with raw_server(says(sent)) as server:
-        lister = open_lister(server.url, {})
+        lister = open_listers([server.url], {})
         if coding in ("gzip", "identity"):
             assert [path for path, _ in lister.files(recursive=False)] == [f"{server.url}/a.txt"]
         else:
@@ -202,7 +192,7 @@ def test_a_page_that_decompresses_without_bound_is_refused() -> None:
         tracemalloc.start()
         try:
             with pytest.raises(DiscoveryError, match="the page has more than 134217728 bytes"):
-                query(server.url).process_all_available()
+                all_lines(query(server.url))
             _, peak_bytes = tracemalloc.get_traced_memory()
         finally:
             tracemalloc.stop()
@@ -292,7 +282,7 @@ def test_the_links_of_a_page_are_found_in_linear_time(piece: str) -> None:
 )
 def test_links_are_found_in_the_spellings_of_real_pages(html: str, names: list[str]) -> None:
     with raw_server(says(page(html))) as server:
-        found = [path for path, _ in open_lister(server.url, {}).files(recursive=False)]
+        found = [path for path, _ in open_listers([server.url], {}).files(recursive=False)]
     assert found == [f"{server.url}/{name}" for name in names]
 
 

@@ -8,19 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister
-from flip27_source.enumerators.files.unchanged_directories import GRANULARITY_S
+from flip27_source.enumerators.files.listing.choice import open_listers
+from flip27_source.enumerators.files.listing.unchanged_directories import GRANULARITY_S
 from flip27_source.errors import OptionError
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 
-from .test_choice import Rounds
-from .test_enumerator import Run, files_source, write
+from .file_sources import Run, files_source, rounds_on, write
 from .test_enumerator_listing import Watched
 
 
 def names_below(root: Path | str, *, recursive: bool = True) -> list[str]:
     """Return the listed paths relative to the root; a path that is listed twice is returned twice."""
-    listed = open_lister(str(root), {}).files(recursive=recursive)
+    listed = open_listers([str(root)], {}).files(recursive=recursive)
     return sorted(os.path.relpath(path, root) for path, info in listed if info() is not None)
 
 
@@ -79,7 +78,7 @@ def test_a_loop_behind_a_link_to_another_directory_is_skipped(tmp_path: Path) ->
 def test_a_glob_does_not_match_a_loop(tmp_path: Path) -> None:
     write(tmp_path, "x/orders/a")
     link(tmp_path / "loop", ".")
-    listed = open_lister(f"{tmp_path}/*/orders", {}).files(recursive=False)
+    listed = open_listers([f"{tmp_path}/*/orders"], {}).files(recursive=False)
     assert [os.path.relpath(path, tmp_path) for path, _ in listed] == ["x/orders/a"]
 
 
@@ -88,7 +87,7 @@ def test_a_loop_is_reported_once_and_again_when_it_reappears(
 ) -> None:
     write(tmp_path, "a")
     link(tmp_path / "loop", "loop")
-    rounds = Rounds(files_source(tmp_path, recursiveFileLookup=True))
+    rounds = rounds_on(tmp_path, recursiveFileLookup=True)
     told = f"the link {tmp_path}/loop is skipped: Too many levels of symbolic links"
     assert [rounds.names(), rounds.names(), rounds.names()] == [["a"], [], []]
     assert caplog.messages.count(told) == 1
@@ -123,7 +122,7 @@ def test_a_loop_below_directories_that_are_not_scanned_again_is_still_found(tmp_
 def test_a_dangling_link_is_read_once_it_leads_to_a_file(tmp_path: Path, target: str) -> None:
     write(tmp_path, "a")
     link(tmp_path / "loop", target)
-    rounds = Rounds(files_source(tmp_path))
+    rounds = rounds_on(tmp_path)
     assert rounds.names() == ["a"]
     (tmp_path / "loop").unlink()
     write(tmp_path.parent / f"{tmp_path.name}-other", "b")
@@ -134,14 +133,14 @@ def test_a_dangling_link_is_read_once_it_leads_to_a_file(tmp_path: Path, target:
 def test_a_path_that_is_a_loop_is_an_error_that_names_the_path(tmp_path: Path) -> None:
     link(tmp_path / "loop", "loop")
     with pytest.raises(OptionError, match="loop cannot be listed: Too many levels of symbolic links"):
-        open_lister(str(tmp_path / "loop"), {}).check_root()
+        open_listers([str(tmp_path / "loop")], {}).check_root()
 
 
 def test_a_directory_that_becomes_a_file_while_its_parent_is_listed_does_not_stop_the_query(
     tmp_path: Path,
 ) -> None:
     write(tmp_path, "a", "b", "x/c", "y/d")
-    listed = open_lister(str(tmp_path), {}).files(recursive=True)
+    listed = open_listers([str(tmp_path)], {}).files(recursive=True)
     found = [os.path.relpath(next(listed)[0], tmp_path) for _ in range(2)]
     assert sorted(found) == ["a", "b"]
     shutil.rmtree(tmp_path / "x")
@@ -160,7 +159,7 @@ def test_links_on_an_sftp_server_are_read_if_they_lead_to_a_file(
     link(tmp_path / "in" / "file", "../elsewhere/c")
     link(tmp_path / "in" / "folder", "../elsewhere")
     with sftp_server(tmp_path) as server:
-        lister = open_lister(f"{server.url}/in", {"username": USER, "password": PASSWORD})
+        lister = open_listers([f"{server.url}/in"], {"username": USER, "password": PASSWORD})
         for _ in range(2):
             listed = {
                 path.removeprefix(f"{server.url}/in/"): info() for path, info in lister.files(recursive=True)

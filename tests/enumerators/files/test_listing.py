@@ -12,69 +12,51 @@ from typing import Any
 
 import fsspec
 import pytest
+import s3fs
 
 from flip27_source.enumerators.files.entries import modified_us
-from flip27_source.enumerators.files.listing.walk import Lister, is_hidden, open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
+from flip27_source.enumerators.files.listing.lister import Lister, is_hidden
 from flip27_source.errors import OptionError
+from tests.places import PLACES, Place
 from tests.s3_server import S3Bucket
-
-
-class Place:
-    """A directory to list: puts files into it, and names it."""
-
-    def __init__(self, url: str, storage_options: dict[str, Any]) -> None:
-        self.url = url
-        self.storage_options = storage_options
-        self._fs, self._root = fsspec.core.url_to_fs(url, **storage_options)
-
-    def put(self, *names: str, data: bytes = b"data") -> None:
-        for name in names:
-            self._fs.makedirs(f"{self._root}/{name}".rpartition("/")[0], exist_ok=True)
-            self._fs.pipe_file(f"{self._root}/{name}", data)
-
-    def remove(self, name: str) -> None:
-        self._fs.rm_file(f"{self._root}/{name}")
-
-    @property
-    def lister(self) -> Lister:
-        return open_lister(self.url, self.storage_options)
-
-    def names(self, *, recursive: bool = False) -> list[str]:
-        """Return the listed paths, relative to the directory."""
-        found = sorted(path for path, _ in self.lister.files(recursive=recursive))
-        marker = "/landing/"
-        return [path[path.index(marker) + len(marker) :] for path in found]
 
 
 @pytest.fixture(params=["local", "memory", "s3"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    if request.param == "local":
-        folder: Path = request.getfixturevalue("tmp_path") / "landing"
-        folder.mkdir()
-        yield Place(str(folder), {})
-    elif request.param == "memory":
-        root = f"/{request.node.name.partition('[')[0]}"
-        yield Place(f"memory:/{root}/landing", {})
-        fsspec.filesystem("memory").rm(root, recursive=True)
-    else:
-        bucket: S3Bucket = request.getfixturevalue("s3_bucket")
-        yield Place(f"s3://{bucket.name}/landing", bucket.storage_options)
+    with PLACES[request.param](request) as place:
+        yield place
+
+
+def put(place: Place, *names: str) -> None:
+    for name in names:
+        place.put(name)
+
+
+def lister_of(place: Place, below: str = "") -> Lister:
+    return open_listers([f"{place.landing}{below}"], place.storage_options)
+
+
+def names(place: Place, *, recursive: bool = False) -> list[str]:
+    """The listed paths, relative to the directory."""
+    listed = [path for path, _ in lister_of(place).files(recursive=recursive)]
+    return sorted(path.partition("/landing/")[2] for path in listed)
 
 
 def test_files_directly_in_the_directory_are_listed(place: Place) -> None:
-    place.put("b.json", "a.json", "folder/c.json")
-    assert place.names() == ["a.json", "b.json"]
+    put(place, "b.json", "a.json", "folder/c.json")
+    assert names(place) == ["a.json", "b.json"]
 
 
 def test_files_of_all_subdirectories_are_listed_on_request(place: Place) -> None:
-    place.put("a.json", "x/b.json", "x/y/c.json", "date=2026-01-01/d.json")
-    assert place.names(recursive=True) == ["a.json", "date=2026-01-01/d.json", "x/b.json", "x/y/c.json"]
+    put(place, "a.json", "x/b.json", "x/y/c.json", "date=2026-01-01/d.json")
+    assert names(place, recursive=True) == ["a.json", "date=2026-01-01/d.json", "x/b.json", "x/y/c.json"]
 
 
 def test_hidden_files_and_directories_are_left_out_as_in_spark(place: Place) -> None:
-    place.put("a.json", "_SUCCESS", ".a.json.crc", "b.json._COPYING_", "_hidden/c.json", ".tmp/d.json")
-    place.put("_col=1/e.json")
-    assert place.names(recursive=True) == ["_col=1/e.json", "a.json"]
+    put(place, "a.json", "_SUCCESS", ".a.json.crc", "b.json._COPYING_", "_hidden/c.json", ".tmp/d.json")
+    put(place, "_col=1/e.json")
+    assert names(place, recursive=True) == ["_col=1/e.json", "a.json"]
 
 
 @pytest.mark.parametrize(
@@ -86,16 +68,16 @@ def test_names_that_spark_hides_are_hidden(name: str, hidden: bool) -> None:
 
 
 def test_partition_directories_belong_to_the_path_at_every_level(place: Place) -> None:
-    place.put(
-        "a.json", "date=2026-01-01/b.json", "date=2026-01-02/hour=7/c.json", "x/d.json", "date=3/x/e.json"
+    put(
+        place, "a.json", "date=2026-01-01/b.json", "date=2026-01-02/hour=7/c.json", "x/d.json", "d=3/x/e.json"
     )
-    found = [path.rpartition("/")[2] for path, _ in place.lister.files(recursive=False)]
+    found = [path.rpartition("/")[2] for path, _ in lister_of(place).files(recursive=False)]
     assert sorted(found) == ["a.json", "b.json", "c.json"]
 
 
 def test_size_and_time_of_a_file_are_known(place: Place) -> None:
     place.put("a.json", data=b"12345")
-    ((_, info),) = place.lister.files(recursive=False)
+    ((_, info),) = lister_of(place).files(recursive=False)
     found = info()
     assert found is not None
     assert found.length == 5
@@ -104,10 +86,10 @@ def test_size_and_time_of_a_file_are_known(place: Place) -> None:
 
 
 def test_a_second_listing_sees_added_and_removed_files(place: Place) -> None:
-    place.put("a.json", "b.json")
-    lister = place.lister
+    put(place, "a.json", "b.json")
+    lister = lister_of(place)
     assert len(list(lister.files(recursive=False))) == 2
-    place.put("c.json")
+    put(place, "c.json")
     place.remove("a.json")
     assert {path.rpartition("/")[2] for path, _ in lister.files(recursive=False)} == {"b.json", "c.json"}
 
@@ -115,41 +97,40 @@ def test_a_second_listing_sees_added_and_removed_files(place: Place) -> None:
 @pytest.mark.parametrize("recursive", [True, False])
 def test_a_second_listing_sees_files_written_by_another_process(s3_bucket: S3Bucket, recursive: bool) -> None:
     """s3fs caches its listings, and files are always written by other processes."""
-    options = {**s3_bucket.storage_options, "skip_instance_cache": True}
-    writer = Place(f"s3://{s3_bucket.name}/landing", options)
-    writer.put("a.json")
-    lister = open_lister(writer.url, options)
+    writer = s3fs.S3FileSystem(**s3_bucket.storage_options, skip_instance_cache=True)
+    writer.pipe_file(f"{s3_bucket.name}/landing/a.json", b"data")
+    lister = open_listers([f"s3://{s3_bucket.name}/landing"], s3_bucket.storage_options)
     assert len(list(lister.files(recursive=recursive))) == 1
-    writer.put("b.json")
+    writer.pipe_file(f"{s3_bucket.name}/landing/b.json", b"data")
     assert len(list(lister.files(recursive=recursive))) == 2
 
 
 def test_listed_paths_can_be_opened_in_their_file_system(place: Place) -> None:
     place.put("a b#1%20.json", data=b"odd")
-    ((path, _),) = place.lister.files(recursive=False)
+    ((path, _),) = lister_of(place).files(recursive=False)
     with fsspec.open(path, **place.storage_options) as file:
         assert file.read() == b"odd"
 
 
 def test_an_existing_directory_passes_the_check(place: Place) -> None:
-    place.put("a.json")
-    place.lister.check_root()
+    put(place, "a.json")
+    lister_of(place).check_root()
 
 
 def test_a_missing_path_is_an_error_that_names_the_path(place: Place) -> None:
-    place.put("a.json")
-    missing = open_lister(f"{place.url}/nothing", place.storage_options)
+    put(place, "a.json")
+    missing = lister_of(place, "/nothing")
     with pytest.raises(OptionError, match="/landing/nothing does not exist"):
         missing.check_root()
 
 
 def test_a_path_that_is_a_file_lists_this_file_until_it_is_gone(place: Place) -> None:
-    place.put("a.json")
-    place.put("a.json.old")
-    lister = open_lister(f"{place.url}/a.json", place.storage_options)
+    put(place, "a.json")
+    put(place, "a.json.old")
+    lister = lister_of(place, "/a.json")
     lister.check_root()
     ((path, info),) = lister.files(recursive=True)
-    listed = open_lister(place.url, place.storage_options)
+    listed = lister_of(place)
     ((_, expected),) = (found for found in listed.files(recursive=False) if found[0] == path)
     assert path.endswith("/landing/a.json")
     assert info() == expected() is not None
@@ -159,31 +140,31 @@ def test_a_path_that_is_a_file_lists_this_file_until_it_is_gone(place: Place) ->
 
 
 def test_a_path_below_a_file_is_an_error_that_names_the_path(place: Place) -> None:
-    place.put("a.json")
+    put(place, "a.json")
     with pytest.raises(OptionError, match=r"/landing/a\.json/below"):
-        open_lister(f"{place.url}/a.json/below", place.storage_options).check_root()
+        lister_of(place, "/a.json/below").check_root()
 
 
-def test_an_emptied_prefix_of_an_object_store_has_no_files(s3_bucket: S3Bucket) -> None:
+@pytest.mark.parametrize("place", ["s3"], indirect=True)
+def test_an_emptied_prefix_of_an_object_store_has_no_files(place: Place) -> None:
     """After all its objects were archived, a prefix no longer exists: that is no failure of discovery."""
-    place = Place(f"s3://{s3_bucket.name}/landing", s3_bucket.storage_options)
     place.put("a.json")
     place.remove("a.json")
-    assert place.names(recursive=True) == []
-    assert place.names() == []
+    assert names(place, recursive=True) == []
+    assert names(place) == []
 
 
 @pytest.mark.parametrize("prefix", ["", "file://", "file:"])
 def test_a_local_directory_is_found_in_every_spelling_that_spark_accepts(prefix: str, tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("")
-    assert [path for path, _ in open_lister(f"{prefix}{tmp_path}", {}).files(recursive=False)] == [
+    assert [path for path, _ in open_listers([f"{prefix}{tmp_path}"], {}).files(recursive=False)] == [
         f"{tmp_path}/a.json"
     ]
 
 
 def test_a_file_that_vanished_since_it_was_listed_has_no_information(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text("")
-    ((_, info),) = open_lister(str(tmp_path), {}).files(recursive=False)
+    ((_, info),) = open_listers([str(tmp_path)], {}).files(recursive=False)
     (tmp_path / "a.json").unlink()
     assert info() is None
 
@@ -192,10 +173,10 @@ def test_an_unreadable_directory_is_an_error_that_names_the_missing_permission(t
     """Check it as another user, because root may read anything."""
     program = (
         "import os, sys\n"
-        "from flip27_source.enumerators.files.listing.walk import open_lister\n"
+        "from flip27_source.enumerators.files.listing.choice import open_listers\n"
         "from flip27_source.errors import OptionError\n"
         "if os.getuid() == 0: os.setgid(65534); os.setuid(65534)\n"
-        "try: open_lister(sys.argv[1], {}).check_root()\n"
+        "try: open_listers([sys.argv[1]], {}).check_root()\n"
         "except OptionError as error: print(error)\n"
     )
     locked = tmp_path / "locked"
@@ -211,13 +192,13 @@ def test_an_unreadable_directory_is_an_error_that_names_the_missing_permission(t
 
 def test_an_unknown_protocol_is_an_error_that_names_the_package_to_install() -> None:
     with pytest.raises(OptionError, match="path nosuch://bucket/x cannot be opened") as caught:
-        open_lister("nosuch://bucket/x", {})
+        open_listers(["nosuch://bucket/x"], {})
     assert "pip install" in str(caught.value)
 
 
 def test_a_file_system_that_cannot_be_reached_is_an_error_without_its_password() -> None:
     with pytest.raises(OptionError) as caught:
-        open_lister("ftp://me:hunter2@127.0.0.1:9/landing", {}).check_root()
+        open_listers(["ftp://me:hunter2@127.0.0.1:9/landing"], {}).check_root()
     assert "hunter2" not in str(caught.value)
 
 
@@ -230,7 +211,7 @@ def test_a_server_that_cannot_be_reached_is_an_error_without_its_secrets(s3_buck
         "skip_instance_cache": True,
     }
     with pytest.raises(OptionError, match=r"s3://b/landing cannot be reached") as caught:
-        open_lister("s3://b/landing", options).check_root()
+        open_listers(["s3://b/landing"], options).check_root()
     assert "hunter2" not in str(caught.value)
     assert "storage.* options" in str(caught.value)
 

@@ -10,19 +10,16 @@ import fsspec
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.paths import canonical_path
 from flip27_source.snapshots.store import FsspecStore, open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
 from tests.other_file_systems import PASSWORD, USER, http_files, sftp_server
 
+from .file_sources import files_query, lines_of, write
+
 SFTP_OPTIONS = {"username": USER, "password": PASSWORD}
-
-
-def query(url: str, **options: str) -> MicroBatchEngine:
-    given = {"enumerator": "files", "reader": "text", "path": url, "requestInterval": "0s"}
-    return MicroBatchEngine({**given, **{name.replace("__", "."): value for name, value in options.items()}})
 
 
 def read(engine: MicroBatchEngine) -> list[str]:
@@ -30,52 +27,56 @@ def read(engine: MicroBatchEngine) -> list[str]:
     for step in (Step.STATE_WRITTEN, Step.SINK_WRITTEN):
         engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
-    return sorted(row[0] for row in engine.rows)
+    return lines_of(engine)
 
 
 def test_files_of_a_web_server_that_lists_directories_are_read(tmp_path: Path) -> None:
     landing, state = tmp_path / "landing", tmp_path / "state"
-    (landing / "day=1").mkdir(parents=True)
-    (landing / "a b.txt").write_text("a\n")
-    (landing / "b.txt.gz").write_bytes(gzip.compress(b"b\n"))
-    (landing / "day=1" / "c.txt").write_text("c\n")
-    (landing / "_ignored.txt").write_text("ignored\n")
+    contents = {
+        "a b.txt": b"a\n",
+        "b.txt.gz": gzip.compress(b"b\n"),
+        "day=1/c.txt": b"c\n",
+        "_ignored": b"x\n",
+    }
+    for name, data in contents.items():
+        write(landing, name, data=data)
     with http_files(tmp_path) as url:
-        engine = query(f"{url}/landing", stateLocation=str(state), maxFilesPerTrigger="1")
+        engine = files_query(f"{url}/landing", stateLocation=str(state), maxFilesPerTrigger="1")
         assert read(engine) == ["a", "b", "c"]
         (landing / "d.txt").write_text("d\n")
         (landing / "e.txt").touch()
         engine.restart()
         assert read(engine) == ["a", "b", "c", "d"]
         with pytest.raises(OptionError, match="does not exist"):
-            query(f"{url}/elsewhere").trigger()
+            files_query(f"{url}/elsewhere").trigger()
 
 
 def test_an_overwritten_file_of_a_web_server_is_recognized_by_its_time_or_length(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("old\n")
     with http_files(tmp_path) as url:
-        engine = query(url, allowOverwrites="true")
+        engine = files_query(url, allowOverwrites="true")
         assert read(engine) == ["old"]
         (tmp_path / "a").write_text("newer\n")
         assert read(engine) == ["newer", "old"]
 
 
 def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> None:
-    (tmp_path / "landing").mkdir()
-    (tmp_path / "landing" / "a").touch()
+    write(tmp_path, "landing/a")
     with sftp_server(tmp_path) as server:
-        lister = open_lister(f"{server.url}/landing", SFTP_OPTIONS)
+        lister = open_listers([f"{server.url}/landing"], SFTP_OPTIONS)
         assert [path for path, _ in lister.files(recursive=False)] == [f"{server.url}/landing/a"]
         assert canonical_path(f"{server.url}/landing/") == f"{server.url}/landing"
         with_user = server.url.replace("//", f"//{USER}:{PASSWORD}@")
         with pytest.raises(OptionError, match=r"storage\.username") as caught:
-            open_lister(f"{with_user}/landing", {})
+            open_listers([f"{with_user}/landing"], {})
     assert PASSWORD not in str(caught.value)
 
 
 def test_an_archive_on_another_host_is_refused() -> None:
     with pytest.raises(OptionError, match="which is not on the file system of the path sftp://one/landing"):
-        query("sftp://one/landing", cleanSource="archive", sourceArchiveDir="sftp://two/archive").trigger()
+        files_query(
+            "sftp://one/landing", cleanSource="archive", sourceArchiveDir="sftp://two/archive"
+        ).trigger()
 
 
 class MovesToNewNamesOnly(LocalFileSystem):
@@ -137,15 +138,14 @@ def test_a_subdirectory_that_cannot_be_listed_stops_the_query_and_loses_nothing(
 ) -> None:
     fsspec.register_implementation("with-a-closed-room", WithAClosedRoom, clobber=True)
     for name in ("b.txt", "room/a.txt", "x/y/c.txt"):
-        (tmp_path / "landing" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "landing" / name).write_text(f"{name}\n")
+        write(tmp_path / "landing", name, data=f"{name}\n".encode())
     state = str(tmp_path / "state")
     url = f"with-a-closed-room://{tmp_path}/landing"
     how = {"recursiveFileLookup": "true", "seenFiles": known, "discoveryRetries": "0"}
-    engine = query(url, stateLocation=state, **how)
+    engine = files_query(url, stateLocation=state, **how)
     with pytest.raises(DiscoveryError, match="the connection was reset"):
         engine.run_batch()
     monkeypatch.setattr(WithAClosedRoom, "is_closed", False)
     engine.restart()
     engine.run_batch()
-    assert sorted(row[0] for row in engine.rows) == ["b.txt", "room/a.txt", "x/y/c.txt"]
+    assert lines_of(engine) == ["b.txt", "room/a.txt", "x/y/c.txt"]

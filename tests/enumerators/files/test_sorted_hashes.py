@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from flip27_source.enumerators.files.known import sorted_hashes
-from flip27_source.enumerators.files.known.hashes import SeenFiles
-from flip27_source.enumerators.files.known.sorted_hashes import HASH_BYTES, SortedHashes
+from flip27_source.enumerators.files.seen_files import sorted_hashes
+from flip27_source.enumerators.files.seen_files.hashes import SeenFiles
+from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES, SortedHashes
 
 
 def hashes(first: int, last: int) -> list[bytes]:

@@ -14,41 +14,35 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, Flip27Error, OptionError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
-from flip27_source.readers.files.input import open_raw, read_whole, reading
+from flip27_source.readers.files.input import (
+    CorruptFileError,
+    FileMissingError,
+    open_raw,
+    read_whole,
+    reading,
+)
 from flip27_source.readers.text import TextReader
-from flip27_source.testing import MicroBatchEngine, plan
+from flip27_source.testing import plan
 from tests.other_file_systems import WebFiles, http_files
 from tests.readers.spark_reading import read_batches
+
+from .file_sources import all_lines, files_query, write
 
 PASSWORD = "s3cr3t-of-tom"
 NO_OPTIONS = Options.parse({}, TextReader.options)
 
 
-def query(url: str, *, available_now: bool = False, **options: str) -> MicroBatchEngine:
-    given = {"enumerator": "files", "reader": "text", "path": url, "requestInterval": "0s"}
-    return MicroBatchEngine({**given, **options}, available_now=available_now)
-
-
-def lines_of(engine: MicroBatchEngine) -> list[str]:
-    engine.process_all_available()
-    return sorted(row[0] for row in engine.rows)
-
-
 def put_files(folder: Path, *names: str) -> None:
     """Write files that contain their own name as a line; each is ten days newer than the one before it."""
     for number, name in enumerate(names):
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{name}\n")
-        os.utime(path, (1_700_000_000 + number * 864_000,) * 2)
+        write(folder, name, data=f"{name}\n".encode(), modified_s=1_700_000_000 + number * 864_000)
 
 
 class WithoutLengths(WebFiles):
@@ -63,7 +57,7 @@ def test_a_file_without_a_length_from_the_server_stops_the_query_and_is_named(tm
         http_files(tmp_path, WithoutLengths) as url,
         pytest.raises(DiscoveryError, match=rf"the length of {url}/a\.txt") as caught,
     ):
-        query(url, discoveryRetries="0").process_all_available()
+        all_lines(files_query(url, discoveryRetries="0"))
     assert "Content-Length" in str(caught.value)
 
 
@@ -73,15 +67,7 @@ def failing(status: int | None, times: int) -> type[WebFiles]:
     class Failing(WebFiles):
         left: ClassVar[Counter[str]] = Counter({"b.txt": times})
 
-        def do_HEAD(self) -> None:
-            if not self._fails():
-                super().do_HEAD()
-
-        def do_GET(self) -> None:
-            if not self._fails():
-                super().do_GET()
-
-        def _fails(self) -> bool:
+        def is_answered(self) -> bool:
             name = self.path.rpartition("/")[2]
             if not self.left[name]:
                 return False
@@ -106,11 +92,8 @@ def test_a_failed_request_is_retried_and_no_file_is_left_out(
     put_files(tmp_path, "a.txt", "b.txt", "c.txt")
     # A file is requested with HEAD, then with GET.
     with http_files(tmp_path, failing(status, times=2)) as url:
-        assert lines_of(query(url, available_now=available_now, seenFiles=seen)) == [
-            "a.txt",
-            "b.txt",
-            "c.txt",
-        ]
+        lines = all_lines(files_query(url, available_now=available_now, seenFiles=seen))
+    assert lines == ["a.txt", "b.txt", "c.txt"]
 
 
 def test_a_file_whose_requests_keep_failing_stops_the_query_with_the_status(tmp_path: Path) -> None:
@@ -119,14 +102,14 @@ def test_a_file_whose_requests_keep_failing_stops_the_query_with_the_status(tmp_
         http_files(tmp_path, failing(503, times=1000)) as url,
         pytest.raises(DiscoveryError, match=rf"{url}/b\.txt .*503"),
     ):
-        query(url, discoveryRetries="1").process_all_available()
+        all_lines(files_query(url, discoveryRetries="1"))
 
 
 @pytest.mark.parametrize("status", [404, 410])
 def test_a_file_that_the_server_says_is_gone_is_left_out(status: int, tmp_path: Path) -> None:
     put_files(tmp_path, "a.txt", "b.txt")
     with http_files(tmp_path, failing(status, times=1000)) as url:
-        assert lines_of(query(url, discoveryRetries="0")) == ["a.txt"]
+        assert all_lines(files_query(url, discoveryRetries="0")) == ["a.txt"]
 
 
 @pytest.mark.parametrize("status", [404, 410])
@@ -162,36 +145,28 @@ def test_a_failing_subdirectory_stops_the_round_but_a_missing_one_does_not(tmp_p
 
     def handler(status: int) -> type[WebFiles]:
         class Failing(WebFiles):
-            def do_GET(self) -> None:
-                if self.path.rstrip("/").endswith("/below"):
+            def is_answered(self) -> bool:
+                is_below = self.command == "GET" and self.path.rstrip("/").endswith("/below")
+                if is_below:
                     self.send_error(status)
-                else:
-                    super().do_GET()
+                return is_below
 
         return Failing
 
     with http_files(tmp_path, handler(503)) as url, pytest.raises(DiscoveryError, match="503"):
-        query(url, recursiveFileLookup="true", discoveryRetries="0").process_all_available()
+        all_lines(files_query(url, recursiveFileLookup="true", discoveryRetries="0"))
     with http_files(tmp_path, handler(410)) as url:
-        assert lines_of(query(url, recursiveFileLookup="true", discoveryRetries="0")) == ["a.txt"]
+        assert all_lines(files_query(url, recursiveFileLookup="true", discoveryRetries="0")) == ["a.txt"]
 
 
 class OnlyForTom(WebFiles):
     wanted = "Basic " + base64.b64encode(f"tom:{PASSWORD}".encode()).decode()
 
-    def do_HEAD(self) -> None:
-        if self._is_tom():
-            super().do_HEAD()
-
-    def do_GET(self) -> None:
-        if self._is_tom():
-            super().do_GET()
-
-    def _is_tom(self) -> bool:
-        known = self.headers.get("Authorization") == self.wanted
-        if not known:
+    def is_answered(self) -> bool:
+        is_tom = self.headers.get("Authorization") == self.wanted
+        if not is_tom:
             self.send_error(HTTPStatus.UNAUTHORIZED)
-        return known
+        return not is_tom
 
 
 def test_a_password_in_the_path_is_refused_and_is_in_no_error_and_no_state(tmp_path: Path) -> None:
@@ -199,11 +174,10 @@ def test_a_password_in_the_path_is_refused_and_is_in_no_error_and_no_state(tmp_p
     with http_files(tmp_path, OnlyForTom) as url:
         path = f"{url.replace('//', f'//tom:{PASSWORD}@')}/landing"
         state = {"stateLocation": str(tmp_path / "state")}
-        given = {"enumerator": "files", "reader": "text", "path": path}
         for attempt in (
-            lambda: query(path, **state).process_all_available(),
-            lambda: query(path, reader="parquet", **state).process_all_available(),
-            lambda: plan(given),
+            lambda: all_lines(files_query(path, **state)),
+            lambda: all_lines(files_query(path, reader="parquet", **state)),
+            lambda: plan({"enumerator": "files", "reader": "text", "path": path}),
         ):
             with pytest.raises(OptionError, match=r"storage\.client_kwargs") as caught:
                 attempt()
@@ -220,9 +194,9 @@ def test_files_of_a_server_that_asks_for_a_password_are_read_with_the_option_tha
     (tmp_path / "b.txt").write_text(f"{'b' * 999}\n" * 9_000)
     options = {"storage.client_kwargs": json.dumps({"headers": {"Authorization": OnlyForTom.wanted}})}
     with http_files(tmp_path, OnlyForTom) as url:
-        assert set(lines_of(query(url, **options))) == {"a.txt", "b" * 999}
+        assert set(all_lines(files_query(url, **options))) == {"a.txt", "b" * 999}
         with pytest.raises(OptionError, match="401") as caught:
-            query(url).trigger()
+            files_query(url).trigger()
     assert "storage" in str(caught.value)
 
 
@@ -236,7 +210,7 @@ def test_files_of_a_server_that_asks_for_a_password_are_read_with_the_option_tha
 )
 def test_a_path_with_a_user_is_refused_before_any_server_is_contacted(url: str, why: str) -> None:
     with pytest.raises(OptionError, match=why) as caught:
-        open_lister(url, {})
+        open_listers([url], {})
     assert PASSWORD not in str(caught.value)
 
 
@@ -244,23 +218,15 @@ def page(html: str) -> type[WebFiles]:
     """Return the class of a server with this page for its top directory."""
 
     class Page(WebFiles):
-        def do_HEAD(self) -> None:
-            if not self._answers():
-                super().do_HEAD()
-
-        def do_GET(self) -> None:
-            if self._answers():
-                self.wfile.write(html.encode())
-            else:
-                super().do_GET()
-
-        def _answers(self) -> bool:
+        def is_answered(self) -> bool:
             if self.path != "/":
                 return False
             self.send_response(HTTPStatus.OK)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(html.encode())))
             self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(html.encode())
             return True
 
     return Page
@@ -282,19 +248,19 @@ def test_each_link_of_a_page_to_a_path_below_the_page_is_listed_once(
 ) -> None:
     html = "".join(f'<a href="{link}">link</a>\n' for link in links)
     with http_files(tmp_path, page(html)) as url:
-        assert [path for path, _ in open_lister(url, {}).files(recursive=True)] == [f"{url}/a.txt"]
+        assert [path for path, _ in open_listers([url], {}).files(recursive=True)] == [f"{url}/a.txt"]
 
 
 def test_links_are_parsed_as_in_html(tmp_path: Path) -> None:
     put_files(tmp_path, "a&b=1:2.txt")
     with http_files(tmp_path, page('<a href="/a&amp;b=1:2.txt">a</a>')) as url:
-        assert lines_of(query(url)) == ["a&b=1:2.txt"]
+        assert all_lines(files_query(url)) == ["a&b=1:2.txt"]
 
 
 def test_directories_that_a_page_links_with_a_dot_are_listed(tmp_path: Path) -> None:
     put_files(tmp_path, "day=1/a.txt", "x/y/b.txt")
     with http_files(tmp_path, page('<a href="./day=1/">day</a><a href="./x/">x</a>')) as url:
-        lister = open_lister(url, {})
+        lister = open_listers([url], {})
         assert [path for path, _ in lister.files(recursive=False)] == [f"{url}/day=1/a.txt"]
         found = sorted(path for path, _ in lister.files(recursive=True))
         assert found == [f"{url}/day=1/a.txt", f"{url}/x/y/b.txt"]
@@ -302,10 +268,10 @@ def test_directories_that_a_page_links_with_a_dot_are_listed(tmp_path: Path) -> 
 
 def test_a_page_without_links_is_an_empty_directory_and_files_added_later_are_found(tmp_path: Path) -> None:
     with http_files(tmp_path) as url:
-        engine = query(url)
-        assert lines_of(engine) == []
+        engine = files_query(url)
+        assert all_lines(engine) == []
         put_files(tmp_path, "a.txt")
-        assert lines_of(engine) == ["a.txt"]
+        assert all_lines(engine) == ["a.txt"]
 
 
 def test_a_missing_path_is_distinguished_from_an_unreachable_server(
@@ -318,13 +284,13 @@ def test_a_missing_path_is_distinguished_from_an_unreachable_server(
             ("b.txt", "cannot be reached.*503"),
         ):
             with pytest.raises(OptionError, match=error):
-                open_lister(f"{url}/{name}", {}).check_root()
-        one = open_lister(f"{url}/a.txt", {})
+                open_listers([f"{url}/{name}"], {}).check_root()
+        one = open_listers([f"{url}/a.txt"], {})
         one.check_root()
         assert [path for path, _ in one.files(recursive=False)] == [f"{url}/a.txt"]
-        open_lister(f"{url}/c", {}, ignore_missing=True).check_root()
+        open_listers([f"{url}/c"], {}, ignore_missing=True).check_root()
         with pytest.raises(OptionError, match="503"):
-            open_lister(f"{url}/b.txt", {}, ignore_missing=True).check_root()
+            open_listers([f"{url}/b.txt"], {}, ignore_missing=True).check_root()
 
 
 @pytest.mark.parametrize("ranges", [1, 3])
@@ -358,9 +324,7 @@ def test_readers_that_seek_read_a_large_file_from_a_server_without_range_request
 def test_the_schema_of_a_parquet_file_is_inferred_on_a_server_without_range_requests(tmp_path: Path) -> None:
     pq.write_table(pa.table({"n": range(100_000)}), tmp_path / "a", compression=None, use_dictionary=False)
     with http_files(tmp_path) as url:
-        engine = query(url, reader="parquet")
-        engine.process_all_available()
-    assert sorted(engine.rows) == [(number,) for number in range(100_000)]
+        assert all_lines(files_query(url, reader="parquet")) == list(range(100_000))
 
 
 class GivesParts(WebFiles):

@@ -22,6 +22,7 @@ from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.http_api.connections import origin_of
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
+from flip27_source.testing.enumerator_run import EnumeratorRun
 from tests.http_api import http_api
 from tests.readers.http_api.reading import records
 from tests.toy_sources import INITIAL, coordinator_of, freeze, frozen, holder_of, source_of
@@ -86,12 +87,15 @@ def test_each_endpoint_is_assigned_once() -> None:
 
 
 def test_an_endpoint_that_is_added_later_is_assigned_after_the_restart() -> None:
-    enumerator = coordinator(http(endpoints="orders, customers")).enumerator
-    enumerator = type(enumerator)(
-        enumerator.context, enumerator.options_given, HttpState(handed_out=(BASE + "/orders",))
-    )
-    enumerator.start()
-    assert enumerator._next() == HttpSplit(split_id=BASE + "/customers")
+    source = http(endpoints="orders, customers")
+    assert splits_from(source, HttpState(handed_out=(BASE + "/orders",))) == [
+        HttpSplit(split_id=BASE + "/customers")
+    ]
+
+
+def splits_from(source: Source, state: HttpState) -> list[Any]:
+    """Return the splits that the enumerator restored from ``state`` assigns."""
+    return EnumeratorRun(source, EnumeratorRun(source).stored(state)).drain()
 
 
 def restarted(state: HttpState, **options: str) -> Any:
@@ -110,10 +114,7 @@ def test_a_returned_split_is_assigned_again_with_its_position() -> None:
     running.enumerator.add_splits_back([split], 0)
     state = running.enumerator.snapshot_state(2)
     assert state == HttpState(returned=(split,))
-    again = source.enumerator_type(running.enumerator.context, source.options, state)
-    again.start()
-    assert again._next() == split
-    assert again._next() is None
+    assert splits_from(source, state) == [split]
 
 
 def test_a_removed_endpoint_stops_the_query() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from flip27_source.enumerators.kafka.clock import Clock
+from flip27_source.enumerators.kafka.poller import Clock
 from flip27_source.testing import MicroBatchEngine
 from tests.kafka_server import KafkaBroker
 

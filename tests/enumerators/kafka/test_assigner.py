@@ -6,13 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
-from flip27_source.enumerators.kafka.absence import Absence
-from flip27_source.enumerators.kafka.assigner import Assigner, Loss
-from flip27_source.enumerators.kafka.cluster import Topic
-from flip27_source.enumerators.kafka.division import divided
+from flip27_source.enumerators.kafka.assigner import Assigner, Loss, as_ranges, of_ranges
+from flip27_source.enumerators.kafka.cluster import Absence, Topic
 from flip27_source.enumerators.kafka.poller import PollResult
-from flip27_source.enumerators.kafka.split import KafkaSplit
-from flip27_source.enumerators.kafka.state import as_ranges, of_ranges
+from flip27_source.enumerators.kafka.split import KafkaSplit, divided
 
 ORDERS = Topic(topic_id="a", partitions=(0, 1))
 TEN_SECONDS = (1.0, 6.0, 11.0)
@@ -73,35 +70,35 @@ def test_the_position_is_kept_while_a_topic_is_missing_briefly_or_in_two_polls(
 ) -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     assigner = assigner_at(FIRST, *[poll({"customers": ORDERS}, at_s=at_s) for at_s in seconds])
-    assert assigner.found(split) is None
+    assert assigner.located(split) is None
     assigner.take(poll({"orders": ORDERS}, ends=(12, 20)))
-    assert assigner.found(split) == split
+    assert assigner.located(split) == split
 
 
 def test_a_topic_that_stays_missing_is_a_loss_unless_the_options_no_longer_select_it() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     results = [FIRST, *[poll({"customers": ORDERS}, at_s=at_s) for at_s in TEN_SECONDS]]
-    lost = assigner_at(*results).found(split)
+    lost = assigner_at(*results).located(split)
     assert isinstance(lost, Loss)
     assert lost.begins is None
-    assert assigner_at(*results, chosen=False).found(split) is None
+    assert assigner_at(*results, chosen=False).located(split) is None
 
 
 def test_a_missing_partition_of_an_existing_topic_is_a_loss() -> None:
     topics = {"orders": Topic(topic_id="a", partitions=(0,))}
     assigner = assigner_at(FIRST, *[poll(topics, ends=(10,), at_s=at_s) for at_s in TEN_SECONDS])
-    lost = assigner.found(KafkaSplit(split_id="orders/1", next=5, topic_id="a"))
+    lost = assigner.located(KafkaSplit(split_id="orders/1", next=5, topic_id="a"))
     assert isinstance(lost, Loss)
-    assert assigner.found(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None
+    assert assigner.located(KafkaSplit(split_id="orders/0", next=5, topic_id="a")) is not None
 
 
 def test_a_topic_with_a_new_id_waits_until_its_beginning_is_known() -> None:
     split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
     anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
     assigner = assigner_at(FIRST, poll(anew, ends=(7, 7)))
-    assert assigner.found(split) is None, "the beginning of the old topic does not count"
+    assert assigner.located(split) is None, "the beginning of the old topic does not count"
     assigner.take(poll(anew, ends=(7, 7), starts=(2, 0)))
-    lost = assigner.found(split)
+    lost = assigner.located(split)
     assert isinstance(lost, Loss)
     assert assigner.after_loss(split, lost) == KafkaSplit(split_id="orders/0", next=2, topic_id="b")
 
@@ -109,7 +106,7 @@ def test_a_topic_with_a_new_id_waits_until_its_beginning_is_known() -> None:
 def test_a_partition_without_a_leader_keeps_its_last_known_end() -> None:
     assigner = assigner_at(FIRST, poll({"orders": ORDERS}, ends=()))
     split = KafkaSplit(split_id="orders/1", next=5, topic_id="a")
-    assert assigner.found(split) == split
+    assert assigner.located(split) == split
     assert assigner.ends["orders/1"] == 20
 
 

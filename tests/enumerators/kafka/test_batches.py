@@ -9,15 +9,10 @@ import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
-from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import OptionError
-from flip27_source.executor.subtask import read_subtask
-from flip27_source.reader import SourceReaderContext
-from flip27_source.snapshots.offsets import INITIAL_OFFSET
-from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from flip27_source.testing import Crashed, Step
+from flip27_source.testing.spark_query import BatchRead
 from tests.enumerators.kafka.reading import offsets_of, options_of, stream
 from tests.kafka_server import KafkaBroker, Record
 
@@ -30,19 +25,7 @@ def batch_read(
     """Return the offsets that ``spark.read`` delivers, by partition."""
     source = Source.resolve(options_of(broker, topic, **more))
     schema = schema or source.reader_type.default_schema(source.options)
-    holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
-    start = INITIAL_OFFSET.to_json()
-    try:
-        tasks = holder.plan(start, holder.latest_offset(start, None))
-    finally:
-        holder.close()
-    context = SourceReaderContext(options=source.options, schema=schema)
-    rows = (
-        tuple(row.values())
-        for task in tasks
-        for batch in read_subtask(source, task, context)
-        for row in batch.to_pylist()  # type: ignore[union-attr]
-    )
+    rows = BatchRead(source, schema).plan().rows()
     return offsets_of(rows)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from flip27_source.readers.kafka.record_columns import record_schema
+from flip27_source.readers.kafka.arrow_records import record_schema
 from flip27_source.testing import SourceUnderTest, check_enumerator, check_reader, check_source
 from tests.enumerators.kafka.reading import options_of
 from tests.kafka_server import KafkaBroker

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flip27_source.enumerators.kafka.absence import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
+from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step

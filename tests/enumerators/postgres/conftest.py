@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from tests.enumerators.postgres.database import TestedDatabase
+from tests.enumerators.postgres.faults import FaultyShop, faulty_shop
 from tests.postgres_server import WHEELS, PostgresServer, postgres_server
 
 OLDER = pytest.param(
@@ -43,11 +45,13 @@ def server(request: pytest.FixtureRequest) -> Iterator[PostgresServer]:
 @pytest.fixture
 def database(server: PostgresServer) -> Iterator[TestedDatabase]:
     """An empty database with a publication ``p`` of all tables and, created after it, a slot."""
-    with server.database() as name:
-        database = TestedDatabase(server=server, name=name)
-        try:
-            database.execute("CREATE PUBLICATION p FOR ALL TABLES")
-            database.make_slot("slot_" + name)
-            yield database
-        finally:
-            database.close()
+    with server.database() as name, closing(TestedDatabase(server=server, name=name)) as database:
+        database.execute("CREATE PUBLICATION p FOR ALL TABLES")
+        database.make_slot("slot_" + name)
+        yield database
+
+
+@pytest.fixture
+def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
+    with faulty_shop(postgres) as shop:
+        yield shop

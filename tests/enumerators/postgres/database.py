@@ -1,10 +1,11 @@
-"""The database of a test: sessions, statements, and the test's slot."""
+"""The database of a test: sessions, statements, and slots."""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
@@ -17,7 +18,7 @@ DEADLINE_S = 60
 
 
 class TestedDatabase:
-    """Sessions in one database. Methods use the first one unless they are given another."""
+    """Sessions in one database. Methods use the session ``control`` unless they are given another."""
 
     __test__ = False
 
@@ -26,7 +27,7 @@ class TestedDatabase:
         self.name = name
         self.slot = ""
         self._sessions: list[psycopg.Connection] = []
-        self._first = self.session()
+        self.control = self.session()
 
     def session(self, **settings: str) -> psycopg.Connection:
         """Open another session, in autocommit."""
@@ -42,19 +43,27 @@ class TestedDatabase:
     def reconnect(self) -> None:
         """Open a new first session after a restart of the server."""
         self.close()
-        self._first = self.session()
+        self.control = self.session()
 
     def execute(self, *statements: str) -> None:
         for statement in statements:
-            self._first.execute(statement)
+            self.control.execute(statement)
 
     def one(self, query: str, *values: Any, session: psycopg.Connection | None = None) -> Any:
         """Return the only value of the only row."""
-        ((value,),) = (session or self._first).execute(query, values).fetchall()
+        ((value,),) = (session or self.control).execute(query, values).fetchall()
         return value
 
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        return self.control.execute(query, values).fetchall()
+
     def column(self, query: str, *values: Any) -> list[Any]:
-        return [value for (value,) in self._first.execute(query, values).fetchall()]
+        return [value for (value,) in self.rows(query, *values)]
+
+    def slots(self) -> list[str]:
+        """Return the names of the slots of this database, sorted."""
+        query = "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() ORDER BY 1"
+        return self.column(query)
 
     def make_slot(self, name: str) -> None:
         self.one("SELECT slot_name FROM pg_create_logical_replication_slot(%s, 'pgoutput')", name)
@@ -77,9 +86,33 @@ class TestedDatabase:
         return log.lsn(self.one(query, slot or self.slot, log.text(to)))
 
     def peek(self, upto: int | None = None, *, slot: str | None = None) -> list[Transaction]:
-        return log.peek(self._first, slot or self.slot, upto)
+        return log.peek(self.control, slot or self.slot, upto)
 
-    def changes(self) -> list[log.Change]:
+    @contextmanager
+    def slot_in_use(self, publication: str = "p") -> Iterator[tuple[Running, int]]:
+        """Another session peeks at the slot until the block ends; yield its call and its PID."""
+        other, blocking = self.session(), self.session()
+        # The decoder reads pg_publication.
+        blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
+        peek = Running(lambda: log.peek(other, self.slot, publication=publication))
+        self.wait_for("Lock relation", other)
+        yield peek, other.info.backend_pid
+        blocking.execute("ROLLBACK")
+
+    @contextmanager
+    def server_setting(self, name: str, value: str) -> Iterator[None]:
+        """Change a setting of the running server until the block ends."""
+        before = self.one(f"SHOW {name}")
+        self.execute(f"ALTER SYSTEM SET {name} = '{value}'", "SELECT pg_reload_conf()")
+        try:
+            wait_until(lambda: self.one(f"SHOW {name}") == value, lambda: before)
+            yield
+        finally:
+            self.execute(f"ALTER SYSTEM RESET {name}", "SELECT pg_reload_conf()")
+            # Sessions of later tests must not have it.
+            wait_until(lambda: self.one(f"SHOW {name}") == before, lambda: value)
+
+    def changes_in_log(self) -> list[log.Change]:
         """Return the changes of all transactions."""
         return [change for transaction in self.peek() for change in transaction.changes]
 
@@ -122,3 +155,20 @@ class Running:
         if self._error is not None:
             raise self._error
         return self._result
+
+
+class WaitingCommit:
+    """A statement whose commit is in the log but not visible: it waits for a standby that never appears.
+
+    The server must have ``synchronous_standby_names``, for which only sessions that opt in should wait.
+    """
+
+    def __init__(self, database: TestedDatabase, statement: str) -> None:
+        self.session = database.session(synchronous_commit="on")
+        self._running = Running(lambda: self.session.execute(statement))
+        database.wait_for("IPC SyncRep", self.session)
+
+    def end(self) -> None:
+        """End the wait, which makes the commit visible."""
+        self.session.cancel()
+        self._running.result()

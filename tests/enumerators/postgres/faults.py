@@ -1,62 +1,76 @@
-"""A table and a query that reads it, for tests of faults."""
+"""A table and queries that read it, for tests of faults."""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import closing, contextmanager
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import TestedDatabase
 from tests.postgres_server import PostgresServer
 
+Change = tuple[str, int | None, str | None]
+"""The operation, id and name of a change."""
+
 CREATE = "CREATE TABLE orders (id int PRIMARY KEY, name text)"
+OTHER = "CREATE TABLE other (id int PRIMARY KEY, name text)"
 
 
-@dataclass
-class FaultyShop:
-    """A database with a table ``orders`` of ten rows, and the options of a query that reads it."""
+class FaultyShop(TestedDatabase):
+    """A database with a table ``orders``, and the options of a query that reads it."""
 
-    server: PostgresServer
-    database: str
-    options: dict[str, str]
-    state: Path
-    control: psycopg.Connection
+    def __init__(self, *, server: PostgresServer, name: str, options: dict[str, str]) -> None:
+        super().__init__(server=server, name=name)
+        self.options = options
+        self.slot = slot_name_of(Source.resolve(options).options)
 
-    def execute(self, *statements: str) -> None:
-        for statement in statements:
-            self.control.execute(statement)
+    def engine(
+        self, schema: pa.Schema | None = None, *, after: MicroBatchEngine | None = None, **more: str
+    ) -> MicroBatchEngine:
+        """Return a query, which finds the columns of the table itself unless a schema is given.
 
-    def one(self, query: str, *values: Any) -> Any:
-        ((value,),) = self.control.execute(query, values).fetchall()
-        return value
-
-    def reconnect(self) -> None:
-        """Connect again after a restart of the server."""
-        self.control.close()
-        self.control = self.server.connect(self.database)
-
-    def engine(self, schema: pa.Schema | None = None, **more: str) -> MicroBatchEngine:
-        """Return a query, which finds the columns of the table itself unless a schema is given."""
+        Args:
+            after: the query before a restart with other options: its logs and its sink stay.
+        """
         evolution = {"schemaEvolutionMode": "addNewColumns"} if schema is None else {}
-        return MicroBatchEngine({**self.options, **evolution, **more}, schema=schema)
+        engine = MicroBatchEngine({**self.options, **evolution, **more}, schema=schema)
+        if after is not None:
+            engine.logs, engine.sink = after.logs, after.sink
+            after.stop()
+        return engine
 
-    @property
-    def slot(self) -> str:
-        return slot_name_of(Source.resolve(self.options).options)
+    def read(self, schema: pa.Schema | None = None, **options: str) -> MicroBatchEngine:
+        """Return a query that has read its snapshot of ten rows."""
+        engine = caught_up(self.engine(schema, **options))
+        assert len(engine.rows) == 10
+        return engine
 
-    def ops(self, engine: MicroBatchEngine) -> list[tuple[str, int | None, str | None]]:
-        """Return the operation, id and name of all changes, in the order of the log."""
+    def ops(self, engine: MicroBatchEngine) -> list[Change]:
+        """Return all changes in the order of the log."""
         at = {name: engine.schema.names.index(name) for name in ("_op", "id", "name", "_lsn", "_seq")}
         rows = sorted(engine.rows, key=lambda row: (row[at["_lsn"]], row[at["_seq"]], row[at["_op"]] == "c"))
         return [(row[at["_op"]], row[at["id"]], row[at["name"]]) for row in rows]
+
+    def changes(self, engine: MicroBatchEngine) -> list[Change]:
+        """Return the changes after the snapshot."""
+        return [change for change in self.ops(engine) if change[0] != "r"]
+
+    def check_copy(self, engine: MicroBatchEngine) -> None:
+        """Check that each change fits the ones before it, and that their result is the table."""
+        rows: dict[int | None, str | None] = {}
+        for op, key, name in self.ops(engine):
+            assert (key in rows) == (op in "ud"), (op, key, name)
+            if op == "d":
+                rows.pop(key)
+            else:
+                rows[key] = name
+        assert rows == dict(self.rows("SELECT id, name FROM orders"))
 
 
 def caught_up(engine: MicroBatchEngine) -> MicroBatchEngine:
@@ -66,24 +80,35 @@ def caught_up(engine: MicroBatchEngine) -> MicroBatchEngine:
     return engine
 
 
+def planned(engine: MicroBatchEngine, *, available_now: bool = True) -> MicroBatchEngine:
+    """Restart the query and plan a batch; return the query."""
+    engine.restart(available_now=available_now)
+    while not engine.trigger():
+        assert not available_now, "no batch was planned"
+    return engine
+
+
+def running(engine: MicroBatchEngine) -> MicroBatchEngine:
+    """Restart the query in a run without an end, up to its first poll; return the query."""
+    engine.restart(available_now=False)
+    engine.run_batch()
+    return engine
+
+
+def has_read(engine: MicroBatchEngine, rows: int = 1) -> MicroBatchEngine:
+    """Run batches until the query has read this many rows; return the query."""
+    while len(engine.rows) < rows:
+        engine.run_batch()
+    return engine
+
+
 @contextmanager
-def faulty_shop(server: PostgresServer, *, rows: int = 10, **options: str) -> Iterator[FaultyShop]:
-    """Make a shop; its database and its state are removed at the end."""
-    with ExitStack() as stack:
-        database = stack.enter_context(server.database())
-        control = server.connect(database)
-        control.execute(CREATE)
-        control.execute(f"INSERT INTO orders SELECT n, 'n' || n FROM generate_series(1, {rows}) n")
-        location = stack.enter_context(tempfile.TemporaryDirectory())
-        given = {
-            "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
-            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": "4",
-            "stateLocation": location, "slotTimeout": "1s", **options,
-        }  # fmt: skip
-        shop = FaultyShop(
-            server=server, database=database, options=given, state=Path(location), control=control
-        )
-        try:
+def faulty_shop(server: PostgresServer, *, rows: int = 10, **options: Any) -> Iterator[FaultyShop]:
+    """Make a shop with ``rows`` rows; its database and its state are removed at the end."""
+    with server.database() as name, tempfile.TemporaryDirectory() as location:
+        of_shop = {"tables": "public.orders", "snapshotChunkRows": "4", "slotTimeout": "1s"}
+        given = server.options(name, stateLocation=location, **{**of_shop, **options})
+        with closing(FaultyShop(server=server, name=name, options=given)) as shop:
+            shop.execute(CREATE)
+            shop.execute(f"INSERT INTO orders SELECT n, 'n' || n FROM generate_series(1, {rows}) n")
             yield shop
-        finally:
-            shop.control.close()

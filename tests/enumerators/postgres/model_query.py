@@ -26,8 +26,8 @@ from flip27_source.enumerators.postgres.split import (
 )
 from flip27_source.readers.postgres import delivered_changes as real
 from flip27_source.readers.postgres.delivered_changes import DeliveredChanges
-from flip27_source.readers.postgres.key_ranges import local_ranges
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from flip27_source.readers.postgres.window_delivery import local_ranges
 from tests.enumerators.postgres.model_server import ModelServer, Write
 
 KEY = (KeyColumn(name="id", type="integer"),)
@@ -324,7 +324,7 @@ class ModelQuery:
             mask = [is_known] * len(own)
             if table in rules:
                 found = changes_of(own)
-                mask = real.kept(found, rules[table], [0], _rank).tolist()
+                mask = real.are_delivered(found, rules[table], [0], _rank).tolist()
                 if real.is_truncated_between(found, rules[table]):
                     truncated.append(table)
             rows += [

@@ -5,13 +5,14 @@ from __future__ import annotations
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
-import psycopg
 import pyarrow as pa
 
+from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.testing import MicroBatchEngine
+from tests.enumerators.postgres.database import TestedDatabase
 from tests.postgres_server import PostgresServer
 
 META = [
@@ -24,10 +25,11 @@ META = [
 _OPS_IN_ORDER = "dcurt"
 
 
-class Query:
-    """A query that reads all columns as text, and the session that writes its tables.
+class Query(TestedDatabase):
+    """A database and a query that reads all columns of its tables as text.
 
     Args:
+        statements: run before the query is made.
         columns: the columns of the table that are read.
         key: the columns that identify a row; empty if there are none.
     """
@@ -35,16 +37,21 @@ class Query:
     def __init__(
         self,
         options: dict[str, str],
-        control: psycopg.Connection,
-        *,
+        *statements: str,
+        server: PostgresServer,
         columns: Sequence[str],
         key: Sequence[str],
     ) -> None:
-        self.control = control
-        self.options = options
-        self._columns, self._key = tuple(columns), tuple(key)
+        super().__init__(server=server, name=options["database"])
+        self.execute(*statements)
+        self._tables, self._columns, self._key = options["tables"], tuple(columns), tuple(key)
         schema = pa.schema([*(pa.field(name, pa.string()) for name in columns), *META])
         self.engine = MicroBatchEngine(options, schema=schema)
+        self.slot = slot_name_of(self.engine.source.options)
+
+    def close(self) -> None:
+        self.engine.stop()
+        super().close()
 
     def batches(self, most: int = 50) -> int:
         """Run batches until nothing is left; return their number."""
@@ -66,9 +73,34 @@ class Query:
         self.engine.restart(available_now=True)
         self.engine.process_all_available()
 
+    def write(self, *statements: str) -> None:
+        """Run these statements, and read everything that is available."""
+        self.execute(*statements)
+        self.catch_up()
+
     def restart_without_end(self) -> None:
         """Start again as a run without an end."""
         self.engine.restart(available_now=False)
+
+    def read_all(self) -> None:
+        """Run batches until nothing is left, then a run that ends."""
+        self.batches()
+        self.catch_up()
+
+    def until_rows(self, most: int = 1) -> None:
+        """Run batches until there are ``most`` rows of the snapshot."""
+        while sum(op == "r" for op, _ in self.ops()) < most:
+            self.until_planned()
+            self.engine.run_batch()
+
+    def write_among_chunks(self, *statements: str, later: Sequence[str] = ()) -> None:
+        """Write between the plan of the chunks and their reads, and later; then check the copy."""
+        self.until_planned()
+        self.execute(*statements)
+        self.engine.run_batch()
+        self.batches()
+        self.write(*later)
+        self.check_copy()
 
     @property
     def changes(self) -> list[dict[str, Any]]:
@@ -102,6 +134,11 @@ class Query:
             )
         return sorted(rows.values(), key=repr)
 
+    def check_copy(self, *tables: str, is_exact: bool = True) -> None:
+        """Check that the copy equals the tables: those of the option unless others are given."""
+        rows = [row for name in tables or [self._tables] for row in self.table(name)]
+        assert self.copy(is_exact=is_exact) == sorted(rows, key=repr)
+
     def inserted(self) -> Counter[tuple[str | None, ...]]:
         """Return the rows of a table whose rows are only inserted."""
         assert {change["_op"] for change in self.changes} <= {"r", "c"}
@@ -117,25 +154,14 @@ class Query:
 def query(
     server: PostgresServer,
     *statements: str,
-    tables: str = "public.orders",
+    tables: str = "orders",
     columns: Sequence[str] = ("id", "v"),
     key: Sequence[str] = ("id",),
     **options: str,
 ) -> Iterator[Query]:
     """Run these statements in a new database; yield a query of its tables in chunks of three rows."""
-    with ExitStack() as stack:
-        database = stack.enter_context(server.database())
-        control = stack.enter_context(server.connect(database))
-        for statement in statements:
-            control.execute(statement)
-        location = stack.enter_context(tempfile.TemporaryDirectory())
-        given = {
-            "enumerator": "postgres", "host": "127.0.0.1", "port": str(server.port), "database": database,
-            "user": "postgres", "tables": tables, "snapshotChunkRows": "3", "maxLogLagDuringSnapshot": "1k",
-            "stateLocation": location, **options,
-        }  # fmt: skip
-        found = Query(given, control, columns=columns, key=key)
-        try:
+    with server.database() as name, tempfile.TemporaryDirectory() as location:
+        of_snapshot = {"snapshotChunkRows": "3", "maxLogLagDuringSnapshot": "1k", "stateLocation": location}
+        given = server.options(name, tables=tables, **{**of_snapshot, **options})
+        with closing(Query(given, *statements, server=server, columns=columns, key=key)) as found:
             yield found
-        finally:
-            found.engine.stop()

@@ -13,6 +13,7 @@ from flip27_source.enumerators.postgres.assigner import (
     Horizon,
     Observation,
 )
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,
     KeyColumn,
@@ -21,7 +22,6 @@ from flip27_source.enumerators.postgres.split import (
     PostgresSplit,
     TableName,
 )
-from flip27_source.enumerators.postgres.visibility import RowRule
 from flip27_source.errors import ProtocolError
 
 ORDERS = TableName(oid=16_400, schema="public", name="orders")

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 
 import psycopg
 import pytest
 
-from flip27_source.driver.holder import CoordinatorHolder
-from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import SplitReadError
-from flip27_source.executor.subtask import read_subtask
-from flip27_source.reader import SourceReaderContext
-from flip27_source.snapshots.offsets import INITIAL_OFFSET
-from flip27_source.snapshots.planned_subtask import PlannedSubtask
-from flip27_source.snapshots.store import MemoryStore
 from flip27_source.testing import SourceUnderTest
-from flip27_source.testing.inline_environment import inline_environment
-from flip27_source.testing.spark_side import Row, rows_of
+from flip27_source.testing.spark_query import BatchRead
 from tests.postgres_server import PostgresServer
 
 
@@ -34,10 +25,10 @@ def test_all_chunks_are_read_as_of_one_moment_however_late_they_are_read(postgre
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 10) i")
         given = SourceUnderTest(options=options_of(postgres, database))
-        tasks = planned(given)
+        read = planned(given)
         shop.execute("UPDATE orders SET name = 'new'")
         shop.execute("DELETE FROM orders WHERE id = 9")
-        rows = [row for task in tasks for row in rows_of_task(given, task)]
+        rows = read.rows()
         assert len(rows) == 10
         assert sorted((row[0], row[1], row[2]) for row in rows) == [
             (number, "old", "r") for number in range(1, 11)
@@ -48,7 +39,7 @@ def test_an_ended_snapshot_is_an_error_that_says_so(postgres: PostgresServer) ->
     with postgres.database() as database, postgres.connect(database) as shop:
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         given = SourceUnderTest(options=options_of(postgres, database))
-        tasks = planned(given)
+        read = planned(given)
         keepers = (
             "FROM pg_stat_activity WHERE application_name = 'flip27 snapshot' AND datname = "
             "current_database()"
@@ -56,7 +47,7 @@ def test_an_ended_snapshot_is_an_error_that_says_so(postgres: PostgresServer) ->
         ended = shop.execute(f"SELECT pg_terminate_backend(pid, 10000) {keepers}").fetchall()
         assert ended == [(True,), (True,)]
         with pytest.raises(SplitReadError, match=r"the snapshot .* of this read has ended"):
-            rows_of_task(given, tasks[0])
+            read.rows()
 
 
 def test_a_table_cannot_be_rewritten_or_emptied_while_it_is_read(postgres: PostgresServer) -> None:
@@ -64,34 +55,17 @@ def test_a_table_cannot_be_rewritten_or_emptied_while_it_is_read(postgres: Postg
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 10) i")
         given = SourceUnderTest(options=options_of(postgres, database))
-        tasks = planned(given)
+        read = planned(given)
         shop.execute("SET lock_timeout = '100ms'")
         for statement in ("ALTER TABLE orders ALTER id TYPE bigint", "TRUNCATE orders"):
             with pytest.raises(psycopg.errors.LockNotAvailable):
                 shop.execute(statement)
-        assert len([row for task in tasks for row in rows_of_task(given, task)]) == 10
+        assert len(read.rows()) == 10
 
 
-def planned(given: SourceUnderTest) -> Sequence[PlannedSubtask]:
+def planned(given: SourceUnderTest) -> BatchRead:
     """Plan the tasks of a batch read."""
-    holder = CoordinatorHolder(
-        given.resolve(),
-        Boundedness.BOUNDED,
-        store=MemoryStore(),
-        environment=inline_environment(),
-        one_batch=True,
-    )
-    start = INITIAL_OFFSET.to_json()
-    tasks = holder.plan(start, holder.latest_offset(start, None))
-    holder.close()
-    return tasks
-
-
-def rows_of_task(given: SourceUnderTest, task: PlannedSubtask) -> list[Row]:
-    """Return the rows that the task reads."""
-    source = given.resolve()
-    context = SourceReaderContext(options=source.options, schema=given.arrow_schema())
-    return [row for item in read_subtask(source, task, context, MemoryStore()) for row in rows_of(item)]
+    return BatchRead(given.resolve(), given.arrow_schema()).plan()
 
 
 def test_a_batch_read_leaves_no_slot_and_no_publication(postgres: PostgresServer) -> None:
@@ -99,7 +73,7 @@ def test_a_batch_read_leaves_no_slot_and_no_publication(postgres: PostgresServer
         shop.execute("CREATE TABLE orders (id int PRIMARY KEY, name text)")
         shop.execute("INSERT INTO orders VALUES (1, 'a')")
         given = SourceUnderTest(options=options_of(postgres, database))
-        assert len([row for task in planned(given) for row in rows_of_task(given, task)]) == 1
+        assert len(planned(given).rows()) == 1
         assert shop.execute("SELECT count(*) FROM pg_publication").fetchone() == (0,)
         slots = "SELECT count(*) FROM pg_replication_slots WHERE database = %s"
         assert shop.execute(slots, [database]).fetchone() == (0,)
@@ -111,7 +85,7 @@ def test_rows_of_inheriting_tables_are_not_rows_of_their_parent(postgres: Postgr
         shop.execute("CREATE TABLE old_orders () INHERITS (orders)")
         shop.execute("INSERT INTO orders VALUES (1, 'own'); INSERT INTO old_orders VALUES (2, 'inherited')")
         given = SourceUnderTest(options=options_of(postgres, database))
-        assert [row[:2] for task in planned(given) for row in rows_of_task(given, task)] == [(1, "own")]
+        assert [row[:2] for row in planned(given).rows()] == [(1, "own")]
 
 
 def test_rows_of_partitions_are_rows_of_the_partitioned_table(postgres: PostgresServer) -> None:
@@ -120,7 +94,7 @@ def test_rows_of_partitions_are_rows_of_the_partitioned_table(postgres: Postgres
         shop.execute("CREATE TABLE low PARTITION OF orders FOR VALUES FROM (0) TO (10)")
         shop.execute("INSERT INTO orders VALUES (1, 'a')")
         given = SourceUnderTest(options=options_of(postgres, database))
-        assert [row[:2] for task in planned(given) for row in rows_of_task(given, task)] == [(1, "a")]
+        assert [row[:2] for row in planned(given).rows()] == [(1, "a")]
 
 
 @pytest.mark.parametrize("partitions", ["", "PARTITION BY RANGE (id)"])
@@ -134,8 +108,8 @@ def test_a_table_without_a_key_is_cut_into_chunks_by_the_physical_positions_of_i
             shop.execute("CREATE TABLE high PARTITION OF orders DEFAULT")
         shop.execute("INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 5000) i; ANALYZE orders")
         given = SourceUnderTest(options=options_of(postgres, database) | {"snapshotChunkRows": "1000"})
-        tasks = planned(given)
-        chunks = [split for task in tasks for split in json.loads(task.splits)]
+        read = planned(given)
+        chunks = [split for task in read.tasks for split in json.loads(task.splits)]
         assert len(chunks) > 3
         for statement in (
             "UPDATE orders SET name = 'new'",
@@ -143,7 +117,7 @@ def test_a_table_without_a_key_is_cut_into_chunks_by_the_physical_positions_of_i
             "VACUUM orders",
         ):
             shop.execute(statement)
-        rows = [row[:2] for task in tasks for row in rows_of_task(given, task)]
+        rows = [row[:2] for row in read.rows()]
         assert sorted(rows) == [(number, "old") for number in range(1, 5001)]
 
 
@@ -152,5 +126,5 @@ def test_rows_of_a_table_without_a_key_have_no_key_in_an_envelope(postgres: Post
         shop.execute("CREATE TABLE orders (id int)", prepare=False)
         shop.execute("INSERT INTO orders VALUES (1)")
         given = SourceUnderTest(options=options_of(postgres, database) | {"changeFormat": "envelope"})
-        (row,) = (row for task in planned(given) for row in rows_of_task(given, task))
+        (row,) = planned(given).rows()
         assert row[:5] == ("public.orders", "r", None, None, '{"id":1}')

@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.enumerators.postgres.check import Tls, server_version, tls
+from flip27_source.enumerators.postgres.check import tls
 from flip27_source.enumerators.postgres.check_log import Keep, failover_finding, keep_finding, slot_findings
 from flip27_source.enumerators.postgres.enumerator import PostgresEnumerator
-from flip27_source.enumerators.postgres.server import Slot
+from flip27_source.enumerators.postgres.server import Slot, check_version
+from flip27_source.errors import DiscoveryError
 from flip27_source.source import Source
 from flip27_source.source_checks import ChecksSource, Finding, Status
 from tests.enumerators.postgres.database import TestedDatabase
@@ -292,7 +293,10 @@ def test_filters_of_a_publication_and_partitions_without_their_root_are_reported
     )
     findings = of(check_shop(shop, tables="public.orders,slim,days", publication="part"), "publication")
     assert [finding.found for finding in findings] == [
-        "part has publish_via_partition_root off: the log names partitions, not their tables",
+        (
+            "part has publish_via_partition_root off, and public.days is partitioned: the log names its "
+            "partitions"
+        ),
         "part has only some rows of public.orders; the snapshot has all",
         "part has only some columns of public.slim; the snapshot has all",
     ]
@@ -408,14 +412,15 @@ def test_an_unreachable_server_is_the_only_finding(shop: TestedDatabase) -> None
 def test_connections_over_a_network_need_tls_with_a_checked_certificate(
     version: str | None, is_local: bool, sslmode: str | None, status: Status
 ) -> None:
-    finding = tls(Tls(version=version, cipher="AES", is_local=is_local, sslmode=sslmode))
+    finding = tls(version, "AES", is_local=is_local, sslmode=sslmode)
     assert finding.status is status
     assert (finding.remedy is None) == (status is Status.OK)
 
 
 def test_old_servers_are_refused() -> None:
-    assert server_version(13, "13.22").status is Status.FAILED
-    assert server_version(14, "14.0").status is Status.OK
+    check_version(14)
+    with pytest.raises(DiscoveryError, match="the server is PostgreSQL 13"):
+        check_version(13)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import psycopg
 
 from flip27_source.enumerators.postgres.assigner import Cut
-from flip27_source.enumerators.postgres.cuts import cuts
+from flip27_source.enumerators.postgres.chunks import cuts
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from tests.postgres_server import PostgresServer
 

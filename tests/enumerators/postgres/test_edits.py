@@ -14,7 +14,7 @@ from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.state_tables.split_rows import split_rows
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, has_read
 from tests.postgres_server import PostgresServer
 
 
@@ -46,9 +46,7 @@ def ask(shop: FaultyShop, operation: str, split_id: str) -> None:
 def first_chunk_read(shop: FaultyShop, **options: str) -> MicroBatchEngine:
     engine = shop.engine(**options)
     engine.restart(available_now=True)
-    while len(engine.rows) < 4:
-        engine.run_batch()
-    assert len(engine.rows) == 4
+    assert len(has_read(engine, 4).rows) == 4
     return engine
 
 
@@ -79,8 +77,7 @@ def test_a_skipped_chunk_is_never_read_but_changes_of_its_rows_are(shop: FaultyS
 
 
 def test_a_replayed_chunk_is_read_again_with_its_current_rows(shop: FaultyShop) -> None:
-    engine = caught_up(shop.engine())
-    assert len(engine.rows) == 10
+    engine = shop.read()
     ask(shop, "replay", chunk(shop, 0))
     shop.execute("UPDATE orders SET name = 'new' WHERE id = 1")
     caught_up(engine)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import psycopg
 import pytest
 
-from flip27_source.enumerators.postgres.slot_name import slot_name_of
+from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.enumerators.postgres.timelines import (
     Timeline,
     check_timeline,

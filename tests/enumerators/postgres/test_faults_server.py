@@ -12,8 +12,15 @@ import pytest
 from flip27_source.enumerators.postgres.connection import ServerError
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, SplitReadError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.postgres.database import wait_until
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
+from tests.enumerators.postgres.faults import (
+    OTHER,
+    FaultyShop,
+    caught_up,
+    faulty_shop,
+    has_read,
+    planned,
+    running,
+)
 from tests.postgres_server import PostgresServer, postgres_server
 
 
@@ -31,9 +38,7 @@ def slot_made(shop: FaultyShop) -> MicroBatchEngine:
 
 
 def chunks_planned(shop: FaultyShop) -> MicroBatchEngine:
-    engine = shop.engine(maxRowsPerTrigger="4")
-    while not engine.rows:
-        engine.run_batch()
+    engine = has_read(shop.engine(maxRowsPerTrigger="4"))
     assert engine.trigger()
     return engine
 
@@ -41,10 +46,7 @@ def chunks_planned(shop: FaultyShop) -> MicroBatchEngine:
 def log_planned(shop: FaultyShop) -> MicroBatchEngine:
     engine = caught_up(shop.engine())
     shop.execute("UPDATE orders SET name = 'planned' WHERE id = 2")
-    engine.restart(available_now=False)
-    while not engine.trigger():
-        pass
-    return engine
+    return planned(engine, available_now=False)
 
 
 def log_read(shop: FaultyShop) -> MicroBatchEngine:
@@ -68,15 +70,7 @@ def test_a_restart_of_the_server_neither_loses_nor_repeats_changes(
     shop.server.start()
     shop.reconnect()
     shop.execute("UPDATE orders SET name = 'y' WHERE id = 11")
-    caught_up(engine)
-    rows: dict[int | None, str | None] = {}
-    for op, key, name in shop.ops(engine):
-        assert (key in rows) == (op in "ud"), (op, key)
-        if op == "d":
-            rows.pop(key)
-        else:
-            rows[key] = name
-    assert rows == dict(shop.control.execute("SELECT id, name FROM orders").fetchall())
+    shop.check_copy(caught_up(engine))
     engine.stop()
 
 
@@ -84,14 +78,11 @@ def test_a_transaction_id_that_a_killed_server_assigns_again_belongs_to_a_new_tr
     # With these settings, the log of a transaction that is rolled back is lost when the server is killed.
     settings = {"wal_writer_delay": "10s", "autovacuum": "off", "bgwriter_delay": "10s"}
     with postgres_server(**settings) as server, faulty_shop(server) as shop:
-        engine = shop.engine(maxRowsPerTrigger="4")
-        while not engine.rows:
-            engine.run_batch()
+        engine = has_read(shop.engine(maxRowsPerTrigger="4"))
         shop.execute("CHECKPOINT", "BEGIN", "INSERT INTO orders VALUES (11, 'never')")
         forgotten = int(shop.one("SELECT pg_current_xact_id()::text"))
         shop.execute("ROLLBACK")
-        while len(engine.rows) < 10:
-            engine.run_batch()
+        has_read(engine, 10)
         server.kill()
         server.start()
         shop.reconnect()
@@ -105,9 +96,7 @@ def test_a_transaction_id_that_a_killed_server_assigns_again_belongs_to_a_new_tr
 
 
 def test_an_unreachable_server_is_an_error_with_its_address(shop: FaultyShop) -> None:
-    engine = caught_up(shop.engine())
-    engine.restart(available_now=False)
-    engine.run_batch()
+    engine = running(caught_up(shop.engine()))
     shop.server.stop()
     try:
         with pytest.raises(ServerError, match=rf"at 127\.0\.0\.1:{shop.server.port} "):
@@ -121,13 +110,20 @@ def test_a_chunk_is_read_again_after_its_connection_is_cut_in_the_middle(
     server: PostgresServer,
 ) -> None:
     with faulty_shop(server, rows=400_000, snapshotChunkRows="1000000") as shop:
-        engine = shop.engine()
-        engine.restart(available_now=True)
-        assert engine.trigger()
+        engine = planned(shop.engine())
         assert [task_is_cut(engine, task, shop) for task in engine.partitions()].count(True) == 1
         batch = engine.run_batch()
         assert batch is not None
         assert len(batch.rows) == len({row[0] for row in batch.rows}) == 400_000
+
+
+def connections_cut(shop: FaultyShop, name: str) -> int:
+    """Cut the connections of applications whose names match; return their number."""
+    return shop.one(
+        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND application_name ~ %s",
+        name,
+    )
 
 
 def task_is_cut(engine: MicroBatchEngine, task: object, shop: FaultyShop) -> bool:
@@ -136,11 +132,7 @@ def task_is_cut(engine: MicroBatchEngine, task: object, shop: FaultyShop) -> boo
     first = next(rows, None)
     if first is None:
         return False
-    cut = (
-        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name ~ '^flip27 (chunk|log window)'"
-    )
-    assert shop.one(cut) == 1
+    assert connections_cut(shop, "^flip27 (chunk|log window)") == 1
     with pytest.raises(SplitReadError, match=r"reading .* failed on database .*"):
         list(rows)
     return True
@@ -152,9 +144,7 @@ def test_a_window_is_read_again_after_its_connection_is_cut_in_the_middle(
     with faulty_shop(server) as shop:
         engine = caught_up(shop.engine())
         shop.execute("INSERT INTO orders SELECT n, repeat('x', 50) FROM generate_series(11, 300000) n")
-        engine.restart(available_now=True)
-        assert engine.trigger()
-        (task,) = engine.partitions()
+        (task,) = planned(engine).partitions()
         assert task_is_cut(engine, task, shop)
         batch = engine.run_batch()
         assert batch is not None
@@ -162,9 +152,7 @@ def test_a_window_is_read_again_after_its_connection_is_cut_in_the_middle(
 
 
 def test_a_statement_that_takes_too_long_says_which_option_limits_it(shop: FaultyShop) -> None:
-    engine = shop.engine(statementTimeout="200ms")
-    engine.restart(available_now=True)
-    assert engine.trigger()
+    engine = planned(shop.engine(statementTimeout="200ms"))
     shop.execute("BEGIN", "LOCK TABLE orders")
     with pytest.raises(SplitReadError, match=r"(?s)statement timeout \[57014\].*statementTimeout"):
         list(engine.attempt(engine.partitions()[0]))
@@ -176,29 +164,19 @@ def test_a_statement_that_takes_too_long_says_which_option_limits_it(shop: Fault
 def test_a_slot_whose_log_was_removed_is_data_loss(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine())
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
-    shop.execute("ALTER SYSTEM SET max_slot_wal_keep_size = '1MB'", "SELECT pg_reload_conf()")
-    try:
-        wait_until(lambda: shop.one("SHOW max_slot_wal_keep_size") == "1MB", lambda: "another limit")
+    with shop.server_setting("max_slot_wal_keep_size", "1MB"):
         for _ in range(3):
             shop.execute("SELECT pg_logical_emit_message(false, 'fill', 'x'), pg_switch_wal()")
         shop.execute("CHECKPOINT")
-    finally:
-        shop.execute("ALTER SYSTEM RESET max_slot_wal_keep_size", "SELECT pg_reload_conf()")
     with pytest.raises(DataLossError, match=f"slot {shop.slot} is lost"):
         caught_up(engine)
 
 
 def test_the_enumerator_reconnects_when_its_connection_is_cut(shop: FaultyShop) -> None:
-    engine = caught_up(shop.engine())
-    engine.restart(available_now=False)
-    engine.run_batch()
-    cut = (
-        "SELECT count(pg_terminate_backend(pid, 10000)) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name LIKE 'flip27 log %%'"
-    )
+    engine = running(caught_up(shop.engine()))
     for number in (11, 12):
         shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
-        assert shop.one(cut) >= 1
+        assert connections_cut(shop, "^flip27 log ") >= 1
         engine.process_all_available()
     caught_up(engine)
     assert len(engine.rows) == 12
@@ -230,20 +208,18 @@ def test_a_server_that_was_restored_from_a_backup_is_data_loss(shop: FaultyShop)
         caught_up(engine)
 
 
-def test_a_standby_is_refused(server: PostgresServer) -> None:
-    with faulty_shop(server) as shop:
-        signal = Path(shop.one("SHOW data_directory")) / "standby.signal"
+def test_a_standby_is_refused(shop: FaultyShop) -> None:
+    signal = Path(shop.one("SHOW data_directory")) / "standby.signal"
+    shop.server.stop()
+    signal.touch()
+    try:
+        shop.server.start()
+        with pytest.raises(DiscoveryError, match="the server is a standby"):
+            caught_up(shop.engine())
+    finally:
         shop.server.stop()
-        signal.touch()
-        try:
-            shop.server.start()
-            with pytest.raises(DiscoveryError, match="the server is a standby"):
-                caught_up(shop.engine())
-        finally:
-            shop.server.stop()
-            signal.unlink()
-            shop.server.start()
-            shop.reconnect()
+        signal.unlink()
+        shop.server.start()
 
 
 def test_a_start_position_that_the_log_has_not_reached_is_refused(shop: FaultyShop) -> None:
@@ -264,56 +240,56 @@ def test_the_error_for_a_wrong_password_does_not_show_the_password(
         assert "secret" not in str(refused.value)
 
 
-def test_a_missing_database_is_named(shop: FaultyShop) -> None:
-    with pytest.raises(Flip27Error, match='database "missing" does not exist'):
-        caught_up(shop.engine(database="missing"))
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        pytest.param({"database": "missing"}, 'database "missing" does not exist', id="database"),
+        pytest.param(
+            {"tables": "public.missing"},
+            r"option tables has public\.missing, and the database has no such table",
+            id="table",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(shop: FaultyShop, options: dict[str, str], said: str) -> None:
+    with pytest.raises(Flip27Error, match=said):
+        caught_up(shop.engine(**options))
 
 
-def test_a_missing_table_is_named(shop: FaultyShop) -> None:
-    with pytest.raises(
-        Flip27Error, match=r"option tables has public\.missing, and the database has no such table"
-    ):
-        caught_up(shop.engine(tables="public.missing"))
-
-
-def test_a_role_without_replication_is_refused_with_the_statement_to_run(
-    server: PostgresServer,
+@pytest.mark.parametrize(
+    ("attributes", "statements", "error", "said"),
+    [
+        pytest.param(
+            "", ["GRANT SELECT ON orders TO {role}", "CREATE PUBLICATION p FOR TABLE orders"],
+            ServerError, "42501.*ALTER ROLE {role} REPLICATION",
+            id="replication",
+        ),
+        pytest.param(
+            "REPLICATION", ["CREATE PUBLICATION p FOR TABLE orders"],
+            Flip27Error, "42501.*GRANT SELECT .* TO {role}",
+            id="select",
+        ),
+        pytest.param(
+            "REPLICATION", [], DiscoveryError, r'CREATE PUBLICATION .* FOR TABLE "public"\."orders"',
+            id="the creation of the publication",
+        ),
+        pytest.param(
+            "REPLICATION", [OTHER, "CREATE PUBLICATION p FOR TABLE other"],
+            DiscoveryError,
+            'the role may not add "public"."orders" to the publication p: must be owner'
+            '.*ALTER PUBLICATION "p" ADD TABLE "public"."orders";',
+            id="a table of the publication",
+        ),
+    ],
+)  # fmt: skip
+def test_a_role_without_the_right_to_something_is_refused_with_the_statement_to_run(
+    server: PostgresServer, attributes: str, statements: list[str], error: type[Flip27Error], said: str
 ) -> None:
-    with server.role() as role, faulty_shop(server) as shop:
-        shop.execute(f"GRANT SELECT ON orders TO {role.name}", "CREATE PUBLICATION p FOR TABLE orders")
-        engine = shop.engine(user=role.name, password=role.password, publication="p")
-        with pytest.raises(ServerError, match=rf"(?s)42501.*ALTER ROLE {role.name} REPLICATION"):
-            caught_up(engine)
-
-
-def test_a_role_that_may_not_read_the_table_is_refused_with_the_statement_to_run(
-    server: PostgresServer,
-) -> None:
-    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
-        shop.execute("CREATE PUBLICATION p FOR TABLE orders")
-        engine = shop.engine(user=role.name, password=role.password, publication="p")
-        with pytest.raises(Flip27Error, match=rf"(?s)42501.*GRANT SELECT .* TO {role.name}"):
-            caught_up(engine)
-
-
-def test_a_role_that_may_not_create_the_publication_gets_the_statement_for_the_owner(
-    server: PostgresServer,
-) -> None:
-    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
-        engine = shop.engine(user=role.name, password=role.password)
-        with pytest.raises(DiscoveryError, match=r'CREATE PUBLICATION .* FOR TABLE "public"\."orders"'):
-            caught_up(engine)
-
-
-def test_a_role_that_may_not_add_a_table_to_the_publication_gets_the_statement_for_the_owner(
-    server: PostgresServer,
-) -> None:
-    with server.role("REPLICATION") as role, faulty_shop(server) as shop:
-        shop.execute("CREATE TABLE other (id int PRIMARY KEY)", "CREATE PUBLICATION p FOR TABLE other")
-        engine = shop.engine(user=role.name, password=role.password, publication="p")
-        refused = 'the role may not add "public"."orders" to the publication p: must be owner'
-        statement = 'ALTER PUBLICATION "p" ADD TABLE "public"."orders";'
-        with pytest.raises(DiscoveryError, match=f"(?s){refused}.*{statement}"):
+    with server.role(attributes) as role, faulty_shop(server) as shop:
+        shop.execute(*(statement.format(role=role.name) for statement in statements))
+        publication = {"publication": "p"} if statements else {}
+        engine = shop.engine(user=role.name, password=role.password, **publication)
+        with pytest.raises(error, match="(?s)" + said.format(role=role.name)):
             caught_up(engine)
 
 
@@ -327,9 +303,9 @@ def test_a_role_with_replication_and_select_reads_everything_and_its_password_is
         shop.execute("INSERT INTO orders VALUES (11, 'x')")
         caught_up(engine)
         assert len(engine.rows) == 11
-        found = [path for path in shop.state.rglob("*") if path.is_file()]
-        assert found
-        assert not [path for path in found if role.password.encode() in path.read_bytes()]
+        files = [path for path in Path(shop.options["stateLocation"]).rglob("*") if path.is_file()]
+        assert files
+        assert not [path for path in files if role.password.encode() in path.read_bytes()]
         assert role.password not in "".join(engine.logs.offsets)
         assert role.password not in repr(engine) + repr(engine.source)
         engine.stop()

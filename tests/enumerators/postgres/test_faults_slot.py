@@ -2,75 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from dataclasses import dataclass
 
 import pytest
 
 from flip27_source.errors import DataLossError, DiscoveryError, SplitReadError
-from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.database import Running, wait_until
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
-from tests.postgres_server import PostgresServer
+from tests.enumerators.postgres.faults import CREATE, OTHER, Change, FaultyShop, caught_up, planned, running
 
-
-@pytest.fixture
-def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
-    with faulty_shop(postgres) as shop:
-        yield shop
-
-
-def read(shop: FaultyShop, **options: str) -> MicroBatchEngine:
-    """Return a query that has read its snapshot."""
-    engine = caught_up(shop.engine(**options))
-    assert len(engine.rows) == 10
-    return engine
-
-
-def changes(shop: FaultyShop, engine: MicroBatchEngine) -> list[tuple[str, int | None, str | None]]:
-    return [change for change in shop.ops(engine) if change[0] != "r"]
+ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
 
 
 # The slot.
 
 
-def test_a_dropped_slot_is_data_loss_at_the_next_poll(shop: FaultyShop) -> None:
-    engine = read(shop)
-    engine.restart(available_now=False)
-    engine.run_batch()
-    shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
-    shop.execute("INSERT INTO orders VALUES (11, 'x')")
-    with pytest.raises(DataLossError, match=f"slot {shop.slot} no longer exists; changes from [0-9A-F/]+ on"):
-        caught_up(engine)
-
-
-def test_a_dropped_slot_stops_the_query_even_if_losses_are_reported(shop: FaultyShop) -> None:
-    engine = read(shop, onDataLoss="report")
-    engine.restart(available_now=False)
-    engine.run_batch()
-    shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
-    with pytest.raises(DataLossError, match="no longer exists"):
-        engine.process_all_available()
-
-
-def test_a_slot_that_another_tool_has_advanced_is_data_loss(shop: FaultyShop) -> None:
-    engine = read(shop)
-    shop.execute("INSERT INTO orders VALUES (11, 'x')")
-    shop.one("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())::text", shop.slot)
-    shop.execute("INSERT INTO orders VALUES (12, 'y')")
-    with pytest.raises(DataLossError, match="another query or tool has moved the slot"):
-        caught_up(engine)
-    assert changes(shop, engine) == []
-
-
-def test_a_query_whose_slot_was_advanced_continues_with_the_remaining_log_if_losses_are_reported(
-    shop: FaultyShop,
+@pytest.mark.parametrize("mode", ["fail", "report"])
+def test_a_dropped_slot_is_data_loss_at_the_next_poll_even_if_losses_are_reported(
+    shop: FaultyShop, mode: str
 ) -> None:
-    engine = read(shop, onDataLoss="report")
-    shop.execute("INSERT INTO orders VALUES (11, 'x')")
-    shop.one("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())::text", shop.slot)
-    shop.execute("INSERT INTO orders VALUES (12, 'y')")
-    caught_up(engine)
-    assert changes(shop, engine) == [("c", 12, "y")]
+    engine = running(shop.read(onDataLoss=mode))
+    shop.execute(f"SELECT pg_drop_replication_slot('{shop.slot}')", ROW_11)
+    lost = f"slot {shop.slot} no longer exists; changes from [0-9A-F/]+ on"
+    with pytest.raises(DataLossError, match=lost):
+        engine.process_all_available()
+    with pytest.raises(DataLossError, match=lost):
+        caught_up(engine)
 
 
 def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
@@ -82,36 +39,21 @@ def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
 def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout(
     shop: FaultyShop,
 ) -> None:
-    engine = read(shop)
-    shop.execute("INSERT INTO orders VALUES (11, 'x')")
-    engine.restart(available_now=True)
-    assert engine.trigger()
-    blocking, other = shop.server.connect(shop.database), shop.server.connect(shop.database)
-    with blocking, other:
-        # The decoder reads pg_publication: this peek holds the slot as long as the lock is held.
-        blocking.execute("BEGIN; LOCK TABLE pg_publication IN ACCESS EXCLUSIVE MODE")
-        peek = (
-            "SELECT count(*) FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, 'proto_version', '1',"
-            " 'publication_names', %s)"
-        )
-        held = Running(lambda: other.execute(peek, [shop.slot, shop.slot]).fetchall())
-        active = "SELECT active FROM pg_replication_slots WHERE slot_name = %s"
-        wait_until(lambda: bool(shop.one(active, shop.slot)), lambda: "the slot is free")
-        pid = other.info.backend_pid
-        with pytest.raises(SplitReadError, match=f"slot {shop.slot} has been read by another .* PID {pid}"):
-            list(engine.attempt(engine.partitions()[0]))
-        blocking.execute("ROLLBACK")
-        held.result()
+    engine = shop.read()
+    shop.execute(ROW_11)
+    planned(engine)
+    with shop.slot_in_use(publication=shop.slot) as (peek, pid), pytest.raises(SplitReadError) as refused:
+        list(engine.attempt(engine.partitions()[0]))
+    assert re.search(f"slot {shop.slot} has been read by another .* PID {pid}", str(refused.value))
+    peek.result()
     engine.run_batch()
-    assert changes(shop, engine) == [("c", 11, "x")]
+    assert shop.changes(engine) == [("c", 11, "x")]
 
 
 def test_speculative_attempts_take_turns_at_the_slot(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute("INSERT INTO orders SELECT n, 'x' FROM generate_series(11, 3010) n")
-    engine.restart(available_now=True)
-    assert engine.trigger()
-    (task,) = engine.partitions()
+    (task,) = planned(engine).partitions()
     attempts = [Running(lambda number=number: len(list(engine.attempt(task, number)))) for number in (0, 1)]
     assert [attempt.result() for attempt in attempts] == [3000, 3000]
 
@@ -128,9 +70,9 @@ def test_the_error_for_a_second_query_on_a_slot_names_the_process_that_uses_it(s
         second.run_batch()
     first.run_batch()
     first.stop()
-    third = shop.engine(slotName="shared", uid="two")
-    third.run_batch()
-    third.stop()
+    second.restart()
+    second.run_batch()
+    second.stop()
 
 
 def test_a_hanging_driver_does_not_keep_its_successor_from_the_slot(shop: FaultyShop) -> None:
@@ -157,87 +99,76 @@ def test_a_query_without_a_state_location_does_not_share_its_slot_either(shop: F
 # The publication.
 
 
-def test_changes_that_a_missing_publication_left_out_are_data_loss(shop: FaultyShop) -> None:
-    engine = read(shop)
-    shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
-    with pytest.raises(DataLossError, match=f"publication {shop.slot} was missing when rows were changed"):
-        caught_up(engine)
-    with pytest.raises(DataLossError, match="was missing when rows were changed"):
-        caught_up(engine)
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """Statements that keep a query from the insert of row 11, its error, and the changes that are left."""
+
+    statements: tuple[str, ...]
+    said: str
+    left: tuple[Change, ...] = ()
+
+
+REMOVED, ADDED = (f"ALTER PUBLICATION {{slot}} {change} TABLE orders" for change in ("DROP", "ADD"))
+LOSSES = {
+    "another tool has advanced the slot": Loss(
+        statements=(ROW_11, "SELECT pg_replication_slot_advance('{slot}', pg_current_wal_lsn())", ROW_12),
+        said="another query or tool has moved the slot",
+        left=(("c", 12, "y"),),
+    ),
+    "the publication was dropped": Loss(
+        statements=("DROP PUBLICATION {slot}", ROW_11),
+        said="publication {slot} was missing when rows were changed",
+    ),
+    "the table was removed from the publication": Loss(
+        statements=(REMOVED, ROW_11), said=r"table public\.orders was removed from publication"
+    ),
+    "the table was removed from the publication and added again": Loss(
+        statements=(REMOVED, ROW_11, ADDED, ROW_12),
+        said=r"public\.orders was removed from publication .* and added again",
+        left=(("c", 12, "y"),),
+    ),
+}
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_lost_changes_stop_the_query_at_each_start(shop: FaultyShop, loss: Loss) -> None:
+    engine = shop.read()
+    shop.execute(*(statement.format(slot=shop.slot) for statement in loss.statements))
+    for _ in range(2):
+        with pytest.raises(DataLossError, match=loss.said.format(slot=shop.slot)):
+            caught_up(engine)
+    assert shop.changes(engine) == []
+
+
+@pytest.mark.parametrize("loss", LOSSES.values(), ids=LOSSES)
+def test_if_losses_are_reported_the_query_continues_with_the_changes_that_are_left(
+    shop: FaultyShop, loss: Loss
+) -> None:
+    engine = shop.read(onDataLoss="report")
+    shop.execute(*(statement.format(slot=shop.slot) for statement in loss.statements))
+    caught_up(engine)
+    shop.execute("INSERT INTO orders VALUES (13, 'z')")
+    caught_up(engine)
+    assert shop.changes(engine) == [*loss.left, ("c", 13, "z")]
+    assert engine.holder.report()["dataLosses"] == 1
 
 
 def test_a_running_query_notices_that_its_publication_is_missing(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     engine.restart(available_now=False)
-    shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
+    shop.execute(f"DROP PUBLICATION {shop.slot}", ROW_11)
     engine.trigger()  # polls the server
     with pytest.raises(DataLossError, match="was missing when rows were changed"):
         engine.process_all_available()
 
 
-def test_if_losses_are_reported_a_missing_publication_loses_only_the_changes_made_meanwhile(
-    shop: FaultyShop,
-) -> None:
-    engine = read(shop, onDataLoss="report")
-    shop.execute(f"DROP PUBLICATION {shop.slot}", "INSERT INTO orders VALUES (11, 'x')")
-    caught_up(engine)
-    shop.execute("INSERT INTO orders VALUES (12, 'y')")
-    caught_up(engine)
-    assert changes(shop, engine) == [("c", 12, "y")]
-
-
 def test_a_publication_that_is_dropped_while_nothing_changes_is_created_again(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute(f"DROP PUBLICATION {shop.slot}")
     caught_up(engine)
-    shop.execute("INSERT INTO orders VALUES (11, 'x')")
+    shop.execute(ROW_11)
     caught_up(engine)
-    assert changes(shop, engine) == [("c", 11, "x")]
-
-
-def test_a_table_that_was_removed_from_the_publication_is_data_loss(shop: FaultyShop) -> None:
-    engine = read(shop)
-    shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders")
-    shop.execute("INSERT INTO orders VALUES (11, 'x')")
-    with pytest.raises(DataLossError, match=r"table public\.orders was removed from publication"):
-        caught_up(engine)
-
-
-def test_a_table_that_was_removed_from_the_publication_and_added_again_is_data_loss(shop: FaultyShop) -> None:
-    engine = read(shop)
-    shop.execute(
-        f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')",
-        f"ALTER PUBLICATION {shop.slot} ADD TABLE orders",
-    )  # fmt: skip
-    with pytest.raises(
-        DataLossError,
-        match=r"public\.orders was removed from publication .* and added "
-        "again",
-    ):
-        caught_up(engine)
-
-
-def test_a_table_that_was_removed_and_added_again_continues_if_losses_are_reported(shop: FaultyShop) -> None:
-    engine = read(shop, onDataLoss="report")
-    shop.execute(
-        f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", f"ALTER PUBLICATION {shop.slot} ADD TABLE orders",
-        "INSERT INTO orders VALUES (12, 'y')",
-    )  # fmt: skip
-    caught_up(engine)
-    caught_up(engine)
-    assert changes(shop, engine) == [("c", 12, "y")]
-    assert engine.holder.report()["dataLosses"] == 1
-
-
-def test_a_table_that_was_removed_is_added_to_the_publication_again_if_losses_are_reported(
-    shop: FaultyShop,
-) -> None:
-    engine = read(shop, onDataLoss="report")
-    shop.execute(f"ALTER PUBLICATION {shop.slot} DROP TABLE orders", "INSERT INTO orders VALUES (11, 'x')")
-    caught_up(engine)
-    shop.execute("INSERT INTO orders VALUES (12, 'y')")
-    caught_up(engine)
-    assert changes(shop, engine) == [("c", 12, "y")]
+    assert shop.changes(engine) == [("c", 11, "x")]
 
 
 def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(shop: FaultyShop) -> None:
@@ -246,7 +177,7 @@ def test_a_publication_that_names_partitions_instead_of_their_table_is_refused(s
         "CREATE TABLE part PARTITION OF parts DEFAULT", "CREATE PUBLICATION leaves FOR TABLE parts",
     )  # fmt: skip
     with pytest.raises(
-        DiscoveryError, match="leaves has publish_via_partition_root off, and parts is partitioned"
+        DiscoveryError, match=r"leaves has publish_via_partition_root off, and public\.parts is partitioned"
     ):
         caught_up(shop.engine(tables="public.parts", publication="leaves"))
 
@@ -259,7 +190,7 @@ def test_each_start_logs_the_changes_that_a_publication_of_the_user_leaves_out(
     )
     caught_up(shop.engine(publication="part_of"))
     assert "publication part_of leaves out every update, truncate: what is read differs" in caplog.text
-    assert "publication part_of has only some rows or columns of orders; the snapshot has all" in caplog.text
+    assert "publication part_of has only some rows of public.orders; the snapshot has all" in caplog.text
 
 
 # The table.
@@ -268,16 +199,14 @@ def test_each_start_logs_the_changes_that_a_publication_of_the_user_leaves_out(
 def test_changes_before_a_table_is_dropped_are_read_before_the_query_fails(
     shop: FaultyShop,
 ) -> None:
-    engine = read(shop)
-    engine.restart(available_now=False)
-    engine.run_batch()
-    shop.execute("INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders")
+    engine = running(shop.read())
+    shop.execute(ROW_11, "DROP TABLE orders")
 
     def found() -> list[tuple[str, int | None, str | None]]:
         engine.run_batch()  # polls less often where a poll takes long
-        return changes(shop, engine)
+        return shop.changes(engine)
 
-    wait_until(lambda: found() == [("c", 11, "x")], lambda: str(changes(shop, engine)))
+    wait_until(lambda: found() == [("c", 11, "x")], lambda: str(shop.changes(engine)))
     with pytest.raises(
         DiscoveryError, match=r"option tables has public\.orders, and the database has no such"
     ):
@@ -285,30 +214,24 @@ def test_changes_before_a_table_is_dropped_are_read_before_the_query_fails(
 
 
 def test_a_table_of_a_pattern_may_be_dropped(shop: FaultyShop) -> None:
-    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
-    engine = read(shop, tables="public.*")
-    shop.execute(
-        "INSERT INTO orders VALUES (11, 'x')", "DROP TABLE orders", "INSERT INTO other VALUES (1, 'y')"
-    )
+    shop.execute(OTHER)
+    engine = shop.read(tables="public.*")
+    shop.execute(ROW_11, "DROP TABLE orders", "INSERT INTO other VALUES (1, 'y')")
     caught_up(engine)
-    assert changes(shop, engine) == [("c", 11, "x"), ("c", 1, "y")]
+    assert shop.changes(engine) == [("c", 11, "x"), ("c", 1, "y")]
 
 
 def test_a_table_that_is_dropped_before_its_rows_are_read_is_data_loss(shop: FaultyShop) -> None:
-    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)", "INSERT INTO other VALUES (1, 'y')")
+    shop.execute(OTHER, "INSERT INTO other VALUES (1, 'y')")
     for mode in ("fail", "report"):
-        engine = shop.engine(tables="public.*", onDataLoss=mode, uid=mode)
-        engine.restart(available_now=True)
-        assert engine.trigger()
+        engine = planned(shop.engine(tables="public.*", onDataLoss=mode, uid=mode))
         shop.execute("DROP TABLE IF EXISTS orders")
         if mode == "fail":
             with pytest.raises(
                 DataLossError, match=r"table public\.orders was dropped before its rows were read"
             ):
                 engine.run_batch()
-            shop.execute(
-                "CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1)"
-            )
+            shop.execute(CREATE, "INSERT INTO orders VALUES (1)")
             continue
         engine.process_all_available()
         shop.execute("INSERT INTO other VALUES (2, 'z')")
@@ -317,8 +240,8 @@ def test_a_table_that_is_dropped_before_its_rows_are_read_is_data_loss(shop: Fau
 
 
 def test_a_table_that_is_recreated_is_data_loss(shop: FaultyShop) -> None:
-    engine = read(shop)
-    shop.execute("DROP TABLE orders", "CREATE TABLE orders (id int PRIMARY KEY, name text)")
+    engine = shop.read()
+    shop.execute("DROP TABLE orders", CREATE)
     with pytest.raises(
         DataLossError, match=r"table public\.orders was dropped and recreated, .* \(oid \d+ before, \d+ now\)"
     ):
@@ -326,11 +249,9 @@ def test_a_table_that_is_recreated_is_data_loss(shop: FaultyShop) -> None:
 
 
 def test_a_table_that_is_recreated_is_read_from_its_start_if_losses_are_reported(shop: FaultyShop) -> None:
-    engine = read(shop, onDataLoss="report")
+    engine = shop.read(onDataLoss="report")
     shop.execute("INSERT INTO orders VALUES (11, 'old')", "DROP TABLE orders")
-    shop.execute(
-        "CREATE TABLE orders (id int PRIMARY KEY, name text)", "INSERT INTO orders VALUES (1, 'new')"
-    )
+    shop.execute(CREATE, "INSERT INTO orders VALUES (1, 'new')")
     caught_up(engine)
     shop.execute("INSERT INTO orders VALUES (2, 'newer')")
     caught_up(engine)
@@ -340,12 +261,12 @@ def test_a_table_that_is_recreated_is_read_from_its_start_if_losses_are_reported
 
 
 def test_a_renamed_table_continues_under_its_new_name(shop: FaultyShop) -> None:
-    engine = read(shop, tables="public.*")
-    shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
+    engine = shop.read(tables="public.*")
+    shop.execute(ROW_11, "ALTER TABLE orders RENAME TO sales")
     shop.execute("INSERT INTO sales VALUES (12, 'y')")
     caught_up(engine)
     caught_up(engine)
-    assert changes(shop, engine) == [("c", 11, "x"), ("c", 12, "y")]
+    assert shop.changes(engine) == [("c", 11, "x"), ("c", 12, "y")]
     assert len(engine.rows) == 12
     at = engine.schema.names.index("_table")
     assert [row[at] for row in engine.rows[-2:]] == ["public.orders", "public.sales"]
@@ -353,16 +274,16 @@ def test_a_renamed_table_continues_under_its_new_name(shop: FaultyShop) -> None:
 
 def test_a_renamed_table_continues_even_if_its_new_name_does_not_match_the_option(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
-    engine = read(shop, tables="public.ord*")
+    engine = shop.read(tables="public.ord*")
     shop.execute("ALTER TABLE orders RENAME TO sales", "INSERT INTO sales VALUES (11, 'x')")
     caught_up(engine)
-    assert changes(shop, engine) == [("c", 11, "x")]
+    assert shop.changes(engine) == [("c", 11, "x")]
 
 
 def test_without_a_snapshot_a_renamed_table_continues(shop: FaultyShop) -> None:
     shop.execute("CREATE TABLE ordinals (id int PRIMARY KEY, name text)")
     engine = caught_up(shop.engine(snapshot="never", tables="public.ord*"))
-    shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
+    shop.execute(ROW_11, "ALTER TABLE orders RENAME TO sales")
     shop.execute("INSERT INTO sales VALUES (12, 'y')")
     caught_up(engine)
     assert shop.ops(engine) == [("c", 11, "x"), ("c", 12, "y")]
@@ -370,37 +291,27 @@ def test_without_a_snapshot_a_renamed_table_continues(shop: FaultyShop) -> None:
 
 def test_without_a_snapshot_changes_from_before_a_renaming_are_not_lost(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine(snapshot="never"))
-    shop.execute("INSERT INTO orders VALUES (11, 'x')", "ALTER TABLE orders RENAME TO sales")
+    shop.execute(ROW_11, "ALTER TABLE orders RENAME TO sales")
     shop.execute("INSERT INTO sales VALUES (12, 'y')")
-    renamed = shop.engine(snapshot="never", tables="public.sales")
-    renamed.logs, renamed.sink, renamed.store = engine.logs, engine.sink, engine.store
-    engine.stop()
-    caught_up(renamed)
+    renamed = caught_up(shop.engine(after=engine, snapshot="never", tables="public.sales"))
     assert shop.ops(renamed) == [("c", 11, "x"), ("c", 12, "y")]
 
 
 def test_a_table_that_the_option_no_longer_names_is_left_out(shop: FaultyShop) -> None:
-    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
-    engine = read(shop, tables="public.orders,public.other")
-    narrower = shop.engine(tables="public.other")
-    narrower.logs, narrower.sink, narrower.store = engine.logs, engine.sink, engine.store
-    engine.stop()
-    shop.execute("INSERT INTO orders VALUES (11, 'x')", "INSERT INTO other VALUES (1, 'o')")
+    shop.execute(OTHER)
+    engine = shop.read(tables="public.orders,public.other")
+    narrower = shop.engine(after=engine, tables="public.other")
+    shop.execute(ROW_11, "INSERT INTO other VALUES (1, 'o')")
     caught_up(narrower)
-    assert changes(shop, narrower) == [("c", 1, "o")]
-    again = shop.engine(tables="public.orders,public.other")
-    again.logs, again.sink, again.store = narrower.logs, narrower.sink, narrower.store
-    narrower.stop()
-    caught_up(again)
+    assert shop.changes(narrower) == [("c", 1, "o")]
+    again = caught_up(shop.engine(after=narrower, tables="public.orders,public.other"))
     assert sorted(shop.ops(again)[-11:]) == sorted(
         [*(("r", n, f"n{n}") for n in range(1, 11)), ("r", 11, "x")]
     )
 
 
 def test_a_table_that_is_renamed_before_its_rows_are_read_is_still_read(shop: FaultyShop) -> None:
-    engine = shop.engine(tables="public.*")
-    engine.restart(available_now=True)
-    assert engine.trigger()
+    engine = planned(shop.engine(tables="public.*"))
     shop.execute("ALTER TABLE orders RENAME TO sales")
     caught_up(engine)
     assert sorted(row[0] for row in engine.rows) == list(range(1, 11))

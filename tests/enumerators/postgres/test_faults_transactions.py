@@ -5,35 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
-from tests.postgres_server import PostgresServer
-
-
-@pytest.fixture
-def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
-    with faulty_shop(postgres) as shop:
-        yield shop
-
-
-def final_rows(shop: FaultyShop, engine: MicroBatchEngine) -> dict[int | None, str | None]:
-    """Return the rows that result from the changes; each change must fit."""
-    rows: dict[int | None, str | None] = {}
-    for op, key, name in shop.ops(engine):
-        assert (key in rows) == (op in "ud"), (op, key, name)
-        if op == "d":
-            rows.pop(key)
-        else:
-            rows[key] = name
-    return rows
-
-
-def table(shop: FaultyShop) -> dict[int, str]:
-    return dict(shop.control.execute("SELECT id, name FROM orders").fetchall())
+from tests.enumerators.postgres.faults import OTHER, FaultyShop, caught_up, has_read
 
 
 def run(engine: MicroBatchEngine, batches: int) -> None:
@@ -57,7 +33,7 @@ def test_chunks_wait_for_a_transaction_that_was_open_before_them_and_nothing_is_
 ) -> None:
     engine = shop.engine()
     engine.run_batch()
-    with shop.server.connect(shop.database) as writer:
+    with shop.session() as writer:
         writer.execute(
             "BEGIN; UPDATE orders SET name = 'late' WHERE id = 1; INSERT INTO orders VALUES (11, 'x')"
         )
@@ -66,13 +42,13 @@ def test_chunks_wait_for_a_transaction_that_was_open_before_them_and_nothing_is_
         run(engine, 2)
         writer.execute("COMMIT")
     caught_up(engine)
-    assert final_rows(shop, engine) == table(shop)
+    shop.check_copy(engine)
 
 
 def test_a_new_table_is_read_by_a_run_that_ends(shop: FaultyShop) -> None:
     engine = caught_up(shop.engine(tables="public.*"))
-    shop.execute("CREATE TABLE other (id int PRIMARY KEY, name text)")
     shop.execute(
+        OTHER,
         "INSERT INTO other SELECT n, 'o' FROM generate_series(101, 109) n",
         "INSERT INTO orders VALUES (11, 'x')",
     )
@@ -81,35 +57,31 @@ def test_a_new_table_is_read_by_a_run_that_ends(shop: FaultyShop) -> None:
 
 
 def test_a_transaction_that_is_open_during_the_whole_snapshot_is_delivered_once(shop: FaultyShop) -> None:
-    engine = shop.engine(maxRowsPerTrigger="4")
-    while not engine.rows:
-        engine.run_batch()  # the horizon has settled: transactions from now on do not hold chunks back
-    with shop.server.connect(shop.database) as writer:
+    engine = has_read(shop.engine(maxRowsPerTrigger="4"))
+    # The horizon has settled: transactions from now on do not hold chunks back.
+    with shop.session() as writer:
         writer.execute("BEGIN; UPDATE orders SET name = 'late'; DELETE FROM orders WHERE id = 5")
-        while len(engine.rows) < 10:
-            engine.run_batch()
+        has_read(engine, 10)
         run(engine, 3)
         assert len(engine.rows) == 10
         writer.execute("COMMIT")
     caught_up(engine)
     assert [op for op, _, _ in shop.ops(engine)].count("u") == 10
-    assert final_rows(shop, engine) == table(shop)
+    shop.check_copy(engine)
 
 
 @pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
 def test_a_transaction_prepared_during_the_snapshot_is_delivered_when_it_is_committed(
     shop: FaultyShop, end: str
 ) -> None:
-    engine = shop.engine(maxRowsPerTrigger="4")
-    while not engine.rows:
-        engine.run_batch()
-    shop.execute("BEGIN", "UPDATE orders SET name = 'late'", f"PREPARE TRANSACTION '{shop.database}'")
+    engine = has_read(shop.engine(maxRowsPerTrigger="4"))
+    shop.execute("BEGIN", "UPDATE orders SET name = 'late'", f"PREPARE TRANSACTION '{shop.name}'")
     run(engine, 4)
     assert {op for op, _, _ in shop.ops(engine)} == {"r"}
-    shop.execute(f"{end} PREPARED '{shop.database}'")
+    shop.execute(f"{end} PREPARED '{shop.name}'")
     caught_up(engine)
     assert [op for op, _, _ in shop.ops(engine)].count("u") == (10 if end == "COMMIT" else 0)
-    assert final_rows(shop, engine) == table(shop)
+    shop.check_copy(engine)
 
 
 def test_a_transaction_with_rolled_back_savepoints_has_only_the_remaining_changes(shop: FaultyShop) -> None:
@@ -138,7 +110,7 @@ print(json.dumps([rows, peak_mib()]))
 def test_a_transaction_of_a_million_rows_needs_less_than_512_mb(shop: FaultyShop) -> None:
     columns = ", ".join(f"c{n} text" for n in range(8))
     shop.execute(f"CREATE TABLE wide (id int PRIMARY KEY, n bigint, {columns})")
-    slot = f"million_{shop.database}"
+    slot = f"million_{shop.name}"
     options = {
         **shop.options, "tables": "public.wide", "snapshot": "never", "startingLsn": "earliest",
         "slotName": slot, "maxBytesPerTrigger": "2g",

@@ -7,6 +7,8 @@ nothing.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from flip27_source.testing import Crashed, Step, Victim
@@ -25,23 +27,15 @@ CHANGES = (
 )
 
 
-def run(found: Query, *statements: str) -> None:
-    for statement in statements:
-        found.control.execute(statement)
+@pytest.fixture
+def customers(postgres: PostgresServer) -> Iterator[Query]:
+    """A query of the table, whose chunks have three of its 21 rows."""
+    with query(postgres, TABLE, ROWS, **CUSTOMERS) as customers:
+        yield customers
 
 
-def among(found: Query, *statements: str) -> None:
-    """Run these statements between the plan of the chunks and their reads; then read everything."""
-    found.until_planned()
-    run(found, *statements)
-    found.engine.run_batch()
-    found.batches()
-    found.catch_up()
-    assert found.copy() == found.table("customers")
-
-
-def kinds(found: Query) -> str:
-    return "".join(sorted(op for op, _ in found.ops()))
+def kinds(customers: Query) -> str:
+    return "".join(sorted(op for op, _ in customers.ops()))
 
 
 # PostgresScanFetchTaskTest
@@ -57,52 +51,45 @@ def kinds(found: Query) -> str:
     ids=["changing", "insert", "delete"],
 )
 def test_changing_inserting_and_deleting_data_in_snapshot_scan(
-    postgres: PostgresServer, statements: tuple[str, ...]
+    customers: Query, statements: tuple[str, ...]
 ) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
-        among(found, *statements)
-        assert set(kinds(found)) == {"r"}
+    customers.write_among_chunks(*statements)
+    assert set(kinds(customers)) == {"r"}
 
 
-def test_snapshot_scan_skip_backfill_with_post_low_watermark(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
-        among(found, "UPDATE customers SET v = 'after the low watermark' WHERE id = 5")
-        assert [op for op in found.ops() if op[1] == "5"] == [("r", "5")]
+def test_snapshot_scan_skip_backfill_with_post_low_watermark(customers: Query) -> None:
+    customers.write_among_chunks("UPDATE customers SET v = 'after the low watermark' WHERE id = 5")
+    assert [op for op in customers.ops() if op[1] == "5"] == [("r", "5")]
 
 
 def test_snapshot_scan_skip_backfill_with_pre_high_watermark(postgres: PostgresServer) -> None:
     """The change is committed after some chunks were read and before the others are."""
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as found:
-        while not found.engine.rows:
-            found.until_planned()
-            found.engine.run_batch()
-        run(found, "UPDATE customers SET v = v || ' changed' WHERE id IN (1, 21)")
-        found.batches()
-        found.catch_up()
-        assert found.copy() == found.table("customers")
-        changed = [op for op in found.ops() if op[1] in ("1", "21")]
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as customers:
+        customers.until_rows()
+        customers.execute("UPDATE customers SET v = v || ' changed' WHERE id IN (1, 21)")
+        customers.read_all()
+        customers.check_copy()
+        changed = [op for op in customers.ops() if op[1] in ("1", "21")]
         assert sorted(changed) == [("r", "1"), ("r", "21"), ("u", "1")]
 
 
 def test_multiple_splits_with_backfill(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="6") as found:
-        found.until_planned()
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="6") as customers:
+        customers.until_planned()
         for statement in CHANGES:
-            run(found, statement)
-            found.engine.run_batch()
-            found.engine.trigger()
-        found.batches()
-        found.catch_up()
-        assert found.copy() == found.table("customers")
+            customers.execute(statement)
+            customers.engine.run_batch()
+            customers.engine.trigger()
+        customers.read_all()
+        customers.check_copy()
 
 
 def test_snapshot_fetch_size(postgres: PostgresServer) -> None:
     many = "INSERT INTO customers SELECT i, repeat('x', 100) FROM generate_series(1, 5000) i"
-    with query(postgres, TABLE, many, **CUSTOMERS, snapshotChunkRows="2000") as found:
-        found.batches()
-        found.catch_up()
-        assert len(found.ops()) == 5000
-        assert found.copy() == found.table("customers")
+    with query(postgres, TABLE, many, **CUSTOMERS, snapshotChunkRows="2000") as customers:
+        customers.read_all()
+        assert len(customers.ops()) == 5000
+        customers.check_copy()
 
 
 # PostgresSourceITCase
@@ -112,16 +99,14 @@ def test_snapshot_fetch_size(postgres: PostgresServer) -> None:
 def test_read_single_table_with_single_and_multiple_parallelism(
     postgres: PostgresServer, parallelism: str
 ) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, parallelism=parallelism) as found:
-        found.batches()
-        found.catch_up()
-        assert kinds(found) == "r" * 21
-        run(found, *CHANGES)
-        found.catch_up()
-        assert found.ops()[21:] == [
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, parallelism=parallelism) as customers:
+        customers.read_all()
+        assert kinds(customers) == "r" * 21
+        customers.write(*CHANGES)
+        assert customers.ops()[21:] == [
             ("u", "3"), ("u", "20"), ("d", "2"), ("c", "2"), ("u", "3"), ("c", "2001"), ("c", "2002")
         ]  # fmt: skip
-        assert found.copy() == found.table("customers")
+        customers.check_copy()
 
 
 @pytest.mark.parametrize("parallelism", ["1", "4"])
@@ -132,14 +117,12 @@ def test_read_multiple_table_with_single_and_multiple_parallelism(
     with query(
         postgres, TABLE, ROWS, *other, tables="public.customers,public.customers_1", parallelism=parallelism,
         key=("_table", "id"),
-    ) as found:  # fmt: skip
-        found.until_planned()
-        run(found, *CHANGES)
-        found.engine.run_batch()
-        run(found, *(change.replace("customers", "customers_1") for change in CHANGES))
-        found.catch_up()
-        copied = found.copy()
-        assert copied == sorted(found.table("customers") + found.table("customers_1"), key=repr)
+    ) as customers:  # fmt: skip
+        customers.until_planned()
+        customers.execute(*CHANGES)
+        customers.engine.run_batch()
+        customers.write(*(change.replace("customers", "customers_1") for change in CHANGES))
+        customers.check_copy("customers", "customers_1")
 
 
 PHASES = ["snapshot", "stream"]
@@ -151,119 +134,105 @@ PHASES = ["snapshot", "stream"]
 def test_task_manager_and_job_manager_failover(
     postgres: PostgresServer, victim: Victim, phase: str, parallelism: str
 ) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, parallelism=parallelism) as found:
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, parallelism=parallelism) as customers:
         if phase == "stream":
-            found.batches()
-            found.catch_up()
-            found.restart_without_end()
-        run(found, *CHANGES[:2])
+            customers.read_all()
+            customers.restart_without_end()
+        customers.execute(*CHANGES[:2])
         step = Step.ROWS_READ if victim is Victim.EXECUTOR else Step.TASK_ENDED
-        found.engine.crash_at(step, victim=victim)
+        customers.engine.crash_at(step, victim=victim)
         try:
-            found.until_planned()
-            found.engine.run_batch()
+            customers.until_planned()
+            customers.engine.run_batch()
         except Crashed:
-            found.engine.restart()
-        run(found, *CHANGES[2:])
-        found.engine.itinerary.crash_points.clear()
-        found.catch_up()
+            customers.engine.restart()
+        customers.execute(*CHANGES[2:])
+        customers.engine.itinerary.crash_points.clear()
+        customers.catch_up()
         # A chunk that is read again may contain rows that are newer than its first snapshot.
-        assert found.copy(is_exact=False) == found.table("customers")
+        customers.check_copy(is_exact=False)
 
 
 def test_consuming_table_without_primary_key(postgres: PostgresServer) -> None:
     table = TABLE.replace(" PRIMARY KEY", "")
-    with query(postgres, table, "ALTER TABLE customers REPLICA IDENTITY FULL", ROWS, **CUSTOMERS) as found:
-        among(found, *CHANGES)
+    with query(
+        postgres, table, "ALTER TABLE customers REPLICA IDENTITY FULL", ROWS, **CUSTOMERS
+    ) as customers:
+        customers.write_among_chunks(*CHANGES)
 
 
 def test_read_single_table_with_single_parallelism_and_unbounded_chunk_first(
     postgres: PostgresServer,
 ) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as found:
-        among(found, "INSERT INTO customers VALUES (-100, 'below all bounds'), (100, 'above all bounds')")
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as customers:
+        customers.write_among_chunks(
+            "INSERT INTO customers VALUES (-100, 'below all bounds'), (100, 'above all bounds')"
+        )
 
 
-def test_a_slot_stays_when_the_query_stops(postgres: PostgresServer) -> None:
+def test_a_slot_stays_when_the_query_stops(customers: Query) -> None:
     """testDebeziumSlotDropOnStop: there, an option drops the slot; here, ``flip27 postgres drop`` does."""
-    with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
-        found.batches()
-        found.engine.stop()
-        row = found.control.execute(
-            "SELECT count(*) FROM pg_replication_slots WHERE database = current_database()"
-        ).fetchone()
-        assert row == (1,)
+    customers.batches()
+    customers.engine.stop()
+    assert customers.slots() == [customers.slot]
 
 
 def test_read_single_table_multiple_fetch(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as found:
-        assert found.batches() >= 7
-        found.catch_up()
-        assert found.copy() == found.table("customers")
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as customers:
+        assert customers.batches() >= 7
+        customers.catch_up()
+        customers.check_copy()
 
 
 @pytest.mark.parametrize("when", ["pre high watermark", "post high watermark"])
 def test_snapshot_only_mode_with_dml(postgres: PostgresServer, when: str) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, snapshot="only") as found:
-        before = found.table("customers")
-        found.until_planned()
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, snapshot="only") as customers:
+        before = customers.table("customers")
+        customers.until_planned()
         if when == "pre high watermark":
-            run(found, *CHANGES)
-            before = found.table("customers")
-        found.engine.run_batch()
-        found.batches()
-        run(found, *CHANGES[:2])
-        found.catch_up()
-        assert found.copy() == before
-        assert set(kinds(found)) == {"r"}
+            customers.execute(*CHANGES)
+            before = customers.table("customers")
+        customers.engine.run_batch()
+        customers.batches()
+        customers.write(*CHANGES[:2])
+        assert customers.copy() == before
+        assert set(kinds(customers)) == {"r"}
 
 
 @pytest.mark.parametrize("statement", CHANGES)
 def test_skip_and_enable_backfill_with_dml_pre_high_and_post_low_watermark(
     postgres: PostgresServer, statement: str
 ) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="9", parallelism="1") as found:
+    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="9", parallelism="1") as customers:
         if statement == CHANGES[2]:
-            run(found, CHANGES[1])
-        among(found, statement)
+            customers.execute(CHANGES[1])
+        customers.write_among_chunks(statement)
 
 
-def confirmed(found: Query) -> int:
-    row = found.control.execute(
-        "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots WHERE database = current_database()"
-    ).fetchone()
-    assert row is not None
-    return int(row[0])
+def test_new_lsn_committed_when_checkpoint(customers: Query) -> None:
+    customers.read_all()
+    before = customers.confirmed()
+    customers.execute(*CHANGES)
+    customers.engine.restart(available_now=True)
+    customers.until_planned()
+    assert customers.confirmed() == before
+    customers.engine.run_batch()
+    customers.catch_up()
+    assert customers.confirmed() >= max(change["_lsn"] for change in customers.changes)
 
 
-def test_new_lsn_committed_when_checkpoint(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
-        found.batches()
-        found.catch_up()
-        before = confirmed(found)
-        run(found, *CHANGES)
-        found.engine.restart(available_now=True)
-        found.until_planned()
-        assert confirmed(found) == before
-        found.engine.run_batch()
-        found.catch_up()
-        assert confirmed(found) >= max(change["_lsn"] for change in found.changes)
-
-
-def test_commit_lsn_when_task_manager_failover(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
-        found.batches()
-        found.catch_up()
-        before = confirmed(found)
-        run(found, *CHANGES)
-        found.engine.restart(available_now=True)
-        found.engine.crash_at(Step.SINK_WRITTEN)
-        with pytest.raises(Crashed):
-            found.engine.run_batch()
-        assert confirmed(found) == before
-        found.catch_up()
-        assert confirmed(found) > before
-        assert found.copy() == found.table("customers")
+def test_commit_lsn_when_task_manager_failover(customers: Query) -> None:
+    customers.read_all()
+    before = customers.confirmed()
+    customers.execute(*CHANGES)
+    customers.engine.restart(available_now=True)
+    customers.engine.crash_at(Step.SINK_WRITTEN)
+    with pytest.raises(Crashed):
+        customers.engine.run_batch()
+    assert customers.confirmed() == before
+    customers.catch_up()
+    assert customers.confirmed() > before
+    customers.check_copy()
 
 
 def test_table_with_chunk_column_of_no_primary_key(postgres: PostgresServer) -> None:
@@ -274,9 +243,8 @@ def test_table_with_chunk_column_of_no_primary_key(postgres: PostgresServer) -> 
         "ALTER TABLE customers REPLICA IDENTITY USING INDEX customers_phone_key",
         "INSERT INTO customers SELECT i, '555-' || 100 - i, 'user' FROM generate_series(1, 21) i",
         **CUSTOMERS, columns=("id", "phone", "v"), key=("phone",),
-    ) as found:  # fmt: skip
-        among(
-            found,
+    ) as customers:  # fmt: skip
+        customers.write_among_chunks(
             "UPDATE customers SET v = 'Hangzhou' WHERE id = 3",
             "UPDATE customers SET phone = '556' WHERE id = 4",
             "DELETE FROM customers WHERE id = 5",
@@ -286,30 +254,30 @@ def test_table_with_chunk_column_of_no_primary_key(postgres: PostgresServer) -> 
 def test_heart_beat(postgres: PostgresServer) -> None:
     """The slot advances while only other tables are written."""
     other = "CREATE TABLE other AS SELECT repeat('x', 100) AS filler"
-    with query(postgres, TABLE, ROWS, other, **CUSTOMERS, heartbeatBytes="64k") as found:
-        found.batches()
-        found.catch_up()
-        before = confirmed(found)
-        run(found, "INSERT INTO other SELECT repeat('x', 100) FROM generate_series(1, 2000)")
-        found.catch_up()
-        assert confirmed(found) > before
-        assert kinds(found) == "r" * 21
+    with query(postgres, TABLE, ROWS, other, **CUSTOMERS, heartbeatBytes="64k") as customers:
+        customers.read_all()
+        before = customers.confirmed()
+        customers.write("INSERT INTO other SELECT repeat('x', 100) FROM generate_series(1, 2000)")
+        assert customers.confirmed() > before
+        assert kinds(customers) == "r" * 21
 
 
-def test_append_only(postgres: PostgresServer) -> None:
+def test_append_only(customers: Query) -> None:
     """Every change is a separate row with its operation."""
-    with query(postgres, TABLE, ROWS, **CUSTOMERS) as found:
-        found.batches()
-        found.catch_up()
-        run(found, *CHANGES)
-        found.catch_up()
-        assert kinds(found) == "cccd" + "r" * 21 + "uuu"
+    customers.read_all()
+    customers.write(*CHANGES)
+    assert kinds(customers) == "cccd" + "r" * 21 + "uuu"
 
 
 # NewlyAddedTableITCase: a new table that matches the pattern is found when the query starts.
 
-ALL = {"tables": "public.*"}
-EVERY_ROW = ("_table", "id")
+
+@pytest.fixture
+def every_table(postgres: PostgresServer) -> Iterator[Query]:
+    """A query of all tables that has read the first one."""
+    with query(postgres, TABLE, ROWS, tables="public.*", key=("_table", "id")) as customers:
+        customers.read_all()
+        yield customers
 
 
 def address(number: int) -> tuple[str, str]:
@@ -319,66 +287,42 @@ def address(number: int) -> tuple[str, str]:
     )
 
 
-def check_all(found: Query, *tables: str) -> None:
-    copied = found.copy()
-    assert copied == sorted((row for table in tables for row in found.table(table)), key=repr)
-
-
 @pytest.mark.parametrize("is_log_ahead", [False, True])
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_newly_added_table_for_exists_pipeline(
-    postgres: PostgresServer, times: int, is_log_ahead: bool
-) -> None:
-    tables = ["customers"]
-    with query(postgres, TABLE, ROWS, **ALL, key=EVERY_ROW) as found:
-        found.batches()
-        found.catch_up()
-        for number in range(times):
-            run(found, *address(number))
-            tables.append(f"address_{number}")
-            if is_log_ahead:
-                run(found, f"UPDATE customers SET v = 'ahead {number}'")
-            found.catch_up()
-            run(
-                found,
-                f"UPDATE address_{number} SET v = 'Beijing' WHERE id = 3",
-                "DELETE FROM customers WHERE id = 9",
-            )
-            found.catch_up()
-        found.catch_up()
-        check_all(found, *tables)
+def test_newly_added_table_for_exists_pipeline(every_table: Query, times: int, is_log_ahead: bool) -> None:
+    for number in range(times):
+        every_table.execute(*address(number))
+        if is_log_ahead:
+            every_table.write(f"UPDATE customers SET v = 'ahead {number}'")
+        every_table.write(
+            f"UPDATE address_{number} SET v = 'Beijing' WHERE id = 3",
+            "DELETE FROM customers WHERE id = 9",
+        )
+    every_table.catch_up()
+    every_table.check_copy("customers", *(f"address_{number}" for number in range(times)))
 
 
 @pytest.mark.parametrize("step", [Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN])
-def test_job_manager_failover_for_newly_added_table(postgres: PostgresServer, step: Step) -> None:
-    with query(postgres, TABLE, ROWS, **ALL, key=EVERY_ROW) as found:
-        found.batches()
-        found.catch_up()
-        run(found, *address(1), "UPDATE customers SET v = 'ahead'")
-        found.engine.restart(available_now=True)
-        found.engine.crash_at(step)
-        with pytest.raises(Crashed):
-            found.engine.process_all_available()
-        run(found, "UPDATE address_1 SET v = 'Beijing' WHERE id = 3")
-        found.catch_up()
-        found.catch_up()
-        assert sorted(found.copy(is_exact=False), key=repr) == sorted(
-            found.table("customers") + found.table("address_1"), key=repr
-        )
+def test_job_manager_failover_for_newly_added_table(every_table: Query, step: Step) -> None:
+    every_table.execute(*address(1), "UPDATE customers SET v = 'ahead'")
+    every_table.engine.restart(available_now=True)
+    every_table.engine.crash_at(step)
+    with pytest.raises(Crashed):
+        every_table.engine.process_all_available()
+    every_table.write("UPDATE address_1 SET v = 'Beijing' WHERE id = 3")
+    every_table.catch_up()
+    every_table.check_copy("customers", "address_1", is_exact=False)
 
 
 def test_a_transaction_that_wrote_a_new_table_before_it_was_published_is_not_lost(
-    postgres: PostgresServer,
+    every_table: Query, postgres: PostgresServer
 ) -> None:
-    with query(postgres, TABLE, ROWS, **ALL, key=EVERY_ROW) as found:
-        found.batches()
-        found.catch_up()
-        run(found, *address(1))
-        with postgres.connect(found.control.info.dbname, autocommit=False) as session:
-            session.execute("UPDATE address_1 SET v = 'not published yet' WHERE id = 5")
-            found.restart_without_end()
-            found.batches()
-            session.commit()
-        found.catch_up()
-        found.catch_up()
-        check_all(found, "customers", "address_1")
+    every_table.execute(*address(1))
+    with postgres.connect(every_table.name, autocommit=False) as session:
+        session.execute("UPDATE address_1 SET v = 'not published yet' WHERE id = 5")
+        every_table.restart_without_end()
+        every_table.batches()
+        session.commit()
+    every_table.catch_up()
+    every_table.catch_up()
+    every_table.check_copy("customers", "address_1")

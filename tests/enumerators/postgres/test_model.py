@@ -14,8 +14,8 @@ import pytest
 
 from flip27_source.enumerators.postgres import assigner as real_assigner
 from flip27_source.enumerators.postgres.assigner import Assigner, Cut, Horizon, Observation
+from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.split import LogRead
-from flip27_source.enumerators.postgres.visibility import TransactionSnapshot
 from tests.enumerators.postgres.model_query import ModelQuery, Row
 from tests.enumerators.postgres.model_server import ModelServer, Snapshot
 

@@ -36,10 +36,9 @@ def gauges(engine: MicroBatchEngine) -> dict[str, object]:
 
 
 def test_a_transaction_that_delays_chunks_is_named_until_it_ends(shop: FaultyShop) -> None:
-    engine = shop.engine(tables="public.*")
-    caught_up(engine)
+    engine = caught_up(shop.engine(tables="public.*"))
     engine.stop()
-    with shop.server.connect(shop.database) as writer:
+    with shop.session() as writer:
         writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
         shop.execute("CREATE TABLE more (id int PRIMARY KEY, name text)", "INSERT INTO more VALUES (1, 'm')")
         engine.restart(available_now=False)
@@ -57,18 +56,18 @@ def test_a_transaction_that_delays_chunks_is_named_until_it_ends(shop: FaultySho
 
 
 def test_a_prepared_transaction_is_named_too(shop: FaultyShop) -> None:
-    shop.execute("BEGIN", "INSERT INTO orders VALUES (11, 'x')", f"PREPARE TRANSACTION '{shop.database}'")
+    shop.execute("BEGIN", "INSERT INTO orders VALUES (11, 'x')", f"PREPARE TRANSACTION '{shop.name}'")
     found = oldest_open(shop.control)
     assert found is not None
-    assert found.text.startswith(f"the prepared transaction {shop.database}, open since")
-    shop.execute(f"ROLLBACK PREPARED '{shop.database}'")
+    assert found.text.startswith(f"the prepared transaction {shop.name}, open since")
+    shop.execute(f"ROLLBACK PREPARED '{shop.name}'")
     assert oldest_open(shop.control) is None
 
 
 def test_a_role_without_rights_sees_the_process_of_a_transaction_but_not_its_start(shop: FaultyShop) -> None:
-    with shop.server.role() as role, shop.server.connect(shop.database) as writer:
+    with shop.server.role() as role, shop.session() as writer:
         writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
-        with shop.server.connect(shop.database, role=role) as reader:
+        with shop.server.connect(shop.name, role=role) as reader:
             found = oldest_open(reader)
         assert found is not None
         assert (found.pid, found.since) == (writer.info.backend_pid, None)
@@ -76,7 +75,7 @@ def test_a_role_without_rights_sees_the_process_of_a_transaction_but_not_its_sta
 
 
 def test_check_names_the_transaction_that_the_creation_of_the_slot_waits_for(shop: FaultyShop) -> None:
-    with shop.server.connect(shop.database) as writer:
+    with shop.session() as writer:
         writer.execute("BEGIN; INSERT INTO orders VALUES (11, 'x')")
         findings = PostgresEnumerator.check_source(Source.resolve(shop.options).options)
         (found,) = [finding for finding in findings if finding.check == "open transactions"]

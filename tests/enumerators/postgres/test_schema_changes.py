@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pyarrow as pa
 import pytest
@@ -11,14 +10,7 @@ import pytest
 from flip27_source.errors import NewColumnsError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
 from tests.enumerators.postgres.database import Running, wait_until
-from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
-from tests.postgres_server import PostgresServer
-
-
-@pytest.fixture
-def shop(postgres: PostgresServer) -> Iterator[FaultyShop]:
-    with faulty_shop(postgres) as shop:
-        yield shop
+from tests.enumerators.postgres.faults import FaultyShop, caught_up, has_read, planned
 
 
 def values(engine: MicroBatchEngine, *columns: str) -> list[tuple[object, ...]]:
@@ -30,14 +22,6 @@ def values(engine: MicroBatchEngine, *columns: str) -> list[tuple[object, ...]]:
     return [tuple(row[place] for place in at) for row in rows if row[op] != "r"]
 
 
-def read(shop: FaultyShop, schema: pa.Schema | None = None, **options: str) -> MicroBatchEngine:
-    """Return a query that has read its snapshot."""
-    engine = shop.engine(schema, **options)
-    caught_up(engine)
-    assert len(engine.rows) == 10
-    return engine
-
-
 def grown(shop: FaultyShop, engine: MicroBatchEngine) -> MicroBatchEngine:
     """Let the query stop at new columns; return it loaded again with them, and caught up."""
     schema = engine.schema
@@ -45,14 +29,13 @@ def grown(shop: FaultyShop, engine: MicroBatchEngine) -> MicroBatchEngine:
         NewColumnsError, match=r"table public\.orders has columns that the schema does not have"
     ):
         caught_up(engine)
-    other = shop.engine()
-    other.logs, other.sink, other.store = engine.logs, engine.sink, engine.store
+    other = shop.engine(after=engine)
     assert other.schema != schema
     return caught_up(other)
 
 
 def test_a_new_column_stops_the_query_once_and_is_read_after_the_restart(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute(
         "INSERT INTO orders VALUES (11, 'before')", "ALTER TABLE orders ADD price numeric(10, 2) DEFAULT 3",
         "INSERT INTO orders VALUES (12, 'after', 7.5)",
@@ -66,7 +49,7 @@ def test_a_new_column_stops_the_query_once_and_is_read_after_the_restart(shop: F
 
 
 def test_a_new_column_within_a_transaction_has_null_before_it_and_values_after_it(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute(
         "BEGIN", "INSERT INTO orders VALUES (11, 'a')", "ALTER TABLE orders ADD price int, DROP name",
         "INSERT INTO orders VALUES (12, 5)", "COMMIT",
@@ -89,9 +72,7 @@ def test_a_column_that_is_added_between_the_start_and_the_first_chunk_stops_the_
 
 
 def test_a_column_that_is_added_between_two_chunks_is_in_the_later_chunks(shop: FaultyShop) -> None:
-    engine = shop.engine(maxRowsPerTrigger="4")
-    while len(engine.rows) < 4:
-        engine.run_batch()
+    engine = has_read(shop.engine(maxRowsPerTrigger="4"), 4)
     shop.execute("ALTER TABLE orders ADD price int DEFAULT 5")
     engine = grown(shop, engine)
     ids = sorted(row[0] for row in engine.rows)
@@ -99,21 +80,17 @@ def test_a_column_that_is_added_between_two_chunks_is_in_the_later_chunks(shop: 
 
 
 def test_a_table_that_is_rewritten_between_two_chunks_loses_no_row(shop: FaultyShop) -> None:
-    engine = shop.engine(maxRowsPerTrigger="4")
-    while len(engine.rows) < 4:
-        engine.run_batch()
+    engine = has_read(shop.engine(maxRowsPerTrigger="4"), 4)
     shop.execute("ALTER TABLE orders ALTER id TYPE bigint")
     caught_up(engine)
     assert sorted(row[0] for row in engine.rows) == list(range(1, 11))
 
 
 def test_a_table_that_is_rewritten_while_a_chunk_begins_loses_no_row(shop: FaultyShop) -> None:
-    engine = shop.engine()
-    engine.restart(available_now=True)
-    assert engine.trigger()
+    engine = planned(shop.engine())
     # A snapshot that is older than the rewritten table sees it empty.
     shop.execute("BEGIN", "ALTER TABLE orders ALTER id TYPE bigint")
-    with shop.server.connect(shop.database) as other:
+    with shop.session() as other:
         batch = Running(engine.run_batch)
         waiting = (
             "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'flip27 chunk%%'"
@@ -126,14 +103,14 @@ def test_a_table_that_is_rewritten_while_a_chunk_begins_loses_no_row(shop: Fault
 
 
 def test_new_columns_can_be_left_out(shop: FaultyShop) -> None:
-    engine = read(shop, onSchemaChange="ignore")
+    engine = shop.read(onSchemaChange="ignore")
     shop.execute("ALTER TABLE orders ADD price int", "INSERT INTO orders VALUES (11, 'x', 5)")
     caught_up(engine)
     assert values(engine, "id", "name") == [(11, "x")]
 
 
 def test_new_columns_can_be_refused(shop: FaultyShop) -> None:
-    engine = read(shop, onSchemaChange="fail")
+    engine = shop.read(onSchemaChange="fail")
     shop.execute("ALTER TABLE orders ADD price int", "INSERT INTO orders VALUES (11, 'x', 5)")
     with pytest.raises(SplitReadError, match="it also has price"):
         caught_up(engine)
@@ -143,9 +120,7 @@ def test_new_columns_can_be_refused(shop: FaultyShop) -> None:
 def test_with_a_users_schema_new_columns_are_left_out_and_do_not_stop_the_query(shop: FaultyShop) -> None:
     schema = pa.schema([("id", pa.int64()), ("_op", pa.string()), ("_lsn", pa.int64()), ("_seq", pa.int64())])
     for mode in ("evolve", "fail"):
-        engine = shop.engine(schema, onSchemaChange=mode, uid=f"of_{mode}")
-        caught_up(engine)
-        assert len(engine.rows) == 10
+        engine = shop.read(schema, onSchemaChange=mode, uid=f"of_{mode}")
         shop.execute(f"ALTER TABLE orders ADD {mode} int", "INSERT INTO orders(id) VALUES (11)")
         caught_up(engine)
         assert values(engine, "id") == [(11,)]
@@ -154,8 +129,7 @@ def test_with_a_users_schema_new_columns_are_left_out_and_do_not_stop_the_query(
 
 
 def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
-    engine = shop.engine(changeFormat="envelope")
-    caught_up(engine)
+    engine = caught_up(shop.engine(changeFormat="envelope"))
     shop.execute("ALTER TABLE orders ADD price int", "INSERT INTO orders VALUES (11, 'x', 5)")
     caught_up(engine)
     after = engine.rows[-1][engine.schema.names.index("after")]
@@ -163,7 +137,7 @@ def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
 
 
 def test_a_dropped_column_is_null_from_then_on(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute("UPDATE orders SET name = 'last' WHERE id = 1", "ALTER TABLE orders DROP name")
     shop.execute("INSERT INTO orders VALUES (11)")
     caught_up(engine)
@@ -171,21 +145,21 @@ def test_a_dropped_column_is_null_from_then_on(shop: FaultyShop) -> None:
 
 
 def test_a_dropped_column_can_be_refused(shop: FaultyShop) -> None:
-    engine = read(shop, onSchemaChange="fail")
+    engine = shop.read(onSchemaChange="fail")
     shop.execute("ALTER TABLE orders DROP name", "INSERT INTO orders VALUES (11)")
     with pytest.raises(SplitReadError, match="it has no name"):
         caught_up(engine)
 
 
 def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")
     engine = grown(shop, engine)
     assert values(engine, "id", "name", "title")[-1] == (11, None, "x")
 
 
 def test_a_column_keeps_its_type_when_the_tables_type_changes_if_each_value_fits(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute("ALTER TABLE orders ALTER id TYPE bigint", "INSERT INTO orders VALUES (11, 'x')")
     caught_up(engine)
     assert engine.schema.field("id").type == pa.int32()
@@ -196,7 +170,7 @@ def test_a_column_keeps_its_type_when_the_tables_type_changes_if_each_value_fits
 
 
 def test_old_rows_get_more_columns_when_the_replica_identity_becomes_full(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     assert engine.schema.field("_before").type == pa.struct([("id", pa.int32())])
     shop.execute("ALTER TABLE orders REPLICA IDENTITY FULL", "DELETE FROM orders WHERE id = 1")
     engine = grown(shop, engine)
@@ -210,7 +184,7 @@ def test_a_column_whose_name_differs_only_in_case_is_not_silently_null(shop: Fau
 
 
 def test_a_new_column_that_a_dataframe_cannot_distinguish_from_another_is_refused(shop: FaultyShop) -> None:
-    engine = read(shop)
+    engine = shop.read()
     shop.execute('ALTER TABLE orders ADD "Name" text', "INSERT INTO orders VALUES (11, 'x', 'y')")
     with pytest.raises(SplitReadError, match="cannot have together with name"):
         caught_up(engine)
@@ -219,7 +193,7 @@ def test_a_new_column_that_a_dataframe_cannot_distinguish_from_another_is_refuse
 def test_an_unchanged_large_value_stays_marked_when_a_column_is_added(shop: FaultyShop) -> None:
     shop.execute("ALTER TABLE orders ALTER name SET STORAGE EXTERNAL")
     shop.execute("UPDATE orders SET name = repeat('x', 5000) WHERE id = 1")
-    engine = read(shop)
+    engine = shop.read()
     shop.execute("ALTER TABLE orders ADD price int", "UPDATE orders SET price = 5 WHERE id = 1")
     engine = grown(shop, engine)
     row = dict(zip(engine.schema.names, engine.rows[-1], strict=True))
@@ -228,7 +202,7 @@ def test_an_unchanged_large_value_stays_marked_when_a_column_is_added(shop: Faul
 
 def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -> None:
     shop.execute("ALTER TABLE orders ADD twice int GENERATED ALWAYS AS (id * 2) STORED")
-    engine = read(shop)
+    engine = shop.read()
     assert "twice" not in engine.schema.names
     shop.execute("INSERT INTO orders VALUES (11, 'x')")
     caught_up(engine)
@@ -237,7 +211,7 @@ def test_generated_columns_are_in_neither_chunks_nor_changes(shop: FaultyShop) -
 
 def test_values_of_a_dropped_type_are_the_texts_in_the_log(shop: FaultyShop) -> None:
     shop.execute("CREATE TYPE mood AS ENUM ('sad', 'happy')", "ALTER TABLE orders ADD mood mood")
-    engine = read(shop)
+    engine = shop.read()
     shop.execute("INSERT INTO orders VALUES (11, 'x', 'happy')", "ALTER TABLE orders DROP mood")
     shop.execute("DROP TYPE mood", "INSERT INTO orders VALUES (12, 'y')")
     caught_up(engine)
@@ -246,7 +220,7 @@ def test_values_of_a_dropped_type_are_the_texts_in_the_log(shop: FaultyShop) -> 
 
 def test_values_of_a_dropped_type_that_are_not_text_are_refused(shop: FaultyShop) -> None:
     shop.execute("CREATE DOMAIN price AS int", "ALTER TABLE orders ADD price price")
-    engine = read(shop)
+    engine = shop.read()
     shop.execute(
         "INSERT INTO orders VALUES (11, 'x', 5)", "ALTER TABLE orders DROP price", "DROP DOMAIN price"
     )

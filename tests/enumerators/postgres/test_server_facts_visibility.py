@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import psycopg
 import pytest
 
-from tests.enumerators.postgres.database import Running, TestedDatabase, wait_until
+from tests.enumerators.postgres.database import Running, TestedDatabase, WaitingCommit, wait_until
 
 SNAPSHOT = "SELECT pg_current_snapshot()::text"
 
@@ -26,32 +25,20 @@ class Snapshot:
 
 
 @pytest.fixture
-def waiting(database: TestedDatabase) -> Iterator[Callable[[str], tuple[psycopg.Connection, Running]]]:
-    """A function that runs a statement whose commit waits for a standby that never appears."""
+def waiting(database: TestedDatabase) -> Iterator[Callable[[str], WaitingCommit]]:
+    """A function that runs a statement whose commit waits for a standby."""
     database.execute("SET synchronous_commit = local")
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
-    database.execute("ALTER SYSTEM SET synchronous_standby_names = 'nobody'", "SELECT pg_reload_conf()")
-    started = []
+    commits: list[WaitingCommit] = []
 
-    def start(statement: str) -> tuple[psycopg.Connection, Running]:
-        session = database.session(synchronous_commit="on")
+    def start(statement: str) -> WaitingCommit:
+        commits.append(WaitingCommit(database, statement))
+        return commits[-1]
 
-        def names() -> str:
-            return database.one("SHOW synchronous_standby_names", session=session)
-
-        wait_until(lambda: names() == "nobody", names)
-        running = Running(lambda: session.execute(statement))
-        started.append((session, running))
-        database.wait_for("IPC SyncRep", session)
-        return session, running
-
-    yield start
-    for session, running in started:
-        session.cancel()
-        running.result()
-    database.execute("ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
-    # Sessions of later tests must not wait for the standby.
-    wait_until(lambda: database.one("SHOW synchronous_standby_names") == "", lambda: "the setting stays")
+    with database.server_setting("synchronous_standby_names", "nobody"):
+        yield start
+        for commit in commits:
+            commit.end()
 
 
 def is_visible(database: TestedDatabase, xid: int, snapshot: str) -> bool:
@@ -66,7 +53,7 @@ def test_a_commit_that_waits_for_a_standby_is_decoded_but_not_visible(
     database: TestedDatabase, waiting: Any
 ) -> None:
     before = Snapshot(database)
-    session, running = waiting("INSERT INTO t VALUES (2)")
+    commit = waiting("INSERT INTO t VALUES (2)")
     last = database.peek()[-1]
     assert last.changes[0].new == {"id": "2"}
     assert last.final_lsn < database.flushed()
@@ -74,8 +61,7 @@ def test_a_commit_that_waits_for_a_standby_is_decoded_but_not_visible(
     assert ids(database) == [1]
     assert not is_visible(database, last.xid, during.text)
     assert not is_visible(database, last.xid, before.text)
-    session.cancel()
-    running.result()
+    commit.end()
     assert ids(database) == [1, 2]
     assert is_visible(database, last.xid, Snapshot(database).text)
 
@@ -83,7 +69,7 @@ def test_a_commit_that_waits_for_a_standby_is_decoded_but_not_visible(
 def test_a_new_xid_is_above_all_transactions_in_the_log_but_xmax_of_a_snapshot_is_not(
     database: TestedDatabase, waiting: Any
 ) -> None:
-    session, running = waiting("INSERT INTO t VALUES (2)")
+    commit = waiting("INSERT INTO t VALUES (2)")
     last = database.peek()[-1]
     s0 = Snapshot(database)
     assert last.final_lsn < database.flushed()
@@ -95,8 +81,7 @@ def test_a_new_xid_is_above_all_transactions_in_the_log_but_xmax_of_a_snapshot_i
     assert later.xmin >= s0.xmax
     assert ids(database) == [1]
     assert not later.xmin > x0
-    session.cancel()
-    running.result()
+    commit.end()
     assert Snapshot(database).xmin > x0
     assert ids(database) == [1, 2]
 
@@ -122,10 +107,10 @@ def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_
     second.execute("BEGIN; INSERT INTO t VALUES (11)")
     first.execute("COMMIT")
     wait_until(lambda: waited_for() not in ([], before), lambda: f"the creation waits for {waited_for()}")
-    session, running = waiting("INSERT INTO t VALUES (2)")
+    commit = waiting("INSERT INTO t VALUES (2)")
     hidden = int(
         database.one(
-            "SELECT backend_xid::text FROM pg_stat_activity WHERE pid = %s", session.info.backend_pid
+            "SELECT backend_xid::text FROM pg_stat_activity WHERE pid = %s", commit.session.info.backend_pid
         )
     )
     second.execute("COMMIT")
@@ -136,8 +121,7 @@ def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_
     assert ids(database) == [1, 10, 11]
     x0 = int(database.one("SELECT pg_current_xact_id()::text"))
     assert Snapshot(database).xmin <= x0
-    session.cancel()
-    running.result()
+    commit.end()
     assert Snapshot(database).xmin > x0
     assert ids(database) == [1, 2, 10, 11]
     assert database.peek(slot=slot) == []

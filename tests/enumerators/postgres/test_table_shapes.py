@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from tests.enumerators.postgres.reading import Query, query
+from tests.enumerators.postgres.reading import query
 from tests.postgres_server import PostgresServer
 
 WRITES = (
@@ -98,20 +98,6 @@ KEYS = {
 }  # fmt: skip
 
 
-def write_among_chunks(found: Query, *statements: str, table: str = "orders") -> None:
-    """Run half of the statements while chunks are read, the rest afterwards; then compare the copy."""
-    middle = len(statements) // 2
-    found.until_planned()
-    for statement in statements[:middle]:
-        found.control.execute(statement)
-    found.engine.run_batch()
-    found.batches()
-    for statement in statements[middle:]:
-        found.control.execute(statement)
-    found.catch_up()
-    assert found.copy() == found.table(table)
-
-
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
 def test_a_key_of_any_type_is_cut_into_chunks_and_followed(postgres: PostgresServer, key: Key) -> None:
     writes = [statement.format(table="orders", key="id") for statement in WRITES]
@@ -122,9 +108,9 @@ def test_a_key_of_any_type_is_cut_into_chunks_and_followed(postgres: PostgresSer
         "ALTER TABLE orders ALTER filler SET STORAGE PLAIN",
         f"INSERT INTO orders SELECT column1, 'old', '' FROM ({key.values}) AS given (column1)",
         maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
+    ) as orders:  # fmt: skip
         later = f"INSERT INTO orders SELECT column1, 'later', '' FROM ({key.later}) AS given (column1)"
-        write_among_chunks(found, *writes, later, *writes)
+        orders.write_among_chunks(*writes, later=(later, *writes))
 
 
 def test_a_table_with_a_key_of_several_columns_is_read_and_followed(postgres: PostgresServer) -> None:
@@ -133,14 +119,15 @@ def test_a_table_with_a_key_of_several_columns_is_read_and_followed(postgres: Po
         "CREATE TABLE orders (v text, b text, a int, PRIMARY KEY (a, b))",
         "INSERT INTO orders SELECT 'old', j::text, i FROM generate_series(1, 4) i, generate_series(1, 4) j",
         columns=("a", "b", "v"), key=("a", "b"), maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
-        write_among_chunks(
-            found,
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
             "UPDATE orders SET v = 'new' WHERE b = '3'",
             "UPDATE orders SET a = a + 10 WHERE b = '2'",
-            "DELETE FROM orders WHERE a = 1",
-            "UPDATE orders SET b = 'x' || b WHERE a = 3",
-            "INSERT INTO orders VALUES ('later', '1', 1), ('later', '9', 2)",
+            later=[
+                "DELETE FROM orders WHERE a = 1",
+                "UPDATE orders SET b = 'x' || b WHERE a = 3",
+                "INSERT INTO orders VALUES ('later', '1', 1), ('later', '9', 2)",
+            ],
         )
 
 
@@ -165,25 +152,24 @@ def test_columns_that_an_index_includes_are_not_part_of_the_key(
         "INSERT INTO orders SELECT i, 100 - i, CASE WHEN i % 2 = 0 THEN 'old' END "
         "FROM generate_series(1, 20) i",
         columns=("a", "b", "v"), key=("a", "b"), maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
-        write_among_chunks(
-            found,
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
             "UPDATE orders SET v = NULL WHERE a IN (2, 12, 18)",
             "DELETE FROM orders WHERE a IN (5, 16)",
-            "UPDATE orders SET v = 'new' WHERE a IN (3, 4, 20)",
-            "UPDATE orders SET v = 'last' WHERE v IS NULL",
+            later=[
+                "UPDATE orders SET v = 'new' WHERE a IN (3, 4, 20)",
+                "UPDATE orders SET v = 'last' WHERE v IS NULL",
+            ],
         )
 
 
 def test_the_old_key_of_an_update_is_deleted(postgres: PostgresServer) -> None:
     with query(
         postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)", "INSERT INTO orders VALUES (1, 'a')"
-    ) as found:
-        found.batches()
-        found.catch_up()
-        found.control.execute("UPDATE orders SET id = 50")
-        found.catch_up()
-        assert found.ops() == [("r", "1"), ("d", "1"), ("c", "50")]
+    ) as orders:
+        orders.read_all()
+        orders.write("UPDATE orders SET id = 50")
+        assert orders.ops() == [("r", "1"), ("d", "1"), ("c", "50")]
 
 
 @pytest.mark.parametrize("identity", ["FULL", "USING INDEX orders_code"])
@@ -199,16 +185,17 @@ def test_a_table_whose_replica_identity_is_not_its_primary_key_is_followed(
         "INSERT INTO orders SELECT i, 'c' || 10 - i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i",
         columns=("id", "code", "v", "note"), key=("id",) if identity == "FULL" else ("code",),
         maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
-        write_among_chunks(
-            found,
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
             "UPDATE orders SET v = 'new' WHERE id IN (2, 5)",
             "UPDATE orders SET id = id + 100 WHERE id IN (3, 9)",
-            "UPDATE orders SET code = 'moved' WHERE id = 7",
-            "DELETE FROM orders WHERE id = 1",
-            "UPDATE orders SET v = 'newer', id = 200 WHERE code = 'moved'",
+            later=[
+                "UPDATE orders SET code = 'moved' WHERE id = 7",
+                "DELETE FROM orders WHERE id = 1",
+                "UPDATE orders SET v = 'newer', id = 200 WHERE code = 'moved'",
+            ],
         )
-        values_not_logged = {name for change in found.changes for name in change["_unchanged"] or ()}
+        values_not_logged = {name for change in orders.changes for name in change["_unchanged"] or ()}
         assert values_not_logged == (set() if identity == "FULL" else {"note"})
 
 
@@ -222,14 +209,13 @@ def test_a_table_without_an_identity_is_followed_while_rows_are_only_inserted(
         f"ALTER TABLE orders REPLICA IDENTITY {identity}",
         "INSERT INTO orders SELECT i / 2, 'old' FROM generate_series(1, 9) i",
         key=(),
-    ) as found:
-        found.until_planned()
-        found.control.execute("INSERT INTO orders VALUES (1, 'among'), (1, 'among')")
-        found.engine.run_batch()
-        found.control.execute("INSERT INTO orders VALUES (1, 'behind'), (NULL, NULL)")
-        found.catch_up()
-        assert sorted(found.inserted().elements(), key=repr) == sorted(
-            ((key or None, value or None) for key, value in found.table("orders")), key=repr
+    ) as orders:
+        orders.until_planned()
+        orders.execute("INSERT INTO orders VALUES (1, 'among'), (1, 'among')")
+        orders.engine.run_batch()
+        orders.write("INSERT INTO orders VALUES (1, 'behind'), (NULL, NULL)")
+        assert sorted(orders.inserted().elements(), key=repr) == sorted(
+            ((key or None, value or None) for key, value in orders.table("orders")), key=repr
         )
 
 
@@ -239,13 +225,14 @@ def test_a_table_without_a_key_is_followed_if_the_log_has_its_full_rows(postgres
         "CREATE TABLE orders (id int, v text)",
         "ALTER TABLE orders REPLICA IDENTITY FULL",
         "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 9) i",
-    ) as found:
-        write_among_chunks(
-            found,
+    ) as orders:
+        orders.write_among_chunks(
             "UPDATE orders SET v = 'new' WHERE id = 3",
             "DELETE FROM orders WHERE id = 4",
-            "INSERT INTO orders VALUES (10, 'later')",
-            "DELETE FROM orders WHERE id = 10",
+            later=[
+                "INSERT INTO orders VALUES (10, 'later')",
+                "DELETE FROM orders WHERE id = 10",
+            ],
         )
 
 
@@ -258,15 +245,15 @@ def test_names_may_contain_quotes_dots_commas_and_capitals(postgres: PostgresSer
         f'CREATE TABLE {name} ({key} int PRIMARY KEY, "v, %" text)',
         f"INSERT INTO {name} SELECT i, 'old' FROM generate_series(1, 9) i",
         tables=name, columns=('I "d" %s', "v, %"), key=('I "d" %s',), maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
-        write_among_chunks(
-            found,
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
             f"UPDATE {name} SET \"v, %\" = 'new' WHERE {key} IN (2, 8)",
-            f"DELETE FROM {name} WHERE {key} = 5",
-            f"UPDATE {name} SET {key} = 100 WHERE {key} = 1",
-            table=name,
+            later=[
+                f"DELETE FROM {name} WHERE {key} = 5",
+                f"UPDATE {name} SET {key} = 100 WHERE {key} = 1",
+            ],
         )
-        assert {change["_table"] for change in found.changes} == {'My "Shop".Or.de,rs'}
+        assert {change["_table"] for change in orders.changes} == {'My "Shop".Or.de,rs'}
 
 
 def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
@@ -277,16 +264,17 @@ def test_a_partitioned_table_is_one_table(postgres: PostgresServer) -> None:
         "CREATE TABLE orders_b PARTITION OF orders FOR VALUES FROM (5) TO (100)",
         "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 9) i",
         maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
-        write_among_chunks(
-            found,
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
             "UPDATE orders SET v = 'new' WHERE id IN (2, 8)",
             "UPDATE orders SET id = 50 WHERE id = 3",
-            "DELETE FROM orders WHERE id = 6",
-            "CREATE TABLE orders_c PARTITION OF orders FOR VALUES FROM (100) TO (200)",
-            "INSERT INTO orders VALUES (150, 'in a new partition')",
+            later=[
+                "DELETE FROM orders WHERE id = 6",
+                "CREATE TABLE orders_c PARTITION OF orders FOR VALUES FROM (100) TO (200)",
+                "INSERT INTO orders VALUES (150, 'in a new partition')",
+            ],
         )
-        assert {change["_table"] for change in found.changes} == {"public.orders"}
+        assert {change["_table"] for change in orders.changes} == {"public.orders"}
 
 
 def test_partitions_may_have_another_replica_identity_than_their_table(postgres: PostgresServer) -> None:
@@ -298,13 +286,14 @@ def test_partitions_may_have_another_replica_identity_than_their_table(postgres:
         "ALTER TABLE orders_a ALTER note SET STORAGE EXTERNAL",
         "INSERT INTO orders SELECT i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i",
         columns=("id", "v", "note"), maxRowsPerTrigger="3", parallelism="1",
-    ) as found:  # fmt: skip
-        write_among_chunks(
-            found,
+    ) as orders:  # fmt: skip
+        orders.write_among_chunks(
             "UPDATE orders SET v = 'new' WHERE id IN (2, 8)",
             "UPDATE orders SET id = id + 20 WHERE id IN (3, 7)",
-            "UPDATE orders SET v = 'newer' WHERE id IN (5, 23)",
-            "UPDATE orders SET id = id + 40 WHERE id IN (1, 27)",
+            later=[
+                "UPDATE orders SET v = 'newer' WHERE id IN (5, 23)",
+                "UPDATE orders SET id = id + 40 WHERE id IN (1, 27)",
+            ],
         )
 
 
@@ -315,26 +304,23 @@ def test_a_table_with_the_greatest_possible_number_of_columns_is_followed(postgr
         f"CREATE TABLE orders (id int PRIMARY KEY, v text, {', '.join(f'{name} bool' for name in names)})",
         "INSERT INTO orders (id, v, c0, c1597) SELECT i, 'old', true, false FROM generate_series(1, 9) i",
         columns=("id", "v", *names),
-    ) as found:
-        found.until_planned()
-        found.control.execute("UPDATE orders SET c1596 = true WHERE id = 4")
-        found.engine.run_batch()
-        found.control.execute("DELETE FROM orders WHERE id = 5")
-        found.catch_up()
+    ) as orders:
+        orders.until_planned()
+        orders.execute("UPDATE orders SET c1596 = true WHERE id = 4")
+        orders.engine.run_batch()
+        orders.write("DELETE FROM orders WHERE id = 5")
         # The table has a bool as t or f; the copy may have it as true or false.
         words = {"t": "t", "f": "f", "true": "t", "false": "f", "": None}
-        copied = [(row[0], *(words.get(value or "", value) for value in row[1:])) for row in found.copy()]
-        assert copied == [tuple(value or None for value in row) for row in found.table("orders")]
+        copied = [(row[0], *(words.get(value or "", value) for value in row[1:])) for row in orders.copy()]
+        assert copied == [tuple(value or None for value in row) for row in orders.table("orders")]
 
 
 def test_an_empty_table_is_followed_from_its_first_row(postgres: PostgresServer) -> None:
-    with query(postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)") as found:
-        found.batches()
-        found.catch_up()
-        assert found.ops() == []
-        found.control.execute("INSERT INTO orders VALUES (1, 'first')")
-        found.catch_up()
-        assert found.ops() == [("c", "1")]
+    with query(postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)") as orders:
+        orders.read_all()
+        assert orders.ops() == []
+        orders.write("INSERT INTO orders VALUES (1, 'first')")
+        assert orders.ops() == [("c", "1")]
 
 
 def test_a_condition_filters_the_rows_of_the_snapshot_but_not_the_changes_in_the_log(
@@ -346,13 +332,11 @@ def test_a_condition_filters_the_rows_of_the_snapshot_but_not_the_changes_in_the
         "INSERT INTO orders SELECT i, CASE WHEN i % 2 = 0 THEN '100%' ELSE 'odd' END FROM "
         "generate_series(1, 20) i",
         snapshotWhere="v LIKE '100%' OR id = 3 -- a comment",
-    ) as found:
-        found.batches()
-        found.catch_up()
-        assert sorted(int(key or 0) for _, key in found.ops()) == [2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20]
-        found.control.execute("UPDATE orders SET v = 'new' WHERE id IN (1, 2)")
-        found.catch_up()
-        assert found.ops()[11:] == [("u", "1"), ("u", "2")]
+    ) as orders:
+        orders.read_all()
+        assert sorted(int(key or 0) for _, key in orders.ops()) == [2, 3, 4, 6, 8, 10, 12, 14, 16, 18, 20]
+        orders.write("UPDATE orders SET v = 'new' WHERE id IN (1, 2)")
+        assert orders.ops()[11:] == [("u", "1"), ("u", "2")]
 
 
 @pytest.mark.parametrize("table", ['"My %orders"', 'public."My %orders"'])
@@ -367,9 +351,9 @@ def test_a_condition_for_the_snapshot_may_contain_the_name_of_the_table(
         "INSERT INTO wanted SELECT i, 'wanted' FROM generate_series(2, 40, 2) i",
         tables='"My %orders"',
         snapshotWhere=f"EXISTS (SELECT FROM wanted WHERE id = {table}.id)",
-    ) as found:
-        found.batches()
-        assert sorted(int(key or 0) for _, key in found.ops()) == list(range(2, 41, 2))
+    ) as orders:
+        orders.batches()
+        assert sorted(int(key or 0) for _, key in orders.ops()) == list(range(2, 41, 2))
 
 
 def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_character(
@@ -381,10 +365,8 @@ def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_character(
         'ALTER TABLE "100 %" ALTER note SET STORAGE EXTERNAL',
         """INSERT INTO "100 %" SELECT 'key' || i, 'old', repeat('n', 5000) FROM generate_series(1, 9) i""",
         tables='"100 %"', columns=("id", "v %", "note"), unchangedValues="read",
-    ) as found:  # fmt: skip
-        found.batches()
-        found.catch_up()
-        found.control.execute("""UPDATE "100 %" SET "v %" = 'new'""")
-        found.catch_up()
-        assert found.copy() == found.table('"100 %"')
-        assert not any(change["_unchanged"] for change in found.changes)
+    ) as orders:  # fmt: skip
+        orders.read_all()
+        orders.write("""UPDATE "100 %" SET "v %" = 'new'""")
+        orders.check_copy()
+        assert not any(change["_unchanged"] for change in orders.changes)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flip27_source.enumerators.sql import adbc
+from flip27_source.enumerators.sql import database
 from flip27_source.enumerators.sql.dialects import ANSI
 from flip27_source.errors import DataLossError, DiscoveryError, Flip27Error, OptionError
 from flip27_source.testing import MicroBatchEngine, SourceUnderTest, plan, run
@@ -265,7 +265,7 @@ def test_a_file_that_does_not_exist_is_not_created(sqlite: Shop, tmp_path: Any) 
 def test_a_missing_environment_variable_is_named(sqlite: Shop) -> None:
     options = sqlite.with_options(uriEnv="FLIP27_NOT_SET")
     del options["uri"]
-    with pytest.raises(OptionError, match="variable FLIP27_NOT_SET of option uriEnv is not set"):
+    with pytest.raises(OptionError, match="variable FLIP27_NOT_SET, which option uriEnv names, is not set"):
         ids(options)
 
 
@@ -347,7 +347,7 @@ def test_standard_sql_reads_a_table_without_tuples_and_casts(
     tmp_path: Path, flip27_engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DuckDB stands in for a database whose name is unknown."""
-    monkeypatch.setattr(adbc, "dialect_of", lambda _name: ANSI)
+    monkeypatch.setattr(database, "dialect_of", lambda _name: ANSI)
     with duckdb_shop(tmp_path) as shop:
         shop.insert(ORDERS[:4])
         start = f"{DAY} 08:00:00, 2"

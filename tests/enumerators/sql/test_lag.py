@@ -9,7 +9,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from flip27_source.enumerators.sql.lag import newest_allowed
+from flip27_source.schemas.source_schema import schema_of
+from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
+from flip27_source.testing.spark_query import BatchRead
 from tests.enumerators.sql.shops import Shop, batches_of, polled
 
 Engine = Callable[..., MicroBatchEngine]
@@ -80,25 +83,9 @@ def test_a_batch_read_has_the_rows_that_a_stream_would_hold_back(sqlite: Shop) -
 
 
 def rows_of_a_batch_read(options: dict[str, str]) -> list[int]:
-    from flip27_source.driver.holder import CoordinatorHolder
-    from flip27_source.enumerator_context import Boundedness
-    from flip27_source.executor.subtask import read_subtask
-    from flip27_source.reader import SourceReaderContext
-    from flip27_source.schemas.source_schema import schema_of
-    from flip27_source.snapshots.offsets import INITIAL_OFFSET
-    from flip27_source.snapshots.store import MemoryStore
-    from flip27_source.source import Source
-    from flip27_source.testing.inline_environment import inline_environment
-
-    source, store = Source.resolve(options), MemoryStore()
-    holder = CoordinatorHolder(
-        source, Boundedness.BOUNDED, store=store, environment=inline_environment(), one_batch=True
-    )
-    start = INITIAL_OFFSET.to_json()
-    context = SourceReaderContext(options=source.options, schema=schema_of(source))
-    tasks = holder.plan(start, holder.latest_offset(start, None))
-    batches = [batch for task in tasks for batch in read_subtask(source, task, context, store)]
-    return sorted(number for batch in batches for number in batch.column("id").to_pylist())
+    source = Source.resolve(options)
+    schema = schema_of(source)
+    return sorted(row[schema.get_field_index("id")] for row in BatchRead(source, schema).plan().rows())
 
 
 def test_a_time_in_the_future_is_logged_once_with_the_time_zone(

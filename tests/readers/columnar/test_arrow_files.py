@@ -8,21 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyarrow import feather, ipc
+from pyarrow import feather
 
-from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.arrow_files import ArrowReader
-from flip27_source.readers.files.errors import CorruptFileError
+from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.registry import find_reader
+from tests.readers.formats import write_ipc
 from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
-
-
-def write(path: Path, table: pa.Table, *, stream: bool, rows: int = 100) -> None:
-    kind = ipc.new_stream if stream else ipc.new_file
-    with kind(str(path), table.schema) as writer:
-        for batch in table.to_batches(rows):
-            writer.write_batch(batch)
-
 
 MICROS = pa.timestamp("us", "UTC")
 NOON = dt.datetime(2024, 5, 6, 12, tzinfo=dt.UTC)
@@ -47,7 +39,7 @@ COLUMNS: list[tuple[pa.Array, str, list[Any]]] = [
 def test_columns_are_converted_to_the_schema(
     tmp_path: Path, stored: pa.Array, wanted: str, expected: list[Any], stream: bool
 ) -> None:
-    write(tmp_path / "a", pa.table({"other": [7, 8], "V": stored}), stream=stream)
+    write_ipc(pa.table({"other": [7, 8], "V": stored}), tmp_path / "a", stream=stream)
     table = read_table(ArrowReader(), [tmp_path / "a"], f"missing int, v {wanted}")
     assert table.to_pydict() == {"missing": [None, None], "v": expected}
     assert read_table(ArrowReader(), [tmp_path / "a"], "missing int").to_pydict() == {"missing": [None, None]}
@@ -60,52 +52,15 @@ def test_feather_is_another_name_of_the_arrow_reader(tmp_path: Path, compression
     assert read_table(ArrowReader(), [tmp_path / "a.feather"], "n long").to_pydict() == {"n": [1, 2]}
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_ranges_give_every_row_once_wherever_they_are_cut(tmp_path: Path, stream: bool) -> None:
-    path = tmp_path / "a"
-    write(path, pa.table({"n": list(range(1000))}), stream=stream)
-    length = path.stat().st_size
-    for step in (97, length // 3, length - 1):
-        starts = list(range(0, length, step))
-        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
-        batches = read_batches(ArrowReader(), splits, arrow_schema("n long"))
-        assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(1000))
-    if not stream:
-        assert read_batches(ArrowReader(), [split_of(path, length // 2)], arrow_schema("n long"))
-
-
 def test_large_record_batches_are_cut_into_batches_that_suit_spark(tmp_path: Path) -> None:
-    write(tmp_path / "a", pa.table({"n": list(range(600_000))}), stream=False, rows=600_000)
+    write_ipc(pa.table({"n": list(range(600_000))}), tmp_path / "a", stream=False, rows=600_000)
     batches = read_batches(ArrowReader(), [split_of(tmp_path / "a")], arrow_schema("n long"))
     assert [batch.num_rows for batch in batches] == [262_144, 262_144, 75_712]
 
 
-def test_a_column_that_does_not_fit_is_an_error_with_file_and_column(tmp_path: Path) -> None:
-    write(tmp_path / "a", pa.table({"v": ["x"]}), stream=False)
-    with pytest.raises(SchemaError, match=r"/a: column v: .*cannot be converted to int64"):
-        read_table(ArrowReader(), [tmp_path / "a"], "v long")
-
-
-def test_a_null_in_a_column_that_is_not_null_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path / "a", pa.table({"v": [1, None]}), stream=False)
-    with pytest.raises(SchemaError, match=r"/a: column v: it contains a null"):
-        read_table(ArrowReader(), [tmp_path / "a"], "v long not null")
-
-
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize("kept", [0, 1, 7, 40, 700, -1, -4, -8, -300])
-def test_a_truncated_file_is_an_error_that_names_the_file(tmp_path: Path, kept: int, stream: bool) -> None:
-    path = tmp_path / "cut"
-    write(path, pa.table({"n": list(range(1000))}), stream=stream)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:kept] if kept else bytes(500))
-    with pytest.raises(CorruptFileError, match=r"/cut is truncated or damaged"):
-        read_table(ArrowReader(), [path], "n long")
-
-
 def test_a_stream_truncated_between_two_batches_is_an_error(tmp_path: Path) -> None:
-    write(tmp_path / "one", pa.table({"n": list(range(100))}), stream=True)
-    write(tmp_path / "two", pa.table({"n": list(range(200))}), stream=True)
+    write_ipc(pa.table({"n": list(range(100))}), tmp_path / "one", stream=True)
+    write_ipc(pa.table({"n": list(range(200))}), tmp_path / "two", stream=True)
     one, two = (tmp_path / "one").read_bytes(), (tmp_path / "two").read_bytes()
     (tmp_path / "cut").write_bytes(two[: len(one) - 8])
     with pytest.raises(CorruptFileError, match=r"/cut is .*: no end mark of the stream"):
@@ -114,7 +69,7 @@ def test_a_stream_truncated_between_two_batches_is_an_error(tmp_path: Path) -> N
 
 def test_text_that_is_not_utf8_is_an_error(tmp_path: Path) -> None:
     text = pa.array([b"caf\xe9"], pa.binary()).view(pa.string())
-    write(tmp_path / "a", pa.table({"t": text}), stream=False)
+    write_ipc(pa.table({"t": text}), tmp_path / "a", stream=False)
     with pytest.raises(CorruptFileError, match=r"/a is truncated or damaged.*UTF8"):
         read_table(ArrowReader(), [tmp_path / "a"], "t string")
 
@@ -123,8 +78,3 @@ def test_feather_of_version_1_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"FEA1" + bytes(100))
     with pytest.raises(CorruptFileError, match="Feather file of version 1; write the file as version 2"):
         read_table(ArrowReader(), [tmp_path / "a"], "n long")
-
-
-def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    assert read_table(ArrowReader(), [tmp_path / "a"], "n long").num_rows == 0

@@ -13,8 +13,8 @@ import pytest
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.avro import AvroReader
-from flip27_source.readers.files.errors import CorruptFileError
-from tests.readers.spark_reading import arrow_schema, read_batches, read_table, split_of
+from flip27_source.readers.files.input import CorruptFileError
+from tests.readers.spark_reading import read_table, split_of
 
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456, tzinfo=dt.UTC)
 MILLIS = NOON.replace(microsecond=123000)
@@ -111,17 +111,6 @@ def test_values_are_read_as_written(
     assert found["v"].to_pylist() == (written if expected is None else expected)
 
 
-def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
-    tmp_path: Path,
-) -> None:
-    fields = [{"name": "Beta", "type": "int"}, {"name": "other", "type": "string"}]
-    with (tmp_path / "a").open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [{"Beta": 1, "other": "x"}])
-    found = read_table(AvroReader(), [tmp_path / "a"], "missing string, beta long")
-    assert found.to_pylist() == [{"missing": None, "beta": 1}]
-    assert read_table(AvroReader(), [tmp_path / "a"], "missing string").to_pylist() == [{"missing": None}]
-
-
 @pytest.mark.parametrize(
     ("first", "second", "wanted", "found"),
     [
@@ -139,17 +128,6 @@ def test_a_type_without_a_namespace_is_used_inside_and_outside_of_a_union(
         record = {"a": {"X": 1, "y": 2}, "b": {"X": 3, "y": 4}}
         fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [record])
     assert read_table(AvroReader(), [tmp_path / "a"], wanted).to_pylist() == [found]
-
-
-@pytest.mark.parametrize("codec", ["null", "deflate", "bzip2", "xz"])
-def test_ranges_give_every_record_once_wherever_they_are_cut(tmp_path: Path, codec: str) -> None:
-    path = write(tmp_path / "a", "long", list(range(5000)), codec=codec)
-    length = path.stat().st_size
-    for step in (13 if codec == "deflate" else 101, length // 3, length - 1):
-        starts = list(range(0, length, step))
-        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
-        batches = read_batches(AvroReader(), splits, arrow_schema("v long"))
-        assert [n for batch in batches for n in batch["v"].to_pylist()] == list(range(5000))
 
 
 def recoded(path: Path, codec: str) -> Path:
@@ -197,15 +175,6 @@ def test_blocks_of_other_codecs_are_read_without_more_packages(tmp_path: Path, c
         read_table(AvroReader(), [path], "v long")
 
 
-@pytest.mark.parametrize("kept", [0, 3, 20, 100, -1, -16, -17, -300])
-def test_a_truncated_file_is_an_error_with_the_position(tmp_path: Path, kept: int) -> None:
-    path = write(tmp_path / "cut", "string", [f"text {number}" for number in range(1000)])
-    whole = path.read_bytes()
-    path.write_bytes(whole[:kept] if kept else bytes(500))
-    with pytest.raises(CorruptFileError, match=r"/cut is truncated or damaged: .*byte \d+"):
-        read_table(AvroReader(), [path], "v string")
-
-
 def test_damage_inside_a_block_is_an_error_with_block_and_record(tmp_path: Path) -> None:
     path = write(tmp_path / "a", "string", ["abc", "def"])
     path.write_bytes(path.read_bytes().replace(b"\x06def", b"\x06d\xffe"))
@@ -215,12 +184,6 @@ def test_damage_inside_a_block_is_an_error_with_block_and_record(tmp_path: Path)
     path.write_bytes(path.read_bytes().replace(b"\x06def", b"\x04def"))
     with pytest.raises(CorruptFileError, match=r"block at byte \d+: bytes follow the last record"):
         read_table(AvroReader(), [path], "v string")
-
-
-def test_a_column_that_does_not_fit_is_an_error_with_file_and_column(tmp_path: Path) -> None:
-    path = write(tmp_path / "a", "string", ["x"])
-    with pytest.raises(SchemaError, match=r"/a: column v: .*cannot be converted to int64"):
-        read_table(AvroReader(), [path], "v long")
 
 
 def test_a_record_that_contains_itself_is_refused_and_may_be_left_out(tmp_path: Path) -> None:
@@ -236,23 +199,6 @@ def test_values_that_are_not_records_are_refused(tmp_path: Path) -> None:
         fastavro.writer(file, "long", [1])
     with pytest.raises(SchemaError, match=r"/a contains values of type .*long.* instead of records"):
         read_table(AvroReader(), [tmp_path / "a"], "v long")
-
-
-def test_an_empty_file_has_no_rows(tmp_path: Path) -> None:
-    (tmp_path / "a").touch()
-    assert read_table(AvroReader(), [tmp_path / "a"], "v long").num_rows == 0
-
-
-def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
-    import fsspec
-
-    from flip27_source.enumerators.files.split import FileSplit
-
-    content = write(tmp_path / "a.avro", "long", [1, 2]).read_bytes()
-    fsspec.filesystem("memory").pipe("/avro/a.avro", content)
-    split = FileSplit(path="memory://avro/a.avro", length=len(content), modified_us=0)
-    [batch] = read_batches(AvroReader(), [split], arrow_schema("v long"))
-    assert batch.to_pydict() == {"v": [1, 2]}
 
 
 def test_a_block_without_the_sync_marker_of_the_file_is_an_error(tmp_path: Path) -> None:

@@ -8,44 +8,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from chispa import assert_df_equality
 from pyarrow import orc
 from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.columnar.orc import OrcReader
-from flip27_source.readers.files.errors import CorruptFileError
-from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
-
-
-def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
-    """Check that our rows are Spark's rows, and that there are any."""
-    ours = as_dataframe(spark, read_table(OrcReader(), [path], schema), schema)
-    theirs = spark.read.schema(schema).orc(str(path))
-    assert theirs.count() > 0
-    assert_df_equality(ours, theirs)
-
-
-ALL_TYPES = """
-    cast(id as byte) as a_byte, cast(id as short) as a_short, cast(id as int) as an_int, id as a_long,
-    cast(id as float) as a_float, id / 3 as a_double, cast(id as decimal(7, 2)) as a_small_decimal,
-    cast(id / 7 as decimal(38, 18)) as a_decimal, id % 2 = 0 as a_boolean, concat('text ', id) as a_string,
-    cast(concat('x', id) as binary) as a_binary, date_add(date'1999-12-30', cast(id as int)) as a_date,
-    timestamp_micros(id * 123456789123) as a_timestamp,
-    timestamp_ntz'1950-01-01 01:02:03.456789' as a_timestamp_ntz, cast(null as string) as always_null,
-    if(id % 3 = 0, null, named_struct('x', id, 'y', array(named_struct('z', cast(id as int))))) as a_struct,
-    if(id % 4 = 0, null, array(id, null)) as an_array, map(concat('k', id), array(id)) as a_map
-"""
-
-
-def test_every_type_that_spark_writes_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path) -> None:
-    spark.range(0, 100, 1, 1).createOrReplaceTempView("ids")
-    spark.sql(f"select {ALL_TYPES} from ids").write.orc(str(tmp_path / "out"))
-    [path] = (tmp_path / "out").glob("*.orc")
-    schema = spark.read.orc(str(path)).schema
-    ours = as_dataframe(spark, read_table(OrcReader(), [path], schema), schema)
-    assert_df_equality(ours, spark.read.schema(schema).orc(str(path)))
-
+from tests.readers.spark_reading import as_dataframe, assert_same_as_spark, read_batches, read_table, split_of
 
 MANY_DIGITS = Decimal("1234567890123456789012345678.0123456789")
 CONVERTED: list[tuple[pa.Array, str]] = [
@@ -203,18 +171,9 @@ def test_values_that_spark_rounds_nulls_or_misreads_are_an_error(
         read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
 
 
-def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.orc"
-    orc.write_table(pa.table({"Beta": [1, 2], "o.t": ["x", "y"], "ALPHA": ["p", None]}), path)
-    assert_same_as_spark(spark, path, "alpha string, missing struct<x: int>, beta long")
-    assert_same_as_spark(spark, path, "missing int")
-
-
 def test_columns_of_old_hive_are_matched_by_position(spark: SparkSession, tmp_path: Path) -> None:
     orc.write_table(pa.table({"_col0": [1, 2], "_col1": ["x", None]}), tmp_path / "a.orc")
-    assert_same_as_spark(spark, tmp_path / "a.orc", "id long, name string")
+    assert_same_as_spark(spark, "orc", tmp_path / "a.orc", "id long, name string")
 
 
 def test_columns_may_be_read_in_another_order_than_stored(tmp_path: Path) -> None:
@@ -274,54 +233,10 @@ def test_dates_of_the_old_calendar_are_refused_and_not_shifted(
         read_table(OrcReader(), [path], spark.read.orc(str(path)).schema)
 
 
-def test_ranges_give_every_stripe_once_wherever_they_are_cut(tmp_path: Path) -> None:
-    path = tmp_path / "a.orc"
-    table = pa.table({"n": list(range(100_000))})
-    with orc.ORCWriter(path, stripe_size=1 << 14, compression="uncompressed") as writer:
-        for start in range(0, 100_000, 5_000):
-            writer.write(table.slice(start, 5_000))
-    assert orc.ORCFile(path).nstripes > 3
-    length = path.stat().st_size
-    for step in (length // 7, length // 2, length - 1):
-        starts = list(range(0, length, step))
-        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
-        for schema, columns in (("n long", 1), ("m long", 0)):
-            batches = read_batches(OrcReader(), splits, arrow_schema(schema))
-            assert sum(batch.num_rows for batch in batches) == 100_000
-            if columns:
-                assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(100_000))
-
-
 def test_an_empty_file_has_no_rows_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.orc").touch()
     assert read_table(OrcReader(), [tmp_path / "a.orc"], "n long").num_rows == 0
     assert spark.read.schema("n long").orc(str(tmp_path / "a.orc")).count() == 0
-
-
-@pytest.mark.parametrize("kept", [0, 3, 100, -1, -30, -100])
-def test_a_damaged_file_is_an_error_that_names_the_file(tmp_path: Path, kept: int) -> None:
-    path = tmp_path / "cut.orc"
-    orc.write_table(pa.table({"n": list(range(1000))}), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:kept] if kept else bytes(500))
-    with pytest.raises(CorruptFileError, match=r"cut\.orc is truncated or damaged"):
-        read_table(OrcReader(), [path], "n long")
-
-
-def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
-    import fsspec
-
-    from flip27_source.enumerators.files.split import FileSplit
-
-    orc.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.orc")
-    content = (tmp_path / "a.orc").read_bytes()
-    fsspec.filesystem("memory").pipe("/orc/a.orc", content)
-    split = FileSplit(path="memory://orc/a.orc", length=len(content), modified_us=0)
-    [batch] = read_batches(OrcReader(), [split], arrow_schema("n long"))
-    assert batch.to_pydict() == {"n": [1, 2]}
-    longer = FileSplit(path=split.path, length=len(content) + 1, modified_us=0)
-    with pytest.raises(SplitReadError, match="when it was discovered"):
-        read_batches(OrcReader(), [longer], arrow_schema("n long"))
 
 
 def test_a_timestamp_that_arrow_cannot_read_is_not_damage(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StringType, StructField, StructType
@@ -20,45 +19,7 @@ from pyspark.sql.types import ArrayType, DataType, IntegerType, MapType, StringT
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.columnar.parquet import ParquetReader
-from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
-
-
-def assert_same_as_spark(spark: SparkSession, path: Path, schema: str) -> None:
-    """Check that our rows are Spark's rows, and that there are any."""
-    ours = as_dataframe(spark, read_table(ParquetReader(), [path], schema), schema)
-    theirs = spark.read.schema(schema).parquet(str(path))
-    assert theirs.count() > 0
-    assert_df_equality(ours, theirs)
-
-
-ALL_TYPES = """
-    cast(id as byte) as a_byte, cast(id as short) as a_short, cast(id as int) as an_int, id as a_long,
-    cast(id as float) as a_float, id / 3 as a_double, cast(id as decimal(7, 2)) as a_small_decimal,
-    cast(id / 7 as decimal(38, 18)) as a_decimal, id % 2 = 0 as a_boolean, concat('text ', id) as a_string,
-    cast(concat('x', id) as binary) as a_binary, date_add(date'1999-12-30', cast(id as int)) as a_date,
-    timestamp_micros(id * 123456789123) as a_timestamp,
-    timestamp_ntz'1950-01-01 01:02:03.456789' as a_timestamp_ntz, cast(null as string) as always_null,
-    if(id % 3 = 0, null, named_struct('x', id, 'y', array(named_struct('z', cast(id as int))))) as a_struct,
-    if(id % 4 = 0, null, array(id, null)) as an_array, map(concat('k', id), array(id)) as a_map
-"""
-
-
-@pytest.mark.parametrize("timestamps", ["INT96", "TIMESTAMP_MICROS", "TIMESTAMP_MILLIS"])
-@pytest.mark.parametrize("time_zone", ["UTC", "America/New_York"])
-def test_every_type_that_spark_writes_is_read_as_spark_reads_it(
-    spark: SparkSession, tmp_path: Path, timestamps: str, time_zone: str
-) -> None:
-    spark.conf.set("spark.sql.session.timeZone", time_zone)
-    spark.conf.set("spark.sql.parquet.outputTimestampType", timestamps)
-    spark.range(0, 100, 1, 1).createOrReplaceTempView("ids")
-    frame = spark.sql(f"select {ALL_TYPES} from ids")
-    frame.write.parquet(str(tmp_path / "out"))
-    spark.conf.unset("spark.sql.parquet.outputTimestampType")
-    [path] = (tmp_path / "out").glob("*.parquet")
-    schema = spark.read.parquet(str(path)).schema
-    ours = as_dataframe(spark, read_table(ParquetReader(), [path], schema), schema)
-    assert_df_equality(ours, spark.read.schema(schema).parquet(str(path)))
-
+from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
 
 MICROS = pa.timestamp("us")
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456)
@@ -126,7 +87,7 @@ WIDENED: list[tuple[str, pa.Array, str]] = [
 def test_types_widen_as_in_spark(spark: SparkSession, tmp_path: Path, stored: pa.Array, wanted: str) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"v": stored}), path)
-    assert_same_as_spark(spark, path, f"v {wanted}")
+    assert_same_as_spark(spark, "parquet", path, f"v {wanted}")
 
 
 REFUSED: list[tuple[pa.Array, str]] = [
@@ -188,39 +149,6 @@ def test_nanoseconds_are_rounded_down_to_microseconds(tmp_path: Path) -> None:
         assert table[name].cast(pa.int64()).to_pylist() == [1_700_000_000_123_456, -1, None]
 
 
-def test_columns_are_matched_case_insensitively_and_missing_columns_are_null(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"Beta": [1, 2], "other": ["x", "y"], "ALPHA": ["p", None]}), path)
-    assert_same_as_spark(spark, path, "alpha string, missing struct<x: int>, beta long")
-    assert_same_as_spark(spark, path, "missing int")
-
-
-def test_names_that_differ_only_in_case_are_an_error(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": [1], "A": [2]}), tmp_path / "x.parquet")
-    with pytest.raises(SchemaError, match=r"x\.parquet: column a occurs more than once: a, A"):
-        read_table(ParquetReader(), [tmp_path / "x.parquet"], "a long")
-
-
-def test_a_null_in_a_column_that_is_not_null_is_an_error(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"a": [1, None]}), tmp_path / "x.parquet")
-    for schema in ("a long not null", "b long not null"):
-        with pytest.raises(SchemaError, match=r"x\.parquet: column .* NOT NULL"):
-            read_table(ParquetReader(), [tmp_path / "x.parquet"], schema)
-
-
-def test_ranges_give_every_row_group_once_wherever_they_are_cut(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"n": list(range(1000))}), path, row_group_size=100)
-    length = path.stat().st_size
-    for step in (7, 97, 400, length - 1):
-        starts = list(range(0, length, step))
-        splits = [split_of(path, start, end) for start, end in zip(starts, [*starts[1:], None], strict=True)]
-        batches = read_batches(ParquetReader(), splits, arrow_schema("n long"))
-        assert [n for batch in batches for n in batch["n"].to_pylist()] == list(range(1000))
-
-
 def test_a_range_has_the_same_row_groups_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"n": list(range(5000))}), path, row_group_size=500)
@@ -253,7 +181,7 @@ def test_an_empty_row_group_at_any_position_has_no_rows(
         for numbers in groups:
             writer.write_table(pa.table({"n": pa.array(numbers, pa.int64())}))
     assert pq.read_metadata(path).num_row_groups == 3
-    assert_same_as_spark(spark, path, "n long")
+    assert_same_as_spark(spark, "parquet", path, "n long")
     middle = path.stat().st_size // 2
     halves = [split_of(path, 0, middle), split_of(path, middle)]
     batches = read_batches(ParquetReader(), halves, arrow_schema("n long"))
@@ -313,9 +241,8 @@ def test_nested_lists_with_and_without_nulls_are_read_as_spark_reads_them(
     finally:
         spark.conf.unset("spark.sql.parquet.writeLegacyFormat")
     [path] = (tmp_path / "out").glob("*.parquet")
+    assert_same_as_spark(spark, "parquet", path)
     found = spark.read.parquet(str(path))
-    ours = as_dataframe(spark, read_table(ParquetReader(), [path], found.schema), found.schema)
-    assert_df_equality(ours, found)
     inferred = ParquetReader.schema_of_files([split_of(path)], Options.parse({}, ParquetReader.options))
     assert inferred is not None
     assert from_arrow_schema(inferred).simpleString() == found.schema.simpleString()
@@ -346,29 +273,6 @@ def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path) -> None:
     batches = read_batches(ParquetReader(), [split_of(path)], arrow_schema("text string"))
     assert sum(batch.num_rows for batch in batches) == 1000
     assert max(batch.nbytes for batch in batches) < 40 << 20
-
-
-@pytest.mark.parametrize("kept", [0, 3, 100, -1, -300])
-def test_a_damaged_file_is_an_error_that_names_the_file(tmp_path: Path, kept: int) -> None:
-    path = tmp_path / "cut.parquet"
-    pq.write_table(pa.table({"n": list(range(1000))}), path)
-    whole = path.read_bytes()
-    path.write_bytes(whole[:kept] if kept else bytes(500))
-    with pytest.raises(SplitReadError, match=r"cut\.parquet"):
-        read_table(ParquetReader(), [path], "n long")
-
-
-def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
-    import fsspec
-
-    from flip27_source.enumerators.files.split import FileSplit
-
-    pq.write_table(pa.table({"n": [1, 2]}), tmp_path / "a.parquet")
-    content = (tmp_path / "a.parquet").read_bytes()
-    fsspec.filesystem("memory").pipe("/parquet/a.parquet", content)
-    split = FileSplit(path="memory://parquet/a.parquet", length=len(content), modified_us=0)
-    [batch] = read_batches(ParquetReader(), [split], arrow_schema("n long"))
-    assert batch.to_pydict() == {"n": [1, 2]}
 
 
 def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSession, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyarrow as pa
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.binary import BinaryReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
 from tests.peak_memory import peak_mib
@@ -25,7 +25,7 @@ text = pa.schema([pa.field("id", pa.string())])
 content = pa.schema([pa.field("length", pa.int64()), pa.field("content", pa.binary())])
 readings = [
     (TextReader, text, {}, [plain, zipped]),
-    (DelimitedReader, text, {}, [plain, zipped]),
+    (CsvLinesReader, text, {}, [plain, zipped]),
     (JsonLinesReader, text, {}, [plain, zipped]),
     (TextReader, text, {"lineSep": "|"}, [plain, zipped]),
     (TextReader, text, {"wholetext": "true"}, [plain]),

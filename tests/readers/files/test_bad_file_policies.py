@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -19,11 +18,8 @@ import pytest
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.columnar.avro import AvroReader
-from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.files.reader import FileReader
-from flip27_source.readers.json_lines.reader import JsonLinesReader
 from tests.driver.batches import Batches
+from tests.readers.formats import READERS, write_ids
 
 IDS = [f"id {number}" for number in range(1000)]
 JSON = "".join(f'{{"id": "{text}"}}\n' for text in IDS).encode()
@@ -38,19 +34,19 @@ def cut_off(path: Path) -> None:
     path.write_bytes(content[: len(content) // 2])
 
 
-def write_parquet(path: Path) -> None:
-    pq.write_table(pa.table({"id": IDS}), path)
-
-
-def write_avro(path: Path, ids: list[str] = IDS) -> None:
-    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, [{"id": text} for text in ids], sync_interval=100)
-
-
 def avro_of_latin1(path: Path) -> None:
-    write_avro(path, ["cafe"])
+    write_ids("avro", path, ["cafe"])
     path.write_bytes(path.read_bytes().replace(b"cafe", b"caf\xe9"))
+
+
+def damaged_row_group(path: Path) -> None:
+    """Write a file with a good footer and a good first row group, but a damaged second one."""
+    pq.write_table(pa.table({"id": IDS}), path, row_group_size=500, use_dictionary=False, compression="zstd")
+    content = bytearray(path.read_bytes())
+    place = pq.read_metadata(path).row_group(1).column(0)
+    middle = place.data_page_offset + place.total_compressed_size // 2
+    content[middle : middle + 60] = bytes(60)
+    path.write_bytes(content)
 
 
 def append(path: Path) -> None:
@@ -65,7 +61,7 @@ class Bad:
     write: Callable[[Path], object]
     then: Callable[[Path], object] = nothing
     said: str
-    reader: type[FileReader] = JsonLinesReader
+    format: str = "json"
     ignored_by: str | None = "ignoreCorruptFiles"
     name: str = "bad"
     options: dict[str, str] = field(default_factory=dict)
@@ -73,15 +69,18 @@ class Bad:
 
 BAD = {
     "truncated parquet": Bad(
-        write=lambda path: (write_parquet(path), cut_off(path)), said="is truncated or damaged",
-        reader=ParquetReader,
+        write=lambda path: (write_ids("parquet", path, IDS), cut_off(path)), said="is truncated or damaged",
+        format="parquet",
     ),
     "truncated avro": Bad(
-        write=lambda path: (write_avro(path), cut_off(path)), said="is truncated or damaged: block at byte",
-        reader=AvroReader,
+        write=lambda path: (write_ids("avro", path, IDS), cut_off(path)),
+        said="is truncated or damaged: block at byte", format="avro",
+    ),
+    "parquet with a damaged row group": Bad(
+        write=damaged_row_group, said="is truncated or damaged", format="parquet",
     ),
     "invalid UTF-8": Bad(
-        write=avro_of_latin1, said="is truncated or damaged: block at byte", reader=AvroReader
+        write=avro_of_latin1, said="is truncated or damaged: block at byte", format="avro"
     ),
     "invalid UTF-8 where lines must be whole": Bad(
         write=lambda path: path.write_bytes(b'{"id": "1"}\n{"id": "\xe9"}\n'), options={"mode": "FAILFAST"},
@@ -91,6 +90,10 @@ BAD = {
         write=lambda path: (path.write_bytes(gzip.compress(JSON)), cut_off(path)), name="bad.gz",
         said="is truncated or damaged: Compressed file ended before the end-of-stream marker was reached "
         "(within its first",
+    ),
+    "gzip without its end": Bad(
+        write=lambda path: path.write_bytes(gzip.compress(JSON)[:-20]), name="bad.gz",
+        said="is truncated or damaged",
     ),
     "a file that grew": Bad(
         write=lambda path: path.write_bytes(JSON), then=append, ignored_by=None,
@@ -118,23 +121,13 @@ def query(folder: Path, bad: Bad, **options: str) -> tuple[Batches, Path]:
     path = folder / bad.name
     bad.write(path)
     for name in ("a", "z"):
-        _write_good(bad.reader, folder / name, name)
+        write_ids(bad.format, folder / name, [name])
     given = {"path": str(folder), "stateLocation": "memory://unused", "parallelism": "1"}
-    batches = Batches(
-        FilesEnumerator, bad.reader, {**given, **bad.options, **options}, boundedness=Boundedness.BOUNDED
-    )
+    given |= bad.options | options
+    batches = Batches(FilesEnumerator, READERS[bad.format], given, boundedness=Boundedness.BOUNDED)
     batches.trigger()
     bad.then(path)
     return batches, path
-
-
-def _write_good(reader: type[FileReader], path: Path, text: str) -> None:
-    if reader is ParquetReader:
-        pq.write_table(pa.table({"id": [text]}), path)
-    elif reader is AvroReader:
-        write_avro(path, [text])
-    else:
-        path.write_text(f'{{"id": "{text}"}}\n')
 
 
 def rows(batches: Batches) -> list[str]:
@@ -145,7 +138,8 @@ def rows(batches: Batches) -> list[str]:
 def set_aside(batches: Batches, folder: Path) -> dict[str, list[tuple[str, str]]]:
     """The paths and errors in the state after the batch, by kind."""
     batches.commit()
-    _write_good(batches.source.reader_type, folder / "later", "later")  # type: ignore[arg-type]
+    [name] = [name for name, reader in READERS.items() if reader is batches.source.reader_type]
+    write_ids(name, folder / "later", ["later"])
     batches.restart()
     batches.trigger()
     ledger = batches.snapshot().ledger
@@ -191,9 +185,9 @@ def test_sparks_options_ignore_only_the_kind_of_file_that_they_name(
     assert [listed for listed, _ in set_aside(batches, tmp_path)["ignored"]] == [str(path)]
 
 
-@pytest.mark.parametrize("reader", [JsonLinesReader, ParquetReader, AvroReader])
-def test_an_empty_file_is_not_bad_whatever_the_policy(tmp_path: Path, reader: type[FileReader]) -> None:
-    bad = Bad(write=Path.touch, said="", reader=reader)
+@pytest.mark.parametrize("name", ["json", "parquet", "avro"])
+def test_an_empty_file_is_not_bad_whatever_the_policy(tmp_path: Path, name: str) -> None:
+    bad = Bad(write=Path.touch, said="", format=name)
     for number, policy in enumerate(("fail", "ignore", "quarantine")):
         folder = tmp_path / str(number)
         folder.mkdir()
@@ -205,6 +199,7 @@ def test_an_empty_file_is_not_bad_whatever_the_policy(tmp_path: Path, reader: ty
 PROGRAM = """
 import json, sys
 from pathlib import Path
+from flip27_source.errors import AccessError
 from tests.readers.files import test_bad_file_policies as t
 bad = t.Bad(write=lambda path: path.write_text("secret"), then=lambda path: path.chmod(0), said="")
 for policy in ("fail", "ignore", "quarantine"):
@@ -213,24 +208,21 @@ for policy in ("fail", "ignore", "quarantine"):
     batches, path = t.query(folder, bad, onSplitError=policy)
     try:
         read = len(t.rows(batches))
-    except t.SplitReadError as error:
+    except AccessError as error:
         print(json.dumps([policy, str(error)]))
     else:
         print(json.dumps([policy, read, t.set_aside(batches, folder)]))
 """
 
 
-def test_a_file_whose_permission_was_revoked_is_handled_by_the_policy(tmp_path: Path) -> None:
+def test_a_file_whose_permission_was_revoked_fails_its_task_whatever_the_policy(tmp_path: Path) -> None:
     program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     if os.geteuid() == 0:  # root may read everything, so drop that capability first
         program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
-    failed, ignored, quarantined = map(json.loads, done.stdout.splitlines())
-    said = "bad cannot be read: permission denied"
-    assert said in failed[1]
-    for policy, found in (("ignored", ignored), ("quarantined", quarantined)):
-        assert found[1] == 2
-        ((path, error),) = found[2].pop(policy)
-        assert path == str(tmp_path / found[0] / "bad")
-        assert said in error
-        assert list(found[2].values()) == [[]]
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [policy for policy, *_ in outcomes] == ["fail", "ignore", "quarantine"]
+    for policy, said in outcomes:
+        assert str(tmp_path / policy / "bad") in said
+        assert "cannot be read: permission is denied" in said
+        assert "give the user or role that runs the executors" in said

@@ -7,31 +7,20 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
-import fastavro
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
-from pyarrow import feather, orc
 from pyspark.sql import SparkSession
 
-from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
-from flip27_source.readers.columnar.arrow_files import ArrowReader
-from flip27_source.readers.columnar.avro import AvroReader
-from flip27_source.readers.columnar.orc import OrcReader
-from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
-from flip27_source.readers.files.errors import CorruptFileError, FileMissingError
-from flip27_source.readers.json_lines.reader import JsonLinesReader
-from flip27_source.readers.text import TextReader
-from tests.driver.batches import Batches
+from flip27_source.readers.files.input import CorruptFileError, FileMissingError
+from tests.readers.formats import COLUMNAR, LINES, READERS, write_ids
 from tests.readers.spark_reading import read_batches, split_of
 
 ID = pa.schema([pa.field("id", pa.string())])
@@ -39,32 +28,10 @@ LENGTH = pa.schema([pa.field("length", pa.int64()), pa.field("content", pa.binar
 Read = type[SplitReader[FileSplit]]
 
 
-def write_avro(path: Path, ids: list[str]) -> None:
-    schema = {"type": "record", "name": "r", "fields": [{"name": "id", "type": "string"}]}
-    with path.open("wb") as file:
-        fastavro.writer(file, schema, [{"id": text} for text in ids], sync_interval=100)
-
-
-def write_lines(path: Path, ids: list[str]) -> None:
-    path.write_text("".join(f"{text}\n" for text in ids))
-
-
-def write_json(path: Path, ids: list[str]) -> None:
-    write_lines(path, [f'{{"id": "{text}"}}' for text in ids])
-
-
 FORMATS: dict[str, tuple[Read, pa.Schema, Callable[[Path, list[str]], Any]]] = {
-    "text": (TextReader, ID, write_lines),
-    "csv": (DelimitedReader, ID, write_lines),
-    "json": (JsonLinesReader, ID, write_json),
-    "binary": (BinaryReader, LENGTH, write_lines),
-    "parquet": (ParquetReader, ID, lambda path, ids: pq.write_table(pa.table({"id": ids}), path)),
-    "orc": (OrcReader, ID, lambda path, ids: orc.write_table(pa.table({"id": ids}), path)),
-    "arrow": (ArrowReader, ID, lambda path, ids: feather.write_feather(pa.table({"id": ids}), path)),
-    "avro": (AvroReader, ID, write_avro),
+    **{name: (READERS[name], ID, partial(write_ids, name)) for name in (*LINES, *COLUMNAR)},
+    "binary": (BinaryReader, LENGTH, partial(write_ids, "text")),
 }
-LINES = ("text", "csv", "json")
-CONTAINERS = ("parquet", "orc", "arrow", "avro")
 IDS = [f"id {number}" for number in range(1000)]
 
 each_format = pytest.mark.parametrize("name", FORMATS)
@@ -116,7 +83,7 @@ def test_a_file_that_changed_is_an_error_with_both_lengths(
     assert f"/a had {then.length} bytes when it was discovered and has {found.length} now" in str(error)
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
+@pytest.mark.parametrize("name", COLUMNAR)
 @beside_others
 def test_a_truncated_file_is_reported_as_damaged(tmp_path: Path, name: str, beside_others: bool) -> None:
     FORMATS[name][2](tmp_path / "a", IDS)
@@ -227,61 +194,3 @@ def test_a_file_without_read_permission_is_an_error_in_each_reader(tmp_path: Pat
     done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
     said = f"SplitReadError {path} cannot be read: permission denied"
     assert done.stdout.splitlines() == [f"{name} {said}" for name in FORMATS], done.stderr
-
-
-def bad_gzip(path: Path) -> Path:
-    path.write_bytes(gzip.compress("".join(f'{{"id": "{text}"}}\n' for text in IDS).encode())[:-20])
-    return path
-
-
-def bad_parquet(path: Path) -> Path:
-    """Write a file with a good footer and a good first row group, but a damaged second one."""
-    pq.write_table(pa.table({"id": IDS}), path, row_group_size=500, use_dictionary=False, compression="zstd")
-    content = bytearray(path.read_bytes())
-    place = pq.read_metadata(path).row_group(1).column(0)
-    middle = place.data_page_offset + place.total_compressed_size // 2
-    content[middle : middle + 60] = bytes(60)
-    path.write_bytes(content)
-    return path
-
-
-def bad_avro(path: Path) -> Path:
-    write_avro(path, IDS)
-    content = path.read_bytes()
-    path.write_bytes(content[: len(content) * 3 // 4])
-    return path
-
-
-BAD: dict[str, tuple[Read, Callable[[Path], Path], str]] = {
-    "json": (JsonLinesReader, bad_gzip, "bad.gz is truncated or damaged"),
-    "parquet": (ParquetReader, bad_parquet, "bad.gz is truncated or damaged"),
-    "avro": (AvroReader, bad_avro, r"bad.gz is truncated or damaged: block at byte"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_is_quarantined_with_all_of_its_rows_and_the_others_are_read(
-    tmp_path: Path, name: str
-) -> None:
-    reader, make_bad, said = BAD[name]
-    make_bad(tmp_path / "bad.gz")
-    for other in ("a", "z"):
-        FORMATS[name][2](tmp_path / other, [f"{other}{number}" for number in range(3)])
-    options = {"enumerator": "files", "path": str(tmp_path), "onSplitError": "quarantine"}
-    options |= {
-        "stateLocation": "memory://unused",
-        "maxSplitAttempts": "2",
-        "parallelism": "1",
-        "discoveryInterval": "1ms",
-    }
-    batches = Batches(FilesEnumerator, reader, options)
-    rows = [value for batch in batches.batch() or () for value in batch.to_pylist()]
-    assert sorted(rows) == ["a0", "a1", "a2", "z0", "z1", "z2"]
-    FORMATS[name][2](tmp_path / "later", ["later"])
-    deadline = monotonic() + 20
-    while batches.batch() is None:
-        assert monotonic() < deadline, "the file that came later was not found"
-    [quarantined] = batches.quarantined()
-    assert quarantined.split.split_id == str(tmp_path / "bad.gz")
-    assert said in quarantined.error
-    assert quarantined.attempts == 2

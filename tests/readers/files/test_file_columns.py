@@ -18,13 +18,13 @@ from flip27_source.options import Option as OptionOf
 from flip27_source.options import Options, boolean
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.binary import BinaryReader
-from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
 from flip27_source.readers.files.file_columns import METADATA_TYPE
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
 from flip27_source.source_options import CORE_OPTIONS
+from tests.readers import formats
+from tests.readers.formats import WRITERS
 from tests.readers.spark_reading import arrow_schema, as_dataframe, split_of
 
 Read = type[SplitReader[FileSplit]]
@@ -32,10 +32,8 @@ METADATA = (
     "_metadata struct<file_path: string, file_name: string, file_size: long, file_block_start: long, "
     "file_block_length: long, file_modification_time: timestamp>"
 )
-READERS: dict[str, Read] = {
-    "text": TextReader, "csv": DelimitedReader, "json": JsonLinesReader, "parquet": ParquetReader,
-    "orc": OrcReader, "binaryFile": BinaryReader,
-}  # fmt: skip
+KINDS = ("text", "csv", "json", "parquet", "orc", "binaryFile")
+READERS: dict[str, Read] = formats.READERS | {"binaryFile": BinaryReader}
 RECURSIVE = OptionOf(name="recursiveFileLookup", parse=boolean, default=False, doc="")
 
 
@@ -71,20 +69,11 @@ def folder_of(spark: SparkSession, kind: str, root: Path) -> None:
             folder = root / f"year={year}" / f"Letter={letter}"
             folder.mkdir(parents=True)
             for number in range(2):
-                path = folder / f"{number}.{kind}"
-                if kind == "parquet":
-                    pq.write_table(pa.table({"value": [f"{year}{number}", "x"]}), path)
-                elif kind == "orc":
-                    from pyarrow import orc
-
-                    orc.write_table(pa.table({"value": [f"{year}{number}", "x"]}), path)
-                elif kind == "json":
-                    path.write_text(f'{{"value": "{year}{number}"}}\n{{"value": "x"}}\n')
-                else:
-                    path.write_text(f"{year}{number}\nx\n")
+                table = pa.table({"value": [f"{year}{number}", "x"]})
+                WRITERS["text" if kind == "binaryFile" else kind](table, folder / f"{number}.{kind}")
 
 
-@pytest.mark.parametrize("kind", [kind for kind in READERS if kind != "binaryFile"])
+@pytest.mark.parametrize("kind", KINDS[:-1])
 def test_partition_directories_become_columns_as_in_spark(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -95,7 +84,7 @@ def test_partition_directories_become_columns_as_in_spark(
     assert_df_equality(ours(spark, READERS[kind], tmp_path, schema), theirs, ignore_row_order=True)
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_schema_of_only_partition_columns_gives_all_rows(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
@@ -105,7 +94,7 @@ def test_a_schema_of_only_partition_columns_gives_all_rows(
     ).collect() == [(2023, 4 if kind == "binaryFile" else 8), (2024, 4 if kind == "binaryFile" else 8)]
 
 
-@pytest.mark.parametrize("kind", READERS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_metadata_equals_that_of_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     root = tmp_path / "a b%20#\u00e9"
     root.mkdir()

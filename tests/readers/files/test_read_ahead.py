@@ -13,29 +13,22 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-import fastavro
 import fsspec
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from fsspec.asyn import AsyncFileSystem
 from fsspec.caching import BackgroundBlockCache
-from pyarrow import ipc, orc
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
-from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
-from flip27_source.readers.columnar.arrow_files import ArrowReader
-from flip27_source.readers.columnar.avro import AvroReader
-from flip27_source.readers.columnar.orc import OrcReader
-from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.readers.files.input import open_file, read_whole
 from flip27_source.readers.files.line_blocks import line_blocks
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.text import TextReader
 
+from ..formats import COLUMNAR, READERS, WRITERS
 from ..spark_reading import read_batches
 
 DEADLINE_S = 30.0
@@ -130,35 +123,18 @@ def test_small_files_are_requested_before_the_first_response_arrives() -> None:
     assert [block.data for block in blocks] == [b"line 0\nline 1\nline 2\nline 3\n"]
 
 
-def parquet(table: pa.Table, sink: Any) -> None:
-    pq.write_table(table, sink)
-
-
-def arrow(table: pa.Table, sink: Any) -> None:
-    with ipc.new_file(sink, table.schema) as file:
-        file.write_table(table)
-
-
-def avro(table: pa.Table, sink: Any) -> None:
-    schema = {"type": "record", "name": "row", "fields": [{"name": "n", "type": "long"}]}
-    fastavro.writer(sink, schema, table.to_pylist())
-
-
-@pytest.mark.parametrize(
-    ("reader", "write"),
-    [(ParquetReader, parquet), (OrcReader, orc.write_table), (ArrowReader, arrow), (AvroReader, avro)],
-)
+@pytest.mark.parametrize("name", COLUMNAR)
 def test_small_files_of_every_format_are_requested_together_and_once(
-    reader: type[SplitReader[FileSplit]], write: Callable[[pa.Table, Any], None]
+    name: str,
 ) -> None:
     files = {}
     for number in range(2):
-        write(pa.table({"n": [number]}), sink := io.BytesIO())
+        WRITERS[name](pa.table({"n": [number]}), sink := io.BytesIO())
         files[f"{number}"] = sink.getvalue()
     with serving(files) as server:
         together = threading.Barrier(2)
         server.gate = lambda _: together.wait(DEADLINE_S)
-        batches = read_batches(reader(), map(server.split, files), pa.schema([("n", pa.int64())]))
+        batches = read_batches(READERS[name](), map(server.split, files), pa.schema([("n", pa.int64())]))
         assert sorted(server.asked) == [("0", 0), ("1", 0)]
     assert pa.Table.from_batches(batches).to_pydict() == {"n": [0, 1]}
 

@@ -9,7 +9,7 @@ import pytest
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.reader import SplitReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.text import TextReader
 from tests.other_file_systems import PASSWORD, USER, sftp_server
 
@@ -18,7 +18,7 @@ from ..spark_reading import read_batches
 OPTIONS = {"storage.username": USER, "storage.password": PASSWORD}
 
 
-@pytest.mark.parametrize("reader", [TextReader, DelimitedReader])
+@pytest.mark.parametrize("reader", [TextReader, CsvLinesReader])
 def test_a_file_of_20_megabytes_is_read(reader: type[SplitReader[FileSplit]], tmp_path: Path) -> None:
     lines = [f"{number:0999d}" for number in range(20_000)]
     (tmp_path / "large").write_text("\n".join(lines) + "\n")

@@ -9,10 +9,11 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.spark_options import status
 from flip27_source.registry import find_reader
 from scripts import readers_table
+from tests.spark.jvm import jvm_of
 
 READ_BY_SPARK = {
     "json": "org.apache.spark.sql.catalyst.json.JSONOptions",
@@ -28,9 +29,7 @@ ONLY_WRITTEN = {
 
 @pytest.mark.parametrize("name", READ_BY_SPARK)
 def test_every_option_of_spark_is_known(spark: SparkSession, name: str) -> None:
-    jvm = spark.sparkContext._jvm
-    assert jvm is not None
-    module = jvm.java.lang.Class.forName(f"{READ_BY_SPARK[name]}$").getField("MODULE$").get(None)
+    module = jvm_of(spark).java.lang.Class.forName(f"{READ_BY_SPARK[name]}$").getField("MODULE$").get(None)
     options = module.getAllOptions()
     theirs = {text.lower() for text in _texts(options)}
     assert len(theirs) > 15
@@ -44,7 +43,7 @@ def _texts(scala: object) -> list[str]:
 
 def test_an_unsupported_spark_value_is_refused_with_an_alternative() -> None:
     with pytest.raises(OptionError) as caught:
-        Options.parse({"lineSep": ";"}, DelimitedReader.options)
+        Options.parse({"lineSep": ";"}, CsvLinesReader.options)
     assert "option lineSep has the value ';': supported by Spark's reader, not by flip27" in str(caught.value)
     assert "end lines with a newline" in str(caught.value)
 
@@ -56,11 +55,11 @@ def test_sparks_default_values_are_accepted_and_inference_options_have_no_effect
         "inferSchema": "true",
         "samplingRatio": "0.1",
     }
-    Options.parse(given, DelimitedReader.options)
+    Options.parse(given, CsvLinesReader.options)
 
 
 def test_the_status_of_each_option_is_derived_from_the_code() -> None:
-    found = {option.name: status(option) for option in DelimitedReader.options}
+    found = {option.name: status(option) for option in CsvLinesReader.options}
     assert (found["sep"], found["lineSep"], found["samplingRatio"]) == (
         "supported",
         "default only",

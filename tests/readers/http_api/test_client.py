@@ -255,7 +255,7 @@ def test_a_link_that_holds_the_credential_is_refused(api: HttpApi) -> None:
         ({"authToken": "a\nb"}, r"the token of option authToken \(not shown\) contains characters"),
         (
             {"authEnv": "NOT_SET_ANYWHERE"},
-            "the environment variable NOT_SET_ANYWHERE of option authEnv is not set",
+            "the environment variable NOT_SET_ANYWHERE, which option authEnv names, is not set",
         ),
         ({"authEnv": "HOME", "authToken": "x"}, "authEnv and authToken are both set"),
         ({"authParam": "t", "authHeader": "X-T", "authToken": "x"}, "authParam puts the token into the URL"),

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.types as pt
 from hypothesis import strategies as st
 
 NUMBERS = [
@@ -148,32 +146,3 @@ def documents(draw: st.DrawFn) -> bytes:
         place = draw(st.integers(0, len(line)))
         line = line[:place] + draw(st.sampled_from(_PIECES)) + line[place + draw(st.integers(0, 2)) :]
     return line
-
-
-def plain_rows(table: pa.Table) -> list[tuple[Any, ...]]:
-    """The rows in a form that compares exactly, also for NaN, minus zero, invalid UTF-8 and any year."""
-    columns = [_plain(column.combine_chunks()) for column in table.columns]
-    return list(zip(*columns, strict=True))
-
-
-def _plain(array: pa.Array | pa.ChunkedArray) -> list[Any]:
-    if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    kind = array.type
-    if pt.is_struct(kind):
-        children = [_plain(array.field(number)) for number in range(kind.num_fields)]
-        rows = list(zip(*children, strict=True))
-        return [row if valid else None for row, valid in zip(rows, array.is_valid().to_pylist(), strict=True)]
-    if pt.is_map(kind) or pt.is_list(kind):
-        items = list(zip(_plain(array.keys), _plain(array.items), strict=True)) if pt.is_map(kind) else []
-        items = items or (_plain(array.values) if pt.is_list(kind) else [])
-        ends = array.offsets.to_pylist()
-        valid = array.is_valid().to_pylist()
-        return [items[ends[row] : ends[row + 1]] if valid[row] else None for row in range(len(array))]
-    if pt.is_string(kind):
-        array = array.cast(pa.binary())
-    if pt.is_timestamp(kind):
-        array = array.cast(pa.int64())
-    if pt.is_date(kind):
-        array = array.cast(pa.int32())
-    return [repr(value) if isinstance(value, float) else value for value in array.to_pylist()]

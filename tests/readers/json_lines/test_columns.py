@@ -11,8 +11,8 @@ from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.columns import JsonColumnsParser, Parsed, Refused
 from flip27_source.readers.json_lines.values import JsonLineParser
 from flip27_source.time_zones import java_zone
-from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, documents, plain_rows
-from tests.readers.spark_reading import arrow_schema
+from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, documents
+from tests.readers.spark_reading import arrow_schema, exact_rows
 
 FLAT = "k int, s string, d double, t timestamp, c struct<x:int,y:string,e:date>, b boolean"
 
@@ -29,7 +29,7 @@ def check_line(line: bytes, schema: pa.Schema, parser: JsonColumnsParser) -> boo
     slow = JsonLineParser(schema, java_zone("UTC")).parse(line)
     assert not slow.malformed, line
     expected = pa.table(arrays_of_rows(slow.rows, schema), schema=schema)
-    assert plain_rows(pa.table(parsed.columns, schema=schema)) == plain_rows(expected), line
+    assert exact_rows(pa.table(parsed.columns, schema=schema)) == exact_rows(expected), line
     return True
 
 

@@ -20,8 +20,8 @@ from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.json_lines.scalars import NotProvedError, scalars_of
 from flip27_source.readers.json_lines.values import JsonLineParser
 from flip27_source.time_zones import java_zone
-from tests.readers.json_lines.json_documents import LINES, TYPES, VALUES, plain_rows
-from tests.readers.spark_reading import arrow_schema, read_table
+from tests.readers.json_lines.json_documents import LINES, TYPES, VALUES
+from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, exact_rows, read_table
 
 SCALAR_TYPES = [kind for kind in TYPES if not kind.startswith(("array", "map"))]
 USUAL = {
@@ -49,8 +49,8 @@ def check_block(lines: list[bytes], schema: pa.Schema) -> bool:
         assert not slow.malformed, line
         assert len(slow.rows) == 1, line
         rows += slow.rows
-    expected = plain_rows(pa.table(arrays_of_rows(rows, schema), schema=schema))
-    found = plain_rows(pa.table(parsed.columns, schema=schema))
+    expected = exact_rows(pa.table(arrays_of_rows(rows, schema), schema=schema))
+    found = exact_rows(pa.table(parsed.columns, schema=schema))
     assert len(found) == len(lines)
     for number, line in enumerate(lines):
         assert number in parsed.doubtful or found[number] == expected[number], line
@@ -301,7 +301,7 @@ def several_layouts(n: int) -> str:
 def test_a_large_file_is_read_with_only_the_column_for_malformed_lines(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("".join(plain(n) + "\n" for n in range(5_000)))
-    assert plain_rows(read_table(JsonLinesReader(), [path], "_corrupt_record string")) == [(None,)] * 5_000
+    assert exact_rows(read_table(JsonLinesReader(), [path], "_corrupt_record string")) == [(None,)] * 5_000
 
 
 @pytest.mark.parametrize(
@@ -326,5 +326,4 @@ def test_large_files(
     parsed = JsonColumnsParser(arrow_schema(ddl), "UTC").parse_layout(content)
     assert (parsed is not None) == one_layout
     ddl += ", _corrupt_record string"
-    ours = plain_rows(read_table(JsonLinesReader(), [path], ddl))
-    assert ours == plain_rows(spark.read.schema(ddl).json(str(path)).coalesce(1).toArrow())
+    assert_same_as_spark(spark, "json", path, ddl)

@@ -15,8 +15,16 @@ from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.json_lines.reader import JsonLinesReader
-from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, documents, plain_rows
-from tests.readers.spark_reading import arrow_schema, as_dataframe, read_batches, read_table, split_of
+from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, documents
+from tests.readers.spark_reading import (
+    arrow_schema,
+    as_dataframe,
+    assert_same_as_spark,
+    exact_rows,
+    read_batches,
+    read_table,
+    split_of,
+)
 
 GOOD = b"".join(
     b'{"k":%d,"s":"name %d","d":%d.5,"t":"2024-01-%02dT10:00:00Z","b":true}\n' % (n, n, n, n % 28 + 1)
@@ -31,18 +39,14 @@ def write(folder: Path, content: bytes, name: str = "a.json") -> Path:
     return path
 
 
-def spark_rows(spark: SparkSession, path: Path, ddl: str, **options: str) -> list[tuple[Any, ...]]:
-    return plain_rows(spark.read.schema(ddl).options(**options).json(str(path)).coalesce(1).toArrow())
-
-
-def our_rows(path: Path, ddl: str, time_zone: str = "UTC", **options: str) -> list[tuple[Any, ...]]:
-    return plain_rows(read_table(JsonLinesReader(), [path], ddl, options, time_zone))
+def our_rows(path: Path, ddl: str, **options: str) -> list[tuple[Any, ...]]:
+    return exact_rows(read_table(JsonLinesReader(), [path], ddl, options))
 
 
 def test_a_good_file_gives_the_same_data_frame_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path, GOOD)
-    ours = as_dataframe(spark, read_table(JsonLinesReader(), [path], GOOD_SCHEMA), GOOD_SCHEMA)
-    assert_df_equality(ours, spark.read.schema(GOOD_SCHEMA).json(str(path)), ignore_row_order=True)
+    ours = assert_same_as_spark(spark, "json", path, GOOD_SCHEMA)
+    assert_df_equality(as_dataframe(spark, ours, GOOD_SCHEMA), spark.read.schema(GOOD_SCHEMA).json(str(path)))
 
 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
@@ -53,7 +57,7 @@ def test_broken_lines_among_good_lines_are_read_as_in_spark(
     ddl = LINES_SCHEMA if with_corrupt_column else LINES_SCHEMA.replace(", _corrupt_record string", "")
     content = b"".join(GOOD[:5000].rpartition(b"\n")[0] + b"\n" + line + b"\n" for line in LINES)
     path = write(tmp_path, content)
-    assert our_rows(path, ddl, mode=mode) == spark_rows(spark, path, ddl, mode=mode)
+    assert_same_as_spark(spark, "json", path, ddl, {"mode": mode})
 
 
 def test_broken_lines_among_good_lines_are_read_as_in_spark_if_pyarrow_supports_the_schema(
@@ -63,7 +67,7 @@ def test_broken_lines_among_good_lines_are_read_as_in_spark_if_pyarrow_supports_
     ddl += "_corrupt_record string"
     content = b"".join(GOOD[:5000].rpartition(b"\n")[0] + b"\n" + line + b"\n" for line in LINES)
     path = write(tmp_path, content)
-    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
+    assert_same_as_spark(spark, "json", path, ddl)
 
 
 @pytest.mark.parametrize("bad_each", [2, 7, 300])
@@ -82,16 +86,16 @@ def test_the_order_of_lines_is_kept_whatever_the_share_of_bad_lines(
     mixed = [bad[n // bad_each % len(bad)] if n % bad_each == 0 else line for n, line in enumerate(lines)]
     path = write(tmp_path, b"\n".join(mixed))
     ddl = f"{GOOD_SCHEMA}, _corrupt_record string"
-    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
+    assert_same_as_spark(spark, "json", path, ddl)
 
 
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(documents(), min_size=30, max_size=80))
 def test_random_documents(spark: SparkSession, tmp_path: Path, lines: list[bytes]) -> None:
     path = write(tmp_path, b"".join(line + b"\n" for line in lines))
-    assert our_rows(path, LINES_SCHEMA) == spark_rows(spark, path, LINES_SCHEMA)
+    assert_same_as_spark(spark, "json", path, LINES_SCHEMA)
     without_map = LINES_SCHEMA.replace("m map<string,int>, ", "")
-    assert our_rows(path, without_map) == spark_rows(spark, path, without_map)
+    assert_same_as_spark(spark, "json", path, without_map)
 
 
 def test_many_small_files_are_read_in_order_and_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -106,10 +110,9 @@ def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session
 ) -> None:
     path = write(tmp_path, b'{"t":"2020-03-29T02:30:00","n":"2020-03-29T02:30:00"}\n{"t":"2020-6-1"}\n')
     ddl = "t timestamp, n timestamp_ntz"
-    spark.conf.set("spark.sql.session.timeZone", "Europe/Berlin")
-    assert our_rows(path, ddl, "Europe/Berlin") == spark_rows(spark, path, ddl)
+    assert_same_as_spark(spark, "json", path, ddl, {}, "Europe/Berlin")
     option = {"timeZone": "America/New_York"}
-    assert our_rows(path, ddl, "Europe/Berlin", **option) == spark_rows(spark, path, ddl, **option)
+    assert_same_as_spark(spark, "json", path, ddl, option, "Europe/Berlin")
 
 
 def test_the_column_for_malformed_lines_may_have_any_name_and_position(
@@ -118,7 +121,7 @@ def test_the_column_for_malformed_lines_may_have_any_name_and_position(
     path = write(tmp_path, b'{"k":1}\n{"k":"x","s":"y"}\nnot \xff UTF-8\n')
     ddl = "k int, bad string, s string"
     option = {"columnNameOfCorruptRecord": "bad"}
-    assert our_rows(path, ddl, **option) == spark_rows(spark, path, ddl, **option)
+    assert_same_as_spark(spark, "json", path, ddl, option)
 
 
 def test_failfast_names_the_file_the_position_and_the_line(spark: SparkSession, tmp_path: Path) -> None:
@@ -208,7 +211,8 @@ def test_a_line_with_a_word_for_a_number_is_malformed_but_adjacent_lines_are_not
     ddl = "k int, s struct<m:map<string,struct<x:decimal(9,2)>>>, _corrupt_record string"
     bad = b'{"k":2,"s":%s}' % (place % word).encode()
     path = write(tmp_path, b'{"k":1,"s":{"m":{"a":{"x":1.5}}}}\n%s\n{"k":3,"s":{"m":{}}}\n' % bad)
-    ours, theirs = our_rows(path, ddl), spark_rows(spark, path, ddl)
+    ours = our_rows(path, ddl)
+    theirs = exact_rows(spark.read.schema(ddl).json(str(path)).coalesce(1).toArrow())
     assert [row[-1] for row in ours] == [row[-1] for row in theirs] == [None, bad, None]
     assert (ours[0], ours[2]) == (theirs[0], theirs[2])
 
@@ -232,4 +236,4 @@ def test_a_number_too_large_for_its_decimal_is_malformed_in_a_block_of_good_line
     bad = [b'{"n":%s}' % number.encode(), b'{"s":{"n":"%s"}}' % number.encode()]
     path = write(tmp_path, b"\n".join([*good, *bad, b""]))
     ddl = f"n {kind}, s struct<n:{kind}>, _corrupt_record string"
-    assert our_rows(path, ddl) == spark_rows(spark, path, ddl)
+    assert_same_as_spark(spark, "json", path, ddl)

@@ -12,8 +12,8 @@ from flip27_source.errors import SchemaError
 from flip27_source.readers.json_lines.arrays import arrays_of_rows
 from flip27_source.readers.json_lines.values import JsonLineParser
 from flip27_source.time_zones import java_zone
-from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES, plain_rows
-from tests.readers.spark_reading import arrow_schema
+from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, TYPES, VALUES
+from tests.readers.spark_reading import arrow_schema, exact_rows
 
 SURROUNDINGS = [
     b'{"c":%s,"z":7}',
@@ -45,8 +45,8 @@ def spark_table(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str)
 
 
 def assert_as_spark(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str) -> None:
-    said = plain_rows(spark_table(spark, folder, lines, ddl))
-    ours = plain_rows(our_table(lines, ddl))
+    said = exact_rows(spark_table(spark, folder, lines, ddl))
+    ours = exact_rows(our_table(lines, ddl))
     assert [pair for pair in zip(ours, said, strict=False) if pair[0] != pair[1]] == []
     assert len(ours) == len(said)
 

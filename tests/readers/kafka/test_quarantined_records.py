@@ -16,7 +16,7 @@ import pytest
 from flip27_source import edits
 from flip27_source.cli.main import main
 from flip27_source.errors import AttemptError, QuarantineError, SplitReadError, StateLocationError
-from flip27_source.readers.kafka.record_columns import record_schema
+from flip27_source.readers.kafka.arrow_records import record_schema
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING

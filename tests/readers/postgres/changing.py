@@ -10,7 +10,11 @@ import pyarrow as pa
 
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.split import TableName
-from flip27_source.readers.postgres.delivered_changes import DeliveredChanges, delivered_changes
+from flip27_source.readers.postgres.delivered_changes import (
+    DeliveredChanges,
+    delivered_changes,
+    rows_of_chunk,
+)
 from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
 from tests.readers.postgres.pgoutput_messages import YEAR_2000_US, begin, commit, described
@@ -35,10 +39,13 @@ def changed(table: Relation, *messages: bytes, key: Sequence[str] = ("id",)) -> 
     return delivered_changes(changes, key=[names.index(name) for name in key], xid_near=(1 << 32) + 900)
 
 
-def texts(types: dict[str, PgType], *rows: Sequence[str | None]) -> dict[str, pa.Array]:
-    """The columns of a chunk with these rows."""
+def chunk(
+    types: dict[str, PgType], *rows: Sequence[str | None], lsn: int = 0, table: TableName = ORDERS
+) -> DeliveredChanges:
+    """Rows of a chunk."""
     columns = zip(*rows, strict=True)
-    return {name: pa.array(column, pa.string()) for name, column in zip(types, columns, strict=True)}
+    texts = {name: pa.array(column, pa.string()) for name, column in zip(types, columns, strict=True)}
+    return rows_of_chunk(table, texts, rows=len(rows), lsn=lsn)
 
 
 def objects(column: pa.Array) -> list[Any]:

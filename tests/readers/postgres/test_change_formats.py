@@ -16,6 +16,7 @@ from flip27_source.enumerators.postgres.schema import DEBEZIUM_SCHEMA, ENVELOPE_
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.readers.postgres.chunk_rows import chunk_texts, open_chunk
 from flip27_source.readers.postgres.debezium_rows import DebeziumRows
+from flip27_source.readers.postgres.delivered_changes import rows_of_chunk
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
 
@@ -249,7 +250,7 @@ def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
     opened = open_chunk(connection, chunk, timeout_s=0)
     types = {column.name: column.type for column in opened.columns}
     batches = [
-        rows.snapshot(chunk.table, types, texts, key=[], rows=count, lsn=0)
+        rows.batch(rows_of_chunk(chunk.table, texts, rows=count, lsn=0), types, key=[])
         for count, texts in chunk_texts(connection, opened, rows.wanted, None)
     ]
     assert sum(batch.num_rows for batch in batches) == 300_000

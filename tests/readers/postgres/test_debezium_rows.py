@@ -18,7 +18,7 @@ from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.debezium_rows import DebeziumRows
-from tests.readers.postgres.changing import COMMITTED_US, LSN, ORDERS, changed, texts
+from tests.readers.postgres.changing import COMMITTED_US, LSN, changed, chunk
 from tests.readers.postgres.pgoutput_messages import UNCHANGED, delete, insert, relation, truncate, update
 
 TYPES = {"id": PgType(name="int8"), "name": PgType(name="text")}
@@ -31,7 +31,7 @@ def debezium(schema: pa.Schema = DEBEZIUM_SCHEMA, **more: Any) -> DebeziumRows:
 
 
 def rows_of(table: Any, *messages: bytes, key: Sequence[str] = ("id",), **more: PgType) -> pa.RecordBatch:
-    return debezium().changes(changed(table, *messages, key=key), {**TYPES, **more}, key=key)
+    return debezium().batch(changed(table, *messages, key=key), {**TYPES, **more}, key=key)
 
 
 def values(rows: pa.RecordBatch) -> list[Any]:
@@ -59,8 +59,7 @@ def test_a_change_has_the_fields_of_debezium_in_its_order() -> None:
 
 
 def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
-    found = texts(TYPES, ["1", "Ada"], ["2", None])
-    rows = debezium().snapshot(ORDERS, TYPES, found, key=["id"], rows=2, lsn=9)
+    rows = debezium().batch(chunk(TYPES, ["1", "Ada"], ["2", None], lsn=9), TYPES, key=["id"])
     assert rows.schema == DEBEZIUM_SCHEMA
     assert rows["value"].to_pylist()[0] == (
         '{"before":null,"after":{"id":1,"name":"Ada"},'
@@ -127,9 +126,8 @@ def test_a_value_that_is_missing_from_the_log_becomes_the_placeholder() -> None:
 
 def test_names_with_quotes_are_escaped() -> None:
     table = TableName(oid=1, schema='a"b', name="c\\d")
-    found = texts(TYPES, ["1", "Ada"])
-    rows = DebeziumRows(DEBEZIUM_SCHEMA, database='s"h', topic_prefix="l\tv").snapshot(
-        table, TYPES, found, key=[], rows=1, lsn=0
+    rows = DebeziumRows(DEBEZIUM_SCHEMA, database='s"h', topic_prefix="l\tv").batch(
+        chunk(TYPES, ["1", "Ada"], table=table), TYPES, key=[]
     )
     (value,) = values(rows)
     source = value["source"]
@@ -143,7 +141,7 @@ def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> 
     def value_with(**given: str) -> Any:
         given = {"database": "shop", "changeFormat": "debezium", **given}
         rows = change_rows(DEBEZIUM_SCHEMA, Options.parse(given, POSTGRES_OPTIONS))
-        batch = rows.snapshot(ORDERS, types, texts(types, ["1.50", "1 day"]), key=[], rows=1, lsn=0)
+        batch = rows.batch(chunk(types, ["1.50", "1 day"]), types, key=[])
         return values(batch)[0]
 
     ordinary = value_with()
@@ -156,7 +154,7 @@ def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> 
 
 def test_a_schema_may_have_some_of_the_columns() -> None:
     schema = pa.schema([("value", pa.string())])
-    batch = debezium(schema).changes(changed(TABLE, truncate(TABLE)), TYPES, key=["id"])
+    batch = debezium(schema).batch(changed(TABLE, truncate(TABLE)), TYPES, key=["id"])
     assert batch.schema == schema
     with pytest.raises(SchemaError, match="the schema has the column after, which changeFormat=debezium"):
         debezium(pa.schema([("after", pa.string())]))

@@ -12,7 +12,7 @@ from flip27_source.enumerators.postgres.schema import DEBEZIUM_SCHEMA
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.debezium_rows import DebeziumRows
 from flip27_source.readers.postgres.debezium_values import placeholder
-from tests.readers.postgres.changing import ORDERS, texts
+from tests.readers.postgres.changing import chunk
 from tests.readers.postgres.converting import array, numeric
 
 PRECISE = {"decimal_handling": "precise"}
@@ -24,8 +24,7 @@ def value_of(kind: PgType | str, text: str | None, **more: Any) -> str:
     rows = DebeziumRows(pa.schema([DEBEZIUM_SCHEMA.field("value")]), database="d", topic_prefix="p", **more)
 
     def written(*column: str | None) -> list[str]:
-        found = texts(types, *[[value] for value in column])
-        batch = rows.snapshot(ORDERS, types, found, key=[], rows=len(column), lsn=0)
+        batch = rows.batch(chunk(types, *[[value] for value in column]), types, key=[])
         return [
             value.split('"after":{"x":')[1].split('},"source":')[0] for value in batch["value"].to_pylist()
         ]

@@ -8,17 +8,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName, TableRules
-from flip27_source.enumerators.postgres.visibility import RowRule
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
+    are_delivered,
     delivered_changes,
     is_truncated_between,
-    kept,
 )
-from flip27_source.readers.postgres.key_ranges import local_ranges
 from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
+from flip27_source.readers.postgres.window_delivery import local_ranges
 from tests.readers.postgres.pgoutput_messages import (
     UNCHANGED,
     begin,
@@ -70,7 +70,7 @@ def never(rules: TableRules, keys: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
 
 def delivered(found: DeliveredChanges, rules: TableRules) -> list[tuple[str, str | None]]:
     """The operations and keys of the changes that are kept."""
-    mask = kept(found, rules, [0], by_number)
+    mask = are_delivered(found, rules, [0], by_number)
     return [shown for shown, is_kept in zip(shown_all(found), mask.tolist(), strict=True) if is_kept]
 
 
@@ -187,7 +187,7 @@ def test_an_update_of_the_key_is_judged_by_each_of_its_chunks() -> None:
 def test_keys_are_compared_only_if_chunks_have_different_rules() -> None:
     found = changes((700, [insert(TABLE, b"1", b"")]), (900, [insert(TABLE, b"11", b"")]))
     both_see, one_more = f"{EPOCH + 701}:{EPOCH + 701}:", f"{EPOCH + 702}:{EPOCH + 702}:"
-    assert kept(found, rules(both_see, one_more), [0], never).tolist() == [False, True]
+    assert are_delivered(found, rules(both_see, one_more), [0], never).tolist() == [False, True]
 
 
 def test_a_truncate_is_delivered_if_any_chunk_does_not_see_it() -> None:

@@ -8,9 +8,9 @@ import psycopg
 import pyarrow as pa
 import pytest
 
+from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName, TableRules
-from flip27_source.enumerators.postgres.visibility import RowRule
-from flip27_source.readers.postgres.key_ranges import local_ranges, ranges_on_server
+from flip27_source.readers.postgres.window_delivery import local_ranges, ranges_on_server
 from tests.postgres_server import PostgresServer
 
 ORDERS = TableName(oid=16_400, schema="public", name="orders")

@@ -19,7 +19,7 @@ from flip27_source.enumerators.postgres.column_types import (
     pg_type_of,
 )
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.chunk_csv import csv_batches
+from flip27_source.readers.postgres.chunk_csv import csv_batch
 from flip27_source.readers.postgres.values import ValueConverter
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -161,8 +161,7 @@ def insert(connection: psycopg.Connection, type: str, literals: list[str]) -> No
 
 def copied(connection: psycopg.Connection) -> pa.Array:
     with connection.cursor().copy("COPY (SELECT x FROM t ORDER BY id) TO STDOUT (FORMAT csv)") as copy:
-        (batch,) = csv_batches(copy, ["x"])
-    return batch.column(0)
+        return csv_batch(b"".join(copy), ["x"]).column(0)
 
 
 @pytest.mark.parametrize(("type", "literals", "values"), CASES, ids=[case[0] for case in CASES])

@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -18,13 +17,13 @@ from pyarrow import feather, orc
 from flip27_source.errors import NewColumnsError, SchemaError
 from flip27_source.reader import SplitReader
 from flip27_source.readers.columnar.arrow_files import ArrowReader
-from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.orc import OrcReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.new_columns import additions, evolved
+from tests.readers.formats import COLUMNAR, READERS, WRITERS, write_csv_with_header
 from tests.readers.spark_reading import read_batches, split_of
 
 Rows = list[dict[str, Any]]
@@ -38,41 +37,19 @@ def read(reader: type[SplitReader[Any]], paths: Sequence[Path], ddl: str, **opti
     return rows
 
 
-def write_avro(path: Path, row: dict[str, Any]) -> None:
-    kinds = {int: "long", str: "string"}
-    fields = [{"name": name, "type": kinds[type(value)]} for name, value in row.items()]
-    with path.open("wb") as file:
-        fastavro.writer(file, {"type": "record", "name": "r", "fields": fields}, [row])
-
-
 def write_row(name: str, path: Path, row: dict[str, Any]) -> None:
-    table = pa.table({key: [value] for key, value in row.items()})
-    match name:
-        case "json":
-            path.write_text(json.dumps(row) + "\n")
-        case "csv":
-            path.write_text(",".join(row) + "\n" + ",".join(map(str, row.values())) + "\n")
-        case "parquet":
-            pq.write_table(table, path)
-        case "orc":
-            orc.write_table(table, path)
-        case "arrow":
-            feather.write_feather(table, path)
-        case "avro":
-            write_avro(path, row)
+    write = write_csv_with_header if name == "csv" else WRITERS[name]
+    write(pa.table({key: [value] for key, value in row.items()}), path)
 
 
-READERS: dict[str, type[SplitReader[Any]]] = {
-    "json": JsonLinesReader, "csv": DelimitedReader, "parquet": ParquetReader, "orc": OrcReader,
-    "arrow": ArrowReader, "avro": AvroReader,
-}  # fmt: skip
+NAMES = ("json", "csv", *COLUMNAR)
 
 
 def options_of(name: str, **options: str) -> dict[str, str]:
     return options | ({"header": "true", "inferSchema": "true"} if name == "csv" else {})
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("mode", ["addNewColumns", "failOnNewColumns"])
 def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name: str, mode: str) -> None:
     write_row(name, tmp_path / "old", {"id": 1})
@@ -87,7 +64,7 @@ def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name
     assert str(tmp_path / "new") in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["parquet", "orc", "arrow", "avro"])
+@pytest.mark.parametrize("name", COLUMNAR)
 def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data(
     tmp_path: Path, name: str
 ) -> None:
@@ -100,7 +77,7 @@ def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data
 
 
 @pytest.mark.parametrize("names", [["id", "value"], ["_col0", "_col1"]], ids=["named", "as in old Hive"])
-@pytest.mark.parametrize("name", ["parquet", "orc", "arrow", "avro"])
+@pytest.mark.parametrize("name", COLUMNAR)
 def test_a_schema_of_partition_columns_reads_no_column_of_the_files(
     tmp_path: Path, name: str, names: list[str]
 ) -> None:
@@ -114,13 +91,13 @@ def test_a_schema_of_partition_columns_reads_no_column_of_the_files(
     assert parse_columns(error.value.columns).names == names
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_by_default_columns_missing_from_the_schema_are_not_read(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": 2, "name": "x"})
     assert read(READERS[name], [tmp_path / "a"], "id bigint", **options_of(name))[0]["id"] == 2
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize(
     "options", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}]
 )
@@ -139,7 +116,7 @@ def test_new_columns_are_rescued_with_the_path_of_their_file(
     ]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_values_that_do_not_fit_are_rescued_and_their_rows_are_not_malformed(
     tmp_path: Path, name: str
 ) -> None:
@@ -152,7 +129,7 @@ def test_values_that_do_not_fit_are_rescued_and_their_rows_are_not_malformed(
     ]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_schema_without_the_column_of_rescued_data_is_refused(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": 1})
     with pytest.raises(SchemaError, match="the column _rescued_data is for rescued data") as caught:
@@ -248,7 +225,7 @@ def test_lines_of_one_layout_with_a_new_field_are_noticed_too(tmp_path: Path) ->
 def test_csv_rescues_values_under_their_header_names_and_short_lines_stay_malformed(tmp_path: Path) -> None:
     (tmp_path / "a").write_text('id,name,"my tag"\n1,x,"a, b"\n2\nmany,y,z,w\n')
     ddl, path = "id bigint, name string, _corrupt_record string, _rescued string", str(tmp_path / "a")
-    found = read(DelimitedReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", header="true")
+    found = read(CsvLinesReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued", header="true")
     assert found == [
         {"id": 1, "name": "x", "_corrupt_record": None, "_rescued": {"my tag": "a, b", "_file_path": path}},
         {"id": 2, "name": None, "_corrupt_record": "2", "_rescued": None},
@@ -257,7 +234,7 @@ def test_csv_rescues_values_under_their_header_names_and_short_lines_stay_malfor
             "_rescued": {"id": "many", "my tag": "z", "_c3": "w", "_file_path": path},
         },
     ]  # fmt: skip
-    plain = read(DelimitedReader, [tmp_path / "a"], "a string, b string, _rescued string",
+    plain = read(CsvLinesReader, [tmp_path / "a"], "a string, b string, _rescued string",
                  rescuedDataColumn="_rescued")  # fmt: skip
     assert plain[1]["_rescued"] == {"_c2": "a, b", "_file_path": path}
 
@@ -271,15 +248,15 @@ def test_csv_with_a_column_order_different_from_the_schema_is_refused(tmp_path: 
     with pytest.raises(
         SchemaError, match="the header names the columns id, new, name, but the schema has id, name"
     ):
-        read(DelimitedReader, [tmp_path / "a"], ddl, **options)
+        read(CsvLinesReader, [tmp_path / "a"], ddl, **options)
     (tmp_path / "b").write_text("ID\n7\n")
-    assert [row["id"] for row in read(DelimitedReader, [tmp_path / "b"], ddl, **options)] == [7]
+    assert [row["id"] for row in read(CsvLinesReader, [tmp_path / "b"], ddl, **options)] == [7]
 
 
 def test_csv_without_a_header_refuses_lines_with_more_fields_and_names_their_position(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("1,x\n2,y,z,w\n")
     with pytest.raises(NewColumnsError, match=r"/a, byte 4: .*: _c2 string, _c3 string"):
-        read(DelimitedReader, [tmp_path / "a"], "a int, b string", schemaEvolutionMode="failOnNewColumns")
+        read(CsvLinesReader, [tmp_path / "a"], "a int, b string", schemaEvolutionMode="failOnNewColumns")
 
 
 def test_parquet_rescues_structs_with_new_fields_as_a_whole(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.readers.json_lines.reader import JsonLinesReader
-from flip27_source.readers.schemas.hints import hinted
+from flip27_source.readers.schemas.merging import hinted
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source

@@ -16,7 +16,7 @@ from flip27_source.errors import NewColumnsError, SchemaError
 from flip27_source.reader import SplitReader
 from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.parquet import ParquetReader
-from flip27_source.readers.delimited.reader import DelimitedReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.new_columns import additions, evolved
@@ -24,7 +24,8 @@ from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
 from flip27_source.spark.data_source import Flip27DataSource
 from flip27_source.testing import MicroBatchEngine
-from tests.readers.schemas.test_evolution import READERS, options_of, read, write_row
+from tests.readers.formats import READERS, WRITERS
+from tests.readers.schemas.test_evolution import NAMES, options_of, read, write_row
 
 MODE = {"schemaEvolutionMode": "addNewColumnsWithTypeWidening"}
 
@@ -114,14 +115,14 @@ OLD_VALUES: dict[str, tuple[pa.Array, str, list[Any]]] = {
 @pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
 def test_old_files_have_the_same_values_in_the_wider_type(tmp_path: Path, name: str, kind: str) -> None:
     column, wide, values = OLD_VALUES[kind]
-    write_table(name, tmp_path / "old", pa.table({"c": column}))
+    WRITERS[name](pa.table({"c": column}), tmp_path / "old")
     found = read_widening(READERS[name], tmp_path / "old", f"c {wide}")
     assert found == [{"c": value, "_rescued_data": None} for value in values]
 
 
 @pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
 def test_a_file_of_a_wider_type_is_refused_with_both_types(tmp_path: Path, name: str) -> None:
-    write_table(name, tmp_path / "a", pa.table({"ID": [1], "o": [{"x": 1.5}], "new": ["y"]}))
+    WRITERS[name](pa.table({"ID": [1], "o": [{"x": 1.5}], "new": ["y"]}), tmp_path / "a")
     with pytest.raises(NewColumnsError) as caught:
         read(READERS[name], [tmp_path / "a"], "id int, o struct<x: float>, _rescued_data string", **MODE)
     assert caught.value.columns == "id bigint, o struct<x: double>, new string"
@@ -139,7 +140,7 @@ def test_avro_widens_by_the_schema_of_the_file(tmp_path: Path) -> None:
     assert found == [{"id": 1, "_rescued_data": None}]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", NAMES)
 def test_values_that_do_not_widen_their_column_are_rescued(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": "many", "name": "x"})
     found = read_widening(READERS[name], tmp_path / "a", "id bigint, name string", **options_of(name))
@@ -155,7 +156,7 @@ def test_columns_without_values_do_not_widen_a_type(tmp_path: Path, name: str) -
         case "csv":
             (tmp_path / "a").write_text('id\n""\n')
         case _:
-            write_table(name, tmp_path / "a", pa.table({"id": pa.nulls(1)}))
+            WRITERS[name](pa.table({"id": pa.nulls(1)}), tmp_path / "a")
     found = read_widening(READERS[name], tmp_path / "a", "id tinyint", **options_of(name))
     assert found == [{"id": None, "_rescued_data": None}]
 
@@ -220,12 +221,10 @@ def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str)
     (tmp_path / "a").write_text(f"id,name\n1,x\nmany,y\n{text},z\n")
     options = {"header": "true", "inferSchema": "true"}
     with pytest.raises(NewColumnsError, match="/a, byte 19: the schema needs a wider type") as caught:
-        read(
-            DelimitedReader, [tmp_path / "a"], "id int, name string, _rescued_data string", **MODE, **options
-        )
+        read(CsvLinesReader, [tmp_path / "a"], "id int, name string, _rescued_data string", **MODE, **options)
     assert caught.value.columns == expected
     found = read(
-        DelimitedReader, [tmp_path / "a"], f"{expected}, _rescued_data string, name string", **MODE, **options
+        CsvLinesReader, [tmp_path / "a"], f"{expected}, _rescued_data string, name string", **MODE, **options
     )
     assert [str(row["id"]).removesuffix(".0") for row in found] == ["1", "None", text]
     assert found[1]["_rescued_data"]["id"] == "many"
@@ -233,7 +232,7 @@ def test_csv_widens_by_the_types_that_inference_finds(tmp_path: Path, kind: str)
 
 def test_csv_without_type_inference_does_not_widen(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("id\n3000000000\n")
-    found = read_widening(DelimitedReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
+    found = read_widening(CsvLinesReader, tmp_path / "a", "id int", header="true", schemaHints="id int")
     assert found == [{"id": None, "_rescued_data": {"id": "3000000000", "_file_path": str(tmp_path / "a")}}]
 
 
@@ -275,15 +274,3 @@ def test_a_given_schema_is_not_widened() -> None:
     source = Flip27DataSource({"enumerator": "files", **MODE})
     with pytest.raises(SchemaError, match="addNewColumnsWithTypeWidening, but a schema is given"):
         source.streamReader(None)
-
-
-def write_table(name: str, path: Path, table: pa.Table) -> None:
-    from pyarrow import feather, orc
-
-    match name:
-        case "parquet":
-            pq.write_table(table, path)
-        case "orc":
-            orc.write_table(table, path)
-        case "arrow":
-            feather.write_feather(table, path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,91 +10,16 @@ from typing import Any
 import pytest
 from azure.storage.blob import BlobServiceClient
 
-from flip27_source.enumerators.files.listing.walk import open_lister
+from flip27_source.enumerators.files.listing.choice import open_listers
 from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.notifications.azure_queue import AzureQueue
-from flip27_source.enumerators.files.notifications.event_grid import events_of
 from flip27_source.errors import DiscoveryError
-from flip27_source.notifications import FileEvent
 from flip27_source.options import Options
 from flip27_source.testing import MicroBatchEngine
 from flip27_source.testing.spark_side import as_value
 from tests.azurite_server import AzureContainer, Azurite
 from tests.deadline import until
-
-
-def event(container: str, name: str, kind: str = "BlobCreated", *, account: str = "shop", **data: str) -> Any:
-    """An event in the schema of Event Grid."""
-    group = "/subscriptions/319a9601/resourceGroups/shop/providers/Microsoft.Storage/storageAccounts"
-    return {
-        "topic": f"{group}/{account}", "id": "831e1650", "eventTime": "2026-01-31T12:00:00.1234567Z",
-        "subject": f"/blobServices/default/containers/{container}/blobs/{name}",
-        "eventType": f"Microsoft.Storage.{kind}",
-        "data": {
-            "api": "PutBlob", "eTag": "0x8D", "contentLength": 2, "blobType": "BlockBlob",
-            "url": f"https://{account}.blob.core.windows.net/{container}/encoded", **data,
-        },
-        "dataVersion": "", "metadataVersion": "1",
-    }  # fmt: skip
-
-
-def in_base64(found: Any) -> str:
-    """Encode an event as Event Grid does for a queue."""
-    return base64.b64encode(json.dumps(found).encode()).decode()
-
-
-def cloud_event(container: str, name: str) -> Any:
-    found = event(container, name)
-    return {
-        "source": found["topic"], "subject": found["subject"], "type": found["eventType"],
-        "specversion": "1.0", "id": found["id"], "data": found["data"],
-    }  # fmt: skip
-
-
-PATH = "abfs://in@shop.dfs.core.windows.net/a/b c%20ü.json"
-RENAMED = {"sourceUrl": "https://shop.dfs.core.windows.net/in/a/old%20name"}
-OLD = "abfs://in@shop.dfs.core.windows.net/a/old name"
-
-
-@pytest.mark.parametrize(
-    ("body", "events"),
-    [
-        (in_base64(event("in", "a/b c%20ü.json")), [FileEvent(path=PATH)]),
-        (json.dumps([event("in", "a/b c%20ü.json")]), [FileEvent(path=PATH)]),
-        (in_base64(cloud_event("in", "a/b c%20ü.json")), [FileEvent(path=PATH)]),
-        (in_base64(event("in", "a/b c%20ü.json", "BlobDeleted")), [FileEvent(path=PATH, removed=True)]),
-        (
-            in_base64(event("in", "a/b c%20ü.json", "BlobRenamed", **RENAMED)),
-            [FileEvent(path=PATH), FileEvent(path=OLD, removed=True)],
-        ),
-        (in_base64(event("in", "a", api="CreateFile")), []),
-        (in_base64(event("in", "a", api="SftpCreate")), []),
-        (in_base64(event("in", "a", api="SftpWrite")), []),
-        (in_base64(event("in", "a/b c%20ü.json", api="SftpCommit")), [FileEvent(path=PATH)]),
-        (in_base64(event("in", "a", "BlobTierChanged")), []),
-        (in_base64(event("in", "a", "DirectoryCreated")), []),
-    ],
-)
-def test_a_message_names_the_blobs_that_were_written_or_removed(body: str, events: list[FileEvent]) -> None:
-    assert list(events_of(body)) == events
-
-
-@pytest.mark.parametrize(
-    ("body", "said"),
-    [
-        ("<xml/>", "neither JSON nor Base64"),
-        ("{", "not JSON"),
-        ("{}", "neither eventType nor type"),
-        ("[3]", "not an event of Event Grid"),
-        (json.dumps({"eventType": "Microsoft.Storage.BlobCreated"}), "KeyError"),
-        (json.dumps({**event("in", "a"), "subject": "/somewhere"}), "does not name a blob"),
-        (json.dumps(event("in", "\ud800")), "UnicodeEncodeError"),
-        ("[" * 100_000, "nested too deeply"),
-    ],
-)
-def test_a_message_of_another_form_is_refused_with_the_reason(body: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        events_of(body)
+from tests.file_queues import blob_event, in_base64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +37,7 @@ class Blobs:
     def send(self, *names: str, kind: str = "BlobCreated") -> None:
         for name in names:
             self.queue.client.send_message(
-                in_base64(event(self.container.name, name, kind, account=self.container.account))
+                in_base64(blob_event(self.container.name, name, kind, account=self.container.account))
             )
 
     @property
@@ -164,7 +87,7 @@ def test_each_blob_is_read_once_by_messages_or_by_the_listing(
 
 def test_an_entry_has_the_information_of_the_listing(blobs: Blobs) -> None:
     blobs.put("landing/a", "landing/k=1/b")
-    lister = open_lister(f"{blobs.container.url}/landing", blobs.container.storage_options)
+    lister = open_listers([f"{blobs.container.url}/landing"], blobs.container.storage_options)
     listed = {path: info() for path, info in lister.files(recursive=False)}
     entries = {path: lister.entry(path, recursive=False) for path in listed}
     assert {path: entry and (entry[0], entry[1]()) for path, entry in entries.items()} == {
@@ -181,7 +104,7 @@ def test_a_marker_of_a_folder_is_not_a_file(blobs: Blobs) -> None:
     service = BlobServiceClient.from_connection_string(blobs.container.storage_options["connection_string"])
     marker = service.get_blob_client(blobs.container.name, "landing/k=1")
     marker.upload_blob(b"", metadata={"hdi_isfolder": "true"})
-    lister = open_lister(f"{blobs.container.url}/landing", blobs.container.storage_options)
+    lister = open_listers([f"{blobs.container.url}/landing"], blobs.container.storage_options)
     assert list(lister.files(recursive=False)) == []
     entry = lister.entry(f"{blobs.container.url}/landing/k=1", recursive=False)
     assert entry is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -182,19 +181,20 @@ def test_unused_messages_are_returned_when_a_run_ends(inboxes: list[Inbox]) -> N
     until(lambda: queue.visible == ["a"])
 
 
-def test_the_threads_of_a_run_end_when_its_inbox_is_garbage_collected() -> None:
+class Run:
+    """The owner of an inbox."""
+
+
+def test_the_threads_of_a_run_end_when_the_run_is_garbage_collected() -> None:
     """A driver that a test kills leaves threads behind, which must not continue to receive messages."""
     before = set(threading.enumerate())
+    run = Run()
     inbox = Inbox({"q": MemoryQueue()}, hidden_s=300.0, until_empty=False)
+    inbox.close_with(run)
     inbox.start()
     inbox.take(wait=True)
     threads = set(threading.enumerate()) - before
-    gone = weakref.ref(inbox)
-    del inbox
-
-    def is_gone() -> bool:
-        gc.collect()
-        return gone() is None
-
-    until(is_gone)
+    assert all(thread.is_alive() for thread in threads)
+    del run
+    gc.collect()
     until(lambda: not any(thread.is_alive() for thread in threads))

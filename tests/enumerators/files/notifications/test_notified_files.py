@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,11 +16,10 @@ from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, OptionError
 from flip27_source.notifications import FileEvent, Message, NotificationQueue
-from flip27_source.segment import Segment
-from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from flip27_source.testing.spark_side import as_value
 from tests.deadline import until
+from tests.enumerators.files.file_sources import planned_splits, write
 from tests.file_queues import (
     FileQueue,
     connect,
@@ -38,22 +38,54 @@ def _no_long_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inbox, "_SHORT_POLL_S", 0.0)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A bucket, a queue and a state location."""
+
+    bucket: S3Bucket
+    queue: FileQueue
+    state: Path
+
+    def options(self, **more: str) -> dict[str, str]:
+        return {
+            "enumerator": "files", "reader": "text", "path": f"s3://{self.bucket.name}/landing",
+            "discovery": "notifications", "notificationQueues": self.queue.url,
+            "stateLocation": str(self.state), **self.bucket.options, **more,
+        }  # fmt: skip
+
+    def query(self, *, available_now: bool = True, **more: str) -> MicroBatchEngine:
+        return MicroBatchEngine(self.options(**more), available_now=available_now)
+
+    def started(self, **more: str) -> MicroBatchEngine:
+        """A query that has read the object ``landing/first``."""
+        self.put("landing/first")
+        engine = self.query(**more)
+        engine.process_all_available()
+        return engine
+
+    def put(self, *keys: str, content: str = "") -> None:
+        for key in keys:
+            self.bucket.file_system.pipe_file(f"{self.bucket.name}/{key}", (content or key).encode())
+
+    def connect(self) -> None:
+        """Make the bucket send the events of the landing folder to the queue."""
+        connect(self.bucket, self.queue, "landing/")
+
+    def message(self, *keys: str, event: str = "ObjectCreated:Put") -> str:
+        return message(self.bucket.name, *keys, event=event)
+
+    def send(self, *keys: str, event: str = "ObjectCreated:Put") -> None:
+        """Send a message about these objects."""
+        self.queue.send(self.message(*keys, event=event))
+
+    def wait_until_deleted(self) -> None:
+        """Wait until no message is left."""
+        until(lambda: self.queue.left == 0)
+
+
 @pytest.fixture
-def queue(s3_bucket: S3Bucket) -> FileQueue:
-    return new_queue(s3_bucket)
-
-
-def options(bucket: S3Bucket, queue: FileQueue, state: Path, **more: str) -> dict[str, str]:
-    return {
-        "enumerator": "files", "reader": "text", "path": f"s3://{bucket.name}/landing",
-        "discovery": "notifications", "notificationQueues": queue.url, "stateLocation": str(state),
-        **bucket.options, **more,
-    }  # fmt: skip
-
-
-def put(bucket: S3Bucket, *keys: str, content: str = "") -> None:
-    for key in keys:
-        bucket.file_system.pipe_file(f"{bucket.name}/{key}", (content or key).encode())
+def landing(s3_bucket: S3Bucket, tmp_path: Path) -> Landing:
+    return Landing(bucket=s3_bucket, queue=new_queue(s3_bucket), state=tmp_path)
 
 
 def read(engine: MicroBatchEngine) -> Counter[Any]:
@@ -73,13 +105,9 @@ def stored(engine: MicroBatchEngine) -> Any:
     return enumerator.snapshot_state(coordinator.last_checkpoint_id).position.notified
 
 
-def planned(engine: MicroBatchEngine) -> list[FileSplit]:
-    codec = SnapshotCodec(engine.source.enumerator_type)
-    return [
-        split
-        for task in engine.partitions()
-        for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
-    ]
+def planned(engine: MicroBatchEngine) -> dict[str, FileSplit]:
+    splits = planned_splits(engine.source, engine.partitions())
+    return {split.path: split for split in splits}
 
 
 def run_again(engine: MicroBatchEngine) -> None:
@@ -88,33 +116,21 @@ def run_again(engine: MicroBatchEngine) -> None:
     engine.process_all_available()
 
 
-def started(bucket: S3Bucket, queue: FileQueue, state: Path, **more: str) -> MicroBatchEngine:
-    """A query that has read the object ``first``."""
-    put(bucket, "landing/first")
-    engine = MicroBatchEngine(options(bucket, queue, state, **more), available_now=True)
-    engine.process_all_available()
-    return engine
-
-
-def test_each_object_of_a_bucket_that_sends_its_events_is_read_once(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
-) -> None:
-    connect(s3_bucket, queue, "landing/")
-    engine = started(s3_bucket, queue, tmp_path)
-    put(s3_bucket, "landing/b c+d%20ü", "landing/_hidden", "landing/below/x", "elsewhere/e")
+def test_each_object_of_a_bucket_that_sends_its_events_is_read_once(landing: Landing) -> None:
+    landing.connect()
+    engine = landing.started()
+    landing.put("landing/b c+d%20ü", "landing/_hidden", "landing/below/x", "elsewhere/e")
     run_again(engine)
     assert read(engine) == Counter({"landing/first": 1, "landing/b c+d%20ü": 1})
     assert gauges(engine) == {}
-    until(lambda: queue.left == 0)
+    landing.wait_until_deleted()
 
 
-def test_events_of_every_kind_are_read_and_events_of_other_files_are_deleted(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
-) -> None:
-    bucket = s3_bucket.name
-    engine = started(s3_bucket, queue, tmp_path, pathGlobFilter="*t")
-    put(s3_bucket, *(f"landing/{name}.txt" for name in "abcd"), "landing/d=1/e.txt", "landing/f.csv")
-    queue.send(
+def test_events_of_every_kind_are_read_and_events_of_other_files_are_deleted(landing: Landing) -> None:
+    bucket = landing.bucket.name
+    engine = landing.started(pathGlobFilter="*t")
+    landing.put(*(f"landing/{name}.txt" for name in "abcd"), "landing/d=1/e.txt", "landing/f.csv")
+    landing.queue.send(
         message(bucket, "landing/a.txt", "landing/d=1/e.txt"),
         through_sns(message(bucket, "landing/b.txt")),
         through_event_bridge(bucket, "landing/c.txt"),
@@ -127,16 +143,16 @@ def test_events_of_every_kind_are_read_and_events_of_other_files_are_deleted(
         ["landing/first", *(f"landing/{name}.txt" for name in ("a", "b", "c", "d", "d=1/e"))]
     )
     assert gauges(engine) == {"filesFoundByListing": 1}, "no message has named d"
-    until(lambda: queue.left == 0)
+    landing.wait_until_deleted()
 
 
 def test_a_run_that_lists_makes_no_request_for_an_object_that_the_listing_found(tmp_path: Path) -> None:
     with s3_endpoint() as endpoint, quick_answers(endpoint) as server:
         bucket = new_bucket(server.url)
-        queue = new_queue(bucket)
-        connect(bucket, queue, "landing/")
-        engine = started(bucket, queue, tmp_path)
-        put(bucket, *(f"landing/{number}" for number in range(30)))
+        landing = Landing(bucket=bucket, queue=new_queue(bucket), state=tmp_path)
+        landing.connect()
+        engine = landing.started()
+        landing.put(*(f"landing/{number}" for number in range(30)))
         server.requests.clear()
         run_again(engine)
         assert len(read(engine)) == 31
@@ -147,143 +163,133 @@ def test_a_run_that_lists_makes_no_request_for_an_object_that_the_listing_found(
 
 
 def test_the_split_of_a_notified_file_equals_the_split_from_a_listing(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+    landing: Landing, tmp_path: Path
 ) -> None:
     more = {"cleanSource": "delete", "maxPartitionBytes": "1m"}
-    put(s3_bucket, "landing/first")
-    engine = MicroBatchEngine(options(s3_bucket, queue, tmp_path / "notified", **more))
+    landing.put("landing/first")
+    engine = landing.query(available_now=False, **more)
     engine.run_batch()  # has listed
-    put(s3_bucket, "landing/a", "landing/b=1/c")
-    queue.send(message(s3_bucket.name, "landing/a", "landing/b=1/c"))
+    landing.put("landing/a", "landing/b=1/c")
+    landing.send("landing/a", "landing/b=1/c")
     until(engine.trigger)
-    found = {split.path: split for split in planned(engine)}
-    listed = MicroBatchEngine(
-        options(s3_bucket, queue, tmp_path / "listed", discovery="listing", **more), available_now=True
-    )
+    notified = planned(engine)
+    listed = landing.query(discovery="listing", stateLocation=str(tmp_path / "listed"), **more)
     listed.trigger()
-    expected = {split.path: split for split in planned(listed)}
-    assert found == {path: split for path, split in expected.items() if not path.endswith("first")}
-    assert all(split.etag for split in found.values())
+    expected = {path: split for path, split in planned(listed).items() if not path.endswith("first")}
+    assert notified == expected
+    assert all(split.etag for split in notified.values())
 
 
 @pytest.mark.parametrize("step", [Step.OFFSET_RETURNED, Step.SINK_WRITTEN])
-def test_a_message_is_not_deleted_before_its_batch_is_complete(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, step: Step
-) -> None:
-    engine = started(s3_bucket, queue, tmp_path)
-    put(s3_bucket, "landing/a")
-    queue.send(message(s3_bucket.name, "landing/a"), message(s3_bucket.name, "landing/a"))
+def test_a_message_is_not_deleted_before_its_batch_is_complete(landing: Landing, step: Step) -> None:
+    engine = landing.started()
+    landing.put("landing/a")
+    landing.queue.send(landing.message("landing/a"), landing.message("landing/a"))
     engine.restart()
     engine.crash_at(step)
     with pytest.raises(Crashed):
         engine.process_all_available()
-    assert queue.left == 2
-    queue.show_hidden()
+    assert landing.queue.left == 2
+    landing.queue.show_hidden()
     run_again(engine)
     assert read(engine) == Counter({"landing/first": 1, "landing/a": 1})
-    until(lambda: queue.left == 0)
+    landing.wait_until_deleted()
 
 
 def test_the_next_run_deletes_messages_of_a_complete_batch_with_their_stored_receipts(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+    landing: Landing,
 ) -> None:
-    engine = started(s3_bucket, queue, tmp_path)
-    put(s3_bucket, "landing/a")
-    queue.send(message(s3_bucket.name, "landing/a"))
+    engine = landing.started()
+    landing.put("landing/a")
+    landing.send("landing/a")
     engine.restart()
     assert engine.run_batch() is not None
-    assert queue.left == 1, "the batch was not yet reported as complete"
+    assert landing.queue.left == 1, "the batch was not yet reported as complete"
     engine.restart()
     engine.run_batch()
-    assert queue.left == 0, "the message is deleted while it is still hidden"
+    assert landing.queue.left == 0, "the message is deleted while it is still hidden"
 
 
-def test_a_late_message_about_a_file_that_was_read_has_no_effect(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
-) -> None:
-    engine = started(s3_bucket, queue, tmp_path)
+def test_a_late_message_about_a_file_that_was_read_has_no_effect(landing: Landing) -> None:
+    engine = landing.started()
     batches = len(engine.batches)
-    queue.send(message(s3_bucket.name, "landing/first"))
+    landing.send("landing/first")
     engine.restart()
-    until(lambda: engine.run_batch() is None and queue.left == 0)
+    until(lambda: engine.run_batch() is None and landing.queue.left == 0)
     assert len(engine.batches) == batches
 
 
 def test_a_message_that_cannot_be_understood_is_set_aside_with_its_text(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    landing: Landing, caplog: pytest.LogCaptureFixture
 ) -> None:
-    engine = started(s3_bucket, queue, tmp_path)
-    put(s3_bucket, "landing/a")
-    queue.send("<poison/>", message(s3_bucket.name, "landing/a"))
+    engine = landing.started()
+    landing.put("landing/a")
+    landing.queue.send("<poison/>", landing.message("landing/a"))
     run_again(engine)
     assert read(engine)["landing/a"] == 1
     assert gauges(engine) == {"messagesSetAside": 1}
     [aside] = stored(engine).messages
-    assert (aside.queue, aside.body) == (queue.url, "<poison/>")
+    assert (aside.queue, aside.body) == (landing.queue.url, "<poison/>")
     assert "is not JSON" in aside.problem
     assert "<poison/>" in caplog.text
-    until(lambda: queue.left == 0)
+    landing.wait_until_deleted()
     engine.restart()
     engine.run_batch()
     assert gauges(engine) == {"messagesSetAside": 1}
 
 
 def test_a_file_that_is_removed_while_it_waits_is_not_read_and_counts_as_new_when_it_is_written_again(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+    landing: Landing,
 ) -> None:
-    connect(s3_bucket, queue, "landing/")
-    engine = started(s3_bucket, queue, tmp_path, maxFilesPerTrigger="1", fileOrder="name")
-    put(s3_bucket, "landing/a", "landing/b", "landing/c")
+    landing.connect()
+    engine = landing.started(maxFilesPerTrigger="1", fileOrder="name")
+    landing.put("landing/a", "landing/b", "landing/c")
     engine.restart(available_now=False)
     until(lambda: engine.run_batch() is not None)
-    s3_bucket.file_system.rm(f"{s3_bucket.name}/landing/c")
+    landing.bucket.file_system.rm(f"{landing.bucket.name}/landing/c")
     until(lambda: [engine.run_batch()] and gauges(engine).get("filesRemoved") == 1)
-    put(s3_bucket, "landing/c", content="written again")
+    landing.put("landing/c", content="written again")
     until(lambda: [engine.run_batch()] and read(engine)["written again"] == 1)
     assert read(engine) == Counter(["landing/first", "landing/a", "landing/b", "written again"])
-    until(lambda: engine.run_batch() is None and queue.left == 0)
+    until(lambda: engine.run_batch() is None and landing.queue.left == 0)
     assert stored(engine).to_forget == ()
 
 
-def test_a_file_that_exists_again_is_read_despite_a_late_message_about_its_removal(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
-) -> None:
-    engine = started(s3_bucket, queue, tmp_path, maxFilesPerTrigger="1")
+def test_a_file_that_exists_again_is_read_despite_a_late_message_about_its_removal(landing: Landing) -> None:
+    engine = landing.started(maxFilesPerTrigger="1")
     names = ["landing/a", "landing/b", "landing/c"]
-    put(s3_bucket, *names)
-    queue.send(message(s3_bucket.name, *names))
+    landing.put(*names)
+    landing.send(*names)
     engine.restart(available_now=False)
     until(lambda: engine.run_batch() is not None)
-    queue.send(message(s3_bucket.name, *names, event="ObjectRemoved:Delete"))
-    until(lambda: engine.run_batch() is None and queue.left == 0)
+    landing.send(*names, event="ObjectRemoved:Delete")
+    until(lambda: engine.run_batch() is None and landing.queue.left == 0)
     assert read(engine) == Counter(["landing/first", *names])
     assert gauges(engine) == {}
 
 
-def test_with_allow_overwrites_each_version_is_read_once(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
-) -> None:
-    connect(s3_bucket, queue, "landing/")
-    engine = started(s3_bucket, queue, tmp_path, allowOverwrites="true")
-    put(s3_bucket, "landing/first", content="second version")
+def test_with_allow_overwrites_each_version_is_read_once(landing: Landing) -> None:
+    landing.connect()
+    engine = landing.started(allowOverwrites="true")
+    landing.put("landing/first", content="second version")
     run_again(engine)
     run_again(engine)
     assert read(engine) == Counter(["landing/first", "second version"])
 
 
 def test_a_missing_queue_stops_the_query_and_no_file_is_lost_once_the_queue_exists_again(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+    landing: Landing,
 ) -> None:
-    engine = started(s3_bucket, queue, tmp_path, discoveryRetries="0")
-    queue.remove()
-    put(s3_bucket, "landing/a")
+    engine = landing.started(discoveryRetries="0")
+    landing.queue.remove()
+    landing.put("landing/a")
     engine.restart()
     with pytest.raises(Flip27Error, match="flip27 notifications create") as error:
         engine.process_all_available()
-    assert queue.url in str(error.value)
-    queue.restore()
-    put(s3_bucket, "landing/b")
-    queue.send(message(s3_bucket.name, "landing/b"))
+    assert landing.queue.url in str(error.value)
+    landing.queue.restore()
+    landing.put("landing/b")
+    landing.send("landing/b")
     run_again(engine)
     assert read(engine) == Counter(["landing/first", "landing/a", "landing/b"])
     assert gauges(engine) == {"filesFoundByListing": 1}
@@ -309,49 +315,45 @@ class Spool(NotificationQueue):
 
 
 def test_a_custom_service_has_three_methods_and_may_name_files_of_any_file_system(tmp_path: Path) -> None:
-    landing = tmp_path / "landing"
-    landing.mkdir()
-    (landing / "first").write_text("first")
+    folder = tmp_path / "landing"
+    write(folder, "first", data=b"first")
     given = {
-        "enumerator": "files", "reader": "text", "path": str(landing),
+        "enumerator": "files", "reader": "text", "path": str(folder),
         "stateLocation": str(tmp_path / "state"),
         "discovery": "notifications", "notificationQueues": "https://spool/landing",
         "notificationService": f"{__name__}:Spool",
     }  # fmt: skip
     engine = MicroBatchEngine(given)
     engine.run_batch()
-    (landing / "a").write_text("a")
-    Spool.lines |= {"1": str(landing / "a"), "2": str(landing / "gone"), "3": str(tmp_path / "a")}
-    Spool.lines["4"] = str(landing / "\ud800")
+    write(folder, "a", data=b"a")
+    Spool.lines |= {"1": str(folder / "a"), "2": str(folder / "gone"), "3": str(tmp_path / "a")}
+    Spool.lines["4"] = str(folder / "\ud800")
     until(lambda: [engine.run_batch()] and not Spool.lines)
     assert read(engine) == Counter(["first", "a"])
     assert gauges(engine)["messagesSetAside"] > 0, "one path is not text"
 
 
 def test_files_that_existed_at_the_first_start_can_be_left_out_although_messages_name_them(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+    landing: Landing,
 ) -> None:
-    connect(s3_bucket, queue, "landing/")
-    put(s3_bucket, "landing/old")
-    engine = MicroBatchEngine(options(s3_bucket, queue, tmp_path, includeExistingFiles="false"))
+    landing.connect()
+    landing.put("landing/old")
+    engine = landing.query(available_now=False, includeExistingFiles="false")
     engine.run_batch()
-    put(s3_bucket, "landing/new")
-    until(lambda: [engine.run_batch()] and queue.left == 0)
+    landing.put("landing/new")
+    until(lambda: [engine.run_batch()] and landing.queue.left == 0)
     assert read(engine) == Counter(["landing/new"])
 
 
-def test_a_query_can_change_between_listing_and_notifications(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
-) -> None:
-    put(s3_bucket, "landing/a")
-    given = options(s3_bucket, queue, tmp_path, discovery="listing", seenFiles="nameCursor")
-    engine = MicroBatchEngine(given, available_now=True)
+def test_a_query_can_change_between_listing_and_notifications(landing: Landing) -> None:
+    landing.put("landing/a")
+    engine = landing.query(discovery="listing", seenFiles="nameCursor")
     engine.process_all_available()
     for number, (discovery, seen) in enumerate((("notifications", "exact"), ("listing", "exact"))):
-        put(s3_bucket, f"landing/b{number}")
-        queue.send(message(s3_bucket.name, f"landing/b{number}", "landing/a"))
-        changed = {**given, "discovery": discovery, "seenFiles": seen}
-        after = MicroBatchEngine(changed, store=engine.store, available_now=True)
+        landing.put(f"landing/b{number}")
+        landing.send(f"landing/b{number}", "landing/a")
+        options = landing.options(discovery=discovery, seenFiles=seen)
+        after = MicroBatchEngine(options, store=engine.store, available_now=True)
         after.logs, after.sink = engine.logs, engine.sink
         after.process_all_available()
         engine = after
@@ -359,16 +361,17 @@ def test_a_query_can_change_between_listing_and_notifications(
 
 
 def test_files_with_deleted_messages_are_found_again_when_a_query_returns_to_an_older_state(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path
+    landing: Landing,
 ) -> None:
-    connect(s3_bucket, queue, "landing/")
-    engine = started(s3_bucket, queue, tmp_path)
-    put(s3_bucket, "landing/a")
+    landing.connect()
+    engine = landing.started()
+    landing.put("landing/a")
     run_again(engine)
-    until(lambda: queue.left == 0)
+    landing.wait_until_deleted()
     # A savepoint contains the checkpoint before the newest one, because that one is certainly complete.
-    saved = savepoints.create(state=str(tmp_path), to=str(tmp_path / "saved")).directory
-    fork = MicroBatchEngine(options(s3_bucket, queue, tmp_path / "fork", savepoint=saved))
+    saved = savepoints.create(state=str(landing.state), to=str(landing.state / "saved")).directory
+    state = str(landing.state / "fork")
+    fork = landing.query(available_now=False, stateLocation=state, savepoint=saved)
     until(lambda: [fork.run_batch()] and read(fork) == Counter(["landing/a"]))
 
 
@@ -387,19 +390,18 @@ def test_files_with_deleted_messages_are_found_again_when_a_query_returns_to_an_
     ],
 )
 def test_options_that_are_incompatible_with_notifications_are_refused(
-    s3_bucket: S3Bucket, queue: FileQueue, tmp_path: Path, changed: dict[str, str], said: str
+    landing: Landing, changed: dict[str, str], said: str
 ) -> None:
-    put(s3_bucket, "landing/a")
-    given = options(s3_bucket, queue, tmp_path) | changed
-    given = {name: value for name, value in given.items() if value}
+    landing.put("landing/a")
+    given = {name: value for name, value in landing.options(**changed).items() if value}
     with pytest.raises(Flip27Error, match=said) as error:
         MicroBatchEngine(given, available_now=True).process_all_available()
     assert "topsecret" not in str(error.value)
 
 
-def test_the_error_without_queues_explains_the_option(s3_bucket: S3Bucket, tmp_path: Path) -> None:
-    given = {"path": f"s3://{s3_bucket.name}/landing", "enumerator": "files", "reader": "text"}
-    given |= {"discovery": "notifications", "stateLocation": str(tmp_path), **s3_bucket.options}
-    put(s3_bucket, "landing/a")
+def test_the_error_without_queues_explains_the_option(landing: Landing) -> None:
+    given = landing.options()
+    del given["notificationQueues"]
+    landing.put("landing/a")
     with pytest.raises(OptionError, match="reads the events of files there"):
         MicroBatchEngine(given, available_now=True).process_all_available()

@@ -11,7 +11,7 @@ from tests.schema_registry_server import SchemaRegistryServer, schema_registry
 
 
 @pytest.fixture
-def registry() -> Iterator[SchemaRegistryServer]:
-    client._registries.clear()
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[SchemaRegistryServer]:
+    monkeypatch.setattr(client, "_registries", {})
     with schema_registry() as server:
         yield server

@@ -105,7 +105,7 @@ def test_credentials_for_a_registry_come_from_the_environment(
     given = {"valueFormat": "avro", "schemaRegistryUrl": registry.url}
     with pytest.raises(OptionError, match="refuses the credentials: HTTP 401"):
         decoded([], **given)
-    with pytest.raises(OptionError, match="REGISTRY_AUTH is not set"):
+    with pytest.raises(OptionError, match="REGISTRY_AUTH, which option schemaRegistryAuthEnv names"):
         decoded([], schemaRegistryAuthEnv="REGISTRY_AUTH", **given)
     monkeypatch.setenv("REGISTRY_AUTH", "reader:pass:word")
     assert decoded([framed(1, avro(ROW))], schemaRegistryAuthEnv="REGISTRY_AUTH", **given).values[0].is_valid

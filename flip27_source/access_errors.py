@@ -1,0 +1,182 @@
+"""Tells failures of access from bad content, whichever library raised them (R21).
+
+Libraries raise dozens of types for the same few causes, and most of them are optional. So a failure is
+recognized by what its types have in common: Python's own types, the names of classes, statuses and codes.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from .errors import AccessError, Flip27Error, kept_text
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Why data cannot be reached: for messages, what failed and what to do."""
+
+    what: str
+    remedy: str
+
+
+EXPIRED = Cause("the credentials have expired", "renew the credentials that the executors and the driver use")
+CREDENTIALS = Cause(
+    "the credentials are missing or not accepted",
+    "give the executors and the driver valid credentials: options of the file system (storage.*), the "
+    "environment, or a role of the machine",
+)
+PERMISSION = Cause(
+    "permission is denied",
+    "give the user or role that runs the executors and the driver the permission to read",
+)
+NETWORK = Cause(
+    "the server cannot be reached or does not answer", "check the server, its name and the network between"
+)
+BUSY = Cause(
+    "the server is overloaded or fails", "wait until the server answers again, or send fewer requests"
+)
+DISK = Cause(
+    "the disk is full, read-only or failing",
+    "free space or replace the disk on the host that the error names",
+)
+HANDLES = Cause("too many files are open", "raise the limit of open files (ulimit -n)")
+MEMORY = Cause("there is not enough memory", "give the process more memory, or read smaller splits")
+PACKAGE = Cause("a package is missing", "install the package on all executors and on the driver")
+
+_ERRNOS = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM), PERMISSION),
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO), DISK),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), HANDLES),
+    errno.ENOMEM: MEMORY,
+    errno.EBUSY: BUSY,
+    **dict.fromkeys(
+        (
+            errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ETIMEDOUT,
+            errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH,
+            errno.ENETRESET, errno.ESTALE,
+        ),
+        NETWORK,
+    ),
+}  # fmt: skip
+_EXPIRED_CODES = frozenset(
+    {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
+)
+_CREDENTIAL_CODES = frozenset(
+    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthenticationFailed",
+     "InvalidClientTokenId", "UnrecognizedClientException", "RequestTimeTooSkewed", "AuthFailure"}
+)  # fmt: skip
+_TYPES = {
+    "ImportError": PACKAGE,
+    "MemoryError": MEMORY,
+    "PermissionError": PERMISSION,
+    **dict.fromkeys(("ConnectionError", "TimeoutError"), NETWORK),
+    **dict.fromkeys(
+        ("NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError", "TokenRetrievalError",
+         "ClientAuthenticationError", "CredentialUnavailableError", "DefaultCredentialsError", "RefreshError",
+         "GoogleAuthError", "AuthenticationException", "SSOTokenLoadError"),
+        CREDENTIALS,
+    ),
+    **dict.fromkeys(("PermissionDenied", "SFTPPermissionDenied"), PERMISSION),
+    **dict.fromkeys(
+        ("ClientConnectionError", "ClientOSError", "ServerDisconnectedError", "ServerTimeoutError",
+         "ClientConnectorError", "ClientPayloadError", "EndpointConnectionError", "ConnectTimeoutError",
+         "ReadTimeoutError", "ConnectionClosedError", "HTTPClientError", "ServiceRequestError",
+         "ServiceResponseError", "TransportError", "FSTimeoutError", "NewConnectionError", "MaxRetryError",
+         "ProtocolError", "RemoteDisconnected", "URLError", "SSLError", "Timeout", "ConnectionLost",
+         "SFTPConnectionLost", "SFTPNoConnection", "DisconnectError", "gaierror", "OperationalError",
+         "InterfaceError"),
+        NETWORK,
+    ),
+}  # fmt: skip
+_SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
+_SAYS_EXPIRED = re.compile(r"\bexpired?\b|not valid in the specified time frame", re.IGNORECASE)
+
+
+def cause_of_failed_access(error: BaseException) -> Cause | None:
+    """Why the data cannot be reached; None if access did not fail, or not for a reason that is known."""
+    chain = list(_chain(error))
+    # What a server has answered says more than the type that a library has made of it.
+    causes = [cause for tell in (_by_code, _by_status, _by_type) for link in chain if (cause := tell(link))]
+    if not causes:
+        return None
+    says_expired = any(_SAYS_EXPIRED.search(str(link)) for link in chain)
+    return EXPIRED if says_expired and causes[0] in (PERMISSION, CREDENTIALS) else causes[0]
+
+
+def access_error(error: BaseException, what: str) -> AccessError | None:
+    """The error that a failure of access becomes; None if access did not fail.
+
+    Args:
+        what: what could not be done, such as "split 'a' cannot be read".
+    """
+    cause = cause_of_failed_access(error)
+    if cause is None:
+        return None
+    said = error.what if isinstance(error, Flip27Error) else kept_text(error)
+    return AccessError(
+        f"{what}: {cause.what}: {said}",
+        remedy=f"{cause.remedy}, and restart the query; nothing was quarantined or lost",
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what led to it, even where a text without credentials replaces the original."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        if not isinstance(link, Flip27Error):  # only what led to it says whether access failed
+            yield link
+        link = link.__cause__ or link.__context__
+
+
+def _by_type(error: BaseException) -> Cause | None:
+    names = (kind.__name__ for kind in type(error).__mro__)
+    cause = next((_TYPES[name] for name in names if name in _TYPES), None)
+    if cause is None and isinstance(error, OSError) and error.errno is not None:
+        return _ERRNOS.get(error.errno)
+    return cause
+
+
+def _by_code(error: BaseException) -> Cause | None:
+    """The code in an answer of AWS, or the SQLSTATE of a database."""
+    response: Any = getattr(error, "response", None)
+    code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
+    if code in _EXPIRED_CODES:
+        return EXPIRED
+    if code in _CREDENTIAL_CODES:
+        return CREDENTIALS
+    state = getattr(error, "sqlstate", None)
+    if isinstance(state, str):
+        return next((cause for start, cause in _SQLSTATES.items() if state.startswith(start)), None)
+    return None
+
+
+def _by_status(error: BaseException) -> Cause | None:
+    """The HTTP status that an error of a client library has, under one of a few names."""
+    response: Any = getattr(error, "response", None)
+    of_response = (
+        response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
+    )
+    for value in (
+        getattr(error, "status", None), getattr(error, "status_code", None), getattr(error, "code", None),
+        of_response, getattr(response, "status_code", None),
+    ):  # fmt: skip
+        if isinstance(value, int) and not isinstance(value, bool):
+            return status_cause(value)
+    return None
+
+
+def status_cause(status: int) -> Cause | None:
+    """What an HTTP status says about access; None if it says nothing."""
+    if status == 401:
+        return CREDENTIALS
+    if status == 403:
+        return PERMISSION
+    if status == 407:
+        return NETWORK
+    return BUSY if status in (408, 425, 429) or 500 <= status < 600 else None

@@ -1,0 +1,104 @@
+"""The demo's data: the files that arrive, and the comparison of all their rows with the delivered rows."""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from .folder import DemoFolder, committed_files
+
+Row = tuple[Any, ...]
+_COLUMNS = ("id", "customer", "amount", "at")
+_CUSTOMERS = ("Ada", "Blaise", "Carl", "Émilie", "Grace", "Sofja", "李善兰", 'Bobby "Tables"')
+
+
+def row(number: int) -> dict[str, object]:
+    """The row with this id; the same at every call."""
+    return {
+        "id": number,
+        "customer": _CUSTOMERS[number % len(_CUSTOMERS)],
+        "amount": number * 7919 % 100_000 / 100,
+        "at": f"2026-01-01T{number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d}.000Z",
+    }
+
+
+def write_file(landing: Path, file: int, rows: int) -> None:
+    """Write file number ``file`` under a hidden name, then rename it, so that it appears as a whole."""
+    first = file * rows
+    lines = [json.dumps(row(number), ensure_ascii=False) for number in range(first, first + rows)]
+    hidden = landing / f".{file:06d}.json.writing"
+    hidden.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    hidden.rename(landing / f"{file:06d}.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """The comparison of written and delivered rows.
+
+    Attributes:
+        lost: rows that were written and not delivered; an altered row counts as lost and duplicated.
+        duplicated: rows that were delivered more often than they were written.
+    """
+
+    rows_in: int
+    rows_out: int
+    lost: int
+    duplicated: int
+
+    @property
+    def exactly_once(self) -> bool:
+        """Whether every row was delivered once, unaltered."""
+        return self.lost == 0 and self.duplicated == 0
+
+
+def compare(folder: DemoFolder) -> Comparison:
+    """Read all written and all committed rows, and compare whole rows."""
+    written = _rows_in(folder.landing)
+    delivered = _rows_out(committed_files(folder.output))
+    return Comparison(
+        rows_in=written.total(),
+        rows_out=delivered.total(),
+        lost=(written - delivered).total(),
+        duplicated=(delivered - written).total(),
+    )
+
+
+def delivered_rows(folder: DemoFolder) -> int:
+    """The number of rows that are committed so far."""
+    return sum(map(_count, committed_files(folder.output)))
+
+
+@functools.cache
+def _count(file: Path) -> int:
+    return int(pq.read_metadata(file).num_rows)
+
+
+def _rows_in(landing: Path) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for file in landing.glob("[0-9]*.json"):
+        with file.open(encoding="utf-8") as lines:
+            for line in lines:
+                value = json.loads(line)
+                value["at"] = datetime.fromisoformat(value["at"])
+                rows[tuple(value[column] for column in _COLUMNS)] += 1
+    return rows
+
+
+def _rows_out(files: Iterable[Path]) -> Counter[Row]:
+    rows: Counter[Row] = Counter()
+    for file in files:
+        table = pq.ParquetFile(file).read(columns=list(_COLUMNS))
+        # Spark writes INT96 by default, which Arrow reads as local nanoseconds.
+        at = table.schema.get_field_index("at")
+        table = table.set_column(at, "at", table.column("at").cast(pa.timestamp("us", tz="UTC")))
+        rows.update(zip(*(table.column(column).to_pylist() for column in _COLUMNS), strict=True))
+    return rows

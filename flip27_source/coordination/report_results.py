@@ -1,0 +1,133 @@
+"""ReportResults: folds the reports of a complete checkpoint into the ledger (R4). Pure.
+
+Reports are applied in the order of their subtasks, so a restart that applies them again reaches the same
+state. Needs only the class of the enumerator, so a dry run of an edit can do the same on a copy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Generic
+
+from ..errors import ContractError, CorruptStateError
+from ..events import SourceEvent
+from ..split import SplitT
+from .checkpoints import PendingCheckpoint, QuarantinedSplit
+from .ledger import Ledger
+from .packing import Assignment
+from .split_rules import SplitRules
+from .subtask_reports import ReportDemand, SplitResult, SplitStatus
+
+
+@dataclass(slots=True, kw_only=True)
+class Folded(Generic[SplitT]):
+    """What became of the splits of a batch, besides the changes of the ledger.
+
+    Attributes:
+        finished: splits that were read to their end.
+        returned: splits that go back to the enumerator, each with its subtask.
+        caught_up: ids of live splits whose reader found no more data.
+        unread: splits and events that are sent again, because their subtask has not reported.
+    """
+
+    finished: list[SplitT] = field(default_factory=list)
+    returned: list[tuple[SplitT, int]] = field(default_factory=list)
+    caught_up: list[str] = field(default_factory=list)
+    unread: list[SplitT] = field(default_factory=list)
+    unsent: list[tuple[int, SourceEvent]] = field(default_factory=list)
+
+
+class ReportResults(Generic[SplitT]):
+    """The results of one checkpoint."""
+
+    def __init__(
+        self, pending: PendingCheckpoint[SplitT], ledger: Ledger[SplitT], rules: SplitRules[SplitT]
+    ) -> None:
+        self._pending = pending
+        self._ledger = ledger
+        self._rules = rules
+        self._folded = Folded[SplitT]()
+
+    def fold(self) -> Folded[SplitT]:
+        """Update the ledger for every split of the plan, by its result."""
+        for assignment in self._pending.snapshot.plan.assignments:
+            if assignment.subtask_id in self._pending.repeats:
+                self._repeat(assignment)
+            else:
+                self._apply_report(assignment)
+        for report in self._pending.reports_in_order:
+            for loss in report.losses:
+                self._ledger.losses.add(loss)
+        self._ledger.completed(self._pending.checkpoint_id)
+        return self._folded
+
+    def _repeat(self, assignment: Assignment[SplitT]) -> None:
+        for split in assignment.splits:
+            if self._rules.reader_bounds_splits:
+                # The split is already live at the same position; it goes to the end of the queue.
+                self._ledger.moved(split.split_id, split)
+            elif self._rules.is_range(split):
+                self._ledger.range_unread(split)
+            else:
+                self._ledger.taken_back(split.split_id)
+                self._folded.unread.append(split)
+        self._folded.unsent += [(assignment.subtask_id, event) for event in assignment.events]
+
+    def _apply_report(self, assignment: Assignment[SplitT]) -> None:
+        report = self._pending.reports.get(assignment.subtask_id)
+        results = {} if report is None else {result.split_id: result for result in report.results}
+        known = set()
+        for split in assignment.splits:
+            result = None
+            if results:
+                range_id = self._rules.result_id(split)
+                known |= {split.split_id, range_id}
+                result = results.get(range_id) or results.get(split.split_id)
+            self._apply(split, result, assignment.subtask_id)
+        for result in results.values():
+            # A part of a split whose other rows were delivered.
+            is_part = result.status is SplitStatus.FAILED and result.position is not None
+            if result.split_id not in known and is_part and result.position is not None:
+                self._ledger.set_aside(self._item(result.position, result), is_range=True)
+
+    def _item(self, split: SplitT, result: SplitResult[SplitT]) -> QuarantinedSplit[SplitT]:
+        return QuarantinedSplit(
+            split=split,
+            checkpoint_id=self._pending.checkpoint_id,
+            attempts=result.attempts,
+            error=result.error or "",
+        )
+
+    def _apply(self, split: SplitT, result: SplitResult[SplitT] | None, subtask_id: int) -> None:
+        rules = self._rules
+        if result is None:
+            required = self._pending.snapshot.plan.reports is ReportDemand.REQUIRED
+            if required and rules.reader_bounds_splits:
+                raise CorruptStateError(
+                    f"the report of subtask {subtask_id} for checkpoint {self._pending.checkpoint_id} "
+                    f"has no result for split {split.split_id!r}",
+                    remedy="restore the state location from a backup",
+                )
+            self._folded.finished.append(split)
+            return
+        match result.status:
+            case SplitStatus.FINISHED:
+                if rules.reader_bounds_splits:
+                    self._ledger.ended(split.split_id)
+                self._folded.finished.append(split)
+            case SplitStatus.LIVE:
+                self._ledger.moved(split.split_id, result.position)
+                if result.caught_up:
+                    self._folded.caught_up.append(split.split_id)
+            case SplitStatus.RETURNED:
+                if rules.cuts_splits:
+                    raise ContractError(
+                        f"the reader returned a range of split {split.split_id!r} from bound_split",
+                        remedy="read the range or raise an error; only whole splits can be returned",
+                    )
+                self._ledger.taken_back(split.split_id)
+                self._folded.returned.append((split, subtask_id))
+            case SplitStatus.FAILED | SplitStatus.IGNORED:
+                failed = result.status is SplitStatus.FAILED
+                place = self._ledger.set_aside if failed else self._ledger.left_out
+                place(self._item(result.position or split, result), is_range=rules.is_range(split))

@@ -1,0 +1,317 @@
+"""Cycle: what happens between two batches, in this order.
+
+1. complete: the reports of the last batch are processed, once, and the enumerator is notified (R4, R7)
+2. edit: waiting edits change the state
+3. act: side effects that are due start, if this driver still drives
+4. discover: results of asynchronous work reach their handlers
+5. plan: the next batch is planned and frozen (R3)
+6. write: the checkpoint is durable before Spark gets its offset (R2)
+
+``coordination`` decides what each step does, and ``snapshots`` stores it. Here is only decided which
+checkpoint the coordinator has reached (R7, R8). Flink: OperatorCoordinatorHolder.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from ..coordination.batch_limits import UNLIMITED, Limits
+from ..coordination.checkpoints import PendingCheckpoint, Snapshot
+from ..coordination.context import CoordinatorSettings, Handler
+from ..coordination.coordinator import SourceCoordinator
+from ..enumerator_mixins import PerformsActions
+from ..errors import ProtocolError
+from ..snapshots.checkpoint_files import CheckpointStorage
+from ..snapshots.driver_epochs import RENEWED_EVERY_MS
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.offsets import INITIAL_OFFSET, Offset
+from ..source import Source
+from ..source_options import REQUEST_INTERVAL
+from .action_runner import ActionRunner
+from .background import BackgroundRunner
+from .background_cleaner import BackgroundCleaner
+from .checkpoint_log_lines import CheckpointLogLines
+from .driving import Driving
+from .environment import Environment
+from .reports import SubtaskReports
+from .requests import Requests
+from .restored_state import RestoredSavepoint, StateRestorer
+
+_log = logging.getLogger("flip27_source")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """A coordinator, from the state that it was created with to its end, and the threads that work for it."""
+
+    coordinator: SourceCoordinator[Any]
+    runner: BackgroundRunner
+    actions: ActionRunner
+
+    def end(self) -> None:
+        """Start no further work, and close the enumerator."""
+        self.runner.close()
+        self.actions.close()
+        self.coordinator.close()
+
+
+class Cycle:
+    """The cycles of one source in one run of a query.
+
+    Attributes:
+        at: the offset of the newest checkpoint of the coordinator.
+        run: the coordinator; None before the first cycle, and after an error.
+        requests: edits and savepoints that wait.
+        driving: whether this process drives the lineage.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        settings: CoordinatorSettings,
+        storage: CheckpointStorage,
+        restorer: StateRestorer,
+        reports: SubtaskReports | None,
+        requests: Requests,
+        driving: Driving,
+        cleaner: BackgroundCleaner,
+        environment: Environment,
+    ) -> None:
+        self._source = source
+        self._settings = settings
+        self._storage = storage
+        self._restorer = restorer
+        self._reports = reports
+        self.requests = requests
+        self.driving = driving
+        self._cleaner = cleaner
+        self._environment = environment
+        self._checkpoint_log = CheckpointLogLines(source.uid, environment.now_ms)
+        self._limits = Limits.of(source.options)
+        self._savepoint: RestoredSavepoint | None = None
+        self._watch: BackgroundRunner | None = None
+        self.at = INITIAL_OFFSET
+        self.run: Run | None = None
+
+    def next(self, start: Offset, limits: Limits | None) -> Offset | None:
+        """One cycle, after the batch that ends at ``start`` was committed; None if there is nothing new."""
+        with self.whole_or_not_at_all():
+            self.reach(start)
+            self.complete(start)
+            before = self._edit()
+            try:
+                pending = self._act_and_plan(limits)
+            except Exception as error:
+                if before is None:
+                    raise
+                # An edit that the query cannot continue from is refused, and the query goes on without it.
+                self.requests.refuse_edits(error)
+                self._continue_from(before)
+                pending = self._act_and_plan(limits)
+            return None if pending is None else self._write(pending, start)
+
+    @contextmanager
+    def whole_or_not_at_all(self) -> Iterator[None]:
+        """Discard the coordinator if the block fails half-way; the next call restores it from its offset."""
+        try:
+            yield
+        except BaseException:
+            self.end()
+            raise
+
+    def reach(self, offset: Offset) -> SourceCoordinator[Any]:
+        """The coordinator at an offset; it is created, or reset (R8), if necessary."""
+        if self.run is not None and offset == self.at:
+            return self.run.coordinator
+        if self.run is not None:
+            _log.warning(
+                "source %s goes back from checkpoint %d to %d",
+                self._source.uid, self.at.checkpoint_id, offset.checkpoint_id,
+            )  # fmt: skip
+            self.run.coordinator.enumerator.notify_checkpoint_aborted(self.at.checkpoint_id)
+        self.end()
+        self.driving.check()
+        self._savepoint = None
+        if offset.is_initial:
+            self._savepoint = self._restorer.savepoint()
+            state = None if self._savepoint is None else self._savepoint.snapshot
+        else:
+            state = self._restorer.restored(offset)
+        self.driving.take_over(offset)
+        self.requests.restored_at(offset, None if state is None else state.metadata)
+        self._watch_requests()
+        self.at = offset
+        coordinator = self._begin(state)
+        if self._savepoint is not None:
+            self._savepoint.complete(coordinator)
+        return coordinator
+
+    def complete(self, offset: Offset) -> None:
+        """The commit log contains the batch of ``offset``: process its reports, once."""
+        if self.run is None or offset != self.at:
+            return
+        coordinator, pending = self.run.coordinator, self.run.coordinator.pending
+        if pending is None or pending.checkpoint_id != offset.checkpoint_id:
+            return
+        if self._reports is not None:
+            self._reports.collect(coordinator, pending, offset)
+        is_restored = coordinator.is_restored
+        coordinator.complete(offset.checkpoint_id)
+        self.requests.completed(pending.snapshot.metadata, offset, again=is_restored)
+
+    def end(self) -> None:
+        """Discard the coordinator, and take no requests any more."""
+        watch, self._watch = self._watch, None
+        if watch is not None:
+            watch.close()
+        self._end_run()
+
+    def _end_run(self) -> None:
+        run, self.run = self.run, None
+        if run is not None:
+            run.end()
+
+    def _watch_requests(self) -> None:
+        """Look for requests in the background, and tell those who send some that this driver is alive."""
+        interval_s = self._source.options[REQUEST_INTERVAL]
+        if self.requests.are_taken and interval_s > 0:
+            self._watch = self._environment.new_runner()
+            self.requests.poll_every(interval_s, self._watch)
+            self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
+
+    def _begin(self, state: Snapshot[Any] | None) -> SourceCoordinator[Any]:
+        """Create and start a coordinator with this state."""
+        self._end_run()
+        runner = self._environment.new_runner()
+        try:
+            watched = self._checkpoint_log.watched(runner)
+            coordinator = SourceCoordinator(self._source.enumerator_type, self._settings, watched, state)
+        except BaseException:
+            runner.close()
+            raise
+        actions = self._environment.new_actions(_performing(coordinator.enumerator, self.driving))
+        self.run = Run(coordinator=coordinator, runner=runner, actions=actions)
+        coordinator.start()
+        return coordinator
+
+    def _edit(self) -> Snapshot[Any] | None:
+        """Apply waiting edits; return the state before them, None if there are none."""
+        run = self.run
+        if self._watch is not None:
+            self._watch.drain(_pass_on)
+        if run is None or not self.requests.has_edits():
+            return None
+        # No action starts before the edits: they may cause its data to be read again.
+        for number, error in run.actions.end():
+            run.coordinator.action_ended(number, error)
+        before = run.coordinator.standing(self._environment.now_ms())
+        self._end_run()
+        try:
+            edited = self.requests.apply_edits(before, self._state_after)
+            self._continue_from(edited)
+        except Exception as error:  # noqa: BLE001 - an edit that the query cannot continue from is refused
+            self.requests.refuse_edits(error)
+            self._continue_from(before)
+        return before
+
+    def _continue_from(self, between: Snapshot[Any]) -> None:
+        """Continue from a state between two batches, which has no plan: its checkpoint is complete."""
+        coordinator = self._begin(between)
+        coordinator.complete(coordinator.last_checkpoint_id, quietly=True)
+
+    def _act_and_plan(self, limits: Limits | None) -> PendingCheckpoint[Any] | None:
+        if self.run is None:
+            raise ProtocolError("there is no coordinator to plan with")
+        self._act(self.run)
+        return self._plan(self.run, limits)
+
+    def _act(self, run: Run) -> None:
+        """Start the side effects that are due, and record those that have ended."""
+        due = run.coordinator.due_actions(self._environment.now_ms())
+        if due:
+            # The state of a driver that has taken over may no longer contain these actions.
+            self.driving.check()
+            run.actions.submit(due)
+        for number, error in run.actions.drain():
+            run.coordinator.action_ended(number, error)
+
+    def _plan(self, run: Run, limits: Limits | None) -> PendingCheckpoint[Any] | None:
+        """Discover and plan; a run that reads all that exists waits for the first rounds of discovery."""
+        bounds = UNLIMITED if limits is None else limits.tightened_by(self._limits)
+        if limits is None:
+            run.runner.wait_for_first_rounds()
+        while True:
+            # Checked before the mailbox is emptied, so that a round that ends in between is not missed.
+            more_to_come = run.runner.in_first_rounds
+            with self._checkpoint_log.planning():
+                run.runner.drain(run.coordinator.handle_result)
+                metadata = self.requests.next_checkpoint(run.coordinator.last_checkpoint_id + 1)
+                pending = run.coordinator.checkpoint(metadata, bounds, self._environment.steady_ms())
+            # A handler may have submitted more work, whose first round is waited for too.
+            if pending is not None or not (more_to_come or run.runner.in_first_rounds):
+                return pending
+            run.runner.wait_for_first_rounds()
+
+    def _write(self, pending: PendingCheckpoint[Any], parent: Offset) -> Offset:
+        """Make the checkpoint durable."""
+        self.driving.check()
+        savepoint = self._savepoint if parent.is_initial else None
+        with self._checkpoint_log.writing(pending):
+            self.at = self._storage.write(
+                pending,
+                parent=parent,
+                restored_from=None if savepoint is None else savepoint.savepoint.name,
+                epoch=self.driving.epoch,
+            )
+            if savepoint is not None and not self._settings.one_batch:
+                savepoint.first_written(self.at, self._storage.store)
+            self.driving.wrote_first(self.at)
+            self.requests.written(self.at)
+        return self.at
+
+    def _state_after(self, name: CheckpointName) -> Snapshot[Any]:
+        """The state after the batch of an older checkpoint on this line, with its reports.
+
+        The enumerator is not notified of the completion.
+
+        Raises:
+            MissingStateError, MissingReportError: the checkpoint no longer exists, or is not complete.
+        """
+        self._cleaner.wait()
+        offset = Offset(checkpoint_id=name.checkpoint_id, lineage=self.at.lineage, name=name)
+        no_work = BackgroundRunner()
+        no_work.close()
+        older = SourceCoordinator(
+            self._source.enumerator_type,
+            self._settings,
+            no_work,
+            self._storage.restore(offset, with_plan=True),
+        )
+        older.start()
+        try:
+            if self._reports is not None and older.pending is not None:
+                self._reports.collect(older, older.pending, offset)
+            older.complete(offset.checkpoint_id, quietly=True)
+            return older.standing(self._environment.now_ms())
+        finally:
+            older.close()
+
+
+def _pass_on(handler: Handler, result: Any, error: BaseException | None) -> None:
+    handler(result, error)
+
+
+def _performing(enumerator: Any, driving: Driving) -> Callable[[Any], None]:
+    """A function that performs actions on threads: never once another driver has taken over (R9)."""
+
+    def perform(action: Any) -> None:
+        if not isinstance(enumerator, PerformsActions):
+            raise ProtocolError("the enumerator does not perform actions")
+        driving.check_lately()
+        enumerator.perform(action)
+
+    return perform

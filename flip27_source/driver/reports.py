@@ -1,0 +1,165 @@
+"""The driver's side of reports: which ones are required, where they are written, and their collection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from ..coordination.checkpoints import PendingCheckpoint
+from ..coordination.coordinator import SourceCoordinator
+from ..coordination.split_errors import SplitErrorPolicy
+from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskReport
+from ..errors import MissingReportError
+from ..reader import YieldsProgress
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.late_reports import LateReports, with_late
+from ..snapshots.offsets import Offset
+from ..snapshots.report_files import ReportPlace, ReportStorage
+from ..snapshots.store import Store
+from ..source import Source
+from ..source_options import EVENT_TIME_COLUMN, ON_DATA_LOSS, ON_MISSING_REPORT, TASK_REPORTS
+
+_log = logging.getLogger("flip27_source")
+
+_READ_AT_ONCE = 8
+
+
+def report_demand(source: Source) -> ReportDemand:
+    """Whether the tasks of a source write reports (R6)."""
+    options = source.options
+    if (
+        source.enumerator_type.resolve_event_types()
+        or issubclass(source.reader_type, YieldsProgress)
+        or source.reader_type.sets_aside(options)
+        or not SplitErrorPolicy.of(source).fails_always
+        or options[ON_DATA_LOSS] == "report"
+    ):
+        return ReportDemand.REQUIRED
+    if options[TASK_REPORTS] == "always" or options[EVENT_TIME_COLUMN] is not None:
+        return ReportDemand.WANTED
+    return ReportDemand.NONE
+
+
+def demand_of_tasks(planned: ReportDemand, now: ReportDemand) -> ReportDemand:
+    """The reports that the tasks of a batch must write, which may have been planned with another demand.
+
+    A failed batch may be repeated with options that quarantine unreadable data, which requires reports.
+    """
+    return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
+
+
+def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> ReportPlace | None:
+    """Where a subtask of the checkpoint at ``offset`` writes its report; None if it writes none."""
+    if demand is ReportDemand.NONE or offset.lineage is None or offset.name is None:
+        return None
+    return ReportPlace(
+        lineage=offset.lineage,
+        name=offset.name,
+        subtask_id=subtask_id,
+        required=demand is ReportDemand.REQUIRED,
+    )
+
+
+class SubtaskReports:
+    """Collects the reports of complete checkpoints."""
+
+    def __init__(self, source: Source, store: Store, codec: SnapshotCodec) -> None:
+        self._repeats = source.options[ON_MISSING_REPORT] == "repeat"
+        self._storage = ReportStorage(store, codec, source.enumerator_type)
+        self._store = store
+        self._may_have_late = source.reader_type.reads_later or SplitErrorPolicy.of(source).reports_loss
+        self.numbers: dict[str, Any] = {}
+        """Numbers for progress events, from the newest checkpoint whose tasks reported."""
+
+    def collect(
+        self,
+        coordinator: SourceCoordinator[Any],
+        pending: PendingCheckpoint[Any],
+        offset: Offset,
+        change: Callable[[SubtaskReport[Any]], SubtaskReport[Any]] | None = None,
+    ) -> None:
+        """Pass every report of a checkpoint whose batch is complete to the coordinator.
+
+        What the tasks of this run may have written follows from its options. The tasks of an earlier run may
+        have had other options, so whatever they have written is read, even if the plan does not demand it.
+
+        Args:
+            change: applied to each report first.
+
+        Raises:
+            MissingReportError: a required report is missing, and ``onMissingReport`` is fail.
+        """
+        plan = pending.snapshot.plan
+        if plan.reports is ReportDemand.NONE and not coordinator.is_restored:
+            return
+        subtasks = [item.subtask_id for item in plan.assignments]
+        demand = plan.reports if plan.reports is ReportDemand.REQUIRED else ReportDemand.WANTED
+        places = [place for i in subtasks if (place := report_place(offset, demand, i)) is not None]
+        late = self._late(places) if self._may_have_late or coordinator.is_restored else []
+        if change is not None:
+            late = [change(report) for report in late]
+        owned = {item.subtask_id: {split.split_id for split in item.splits} for item in plan.assignments}
+        reports = []
+        for place, report in zip(places, self._read(places), strict=True):
+            if report is not None:
+                report = report if change is None else change(report)
+                report = with_late(report, late, owned[place.subtask_id])
+                coordinator.acknowledge(report)
+                reports.append(report)
+            elif place.required and self._repeats:
+                coordinator.repeat(place.subtask_id)
+            elif place.required:
+                raise _missing(place)
+        if reports:
+            _warn_of_ignored(reports)
+            self.numbers = _numbers(reports)
+
+    def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
+        if len(places) < 2:
+            return [self._read_one(place) for place in places]
+        with ThreadPoolExecutor(min(_READ_AT_ONCE, len(places))) as pool:
+            return list(pool.map(self._read_one, places))
+
+    def _read_one(self, place: ReportPlace) -> SubtaskReport[Any] | None:
+        return self._storage.read(place, surely=place.required)
+
+    def _late(self, places: list[ReportPlace]) -> list[SubtaskReport[Any]]:
+        return LateReports(self._store, places[0].lineage, places[0].name).read() if places else []
+
+
+def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:
+    """Log every split that was skipped, in the driver's log."""
+    for report in reports:
+        for result in report.results:
+            if result.status is SplitStatus.IGNORED:
+                _log.warning(
+                    "checkpoint %d: split %s could not be read and was skipped: %s",
+                    report.checkpoint_id, result.split_id, result.error,
+                )  # fmt: skip
+
+
+def _missing(place: ReportPlace) -> MissingReportError:
+    return MissingReportError(
+        f"the batch of checkpoint {place.name.checkpoint_id} is complete, but its subtask "
+        f"{place.subtask_id} has not written its report (lineage {place.lineage}): the rows that it read "
+        "and the events that its reader sent are not known",
+        remedy="read every batch to its end (a foreachBatch that only takes or limits rows does not), or "
+        "restore the state location from a backup. With onMissingReport=repeat the query continues and reads "
+        "the splits of that subtask again: rows of theirs that are already in the sink are then there twice",
+    )
+
+
+def _numbers(reports: list[SubtaskReport[Any]]) -> dict[str, Any]:
+    metrics = [report.metrics for report in reports]
+    numbers: dict[str, Any] = {
+        "lastRows": sum(item.rows for item in metrics),
+        "lastBytes": sum(item.bytes for item in metrics),
+        "lastSlowestSubtaskMs": max(item.duration_ms for item in metrics),
+        "lastRetriedSubtasks": sum(item.attempt_number > 0 for item in metrics),
+    }
+    times = [item.max_event_time for item in metrics if item.max_event_time is not None]
+    if times:
+        numbers["lastMaxEventTime"] = max(times)
+    return numbers

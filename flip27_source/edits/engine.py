@@ -1,0 +1,120 @@
+"""EditEngine: applies an edit to a state between two batches.
+
+The driver applies it to the state itself, and a dry run to a copy: what a dry run shows happens (R17).
+``coordination`` defines the effect of each operation; this module reads the stored state that it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from ..coordination.checkpoints import Snapshot
+from ..coordination.edit_effects import Edited, Editing
+from ..coordination.edit_values import EditOperation, EditRequest
+from ..errors import CorruptStateError, EditError
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import CheckpointDocument
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.stored_lineage import StoredLineage
+
+StateAfter = Callable[[CheckpointName], Snapshot[Any]]
+"""The state after a retained checkpoint whose batch is complete."""
+
+
+class EditEngine:
+    """Applies edits to the state of one source; keeps no state itself."""
+
+    def __init__(self, editing: Editing[Any], codec: SnapshotCodec) -> None:
+        self._editing = editing
+        self._codec = codec
+
+    def apply(
+        self,
+        request: EditRequest,
+        standing: Snapshot[Any],
+        lineage: StoredLineage,
+        at: CheckpointName,
+        state_after: StateAfter,
+    ) -> Edited[Any]:
+        """The state with the edit applied.
+
+        Args:
+            standing, at: the state between two batches, and the checkpoint that it follows.
+
+        Raises:
+            EditError, StateError: the edit cannot be applied; nothing was changed.
+        """
+        editing, split_ids = self._editing, request.split_ids
+        match request.operation:
+            case EditOperation.REPLAY:
+                return editing.replay(standing, list(self._planned(request, lineage, at)))
+            case EditOperation.REWIND:
+                back_to = _name(request.checkpoint)
+                undone = lineage.chain(back_to, at)
+                edited = editing.rewind(standing, state_after(back_to))
+                read_again = [
+                    split.split_id for _, document in undone for split in self._splits_in(lineage, document)
+                ]
+                return replace(edited, changed=tuple(dict.fromkeys(read_again)))
+            case EditOperation.SET_POSITION:
+                fields = request.position or {}
+                return editing.set_position(
+                    standing, split_ids, lambda split: self._with_fields(split, fields)
+                )
+        by_ids = {
+            EditOperation.SKIP: editing.skip,
+            EditOperation.QUARANTINE_RETRY: editing.retry,
+            EditOperation.QUARANTINE_DROP: editing.drop,
+            EditOperation.FORGET: editing.forget,
+        }
+        return by_ids[request.operation](standing, split_ids)
+
+    def _with_fields(self, split: Any, fields: Mapping[str, Any]) -> Any:
+        """The split with new values in some of its fields, validated by the split's type."""
+        known: Any = msgspec.json.decode(self._codec.encode_split(split))
+        given = known if isinstance(known, dict) else {}
+        unknown = [name for name in fields if name not in given or name == "split_id"]
+        if unknown:
+            raise EditError(
+                f"split {split.split_id} has no position field {', '.join(unknown)}",
+                remedy=f"give fields of the split, which is {msgspec.json.encode(known).decode():.500}; its "
+                "id cannot change",
+            )
+        version = self._editing.enumerator_type.split_version
+        try:
+            changed = msgspec.json.encode({**given, **fields}, order="sorted")
+            return self._codec.decode_split(version, msgspec.Raw(changed))
+        except CorruptStateError as error:
+            raise EditError(f"{dict(fields)} is not a valid position: {error.what}") from error
+
+    def _planned(self, request: EditRequest, lineage: StoredLineage, at: CheckpointName) -> Iterable[Any]:
+        """The splits to replay, as in the plans of their batches, oldest batch first."""
+        plans = {_name(text): frozenset(split_ids) for text, split_ids in request.plans.items()}
+        names = sorted(plans)
+        if not names:
+            return
+        line = {names[0], *(name for name, _ in lineage.chain(names[0], at))}
+        for name in names:
+            if name not in line:
+                raise EditError(
+                    f"checkpoint {name} is not an ancestor of {at}: the query was reset",
+                    remedy="plan and submit the edit again",
+                )
+            splits = self._splits_in(lineage, lineage.document(name))
+            yield from (split for split in splits if split.split_id in plans[name])
+
+    def _splits_in(self, lineage: StoredLineage, document: CheckpointDocument) -> Iterator[Any]:
+        """The splits in the batch of a checkpoint."""
+        for _, segment in document.plan_segments(lineage.segment_loader(document)):
+            yield from self._codec.decode_splits(document.source.split_version, segment)
+
+
+def _name(text: str | None) -> CheckpointName:
+    name = CheckpointName.parse(text or "")
+    if name is None:
+        raise EditError(f"{text!r} is not the name of a checkpoint", remedy="withdraw and resubmit the edit")
+    return name

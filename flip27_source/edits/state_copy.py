@@ -1,0 +1,219 @@
+"""StateCopy: a copy of a source's stored state, as the next edit will find it: after its newest batch.
+
+Where the classes of the source can be imported, the copy has their values. Otherwise splits stay opaque: an
+edit can move them, but nothing that only a class knows can be told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import msgspec
+
+from ..coordination.actions import PendingAction
+from ..coordination.checkpoints import PendingCheckpoint, Snapshot, WaitingSplit
+from ..coordination.edit_effects import Edited, Editing
+from ..coordination.edit_values import EditRequest
+from ..coordination.ledger import Ledger
+from ..coordination.packing import Plan
+from ..coordination.report_results import ReportResults
+from ..coordination.split_rules import SplitRules
+from ..coordination.subtask_reports import ReportDemand, SubtaskReport
+from ..enumerator import SplitEnumerator
+from ..errors import EditError, RegistryError, StateError
+from ..options import Options
+from ..reader import SplitReader, YieldsProgress
+from ..registry import find_reader
+from ..segment import Segment
+from ..snapshots import file_names
+from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import CheckpointDocument
+from ..snapshots.file_names import CheckpointName
+from ..snapshots.late_reports import LateReports, with_late
+from ..snapshots.locations import Lineage
+from ..snapshots.report_files import results_of
+from ..snapshots.request_mailbox import Mailbox
+from ..source import declared_options
+from ..state_tables.held_splits import class_of, held_splits
+from ..state_tables.history import Ancestry, History, StoredSplit
+from .engine import EditEngine
+
+
+class StateCopy:
+    """The state of one source.
+
+    Attributes:
+        kind: the class of the enumerator; None if it cannot be imported here.
+        line: the retained checkpoints; ``name`` is the newest one, ``head`` its document.
+    """
+
+    def __init__(self, lineage: Lineage, storage_options: Mapping[str, Any]) -> None:
+        self.history = History(lineage.store(storage_options), lineage)
+        self.line: Ancestry = self.history.line()
+        head = self.history.document(self.line.names[-1]) if self.line.names else None
+        if head is None:
+            raise EditError(f"{lineage.name} has no checkpoint yet", remedy="wait for the first batch")
+        self.head: CheckpointDocument = head
+        self.kind = class_of(head)
+        self._reader = _reader_of(head)
+        self.codec = OpaqueCodec() if self.kind is None else SnapshotCodec(self.kind)
+
+    @property
+    def name(self) -> CheckpointName:
+        """The newest checkpoint."""
+        return self.line.names[-1]
+
+    @cached_property
+    def standing(self) -> Snapshot[Any]:
+        """The state after the newest batch and the edits that wait; a batch that runs counts as read."""
+        standing = self.state_after(self.name)
+        for request in self.waiting_edits:
+            with contextlib.suppress(EditError, StateError):  # the query will refuse it
+                standing = self.applied(request, standing).snapshot
+        return standing
+
+    @cached_property
+    def waiting_edits(self) -> tuple[EditRequest, ...]:
+        """The edits that the query applies first."""
+        recorded = {*self.head.raw.answered, *(edit.request_id for edit in self.head.raw.edits)}
+        stored = self.history.stored
+        waiting = Mailbox(stored.store, stored.folder).waiting().edits
+        return tuple(request for request in waiting if request.request_id not in recorded)
+
+    def applied(self, request: EditRequest, standing: Snapshot[Any]) -> Edited[Any]:
+        """The effect of an edit on a state between two batches."""
+        engine = EditEngine(self.editing, self.codec)
+        return engine.apply(request, standing, self.history.stored, self.name, self.state_after)
+
+    @cached_property
+    def editing(self) -> Editing[Any]:
+        """The effects of edits on this source."""
+        bounded = self._reader_bounds_splits
+        live = () if bounded or self.kind is not None else map(StoredSplit.of, self.head.raw.ledger.live)
+        rules: SplitRules[Any] = SplitRules(
+            enumerator_type=self._enumerator_type,
+            reader_bounds_splits=bounded,
+            read_in_ranges=frozenset(split.split_id for split in live),
+        )
+        return Editing(rules=rules, options=self._options)
+
+    def state_after(self, name: CheckpointName) -> Snapshot[Any]:
+        """The state after the batch of a checkpoint, with its reports."""
+        stored = self.history.stored
+        document = stored.document(name)
+        snapshot = self.codec.decode(
+            document, stored.segment_loader(document), with_plan=True, with_events=False
+        )
+        reports = self._reports(name, snapshot.plan)
+        if document.reports is ReportDemand.REQUIRED:
+            # The batch still runs: what its other tasks will report is not known.
+            known = tuple(item for item in snapshot.plan.assignments if item.subtask_id in reports)
+            snapshot = replace(snapshot, plan=replace(snapshot.plan, assignments=known))
+        ledger = Ledger(snapshot.ledger)
+        pending = PendingCheckpoint(snapshot=snapshot, reports=reports)
+        folded = ReportResults(pending, ledger, self.editing.rules).fold()
+        returned = (WaitingSplit(split=split, subtask_id=None) for split, _ in folded.returned)
+        waiting = (*snapshot.ledger.waiting, *returned)
+        return replace(snapshot, ledger=ledger.state(waiting=waiting, events=()), plan=Plan())
+
+    def split_of(self, stored: StoredSplit) -> Any:
+        """A split of the newest document, decoded."""
+        raw = msgspec.Raw(stored.text.encode())
+        return self.codec.decode_split(self.head.source.split_version, raw)
+
+    def text_of(self, split: Any) -> str:
+        """The JSON of a split."""
+        return bytes(self.codec.encode_split(split)).decode()
+
+    def held(self) -> Iterator[Any]:
+        """The splits that the enumerator holds, as far as they can be told here."""
+        return map(self.split_of, held_splits(self.history, self.name, self.head))
+
+    def _reports(self, name: CheckpointName, plan: Plan[Any]) -> dict[int, SubtaskReport[Any]]:
+        stored = self.history.stored
+        late = LateReports(stored.store, stored.folder, name).read()
+        found: dict[int, SubtaskReport[Any]] = {}
+        for assignment in plan.assignments:
+            subtask, split_ids = assignment.subtask_id, {split.split_id for split in assignment.splits}
+            report = stored.report(name, subtask)
+            if report is not None:
+                read: SubtaskReport[Any] = SubtaskReport(
+                    checkpoint_id=name.checkpoint_id,
+                    subtask_id=subtask,
+                    results=results_of(
+                        file_names.report_file(stored.folder, name, subtask), report, self.codec
+                    ),
+                    losses=tuple(loss.loss() for loss in report.losses),
+                )
+                found[subtask] = with_late(read, late, split_ids)
+        return found
+
+    @property
+    def _enumerator_type(self) -> Any:
+        return self.kind or OpaqueEnumerator
+
+    @property
+    def _reader_bounds_splits(self) -> bool:
+        if self._reader is not None:
+            return issubclass(self._reader, YieldsProgress)
+        # A split that its reader bounds is live at the position where its batch starts.
+        live = {StoredSplit.of(raw).text for raw in self.head.raw.ledger.live}
+        load = self.history.segment_loader(self.head)
+        planned = (
+            StoredSplit.of(raw).text
+            for _, segment in self.head.plan_segments(load)
+            for raw in segment.values(msgspec.Raw)
+        )
+        return self.kind is None and any(text in live for text in planned)
+
+    @property
+    def _options(self) -> Options:
+        """The options that the state has; the others have their defaults."""
+        declared = declared_options(self._enumerator_type, self._reader or SplitReader)
+        names = {option.name for option in declared}
+        stored = self.head.source.start_options
+        return Options.parse({name: text for name, text in stored.items() if name in names}, declared)
+
+
+class OpaqueEnumerator(SplitEnumerator[StoredSplit]):
+    """Stands for an enumerator whose class cannot be imported; it is never created."""
+
+
+class OpaqueCodec(SnapshotCodec):
+    """Leaves the values of authors as they are stored."""
+
+    def __init__(self) -> None:
+        kind: Any = OpaqueEnumerator
+        super().__init__(kind)
+
+    def decode_split(self, version: int, raw: msgspec.Raw) -> StoredSplit:
+        """The split as it is stored."""
+        return StoredSplit.of(raw)
+
+    def decode_splits(self, version: int, segment: Segment) -> list[StoredSplit]:
+        """The splits of a segment as they are stored."""
+        return [StoredSplit.of(raw) for raw in segment.values(msgspec.Raw)]
+
+    def encode_split(self, split: StoredSplit) -> msgspec.Raw:
+        """The JSON of a split."""
+        return msgspec.Raw(split.text.encode())
+
+    def decode_state(self, document: CheckpointDocument, load: Any) -> msgspec.Raw:
+        """The state of the enumerator as it is stored."""
+        return document.raw.enumerator.state
+
+    def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:
+        """The actions; only their number and their time are known."""
+        stored = segment.values(dict[str, Any])
+        return tuple(PendingAction(action=item["action"], due_checkpoint_id=item["due"]) for item in stored)
+
+
+def _reader_of(document: CheckpointDocument) -> type[SplitReader[Any]] | None:
+    try:
+        return find_reader(document.source.reader)
+    except RegistryError:
+        return None

@@ -1,0 +1,119 @@
+"""Submits edits, lists those that wait or have failed, and withdraws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..coordination.edit_values import EditRequest
+from ..errors import EditError
+from ..snapshots.request_mailbox import SAVEPOINT, Mailbox
+from ..state_tables.history import History
+from .dry_run import EditPlan, only_lineage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PendingEdit:
+    """An existing request.
+
+    Attributes:
+        request: the request; None if it cannot be read.
+        error: why it cannot be read, or why it failed.
+        applied_in: the checkpoint that has applied it; the batch of that checkpoint may not be complete.
+    """
+
+    request_id: str
+    request: EditRequest | None
+    error: str | None = None
+    applied_in: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WithdrawnEdit:
+    """The result of a withdrawal.
+
+    Attributes:
+        applied_in: the checkpoint that had already applied the edit; None if it is never applied.
+        error: why it had failed, or could not be read; None for a waiting or applied edit.
+    """
+
+    request_id: str
+    applied_in: int | None
+    error: str | None = None
+
+
+def submit(plan: EditPlan) -> str:
+    """Submit a plan; returns the id of the request.
+
+    The query applies it at the next batch boundary: a running query within ``requestInterval``, a
+    stopped one at its next start.
+    """
+    store = plan.lineage.store(plan.storage_options)
+    assert store is not None
+    Mailbox(store, plan.lineage.folder).submit(plan.request)
+    return plan.request.request_id
+
+
+def pending(
+    *, state: str, lineage: str | None = None, storage_options: Mapping[str, Any] | None = None
+) -> list[PendingEdit]:
+    """The waiting requests, in the order in which they will be applied; then unreadable and failed ones."""
+    return _pending(*_opened(state, lineage, storage_options))
+
+
+def _pending(mailbox: Mailbox, history: History) -> list[PendingEdit]:
+    found = mailbox.waiting()
+    applied = _applied(history) if found.edits else {}
+    waiting = [
+        PendingEdit(request_id=item.request_id, request=item, applied_in=applied.get(item.request_id))
+        for item in found.edits
+    ]
+    problems = {name: str(error) for name, error in sorted((found.damaged | found.unread).items())}
+    problems |= {item.request_id: item.reason for item in mailbox.failed() if item.kind != SAVEPOINT}
+    return waiting + [
+        PendingEdit(request_id=name, request=None, error=error) for name, error in problems.items()
+    ]
+
+
+def withdraw(
+    request_id: str,
+    *,
+    state: str,
+    lineage: str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+) -> WithdrawnEdit:
+    """Withdraw a waiting request, or delete a failed one; the result says whether it was already applied.
+
+    Args:
+        request_id: the id from ``submit`` or ``pending``, or its beginning.
+
+    Raises:
+        EditError: no request, or more than one, starts with the id: waiting, failed, or applied by a retained
+            checkpoint.
+    """
+    mailbox, history = _opened(state, lineage, storage_options)
+    existing = {item.request_id: item.error for item in _pending(mailbox, history)}
+    name = mailbox.withdraw(request_id, [*existing, *_applied(history)], EditError)
+    # Read after the deletion: the query may have applied the edit in between.
+    return WithdrawnEdit(request_id=name, applied_in=_applied(history).get(name), error=existing.get(name))
+
+
+def _opened(
+    state: str, lineage: str | None, storage_options: Mapping[str, Any] | None
+) -> tuple[Mailbox, History]:
+    options = dict(storage_options or {})
+    found = only_lineage(state, lineage, options)
+    store = found.store(options)
+    assert store is not None
+    return Mailbox(store, found.folder), History(store, found)
+
+
+def _applied(history: History) -> dict[str, int]:
+    """The retained checkpoints that have applied requests, by request."""
+    found: dict[str, int] = {}
+    for name in history.line().names:
+        document = history.document(name)
+        if document is not None:
+            found.update((edit.request_id, name.checkpoint_id) for edit in document.raw.edits)
+    return found

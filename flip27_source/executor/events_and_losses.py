@@ -1,0 +1,70 @@
+"""What an attempt of a subtask collects for its report: events it sends and losses of data (R4, R12)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from ..coordination.data_losses import LONGEST_TEXT, DataLoss, described
+from ..coordination.split_errors import SplitErrorPolicy
+from ..errors import DataLossError
+from ..events import SourceEvent
+
+_log = logging.getLogger("flip27_source")
+
+
+class SentEvents:
+    """Collects events; those of a try to read a split whose rows are not delivered are taken back.
+
+    Args:
+        check: raises if an event cannot be stored.
+    """
+
+    def __init__(self, check: Callable[[SourceEvent], None] | None = None) -> None:
+        self._check = check
+        self._events: list[SourceEvent] = []
+
+    def send(self, event: SourceEvent) -> None:
+        """Add an event."""
+        if self._check is not None:
+            self._check(event)  # refused here, so that the traceback shows the sender
+        self._events.append(event)
+
+    def mark(self) -> int:
+        """The current place, for ``take_back``."""
+        return len(self._events)
+
+    def take_back(self, mark: int) -> None:
+        """Remove the events that were sent after ``mark``."""
+        del self._events[mark:]
+
+    @property
+    def events(self) -> tuple[SourceEvent, ...]:
+        """The events, in the order in which they were sent."""
+        return tuple(self._events)
+
+
+class LossReports:
+    """Collects losses if the options say that they are reported, and raises them if they are fatal.
+
+    Attributes:
+        losses: each loss once, even if its split was read more than once.
+    """
+
+    def __init__(self, policy: SplitErrorPolicy, checkpoint_id: int) -> None:
+        self._is_fatal = not policy.reports_loss
+        self._checkpoint_id = checkpoint_id
+        self.losses: list[DataLoss] = []
+
+    def report(self, what: str, split_id: str | None, remedy: str | None = None) -> None:
+        """Record that data is lost.
+
+        Raises:
+            DataLossError: ``onDataLoss`` is ``fail``.
+        """
+        if self._is_fatal:
+            raise DataLossError(described(what, split_id), remedy=remedy)
+        loss = DataLoss(checkpoint_id=self._checkpoint_id, split_id=split_id, what=what[:LONGEST_TEXT])
+        if loss not in self.losses:
+            _log.warning("data was lost before it was read: %s", loss)
+            self.losses.append(loss)

@@ -1,0 +1,73 @@
+"""Comments of columns, which say how the source of a DataFrame was loaded. Pure: no pyspark, no I/O.
+
+A DataFrame does not show the options that it was loaded with. The comment of a column travels with it through
+``select``, ``where`` and ``withWatermark``: so that a parser of lines can check that no header is left, and
+``flip27_source.native`` can apply the policies of the source of ``reader=splits``.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+PATH_COLUMN: Final = "path"
+
+_START = "flip27 splits "
+_HEADER = re.compile(r"header=true(?:, comment=(.))?")
+
+
+class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The source of the rows of ``reader=splits``.
+
+    Attributes:
+        base_depth: number of directories of a path that are above its partition columns; None if the names of
+            directories are not partition columns.
+        base_names: the paths of the source, if there are several: a file's base path is the one that contains
+            it.
+        on_error, ignored_by, reports_loss, max_quarantined: the policies for files that cannot be read.
+        state_location: where the source stores its state; None if it is not set.
+        uid: the source's name in its state location.
+        data: which data it reads, as in the owner of a recorded schema.
+    """
+
+    base_depth: int | None = None
+    base_names: tuple[str, ...] = ()
+    on_error: str = "fail"
+    ignored_by: tuple[str, ...] = ()
+    reports_loss: bool = False
+    max_quarantined: int = 0
+    state_location: str | None = None
+    uid: str = "files"
+    data: dict[str, str] | None = None
+
+
+def splits_comment(source: SourceOfSplits) -> str:
+    """The comment of the column ``path``."""
+    return _START + msgspec.json.encode(source, order="sorted").decode()
+
+
+def source_in(comment: str) -> SourceOfSplits | None:
+    """The source in a ``splits_comment``; None if the text is something else."""
+    if not comment.startswith(_START):
+        return None
+    try:
+        return msgspec.json.decode(comment.removeprefix(_START), type=SourceOfSplits)
+    except msgspec.MsgspecError:
+        return None
+
+
+def header_comment(comment: str = "") -> str:
+    """The comment of a column that contains the lines of files without their headers.
+
+    Args:
+        comment: the character at the start of lines that do not count as a header; empty for none.
+    """
+    return f"header=true, comment={comment}" if comment else "header=true"
+
+
+def header_in(text: str) -> str | None:
+    """The ``comment`` of a ``header_comment``; None if the text is something else."""
+    match = _HEADER.fullmatch(text)
+    return None if match is None else match[1] or ""

@@ -1,0 +1,44 @@
+"""The stored form of a report. Authors' values stay JSON: no author code is needed to read it. Pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from ..coordination.subtask_reports import CheckpointMetrics
+from .documents import StoredLoss
+from .sealed import decode_sealed
+
+FORMAT = 1
+REMEDY = "restore the file from a backup of the state location"
+ABSENT = msgspec.Raw()
+
+
+class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    split: str
+    status: str
+    position: msgspec.Raw = ABSENT
+    caught_up: bool = False
+    error: str | None = None
+    attempts: int = 0
+
+
+class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    format: int
+    checkpoint: str
+    subtask: int
+    split_version: int
+    results: list[StoredResult] = []
+    events: list[msgspec.Raw] = []
+    losses: list[StoredLoss] = []
+    metrics: CheckpointMetrics = CheckpointMetrics()
+
+
+def decode_stored_report(file: str, data: bytes) -> StoredReport:
+    """Decode a report; ``file``: its name, for messages.
+
+    Raises:
+        CorruptStateError: the report is truncated or altered.
+        IncompatibleStateError: this library does not know the report's format.
+    """
+    what = f"report {file}"
+    return decode_sealed(data, "report", StoredReport, what=what, format_=FORMAT, remedy=REMEDY)

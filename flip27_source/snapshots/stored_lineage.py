@@ -1,0 +1,264 @@
+"""StoredLineage: the only reader of a lineage's files, whoever asks (R17).
+
+Drivers, tasks, commands, state tables, savepoints and clean-up get from here which checkpoints exist, which
+of them leads to the present (the line of descent), and what documents, segments and reports contain. Needs
+no code of authors: their values stay JSON. A query may be writing in the meantime. Writes nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from ..errors import CorruptStateError, MissingStateError, StateError
+from . import file_names
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
+from .driver_epochs import NewestDriver, newest_driver
+from .file_names import CheckpointName
+from .report_contents import StoredReport, decode_stored_report
+from .segment_files import most_packed_bytes, unpack_segment
+from .store import Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """The existing checkpoints that lead to the newest one.
+
+    Attributes:
+        names: their names, oldest first.
+        is_complete: whether the batch of the newest one is known to be complete; those before it are
+            complete, because a checkpoint is only made once its parent is complete.
+    """
+
+    names: tuple[CheckpointName, ...] = ()
+    is_complete: bool = False
+
+    @property
+    def newest(self) -> CheckpointName | None:
+        """The newest checkpoint; None if there is none."""
+        return self.names[-1] if self.names else None
+
+    @property
+    def newest_complete(self) -> CheckpointName | None:
+        """The newest checkpoint whose batch is known to be complete; None if there is none."""
+        complete = self.names if self.is_complete else self.names[:-1]
+        return complete[-1] if complete else None
+
+
+class StoredLineage:
+    """Reads the files of one lineage.
+
+    Args:
+        store: contains the folder; None if every document is ``given`` and has no files.
+        folder: the lineage's folder, or that of a savepoint, whose segments and reports lie alike.
+        given: documents that are stored elsewhere: in Spark's offset log, or in a savepoint's metadata.
+    """
+
+    def __init__(
+        self, store: Store | None, folder: str, given: Mapping[CheckpointName, bytes] | None = None
+    ) -> None:
+        self._store = store
+        self.folder = folder
+        self._given = given
+
+    @property
+    def store(self) -> Store:
+        """The store with the folder.
+
+        Raises:
+            MissingStateError: the state is not in files.
+        """
+        if self._store is None:
+            raise MissingStateError(f"the state of {self.folder} is in Spark's offset log, not in files")
+        return self._store
+
+    def names(self) -> set[CheckpointName]:
+        """The checkpoints that exist, in any line."""
+        if self._given is not None:
+            return set(self._given)
+        names = map(CheckpointName.parse, self.listed(file_names.CHECKPOINTS))
+        return {name for name in names if name is not None}
+
+    def document(self, name: CheckpointName) -> CheckpointDocument:
+        """A document.
+
+        Raises:
+            MissingStateError, CorruptStateError, IncompatibleStateError: it is missing, is damaged, or has a
+                format that this library does not know.
+        """
+        return decode_document(self.document_bytes(name), name)
+
+    def document_bytes(self, name: CheckpointName) -> bytes:
+        """The content of a document, unchecked; raises MissingStateError."""
+        given = None if self._given is None else self._given.get(name)
+        if given is not None:
+            return given
+        return self.store.read_surely(file_names.checkpoint_file(self.folder, name), MOST_DOCUMENT_BYTES)
+
+    def document_if_there(self, name: CheckpointName) -> CheckpointDocument | None:
+        """A document; None if clean-up has removed it. One that is listed and missing is an error."""
+        try:
+            return self.document(name)
+        except MissingStateError:
+            if name in self.names():
+                raise
+            return None
+
+    def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
+        """Reads the segments of a document by their names."""
+        sizes = document.segment_bytes
+
+        def load(name: str) -> bytes:
+            return unpack_segment(name, self.packed_segment(name, sizes.get(name)), sizes.get(name))
+
+        return load
+
+    def packed_segment(self, name: str, size: int | None) -> bytes:
+        """The content of a segment's file; ``size``: the size of the segment, if its document has it."""
+        file = file_names.segment_file(self.folder, file_names.checked_segment_name(name))
+        return self.store.read_surely(file, most_packed_bytes(size))
+
+    def reports(self) -> dict[CheckpointName, tuple[int, ...]]:
+        """The subtasks that have reported, by document; late reports have ids of their own."""
+        found: dict[CheckpointName, list[int]] = {}
+        for file in self.listed(file_names.REPORTS):
+            if (parsed := file_names.parse_report(file)) is not None:
+                name, subtask = parsed
+                found.setdefault(name, []).append(subtask)
+        return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
+
+    def report(self, name: CheckpointName, subtask: int, *, surely: bool = False) -> StoredReport | None:
+        """The report of a subtask; None if there is none. ``surely``: it must exist (R19)."""
+        file = file_names.report_file(self.folder, name, subtask)
+        try:
+            data = self.store.read_surely(file) if surely else self.store.read(file)
+        except MissingStateError:
+            return None
+        return decode_stored_report(file, data)
+
+    def line(self, newest: CheckpointName | None = None) -> Line:
+        """The line of descent.
+
+        Args:
+            newest: the newest checkpoint, if Spark's log says so; it may not be complete.
+        """
+        while True:
+            names = self.names()
+            head = Line(names=(newest,)) if newest is not None else self._head(names)
+            if head.newest is None:
+                return head
+            line = self._line_to(head.newest, names)
+            if line is not None:
+                return Line(names=tuple(reversed(line)), is_complete=head.is_complete)
+            if newest is not None:
+                raise MissingStateError(
+                    f"Spark's checkpoint names {file_names.checkpoint_file(self.folder, newest)}, which does "
+                    "not exist",
+                    remedy="give only the state location, or restore both from the same backup",
+                )
+
+    def chain(
+        self, start: CheckpointName, end: CheckpointName
+    ) -> list[tuple[CheckpointName, CheckpointDocument]]:
+        """The documents after ``start`` up to ``end``, oldest first.
+
+        Raises:
+            CorruptStateError: ``start`` is not an ancestor of ``end``.
+            MissingStateError: a document between them no longer exists.
+        """
+        found: list[tuple[CheckpointName, CheckpointDocument]] = []
+        at: CheckpointName | None = end
+        while at is not None and at.checkpoint_id > start.checkpoint_id:
+            found.append((at, self.document(at)))
+            at = found[-1][1].parent
+        if at != start:
+            raise CorruptStateError(
+                f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id} in "
+                f"{self.folder}: the query was reset",
+                remedy="choose a checkpoint of the query's present line: flip27 state history",
+            )
+        return found[::-1]
+
+    def committed_after(self, start: CheckpointName) -> CheckpointName | None:
+        """The newest checkpoint after ``start`` that Spark must have committed; None if there is none.
+
+        A killed driver leaves at most one checkpoint after Spark's newest offset: one whose offset was not
+        returned to Spark, or not logged by Spark. Two in a row prove that Spark had committed the first.
+        """
+        for name in sorted((name for name in self.names() if name > start), reverse=True):
+            line = self._back_to(start, name)
+            if len(line) > 1:
+                return line[1]
+        return None
+
+    def listed(self, folder: str) -> list[str]:
+        """The names in one of the lineage's folders."""
+        return [] if self._store is None else self._store.list(f"{self.folder}/{folder}")
+
+    def _newest_driver(self) -> NewestDriver | None:
+        is_in_files = self._store is not None and self._given is None
+        return newest_driver(self.store, self.folder) if is_in_files else None
+
+    def _head(self, names: Collection[CheckpointName]) -> Line:
+        """The newest checkpoint of the line that the newest driver continues, whether complete or not."""
+        if not names:
+            return Line()
+        head = max(names)
+        twice = [checkpoint_id for checkpoint_id, count in _by_id(names).items() if count > 1]
+        if twice:
+            # A query went back to an earlier checkpoint: ids no longer tell which document is newest.
+            later = [name for name in names if name.checkpoint_id >= min(twice)]
+            head = max(later, key=lambda name: (self._written(name), name))
+        driver = self._newest_driver()
+        if driver is None or driver.epoch <= self._written(head)[0] or driver.record is None:
+            return Line(names=(head,))
+        # The newest driver has written nothing yet: it continues after this checkpoint, which is complete.
+        at = CheckpointName.parse(driver.record.at or "")
+        return Line(names=(head,)) if at is None or at not in names else Line(names=(at,), is_complete=True)
+
+    def _written(self, name: CheckpointName) -> tuple[int, int]:
+        """The order in which lines were written: by epoch; documents of version 0.1 have only a time."""
+        document = self.document_if_there(name)
+        if document is None:
+            return 0, -1
+        return document.raw.epoch, 0 if document.raw.epoch else document.timestamp_ms
+
+    def _line_to(
+        self, head: CheckpointName, names: Collection[CheckpointName]
+    ) -> list[CheckpointName] | None:
+        """From ``head`` to the oldest; None if ``head`` was removed in the meantime.
+
+        Ids on a line are consecutive, so a document is opened only if two documents have the previous id.
+        """
+        if self.document_if_there(head) is None:
+            return None
+        same_id: dict[int, list[CheckpointName]] = {}
+        for name in names:
+            same_id.setdefault(name.checkpoint_id, []).append(name)
+        line = [head]
+        while before := same_id.get(line[-1].checkpoint_id - 1):
+            parent: CheckpointName | None = before[0]
+            if len(before) > 1:
+                document = self.document_if_there(line[-1])
+                parent = None if document is None else document.parent
+            if parent is None or parent not in before:
+                break
+            line.append(parent)
+        return line
+
+    def _back_to(self, start: CheckpointName, name: CheckpointName) -> list[CheckpointName]:
+        """From ``name`` back to the successor of ``start``; empty if ``start`` is not an ancestor."""
+        line: list[CheckpointName] = []
+        at: CheckpointName | None = name
+        while at is not None and at.checkpoint_id > start.checkpoint_id:
+            line.append(at)
+            try:
+                at = self.document(at).parent
+            except StateError:
+                return []  # a damaged or missing document proves nothing, and the query does not need it
+        return line if at == start else []
+
+
+def _by_id(names: Collection[CheckpointName]) -> Counter[int]:
+    return Counter(name.checkpoint_id for name in names)

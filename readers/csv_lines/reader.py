@@ -1,0 +1,207 @@
+"""The csv reader: reads CSV files to the same rows as ``spark.read.schema(...).csv``.
+
+This module handles malformed lines. ``ranges_and_quotes`` finds the rows, and ``readers/scalars/texts``
+converts texts to values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.message_texts import quotation
+from flip27_source.options import Option, Options
+from flip27_source.reader import ReadsRanges
+from flip27_source.readers.csv_lines.options import (
+    DIALECT_OPTIONS,
+    ENFORCE_SCHEMA,
+    HEADER,
+    MULTI_LINE,
+    NULL_VALUE,
+    dialect_of,
+)
+from flip27_source.readers.csv_lines.ranges_and_quotes import (
+    CsvRows,
+    DocumentRows,
+    LineRows,
+    is_cut_into_ranges,
+)
+from flip27_source.readers.csv_lines.rescue import CsvRescue
+from flip27_source.readers.csv_lines.schema import (
+    CSV_INFERENCE_OPTIONS,
+    FLOAT_WORD_OPTIONS,
+    INFER_SCHEMA,
+    csv_formats,
+    csv_schema,
+    csv_types,
+    float_words,
+)
+from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
+from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, first_lines, line_blocks
+from flip27_source.readers.files.malformed_records import MODE, RecordColumns
+from flip27_source.readers.files.reader import FILE_OPTIONS, MAX_LINE_BYTES, FileReader
+from flip27_source.readers.files.separated_text import whole_text
+from flip27_source.readers.files.spark_options import SPARK_CSV
+from flip27_source.readers.scalars.ordinary_texts import unreadable
+from flip27_source.readers.scalars.texts import converter
+from flip27_source.readers.schemas.evolution import INFERENCE_OPTIONS, RESCUED_DATA_COLUMN
+from flip27_source.readers.schemas.inference import InfersFileSchema
+from flip27_source.source_options import TIME_ZONE
+
+_BLOCK_BYTES = 8 << 20
+
+
+class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
+    """Reads each non-blank line of a CSV file as a row; columns are matched by position."""
+
+    options: ClassVar[tuple[Option[Any], ...]] = (
+        *DIALECT_OPTIONS, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
+        *CSV_INFERENCE_OPTIONS, RESCUED_DATA_COLUMN,
+        *FLOAT_WORD_OPTIONS, *DATETIME_OPTIONS, *SPARK_CSV,
+    )  # fmt: skip
+
+    @classmethod
+    def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
+        """The schema that Spark infers from the first lines of each file."""
+        samples = [(split.path, _sample(split, options)) for split in splits]
+        return csv_schema(samples, options, null_value=options[NULL_VALUE], has_header=options[HEADER])
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
+        return is_cut_into_ranges(path, multi_line=options[MULTI_LINE])
+
+    def prepare(self) -> None:
+        """Check options and schema, and choose how each column is converted."""
+        options = self.context.options
+        self._dialect = dialect_of(options)
+        self._mode = options[MODE]
+        self._columns = RecordColumns.of(self.context, self.constant_names)
+        self._evolution = self._columns.evolution
+        self._rescue = None
+        if self._evolution.is_strict:
+            header_of = self._header_of if options[HEADER] else None
+            inferred = csv_types(options) if options[INFER_SCHEMA] and self._evolution.widens else None
+            self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
+        self._headers: dict[str, list[str]] = {}
+        self._fields = list(self._evolution.schema)
+        if not self._fields:
+            raise SchemaError(
+                "the schema has no column that a CSV file could fill",
+                remedy='give the columns of the files in file order, as in .schema("id long, name string")',
+            )
+        zone = options[TIME_ZONE] or self.context.time_zone
+        words, formats = float_words(options), csv_formats(options)
+        self._converters = [converter(field, zone, words, formats) for field in self._fields]
+
+    def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of many splits; small files share batches."""
+        options = self.context.options
+        if options[HEADER] and (self._evolution.mode != "none" or not options[ENFORCE_SCHEMA]):
+            for split in splits:
+                self._check_header(split)
+        yield from map(self._batch, self._all_rows(splits))
+
+    def _all_rows(self, splits: Sequence[FileSplit]) -> Iterator[CsvRows]:
+        options = self.context.options
+        header, comment = options[HEADER], self._dialect.comment.encode()
+        if options[MULTI_LINE]:
+            return (_document(split, options, drop_header=header) for split in splits if split.length)
+        blocks = line_blocks(splits, options, block_bytes=_BLOCK_BYTES, drop_header=header, comment=comment)
+        return (LineRows(block, self._dialect) for block in blocks)
+
+    def _batch(self, rows: CsvRows) -> pa.RecordBatch:
+        texts = rows.columns(len(self._fields))
+        malformed = texts.wrong_count
+        misfits: dict[str, tuple[pa.Array, pa.Array]] = {}
+        rescues = self._evolution.rescued_at is not None
+        arrays = []
+        for field, convert, column in zip(self._fields, self._converters, texts.columns, strict=True):
+            values = convert(column)
+            arrays.append(values)
+            bad = unreadable(column, values)
+            if bad is None:
+                continue
+            if rescues:
+                misfits[field.name] = bad, column
+                continue
+            malformed = bad if malformed is None else pc.or_(malformed, bad)
+            if self._mode == "FAILFAST":
+                self._fail(rows, bad, f"column {field.name} of type {field.type} cannot hold ", column)
+        malformed = malformed if malformed is not None and malformed.true_count else None
+        rescued = None
+        if self._rescue is not None and (malformed is not None or misfits):
+            malformed, rescued = self._rescue.left_over(rows, texts.rows, malformed, misfits)
+        if malformed is not None and self._mode == "FAILFAST":
+            self._fail(rows, malformed, f"the line does not have {len(self._fields)} fields", None)
+        corrupt = None
+        if malformed is not None and self._columns.corrupt_at is not None:
+            corrupt = pc.if_else(malformed, rows.records(), pa.scalar(None, pa.string()))
+        batch = self._columns.batch(arrays, texts.rows, corrupt=corrupt, rescued=rescued)
+        if malformed is None or self._mode != "DROPMALFORMED":
+            self._columns.refuse_nulls(batch, lambda row: _record_at(rows, row))
+            return batch
+        good = pc.indices_nonzero(pc.invert(malformed))
+        batch = batch.take(good)
+        self._columns.refuse_nulls(batch, lambda row: _record_at(rows, good[row].as_py()))
+        return batch
+
+    def _header_of(self, split: FileSplit) -> list[str]:
+        """The column names in a file that has a header; empty if there is no row."""
+        if split.path not in self._headers:
+            schema = self.schema_of_files([replace(split, start=0, end=None)], self.context.options)
+            self._headers[split.path] = [] if schema is None else schema.names
+        return self._headers[split.path]
+
+    def _check_header(self, split: FileSplit) -> None:
+        """Refuse names that differ from the schema's, because columns would be swapped; then new columns."""
+        options = self.context.options
+        schema = self.schema_of_files([split], options) if split.start == 0 else None
+        if schema is None:
+            return
+        count = len(self._fields)
+        names, expected = schema.names, [field.name for field in self._fields]
+        compared = min(count, len(names)) if options[ENFORCE_SCHEMA] else max(count, len(names))
+        by_position = options[ENFORCE_SCHEMA] and options.is_set(ENFORCE_SCHEMA)
+        if not by_position and _lowered(names[:compared]) != _lowered(expected[:compared]):
+            raise SchemaError(
+                f"{split.path}: the header names the columns {', '.join(names)}, but the schema has "
+                + ", ".join(expected),
+                remedy="give a schema that matches the header, or set enforceSchema=true to ignore the names",
+            )
+        self._evolution.check(split.path, pa.schema(list(schema)[count:]))
+
+    def _fail(self, rows: CsvRows, bad: pa.Array, what: str, column: pa.Array | None) -> None:
+        row = bad.index(True).as_py()
+        value = "" if column is None else quotation(column[row].as_py())
+        place, record = _record_at(rows, row)
+        raise SplitReadError(
+            f"{place}: {what}{value}: {quotation(record)}",
+            remedy='correct the file, or set .option("mode", "PERMISSIVE") or "DROPMALFORMED"',
+        )
+
+
+def _record_at(rows: CsvRows, row: int) -> tuple[Place, str]:
+    return rows.place(row), rows.records()[row].as_py() or ""
+
+
+def _document(split: FileSplit, options: Options, *, drop_header: bool) -> DocumentRows:
+    return DocumentRows(split, whole_text(split, options), dialect_of(options), drop_header=drop_header)
+
+
+def _sample(split: FileSplit, options: Options) -> CsvRows:
+    """The rows of a file for schema inference, including its header."""
+    if options[MULTI_LINE]:
+        return _document(split, options, drop_header=False)
+    block = LineBlock(first_lines(split, options), (LinePart(0, split, 0),))
+    return LineRows(block, dialect_of(options))
+
+
+def _lowered(names: Sequence[str]) -> list[str]:
+    return [name.lower() for name in names]

@@ -1,0 +1,111 @@
+"""The schemas with which Avro values were written, and their records, with fastavro."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from flip27_source.errors import SchemaError
+from flip27_source.optional_packages import needed
+from flip27_source.readers.columnar.avro_types import AvroTypes
+from flip27_source.readers.columnar.conversions import MismatchError
+from flip27_source.readers.schemas.merging import spark_type
+
+_NAMED = ("record", "error", "enum", "fixed")
+
+
+class AvroSchema:
+    """A writer's schema.
+
+    Args:
+        schema: the schema, as JSON.
+        named: the schemas of types that ``schema`` uses by name without defining them.
+        where: where the schema comes from, for messages.
+
+    Raises:
+        SchemaError: the schema is invalid, or is not that of a record.
+    """
+
+    def __init__(self, schema: Any, *, where: str, named: Mapping[str, Any] | None = None) -> None:
+        with needed("fastavro", by="valueFormat=avro", extra="kafka,avro"):
+            import fastavro
+        self.place = where
+        try:
+            schema = fastavro.parse_schema(_with_types(schema, dict(named or {})), _write_hint=False)
+        except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
+            raise SchemaError(
+                f"the Avro schema of {where} is invalid: {type(error).__name__}: {error}",
+                remedy="correct the schema",
+            ) from None
+        if not isinstance(schema, dict) or schema["type"] not in ("record", "error"):
+            raise SchemaError(
+                f"the Avro schema of {where} is {str(schema)[:100]}, but values must be records",
+                remedy="leave valueFormat out and decode the values in the query",
+            )
+        types = AvroTypes(schema)
+        try:
+            self.stored = pa.schema(
+                [(field["name"], types.arrow_type(field["type"])) for field in schema["fields"]]
+            )
+        except MismatchError as mismatch:
+            raise SchemaError(
+                f"the Avro schema of {where}: {mismatch}", remedy="leave valueFormat out"
+            ) from None
+        self._decoded_by = fastavro.parse_schema(types.decoded_by(schema))
+        self._read = fastavro.schemaless_reader
+
+    @property
+    def type(self) -> pa.DataType:
+        """The type of the records, in Spark's types."""
+        return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
+
+    def record(self, value: bytes) -> Any:
+        """The fields of one value.
+
+        Raises:
+            ValueError: it cannot be decoded.
+        """
+        data = io.BytesIO(value)
+        try:
+            record = self._read(data, self._decoded_by)
+        except Exception as error:  # noqa: BLE001 - fastavro raises errors of many types
+            why = f"it is not an Avro record of {self.place}: {type(error).__name__}: {error}"
+            raise ValueError(why[:500]) from None
+        left = len(value) - data.tell()
+        if left:
+            raise ValueError(f"{left} bytes follow the Avro record of {self.place}")
+        return record
+
+    def getter(self, name: str) -> Callable[[Any], Any]:
+        """The function that returns a field of a record."""
+        return itemgetter(name)
+
+
+def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
+    """The schema, where the first use of each name in ``named`` is replaced by the type's definition."""
+    if isinstance(schema, str):
+        name = next((name for name in (f"{space}.{schema}", schema) if name in named), None)
+        return schema if name is None else _with_types(named.pop(name), named)
+    if isinstance(schema, list):
+        return [_with_types(branch, named, space) for branch in schema]
+    if not isinstance(schema, dict):
+        return schema
+    if schema.get("type") in _NAMED:
+        space = _namespace(schema, space)
+    complete = dict(schema)
+    for inner in ("items", "values", "type"):
+        if inner in complete:
+            complete[inner] = _with_types(complete[inner], named, space)
+    if isinstance(complete.get("fields"), list):
+        complete["fields"] = [_with_types(field, named, space) for field in complete["fields"]]
+    return complete
+
+
+def _namespace(schema: Mapping[str, Any], space: str) -> str:
+    """The namespace of a named type inside the namespace ``space``; one in its name comes first."""
+    before, dot, _ = str(schema.get("name")).rpartition(".")
+    return before if dot else schema.get("namespace", space) or ""

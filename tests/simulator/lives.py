@@ -1,0 +1,253 @@
+"""Lives: the behaviour of one kind of source in a simulation, its operations, and the checks at its end.
+
+The lives of the two toy sources are here; those of the files and kafka sources are in separate modules.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from flip27_source.errors import Flip27Error
+from flip27_source.savepoints.format import METADATA, read_savepoint
+from flip27_source.snapshots import file_names
+from flip27_source.snapshots.documents import CheckpointDocument, decode_document
+from flip27_source.snapshots.offsets import Offset
+from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
+from flip27_source.snapshots.store import Store
+from flip27_source.testing.spark_side import as_value
+from flip27_source.testing.steps import Killed
+from flip27_source.testing.under_test import SourceUnderTest
+from tests.audited_source import AuditedEnumerator, AuditedReader, audited_rows
+
+from .sources import LINE, MISTAKES, CarelessEnumerator, ItemReader
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
+STATE = "/ckpt/orders/flip27"
+SAVEPOINTS = "/savepoints"
+
+
+class DefectFound(AssertionError):  # noqa: N818 - it is the result of a search, not a fault of the caller
+    """A guarantee is violated."""
+
+
+def document_at(store: Store, offset: Offset) -> CheckpointDocument:
+    """The document of an offset."""
+    if offset.lineage is None or offset.name is None:
+        raise DefectFound(f"the offset of checkpoint {offset.checkpoint_id} names no document")
+    return decode_document(store.read(file_names.checkpoint_file(offset.lineage, offset.name)), offset.name)
+
+
+class Life:
+    """The behaviour of one kind of source, and its operations.
+
+    Attributes:
+        OPTIONS: the values of options that may change between runs; None: not set.
+        options: the options of the present run.
+        state: the state location.
+    """
+
+    OPTIONS: ClassVar[Mapping[str, Sequence[str | None]]] = {}
+
+    def __init__(self, simulation: Simulation, state: str = STATE) -> None:
+        self.of = simulation
+        self.random = simulation.random
+        self.options: dict[str, str] = {}
+        self.state = state
+        self.deleted: set[str] = set()
+
+    def begin(self) -> None:
+        """Called before the query is started."""
+
+    def drawn(self, options: Mapping[str, Sequence[str | None]]) -> dict[str, str]:
+        """Options with random values."""
+        values = {name: self.random.choice(choices) for name, choices in options.items()}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def redraw(self) -> None:
+        """Change some of the options, as between two runs of a query."""
+        for name, choices in self.OPTIONS.items():
+            if self.random.random() < 0.3:
+                self.options.pop(name, None)
+                self.options |= self.drawn({name: choices})
+        self.of.tell(f"the options are {dict(sorted(self.options.items()))}")
+
+    def started(self) -> None:
+        """Called when a run of the query has started."""
+
+    def rested(self) -> None:
+        """Called when a run finds nothing new."""
+
+    def given(self) -> SourceUnderTest:
+        """The source."""
+        raise NotImplementedError
+
+    def arrive(self) -> None:
+        """Add data."""
+
+    def ask(self) -> None:
+        """Submit a request."""
+
+    def ask_nonsense(self) -> None:
+        """Put an invalid file among the requests."""
+        folder = self.requests()
+        if folder is None:
+            return
+        store = self.of.store(self.state, self.of.new_process("an intruder", is_driver=False))
+        self.of.fault("nonsense", "an invalid file is among the requests")
+        name = f"{folder.lineage}/{file_names.REQUESTS}/{self.new_id()}.json"
+        deep = b'{"digest":' + b"[" * 5000
+        try:
+            match self.random.randrange(4):
+                case 0:
+                    store.create(
+                        name,
+                        self.random.choice((b"", b"{", b"\xff\xfe", deep, b'{"digest":"x","request":{}}')),
+                    )
+                case 1:
+                    self._request(folder, "/savepoints/a\0b")
+                case 2:
+                    self._request(folder, "nosuch://bucket/x" if self.of.bucket is None else "/s\ud800")
+                case _:
+                    store.create(f"{name}/inside", b"")
+        except (Flip27Error, Killed, ValueError, TypeError) as error:
+            self.of.tell(f"refused: {error}")
+
+    def calm(self) -> None:
+        """Called after the last fault."""
+
+    def check(self) -> None:
+        """Check the result at the end."""
+        raise NotImplementedError
+
+    def requests(self) -> Mailbox | None:
+        """The folder for requests to the query; None while it has no lineage."""
+        logs = self.of.query.logs
+        if not logs.offsets:
+            return None
+        lineage = Offset.from_json(as_value(logs.offsets[-1])).lineage
+        if lineage is None:
+            return None
+        store = self.of.store(self.of.query.state, self.of.new_process("an operator", is_driver=False))
+        return Mailbox(store, lineage)
+
+    def new_id(self) -> str:
+        """The id of a new request; the same for a seed."""
+        return str(uuid.UUID(int=self.random.getrandbits(128)))
+
+    def _request(self, folder: Mailbox, target: str) -> None:
+        request = SavepointRequest(
+            request_id=self.new_id(),
+            lineage=folder.lineage,
+            target=target,
+            requested_ms=self.of.now_ms,
+        )
+        self.of.tell(f"a savepoint is requested in {target!r}")
+        self.deleted.clear()  # the savepoint that was deleted may be the answer
+        folder.submit(request)
+
+    def ask_for_a_savepoint(self, probability: float = 0.6) -> None:
+        """Request a savepoint, or delete one that nobody waits for."""
+        folder = self.requests()
+        if folder is None:
+            return
+        try:
+            if self.random.random() < probability:
+                self._request(folder, SAVEPOINTS)
+            elif not folder.ids():
+                self._delete_a_savepoint()
+        except (Flip27Error, Killed) as error:
+            self.of.tell(f"refused: {error}")
+
+    def savepoints(self) -> list[str]:
+        """The complete savepoints of this query."""
+        store = self.of.store(SAVEPOINTS, self.of.new_process("a reader", is_driver=False))
+        folders = [name for name in self.of.listed(SAVEPOINTS, "") if METADATA in store.list(name)]
+        lineages = {offset.lineage for offset in self.of.query.offsets}
+        return [name for name in folders if read_savepoint(store, name).metadata.lineage in lineages]
+
+    def _delete_a_savepoint(self) -> None:
+        was_calm, self.of.is_calm = self.of.is_calm, True
+        try:
+            there = self.savepoints()
+            if there:
+                name = self.random.choice(there)
+                self.of.tell(f"savepoint {name} is deleted")
+                store = self.of.store(SAVEPOINTS, self.of.new_process("an operator", is_driver=False))
+                store.delete(f"{name}/{METADATA}")
+                self.deleted.add(name)
+        finally:
+            self.of.is_calm = was_calm
+
+    def check_savepoints(self) -> None:
+        """Check that a savepoint that was deleted stays deleted.
+
+        Raises:
+            DefectFound: it exists again.
+        """
+        self.ask_for_a_savepoint(0.5)
+        self.of.run_to_the_end()
+        self._delete_a_savepoint()
+        self.of.restart()
+        self.of.run_to_the_end()
+        if back := self.deleted.intersection(self.savepoints()):
+            raise DefectFound(f"were deleted and exist again: {sorted(back)}")
+
+
+class TalkingLife(Life):
+    """Pages bounded by the reader, and numbered events in both directions."""
+
+    OPTIONS: ClassVar = {
+        "maxRowsPerSplit": (None, "3"),
+        "parallelism": (None, "1", "3"),
+        "onSplitError": (None, "quarantine"),
+    }
+
+    def begin(self) -> None:
+        self.counters, self.rows = self.random.randint(1, 4), self.random.choice((1, 7, 20))
+        fixed = {"counters": str(self.counters), "rows": str(self.rows), "requestInterval": "1s"}
+        self.options = {**fixed, **self.drawn(self.OPTIONS)}
+        if self.of.bucket is not None:
+            self.of.bucket.trouble = self.random.choice((0.0, 0.01, 0.05))
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(
+            options=self.options, enumerator=AuditedEnumerator, reader=AuditedReader, schema=LINE
+        )
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def check(self) -> None:
+        self.of.check_rows(Counter(audited_rows(self.counters, self.rows)))
+
+
+class CarelessLife(Life):
+    """An author's mistake shows in some round; once it is fixed, the query continues where it was."""
+
+    def begin(self) -> None:
+        draw = self.random
+        CarelessEnumerator.last = draw.randint(2, 8)
+        CarelessEnumerator.mistake = draw.choice(list(MISTAKES))
+        CarelessEnumerator.comes_at = draw.randrange(CarelessEnumerator.last)
+        self.options = {"requestInterval": "1s", "discoveryInterval": "1ms"}
+        self.last = CarelessEnumerator.last
+
+    def given(self) -> SourceUnderTest:
+        return SourceUnderTest(
+            options=self.options, enumerator=CarelessEnumerator, reader=ItemReader, schema=LINE
+        )
+
+    def ask(self) -> None:
+        self.ask_for_a_savepoint()
+
+    def calm(self) -> None:
+        self.of.tell(f"the author fixes {CarelessEnumerator.mistake}")
+        CarelessEnumerator.mistake = None
+
+    def check(self) -> None:
+        self.of.check_rows(Counter(f"item-{number}:{number}" for number in range(self.last)))

@@ -1,0 +1,171 @@
+"""Failures of access are told from bad content, whichever library raised them; they quarantine nothing."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterable, Iterator
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
+from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from google.auth.exceptions import RefreshError
+from s3fs.errors import translate_boto_error
+
+from flip27_source.access_errors import cause_of_failed_access
+from flip27_source.errors import AccessError, SplitReadError
+from flip27_source.reader import SplitReader
+from flip27_source.testing import MicroBatchEngine
+from tests.quick_moto import Application
+from tests.s3_server import new_bucket, s3_endpoint
+from tests.toy_sources import FEEDS, Feed, Item, items
+
+
+def of_aws(code: str, status: int = 400) -> Exception:
+    answer: Any = {
+        "Error": {"Code": code, "Message": code}, "ResponseMetadata": {"HTTPStatusCode": status}
+    }  # fmt: skip
+    return translate_boto_error(ClientError(answer, "GetObject"))
+
+
+class AnsweredError(Exception):
+    """An error of an HTTP library."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+def of_azure(kind: type[HttpResponseError], status: int, message: str = "no") -> Exception:
+    error = kind(message)
+    error.status_code = status
+    return error
+
+
+def rethrown(first: Exception) -> Exception:
+    """An error of ours that replaces one whose text may contain credentials."""
+    try:
+        try:
+            raise first
+        except Exception:  # noqa: BLE001 - as code that masks errors does
+            raise SplitReadError("a cannot be read") from None
+    except SplitReadError as error:
+        return error
+
+
+ACCESS: dict[str, tuple[Exception, str]] = {
+    "expired token of AWS": (of_aws("ExpiredToken"), "the credentials have expired"),
+    "expired SAS of Azure": (
+        of_azure(ClientAuthenticationError, 403, "Signature not valid in the specified time frame"),
+        "the credentials have expired",
+    ),
+    "refused refresh of Google": (RefreshError("invalid_grant: Token has been expired"), "have expired"),
+    "unknown key of AWS": (of_aws("InvalidAccessKeyId", 403), "credentials are missing or not accepted"),
+    "no credentials": (NoCredentialsError(), "credentials are missing or not accepted"),
+    "HTTP 401": (AnsweredError(401), "credentials are missing or not accepted"),
+    "denied by AWS": (of_aws("AccessDenied", 403), "permission is denied"),
+    "denied by a disk": (PermissionError(errno.EACCES, "Permission denied"), "permission is denied"),
+    "HTTP 403": (AnsweredError(403), "permission is denied"),
+    "throttled by AWS": (of_aws("SlowDown", 503), "the server is overloaded or fails"),
+    "HTTP 429": (AnsweredError(429), "the server is overloaded or fails"),
+    "HTTP 503 of Azure": (of_azure(HttpResponseError, 503), "the server is overloaded or fails"),
+    "time-out": (TimeoutError("timed out"), "the server cannot be reached"),
+    "time-out of asyncio": (TimeoutError(), "the server cannot be reached"),
+    "connection reset": (ConnectionResetError(), "the server cannot be reached"),
+    "unknown host": (socket.gaierror(-2, "Name or service not known"), "the server cannot be reached"),
+    "no endpoint of AWS": (EndpointConnectionError(endpoint_url="http://x"), "the server cannot be reached"),
+    "no endpoint of Azure": (ServiceRequestError("no"), "the server cannot be reached"),
+    "stale mount": (OSError(errno.ESTALE, "Stale file handle"), "the server cannot be reached"),
+    "full disk": (OSError(errno.ENOSPC, "No space left on device"), "the disk is full"),
+    "full quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), "the disk is full"),
+    "too many files": (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
+    "memory": (MemoryError(), "there is not enough memory"),
+    "package": (ModuleNotFoundError("No module named 'fastavro'"), "a package is missing"),
+}
+
+CONTENT: dict[str, Exception] = {
+    "value": ValueError("not a number"),
+    "Arrow": pa.ArrowInvalid("Parquet magic bytes not found"),
+    "Arrow, as an OSError": OSError("Could not open Parquet input source"),
+    "no such file": FileNotFoundError(errno.ENOENT, "No such file"),
+    "no such key": of_aws("NoSuchKey", 404),
+    "HTTP 404": AnsweredError(404),
+    "ours": SplitReadError("torn"),
+}
+
+
+@pytest.mark.parametrize("is_rethrown", [False, True], ids=["as raised", "behind a masked text"])
+@pytest.mark.parametrize("name", ACCESS)
+def test_a_failure_of_access_has_its_own_name(name: str, is_rethrown: bool) -> None:
+    error, what = ACCESS[name]
+    cause = cause_of_failed_access(rethrown(error) if is_rethrown else error)
+    assert cause is not None
+    assert what in cause.what
+
+
+@pytest.mark.parametrize("is_rethrown", [False, True], ids=["as raised", "behind a masked text"])
+@pytest.mark.parametrize("name", CONTENT)
+def test_bad_content_is_not_a_failure_of_access(name: str, is_rethrown: bool) -> None:
+    assert cause_of_failed_access(rethrown(CONTENT[name]) if is_rethrown else CONTENT[name]) is None
+
+
+class Refused(SplitReader[Item]):
+    """Cannot read anything, for the reason in ``error``."""
+
+    error: ClassVar[Exception] = ValueError()
+
+    def read(self, split: Item) -> Iterator[Any]:
+        yield (split.split_id,)
+        raise self.error
+
+
+@pytest.mark.parametrize("policy", ["quarantine", "ignore"])
+@pytest.mark.parametrize("name", ACCESS)
+def test_no_policy_gives_a_split_up_because_it_cannot_be_reached(name: str, policy: str) -> None:
+    Refused.error, what = ACCESS[name]
+    FEEDS["refused"] = items("a", "b")
+    options = {"feed": "refused", "onSplitError": policy, "onDataLoss": "report", "maxSplitAttempts": "1"}
+    ids = pa.schema([("id", pa.string())])
+    engine = MicroBatchEngine(options, enumerator=Feed, reader=Refused, schema=ids)
+    with pytest.raises(AccessError, match="cannot be read") as caught:
+        engine.run_batch()
+    assert what in str(caught.value)
+    assert engine.store is not None
+    assert not [name for name in engine.store.list("") if engine.store.list(f"{name}/reports")]
+
+
+class ExpiredKeys:
+    """Refuses requests that are signed with the key ``expired``, as AWS does once a session is over."""
+
+    def before(self, moto: Application) -> Application:
+        def answer(environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
+            if "Credential=expired/" not in environ.get("HTTP_AUTHORIZATION", ""):
+                return moto(environ, start_response)
+            start_response("400 Bad Request", [("Content-Type", "application/xml")])
+            text = (
+                "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"
+            )
+            return [text.encode()]
+
+        return answer
+
+
+def test_expired_credentials_quarantine_no_file_and_the_batch_is_read_once_they_are_renewed() -> None:
+    with s3_endpoint(ExpiredKeys()) as endpoint:
+        bucket = new_bucket(endpoint)
+        for name in "abc":
+            bucket.file_system.pipe_file(f"{bucket.name}/landing/{name}.json", b'{"id": 1}\n')
+        options = {
+            "enumerator": "files", "reader": "json", "path": f"s3://{bucket.name}/landing",
+            "onSplitError": "quarantine", "maxSplitAttempts": "1", "requestInterval": "0s", **bucket.options,
+        }  # fmt: skip
+        engine = MicroBatchEngine(options, schema=pa.schema([("id", pa.int64())]))
+        assert engine.trigger()
+        engine.restart(options={"storage.key": "expired"})
+        with pytest.raises(AccessError, match="the credentials have expired"):
+            engine.run_batch()
+        engine.restart(options=bucket.options)
+        engine.process_all_available()
+        assert len(engine.rows) == 3
