@@ -32,8 +32,8 @@ The column *changed at a restart* says what another value does when a query with
 - *refused*: the state belongs to the value.
 - *no effect after the first start*: the option is ignored once the query has a checkpoint.
 - *from the next batch on*: a batch that was planned and not completed is repeated as it was planned.
-- *the pending batch too*: that batch is read again with the new value, unless the column says something else. What
-  tasks have reported about it before stays.
+- *the pending batch too*: that batch is read again with the new value, unless the column says something else.
+  What tasks have reported about it before stays.
 
 Everything that starts with `storage.` goes to the file system of `path` and `stateLocation` (fsspec), for
 example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is never stored or shown.

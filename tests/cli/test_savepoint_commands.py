@@ -257,7 +257,7 @@ def test_an_empty_id_of_a_request_is_refused(tmp_path: Path) -> None:
     state = ["--state", query.checkpoint / "flip27"]
     (asked,) = flip27("savepoint", "request", *state, "--to", tmp_path / "saved").out.split()
     refused = flip27("savepoint", "withdraw", " ", *state)
-    assert (refused.code, "the id of a request is empty" in refused.err) == (1, True)
+    assert (refused.code, "there is no request" in refused.err) == (1, True)
     assert flip27("savepoint", "withdraw", asked[:4], *state).out.startswith(f"withdrawn: {asked}")
 
 
