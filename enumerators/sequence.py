@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, integer, optional
+from flip27_source.options import Change, Option, Options, integer, optional
 from flip27_source.split import SplitSize
 
 START: Option[int] = Option(
@@ -21,7 +21,7 @@ START: Option[int] = Option(
     parse=integer(minimum=-(2**62)),
     default=0,
     doc="First number.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 END: Option[int | None] = Option(
     name="end",
@@ -29,20 +29,21 @@ END: Option[int | None] = Option(
     default=None,
     default_text="not set: the numbers never end",
     doc="The first number that is not read.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 NUM_SPLITS: Option[int] = Option(
     name="numSplits",
-    parse=integer(minimum=1),
+    parse=integer(minimum=1, maximum=100_000),
     default=1,
     doc="Number of splits; the numbers are distributed over them in turn.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 ROWS_PER_SPLIT: Option[int] = Option(
     name="rowsPerSplit",
     parse=integer(minimum=1),
     default=100_000,
     doc="Maximum count of numbers from one split in one batch.",
+    changes=Change.NEXT_BATCH,
 )
 
 

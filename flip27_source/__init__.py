@@ -18,7 +18,7 @@ from .enumerator_mixins import (
 )
 from .errors import Flip27Error
 from .events import Progress, ReturnSplit, SourceEvent
-from .options import Option, Options
+from .options import Change, Option, Options, ReadingOption
 from .reader import (
     KnowsConstants,
     ReadsRanges,
@@ -38,6 +38,7 @@ __all__ = [
     "BoundedRange",
     "Boundedness",
     "Budget",
+    "Change",
     "CutsSomeSplits",
     "DiscoveringEnumerator",
     "Discovery",
@@ -56,6 +57,7 @@ __all__ = [
     "PerformsActions",
     "Progress",
     "ReaderInfo",
+    "ReadingOption",
     "ReadsRanges",
     "ReadsTogether",
     "RetryPolicy",

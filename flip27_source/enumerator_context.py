@@ -6,6 +6,7 @@ Pure: no pyspark, no I/O.
 from __future__ import annotations
 
 import math
+import operator
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Generic, TypeVar
 
+from .errors import ContractError
 from .events import SourceEvent
 from .reader import SplitReader
 from .split import SplitT
@@ -57,10 +59,20 @@ class RetryPolicy:
         return float(min(self.longest_pause_s, self.first_pause_s * 2.0 ** min(failures - 1, 32)))
 
 
+COORDINATORS_NUMBERS = frozenset({
+    "splits", "files", "rows", "bytes", "waitingSplits", "liveSplits", "finishedSplits", "quarantinedSplits",
+    "ignoredSplits", "dataLosses", "actionsGivenUp", "delayedActions", "positions", "checkpoint", "source",
+    "backlogSplits", "backlogRows", "backlogBytes", "backlogOldestEventTime",
+    "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks", "lastMaxEventTime",
+})  # fmt: skip
+"""The names in offsets and progress events under which no enumerator can publish a number of its own."""
+
+
 class MetricGroup:
     """Numbers that an enumerator publishes; they appear in the offset's summary and in progress events.
 
-    Any thread may set them, including that of ``discover`` and of work for ``call_async``.
+    Any thread may set them, including that of ``discover`` and of work for ``call_async``. Numbers of any
+    library are published as int or float.
     """
 
     __slots__ = ("_lock", "_numbers")
@@ -74,21 +86,50 @@ class MetricGroup:
         """The current numbers, by name, without NaN and infinity, which JSON cannot represent."""
         with self._lock:
             numbers = dict(self._numbers)
-        return {name: value for name, value in numbers.items() if not _is_unpublishable(value)}
+        return {
+            name: value for name, value in numbers.items() if isinstance(value, int) or math.isfinite(value)
+        }
 
     def gauge(self, name: str, value: float) -> None:
-        """Set a gauge to its newest value. While this is NaN or infinite, the gauge is not published."""
+        """Set a gauge to its newest value. While this is NaN or infinite, the gauge is not published.
+
+        Raises:
+            ContractError: the value is not a number, or the coordinator uses the name.
+        """
+        _check_name(name)
         with self._lock:
-            self._numbers[name] = value
+            self._numbers[name] = _number(name, value)
 
-    def count(self, name: str, by: int = 1) -> None:
-        """Add to a counter."""
+    def count(self, name: str, by: float = 1) -> None:
+        """Add to a counter.
+
+        Raises:
+            ContractError: the value is not a number, or the coordinator uses the name.
+        """
+        _check_name(name)
         with self._lock:
-            self._numbers[name] = self._numbers.get(name, 0) + by
+            self._numbers[name] = self._numbers.get(name, 0) + _number(name, by)
 
 
-def _is_unpublishable(value: object) -> bool:
-    return isinstance(value, float) and not math.isfinite(value)
+def _check_name(name: str) -> None:
+    if not isinstance(name, str):
+        raise ContractError(f"the name of a metric is {name!r}", remedy="give a str")
+    if name in COORDINATORS_NUMBERS:
+        raise ContractError(
+            f"the metric {name} is a number of the coordinator",
+            remedy="publish it under another name than " + ", ".join(sorted(COORDINATORS_NUMBERS)),
+        )
+
+
+def _number(name: str, value: Any) -> int | float:
+    """The value as int or float, whatever library it is from."""
+    try:
+        return int(operator.index(value)) if hasattr(value, "__index__") else value.__float__()
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        raise ContractError(
+            f"the metric {name} has the value {value!r}, which is not a number",
+            remedy="publish an int, a float, or a number of another library that float() takes",
+        ) from None
 
 
 class SplitEnumeratorContext(ABC, Generic[SplitT]):

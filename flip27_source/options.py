@@ -7,7 +7,9 @@ strings, as everywhere in Spark. Pure: no pyspark, no I/O.
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
+import enum
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
 
 from .errors import OptionError
+from .file_systems.url_credentials import masked
 
 T = TypeVar("T")
 
@@ -22,6 +25,12 @@ PASS_THROUGH_PREFIXES = ("storage.", "enumerator.", "reader.")
 """Options with these prefixes are passed to the file system, the enumerator or the reader unchecked."""
 
 _TEXT_ENDINGS = ("key", "secret", "token", "password", "passphrase", "user", "username", "name")
+
+MOST_INTEGER = 2**63 - 1
+"""The largest number that an option takes: states and tables hold numbers in 64 bits."""
+MOST_SECONDS = 36_500 * 86_400
+"""The longest duration that an option takes; threads cannot wait longer than some centuries."""
+_SHOWN_CHARACTERS = 200
 
 _SIZE_UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _DURATION_UNITS_S = {
@@ -33,6 +42,23 @@ _DURATION_UNITS_S = {
     **dict.fromkeys(("d", "day", "days"), 86400.0),
     **dict.fromkeys(("w", "week", "weeks"), 604800.0),
 }
+_DURATION_PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*"
+
+
+class Change(enum.Enum):
+    """What happens if a query is restarted with another value of an option.
+
+    The pending batch is the one that the query had planned and not completed. It is repeated at the restart.
+    """
+
+    FIRST_START = "refused: fixed at the first start"
+    """Used to start the state, and stored in it."""
+    REFUSED = "refused"
+    """The state belongs to the value."""
+    IGNORED = "no effect after the first start"
+    NEXT_BATCH = "from the next batch on"
+    PENDING_BATCH = "the pending batch too"
+    """It is read again with the new value, unless the option's ``change_note`` says something else."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +72,10 @@ class Option(Generic[T]):
         default: value when the option is absent.
         doc: one or two sentences for docs and ``--help``.
         default_text: the default as shown in docs, where ``default`` itself is not clear.
-        first_start_only: used only when there is no state yet (the docs say so);
-            its value is part of the state's fingerprint.
+        changes: what another value does at a restart of a query; None if that is not known.
+        change_note: more about that, such as what it means for the pending batch.
+        names_data: its value says which data the source reads, such as a path or a table. It is recorded with
+            an inferred schema, so that no other source uses the schema.
         secret: the value never appears in a message, a log or the state.
     """
 
@@ -56,8 +84,17 @@ class Option(Generic[T]):
     default: T
     doc: str
     default_text: str | None = None
-    first_start_only: bool = False
+    changes: Change | None = None
+    change_note: str | None = None
+    names_data: bool = False
     secret: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadingOption(Option[T]):
+    """An option of reading: a batch that is repeated is read with the new value."""
+
+    changes: Change | None = Change.PENDING_BATCH
 
 
 class Options:
@@ -91,9 +128,9 @@ class Options:
                 continue
             try:
                 values[key] = option.parse(text)
-            except ValueError as error:
+            except (ValueError, OverflowError, RecursionError) as error:
                 # The parser's message may quote the value, so a secret option shows neither.
-                said = "(not shown) cannot be used" if option.secret else f"{text!r}: {error}"
+                said = "(not shown) cannot be used" if option.secret else refusal(text, error)
                 raise OptionError(
                     f"option {option.name} has the value {said}", remedy=f"{option.name}: {option.doc}"
                 ) from None
@@ -160,17 +197,31 @@ class Options:
 
     def first_start_values(self) -> dict[str, str]:
         """The raw values of the options that are used only at the first start, without secrets."""
+        return self._given(lambda option: option.changes is Change.FIRST_START)
+
+    def data_values(self) -> dict[str, str]:
+        """The values of the options that say which data the source reads, without credentials."""
+        given = self._given(lambda option: option.names_data)
+        return {name: masked(text).rstrip("/") for name, text in given.items()}
+
+    def _given(self, is_wanted: Callable[[Option[Any]], bool]) -> dict[str, str]:
         return {
             option.name: self._raw[key]
             for key, option in sorted(self._declared.items())
-            if option.first_start_only and not option.secret and key in self._raw
+            if is_wanted(option) and not option.secret and key in self._raw
         }
+
+
+def refusal(text: str, error: Exception) -> str:
+    """A text that a parser has refused, and why; long texts are shortened."""
+    more = "..." if len(text) > _SHOWN_CHARACTERS else ""
+    return f"{text[:_SHOWN_CHARACTERS]!r}{more}: {error}"
 
 
 def _maybe_json(text: str) -> Any:
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return text
 
 
@@ -198,16 +249,17 @@ def boolean(value: str) -> bool:
     return lowered == "true"
 
 
-def integer(*, minimum: int) -> Callable[[str], int]:
-    """A whole number of at least ``minimum``."""
+def integer(*, minimum: int, maximum: int = MOST_INTEGER) -> Callable[[str], int]:
+    """A whole number from ``minimum`` to ``maximum``."""
 
     def parse(value: str) -> int:
         try:
             number = int(value.strip())
         except ValueError:
             raise ValueError("a whole number is expected") from None
-        if number < minimum:
-            raise ValueError(f"a whole number of at least {minimum} is expected")
+        if not minimum <= number <= maximum:
+            bound = f"at least {minimum}" if number < minimum else f"at most {maximum}"
+            raise ValueError(f"a whole number of {bound} is expected")
         return number
 
     return parse
@@ -218,20 +270,32 @@ def size_bytes(value: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?\s*", value.lower())
     if match is None:
         raise ValueError("a size is expected, such as 1048576, 64m or 10g")
-    result = int(float(match[1]) * _SIZE_UNITS[match[2]])
-    if result <= 0:
-        raise ValueError("a size above 0 is expected")
-    return result
+    size = float(match[1]) * _SIZE_UNITS[match[2]]
+    if not 1 <= size <= MOST_INTEGER:
+        raise ValueError("a size of at least 1 and less than 8388608t is expected")
+    return int(size)
 
 
 def duration_s(value: str) -> float:
     """A duration in seconds: ``10 seconds``, ``1h``, ``500ms``, ``1 hour 30 minutes``."""
     lowered = value.strip().lower()
-    parts = re.findall(r"(\d+(?:\.\d+)?)\s*([a-z]+)", lowered)
-    rebuilt = re.sub(r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*", "", lowered)
-    if not parts or rebuilt or any(unit not in _DURATION_UNITS_S for _, unit in parts):
+    parts = re.findall(_DURATION_PART, lowered) if re.fullmatch(f"(?:{_DURATION_PART})+", lowered) else []
+    if not parts or any(unit not in _DURATION_UNITS_S for _, unit in parts):
         raise ValueError("a duration is expected, such as 10 seconds, 1h or 500ms")
-    return float(sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts))
+    seconds = float(sum(float(number) * _DURATION_UNITS_S[unit] for number, unit in parts))
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"a duration of at most {MOST_SECONDS // 86400} days is expected")
+    return seconds
+
+
+def moment(value: str) -> dt.datetime:
+    """A time in ISO 8601, with or without a zone: ``2026-01-31T00:00:00``; ``in_utc`` converts it."""
+    try:
+        return dt.datetime.fromisoformat(value.strip())
+    except ValueError:
+        raise ValueError(
+            "a time is expected, such as 2026-01-31T00:00:00, or with a zone 2026-01-31T00:00:00+01:00"
+        ) from None
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from .errors import Flip27Error
+from .errors import Flip27Error, kept_text
 from .options import Options
 
 
@@ -63,6 +63,21 @@ def ok_unless(check: str, found: str, work: Callable[[], object]) -> Finding:
 def skipped(check: str, why: str, remedy: str | None = None) -> Finding:
     """The check could not run."""
     return Finding(check=check, status=Status.SKIPPED, found=why, remedy=remedy)
+
+
+def failure(check: str, error: Exception) -> Finding:
+    """The finding for an error."""
+    if isinstance(error, Flip27Error):
+        return failed(check, error.what, error.remedy)
+    return failed(check, kept_text(error), "fix the cause that the library's message names")
+
+
+def finding_of(check: str, look: Callable[[], Finding]) -> Finding:
+    """Call ``look`` and return its finding; if it raises an error, the check has failed."""
+    try:
+        return look()
+    except Exception as error:  # noqa: BLE001 - file systems and readers raise any error
+        return failure(check, error)
 
 
 class ChecksSource(ABC):

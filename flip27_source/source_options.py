@@ -6,16 +6,34 @@ from typing import Any
 
 from .file_systems.moved_paths import PathRewrite, path_rewrite
 from .file_systems.paths import location
-from .options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
+from .options import (
+    Change,
+    Option,
+    ReadingOption,
+    boolean,
+    duration_s,
+    integer,
+    one_of,
+    optional,
+    size_bytes,
+    text,
+)
 
 PATH: Option[str | None] = Option(
-    name="path", parse=optional(text), default=None, doc="Location of the data; set by load(path)."
+    name="path",
+    parse=optional(text),
+    default=None,
+    doc="Location of the data; set by load(path).",
+    names_data=True,
+    changes=Change.PENDING_BATCH,
+    change_note="its splits stay, and partition columns are counted from the new path",
 )
 ENUMERATOR: Option[str | None] = Option(
     name="enumerator",
     parse=optional(text),
     default=None,
     doc="The enumerator, which finds the splits: a built-in name, an entry point, or package.module:Class.",
+    changes=Change.REFUSED,
 )
 READER: Option[str | None] = Option(
     name="reader",
@@ -23,6 +41,8 @@ READER: Option[str | None] = Option(
     default=None,
     default_text="the enumerator's own reader, if it has one",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
+    changes=Change.PENDING_BATCH,
+    change_note="its splits are read by the new reader",
 )
 UID: Option[str | None] = Option(
     name="uid",
@@ -30,6 +50,7 @@ UID: Option[str | None] = Option(
     default=None,
     default_text="the enumerator's name",
     doc="Names this source within its state location (Flink's operator uid).",
+    changes=Change.REFUSED,
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
@@ -37,6 +58,8 @@ STATE_LOCATION: Option[str | None] = Option(
     default=None,
     doc="Directory (any fsspec URL) for the source's state, preferably inside the query's checkpoint "
     "location. Without it the state must fit into Spark's offset log (see inlineStateLimit).",
+    changes=Change.REFUSED,
+    change_note="except for the place to which the state was moved",
 )
 INLINE_STATE_LIMIT: Option[int] = Option(
     name="inlineStateLimit",
@@ -44,19 +67,22 @@ INLINE_STATE_LIMIT: Option[int] = Option(
     default=64 * 1024,
     default_text="64k",
     doc="Largest state that is stored in Spark's offset log when stateLocation is not set.",
+    changes=Change.NEXT_BATCH,
 )
 RETAINED_CHECKPOINTS: Option[int] = Option(
     name="retainedCheckpoints",
     parse=integer(minimum=2),
     default=100,
     doc="Number of checkpoints to keep; at least Spark's spark.sql.streaming.minBatchesToRetain.",
+    changes=Change.NEXT_BATCH,
 )
 PARALLELISM: Option[int | None] = Option(
     name="parallelism",
-    parse=optional(integer(minimum=1)),
+    parse=optional(integer(minimum=1, maximum=100_000)),
     default=None,
     default_text="the driver's cores; more for batches that exceed maxPartitionBytes per core",
     doc="Maximum number of Spark tasks per batch; use one to three per executor core.",
+    changes=Change.NEXT_BATCH,
 )
 REQUEST_INTERVAL: Option[float] = Option(
     name="requestInterval",
@@ -65,6 +91,7 @@ REQUEST_INTERVAL: Option[float] = Option(
     default_text="10 seconds",
     doc="Pause between two checks for requests, in the background: edits of the state (docs/edits.md) and "
     "savepoints (docs/savepoints.md); with 0s, the query only checks when it starts.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_PARTITION_BYTES: Option[int] = Option(
     name="maxPartitionBytes",
@@ -72,6 +99,7 @@ MAX_PARTITION_BYTES: Option[int] = Option(
     default=128 * 1024 * 1024,
     default_text="128m",
     doc="Maximum size of the ranges that splittable files are cut into.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_FILES_PER_TRIGGER: Option[int | None] = Option(
     name="maxFilesPerTrigger",
@@ -79,18 +107,21 @@ MAX_FILES_PER_TRIGGER: Option[int | None] = Option(
     default=None,
     doc="Maximum number of files in one batch. Limits combine: the first limit reached ends the batch, "
     "which always holds at least one split.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_ROWS_PER_TRIGGER: Option[int | None] = Option(
     name="maxRowsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of rows in one batch; counts only splits whose rows are known before reading.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
     name="maxBytesPerTrigger",
     parse=optional(size_bytes),
     default=None,
     doc="Soft limit on the bytes in one batch.",
+    changes=Change.NEXT_BATCH,
 )
 DISCOVERY_INTERVAL: Option[float] = Option(
     name="discoveryInterval",
@@ -98,14 +129,16 @@ DISCOVERY_INTERVAL: Option[float] = Option(
     default=1.0,
     default_text="1 second",
     doc="Pause between two rounds of discovery, which runs in the background.",
+    changes=Change.NEXT_BATCH,
 )
 DISCOVERY_RETRIES: Option[int] = Option(
     name="discoveryRetries",
     parse=integer(minimum=0),
     default=3,
     doc="How many times in a row failed discovery is retried, with growing pauses, before the query fails.",
+    changes=Change.NEXT_BATCH,
 )
-TIME_ZONE: Option[str | None] = Option(
+TIME_ZONE: Option[str | None] = ReadingOption(
     name="timeZone",
     parse=optional(text),
     default=None,
@@ -119,6 +152,7 @@ TASK_REPORTS: Option[str] = Option(
     default="auto",
     doc="auto: tasks write a report to the stateLocation only if the source needs one; always: "
     "tasks always report, so that rows, bytes and durations are known.",
+    changes=Change.NEXT_BATCH,
 )
 ON_MISSING_REPORT: Option[str] = Option(
     name="onMissingReport",
@@ -126,14 +160,18 @@ ON_MISSING_REPORT: Option[str] = Option(
     default="fail",
     doc="What to do when a batch is complete and a required report is missing (after a foreachBatch that "
     "took only a few rows): fail the query, or repeat the splits of that task in the next batch.",
+    changes=Change.PENDING_BATCH,
+    change_note="decides if its reports are missing",
 )
 EVENT_TIME_COLUMN: Option[str | None] = Option(
     name="eventTimeColumn",
     parse=optional(text),
     default=None,
     doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
+    changes=Change.PENDING_BATCH,
+    change_note="if its tasks report",
 )
-ON_SPLIT_ERROR: Option[str] = Option(
+ON_SPLIT_ERROR: Option[str] = ReadingOption(
     name="onSplitError",
     parse=one_of("fail", "quarantine", "ignore"),
     default="fail",
@@ -141,7 +179,7 @@ ON_SPLIT_ERROR: Option[str] = Option(
     "state, with its error (quarantine); or skip the split, count it (ignoredSplits) and list it in the "
     "state (ignore). Either all rows of a split are delivered or none.",
 )
-ON_DATA_LOSS: Option[str] = Option(
+ON_DATA_LOSS: Option[str] = ReadingOption(
     name="onDataLoss",
     parse=one_of("fail", "report"),
     default="fail",
@@ -153,13 +191,13 @@ LOG_DATA_LOSS = "log"
 """A value of ``onDataLoss`` that only an enumerator can imply, for Spark's name of the option: losses that
 the driver finds are counted and listed, and those that a task finds are logged. It needs no stateLocation."""
 
-MAX_SPLIT_ATTEMPTS: Option[int] = Option(
+MAX_SPLIT_ATTEMPTS: Option[int] = ReadingOption(
     name="maxSplitAttempts",
     parse=integer(minimum=1),
     default=3,
     doc="Number of attempts to read a split before it is quarantined or ignored; counted across restarts.",
 )
-MAX_QUARANTINED_SPLITS: Option[int] = Option(
+MAX_QUARANTINED_SPLITS: Option[int] = ReadingOption(
     name="maxQuarantinedSplits",
     parse=integer(minimum=0),
     default=100,
@@ -172,12 +210,16 @@ MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
     default=None,
     doc="Maximum rows per batch of a split that its reader bounds (pages): its share of the batch ends with "
     "the first page that reaches this number.",
+    changes=Change.PENDING_BATCH,
+    change_note="for tasks that have not reported yet",
 )
 MAX_BYTES_PER_SPLIT: Option[int | None] = Option(
     name="maxBytesPerSplit",
     parse=optional(size_bytes),
     default=None,
     doc="Like maxRowsPerSplit, for bytes of Arrow data.",
+    changes=Change.PENDING_BATCH,
+    change_note="for tasks that have not reported yet",
 )
 MAX_SPLIT_DURATION: Option[float] = Option(
     name="maxSplitDuration",
@@ -185,6 +227,8 @@ MAX_SPLIT_DURATION: Option[float] = Option(
     default=60.0,
     default_text="1 minute",
     doc="Like maxRowsPerSplit, for the time spent reading the split in this batch.",
+    changes=Change.PENDING_BATCH,
+    change_note="for tasks that have not reported yet",
 )
 POLL_INTERVAL: Option[float] = Option(
     name="pollInterval",
@@ -192,12 +236,15 @@ POLL_INTERVAL: Option[float] = Option(
     default=10.0,
     default_text="10 seconds",
     doc="Pause before a split is read again after its reader found no more data.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_ACTION_ATTEMPTS: Option[int] = Option(
     name="maxActionAttempts",
     parse=integer(minimum=1),
     default=5,
     doc="Number of attempts for a side effect that is due after a batch (archive, delete, acknowledge).",
+    changes=Change.NEXT_BATCH,
+    change_note="also for actions that wait",
 )
 ON_ACTION_ERROR: Option[str] = Option(
     name="onActionError",
@@ -205,6 +252,8 @@ ON_ACTION_ERROR: Option[str] = Option(
     default="fail",
     doc="What to do after maxActionAttempts failures: fail the query, or keep the action in the state and "
     "continue; it is tried again when the query is restarted.",
+    changes=Change.NEXT_BATCH,
+    change_note="also for actions that wait",
 )
 
 READER_BOUNDED_OPTIONS: tuple[Option[Any], ...] = (
@@ -218,7 +267,7 @@ READER_BOUNDED_OPTIONS: tuple[Option[Any], ...] = (
 ACTION_OPTIONS: tuple[Option[Any], ...] = (MAX_ACTION_ATTEMPTS, ON_ACTION_ERROR)
 """Only for enumerators that perform actions."""
 
-SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
+SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "failOnNewColumns", "addNewColumns")),
     default=None,
@@ -236,6 +285,7 @@ SAVEPOINT: Option[str | None] = Option(
     default=None,
     doc="Savepoint (its directory, any fsspec URL) that a new query starts from; ignored once the query has "
     "a checkpoint of its own.",
+    changes=Change.IGNORED,
 )
 SAVEPOINT_CLAIM: Option[str] = Option(
     name="savepointClaim",
@@ -244,6 +294,7 @@ SAVEPOINT_CLAIM: Option[str] = Option(
     doc="Whether the query takes ownership of the savepoint. noClaim: the savepoint is only read. claim: the "
     "query owns the savepoint and deletes it once retainedCheckpoints of its own checkpoints are complete; "
     "no other query can claim it.",
+    changes=Change.IGNORED,
 )
 ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
     name="allowNonRestoredState",
@@ -251,6 +302,7 @@ ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
     default=False,
     doc="true: a savepoint that does not fully match the source is accepted; a warning names the state that "
     "cannot be restored, which starts empty.",
+    changes=Change.IGNORED,
 )
 ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = Option(
     name="allowRolledBackCheckpoint",
@@ -258,6 +310,8 @@ ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = Option(
     default=False,
     doc="true: a query may continue when its checkpoint location is an older copy than its state location. "
     "Data read since the copy is read again; a sink that tracks batch numbers skips batches that it has.",
+    changes=Change.NEXT_BATCH,
+    change_note="looked at when the query starts",
 )
 PATH_REWRITE: Option[PathRewrite | None] = Option(
     name="pathRewrite",
@@ -265,6 +319,7 @@ PATH_REWRITE: Option[PathRewrite | None] = Option(
     default=None,
     doc="New paths of files that were moved after the savepoint: /old=/new, several separated by commas, or "
     'a JSON object {"/old": "/new"}. The longest matching prefix applies. Needed at the first start only.',
+    changes=Change.IGNORED,
 )
 
 CORE_OPTIONS: tuple[Option[Any], ...] = (

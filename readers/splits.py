@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.file_systems.paths import canonical_path, names_a_user
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Change, Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
 from flip27_source.readers.files.file_columns import partition_values
@@ -22,6 +22,7 @@ from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, 
 from flip27_source.readers.files.reader import check_columns
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, splits_comment
+from flip27_source.schemas.recorded_schemas import data_of
 from flip27_source.source_options import (
     MAX_QUARANTINED_SPLITS,
     ON_DATA_LOSS,
@@ -36,6 +37,7 @@ FILE_RANGES = Option(
     default=False,
     doc="Return a row for each range of at most maxPartitionBytes of a file that is not compressed, instead "
     "of one for the whole file. native_batches needs whole files.",
+    changes=Change.NEXT_BATCH,
 )
 
 _SPARKS_KEY = b"SPARK::metadata::json"
@@ -125,4 +127,5 @@ def _source(options: Options) -> SourceOfSplits:
         max_quarantined=options.get(MAX_QUARANTINED_SPLITS.name, MAX_QUARANTINED_SPLITS.default),
         state_location=None if location is None or names_a_user(location) else canonical_path(location),
         uid=options.get(UID.name) or "files",
+        data=data_of(options),
     )

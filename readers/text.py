@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
-from flip27_source.options import Option, Options, boolean, optional
+from flip27_source.options import Option, Options, ReadingOption, boolean, optional
 from flip27_source.reader import ReadsRanges
 from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.files.input import is_splittable
@@ -38,10 +38,10 @@ def _separator(value: str) -> str:
     return value
 
 
-WHOLE_TEXT = Option(
+WHOLE_TEXT = ReadingOption(
     name="wholetext", parse=boolean, default=False, doc="Read each file as one row with its line ends."
 )
-LINE_SEP: Option[str | None] = Option(
+LINE_SEP: Option[str | None] = ReadingOption(
     name="lineSep",
     parse=optional(_separator),
     default=None,

@@ -12,19 +12,19 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.errors import OptionError, SchemaError
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Options, ReadingOption, boolean
 from flip27_source.readers.csv_lines.dialect import comment_character
 from flip27_source.readers.files.line_blocks import BLANKS
 from flip27_source.schemas.column_comments import header_comment, header_in
 
-HEADER = Option(
+HEADER = ReadingOption(
     name="header",
     parse=boolean,
     default=False,
     doc="Skip the first non-blank line of each file and the blank lines before it. "
     "flip27_source.parsed(..., header=True) requires this option.",
 )
-COMMENT = Option(
+COMMENT = ReadingOption(
     name="comment",
     parse=comment_character,
     default="",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,14 @@ This page is generated from the code (`python -m scripts.options_table`). Names 
 case. Sizes are written as `1048576`, `64m`, `10g`; durations as `10 seconds`, `1h`, `500ms`. An option that
 no part of the source knows is refused, with the nearest known name.
 
-Options marked *first start* are only looked at when the query has no checkpoint yet; a restart with
-another value is refused.
+The column *changed at a restart* says what another value does when a query with a checkpoint is restarted:
+
+- *refused: fixed at the first start*: the option is only looked at when the query has no checkpoint yet.
+- *refused*: the state belongs to the value.
+- *no effect after the first start*: the option is ignored once the query has a checkpoint.
+- *from the next batch on*: a batch that was planned and not completed is repeated as it was planned.
+- *the pending batch too*: that batch is read again with the new value, unless the column says something else.
+  What tasks have reported about it before stays.
 
 Everything that starts with `storage.` goes to the file system of `path` and `stateLocation` (fsspec), for
 example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is never stored or shown.
@@ -37,28 +43,26 @@ example `storage.key`, `storage.secret`, `storage.client_kwargs` (JSON). It is n
 
 def page() -> str:
     """The whole page."""
-    sections = [
-        INTRODUCTION,
-        _section("Every source", CORE_OPTIONS),
-        _section("Every source whose reader yields `Progress`", READER_BOUNDED_OPTIONS),
-        _section("Every source whose enumerator performs actions", ACTION_OPTIONS),
-        _section("Every source of your own that finds out its schema", FOUND_SCHEMA_OPTIONS),
-    ]
-    for group, find, word in (
-        (ENUMERATOR_GROUP, find_enumerator, "Enumerator"),
-        (READER_GROUP, find_reader, "Reader"),
-    ):
-        for name in known_names(group):
-            options = find(name).options
-            sections.append(_section(f"{word} `{name}`", options))
-    return "\n".join(sections)
+    return "\n".join([INTRODUCTION, *(_section(title, options) for title, options in tables())])
+
+
+def tables() -> Iterator[tuple[str, Iterable[Option[Any]]]]:
+    """The titles and options of the page's sections."""
+    yield "Every source", CORE_OPTIONS
+    yield "Every source whose reader yields `Progress`", READER_BOUNDED_OPTIONS
+    yield "Every source whose enumerator performs actions", ACTION_OPTIONS
+    yield "Every source of your own that finds out its schema", FOUND_SCHEMA_OPTIONS
+    for name in known_names(ENUMERATOR_GROUP):
+        yield f"Enumerator `{name}`", find_enumerator(name).options
+    for name in known_names(READER_GROUP):
+        yield f"Reader `{name}`", find_reader(name).options
 
 
 def _section(title: str, options: Iterable[Option[Any]]) -> str:
     rows = [_row(option) for option in options]
     if not rows:
         return f"## {title}\n\nNo options of its own.\n"
-    table = "\n".join(["| option | default | meaning |", "|---|---|---|", *rows])
+    table = "\n".join(["| option | default | changed at a restart | meaning |", "|---|---|---|---|", *rows])
     return f"## {title}\n\n{table}\n"
 
 
@@ -66,8 +70,9 @@ def _row(option: Option[Any]) -> str:
     default = option.default_text
     if default is None:
         default = "none" if option.default is None else f"`{_shown(option.default)}`"
-    mark = " *First start.*" if option.first_start_only else ""
-    return f"| `{option.name}` | {default} | {option.doc}{mark} |".replace("\n", " ")
+    changed = "" if option.changes is None else option.changes.value
+    changed += "" if option.change_note is None else f": {option.change_note}"
+    return f"| `{option.name}` | {default} | {changed} | {option.doc} |".replace("\n", " ")
 
 
 def _shown(value: object) -> str:

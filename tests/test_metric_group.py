@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import threading
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from flip27_source import Boundedness, DiscoveringEnumerator, Discovery
-from flip27_source.enumerator_context import MetricGroup
+from flip27_source.enumerator_context import COORDINATORS_NUMBERS, MetricGroup
+from flip27_source.errors import ContractError
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf
 
 
-class Step(int):
+class Step:
     """A number that is added slowly, so that other threads run meanwhile."""
 
-    def __radd__(self, other: int) -> int:
+    def __index__(self) -> int:
         ran.set()
         may_go_on.wait(5)
-        return other + int(self)
+        return 1
 
 
 ran, may_go_on = threading.Event(), threading.Event()
@@ -28,7 +34,7 @@ ran, may_go_on = threading.Event(), threading.Event()
 
 def test_concurrent_counts_of_two_threads_add_up() -> None:
     metrics = MetricGroup()
-    slow = threading.Thread(target=metrics.count, args=("requests", Step(1)))
+    slow = threading.Thread(target=metrics.count, args=("requests", Step()))
     slow.start()
     assert ran.wait(5)
     fast = threading.Thread(target=metrics.count, args=("requests", 10))
@@ -65,6 +71,54 @@ def test_a_number_that_json_cannot_represent_is_not_published(number: float) -> 
     report = batches.holder.report()
     assert report is not None
     assert {"ratio", "total", "lag"} & report.keys() == {"lag"}
+
+
+@pytest.mark.parametrize(
+    ("number", "published"),
+    [
+        (np.int64(5), 5),
+        (np.float32(0.5), 0.5),
+        (np.uint64(2**64 - 1), 2**64 - 1),
+        (Decimal("2.5"), 2.5),
+        (Fraction(1, 4), 0.25),
+        (True, 1),
+    ],
+    ids=repr,
+)
+def test_numbers_of_any_library_are_published(number: Any, published: float) -> None:
+    metrics = MetricGroup()
+    metrics.gauge("lag", number)
+    metrics.count("total", number)
+    assert metrics.gauges == {"lag": published, "total": published}
+    assert {type(value) for value in metrics.gauges.values()} == {type(published)}
+
+
+@pytest.mark.parametrize(
+    "value", ["5", None, [1], b"5", np.array([1, 2]), dt.timedelta(1), 1j, Decimal("sNaN")]
+)
+def test_a_value_that_is_no_number_is_refused(value: Any) -> None:
+    metrics = MetricGroup()
+    for publish in (metrics.gauge, metrics.count):
+        with pytest.raises(ContractError, match=r"metric lag .* which is not a number"):
+            publish("lag", value)
+    assert metrics.gauges == {}
+
+
+def test_a_name_that_the_coordinator_uses_is_refused(tmp_path: Path) -> None:
+    metrics = MetricGroup()
+    batches = Batches(Shelf, EchoReader, {"stateLocation": str(tmp_path), "taskReports": "always"})
+    batches.shelve("a")
+    batches.batch()
+    batches.batch()
+    own = batches.logged["summary"].keys() | (batches.holder.report() or {}).keys()
+    assert {"splits", "lastRows", "checkpoint"} <= own <= COORDINATORS_NUMBERS
+    for name in COORDINATORS_NUMBERS:
+        with pytest.raises(ContractError, match=f"{name} is a number of the coordinator"):
+            metrics.gauge(name, 1)
+        with pytest.raises(ContractError, match=f"{name} is a number of the coordinator"):
+            metrics.count(name)
+    with pytest.raises(ContractError, match="the name of a metric is 5"):
+        metrics.gauge(5, 1)  # type: ignore[arg-type]
 
 
 def test_a_gauge_is_published_again_once_it_is_finite() -> None:

@@ -7,16 +7,28 @@ from typing import Any
 import pytest
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, boolean, duration_s, integer, one_of, size_bytes, text
+from flip27_source.native.options import NATIVE_OPTIONS
+from flip27_source.options import (
+    Change,
+    Option,
+    Options,
+    boolean,
+    duration_s,
+    integer,
+    one_of,
+    size_bytes,
+    text,
+)
 from flip27_source.source_options import CORE_OPTIONS, MAX_FILES_PER_TRIGGER, STATE_LOCATION
+from scripts.options_table import tables
 
 LIMIT: Option[int] = Option(name="rowLimit", parse=integer(minimum=1), default=10, doc="Most rows.")
 NAME: Option[str | None] = Option(name="tableName", parse=text, default=None, doc="Which table.")
 TOKEN: Option[str | None] = Option(
-    name="token", parse=text, default=None, doc="The token.", secret=True, first_start_only=True
+    name="token", parse=text, default=None, doc="The token.", secret=True, changes=Change.FIRST_START
 )
 START: Option[str | None] = Option(
-    name="startAt", parse=text, default=None, doc="Where to begin.", first_start_only=True
+    name="startAt", parse=text, default=None, doc="Where to begin.", changes=Change.FIRST_START
 )
 DECLARED = (LIMIT, NAME, TOKEN, START)
 
@@ -109,6 +121,17 @@ def test_first_start_options_are_kept_as_written_and_secrets_are_not_kept() -> N
     assert parsed().first_start_values() == {}
 
 
+def test_options_that_name_the_data_are_kept_without_credentials() -> None:
+    declared = [
+        Option(name=name, parse=text, default=None, doc="It.", names_data=True, secret=name == "uri")
+        for name in ("path", "paths", "table", "uri")
+    ]
+    given = {"path": "s3://ann:hunter2@in/a/", "paths": "https://h/a?sig=hunter2", "uri": "x://ann:hunter2@y"}
+    assert Options.parse(given, [*declared, LIMIT]).data_values() == {
+        "path": "s3://in/a", "paths": "https://h/a?sig=***",
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("written", "bytes_"),
     [
@@ -176,6 +199,18 @@ def test_every_core_option_is_documented_and_named_in_camel_case() -> None:
         assert option.name[0].islower()
         assert option.name.isalnum()
     assert {MAX_FILES_PER_TRIGGER.name, STATE_LOCATION.name} <= set(names)
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        pytest.param(option, id=f"{title}: {option.name}")
+        for title, options in (*tables(), ("native", NATIVE_OPTIONS))
+        for option in options
+    ],
+)
+def test_every_option_declares_what_another_value_does_at_a_restart(option: Option[Any]) -> None:
+    assert option.changes is not None
 
 
 def test_a_password_of_digits_stays_a_text_and_a_port_becomes_a_number() -> None:

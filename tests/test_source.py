@@ -10,7 +10,7 @@ from flip27_source.driver.holder import identity_of
 from flip27_source.enumerators.files.enumerator import PATH_GLOB_FILTER, FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import OptionError, RegistryError
-from flip27_source.options import Option, text
+from flip27_source.options import Change, Option, text
 from flip27_source.readers.sequence import SequenceReader
 from flip27_source.source import Source, declared_options
 from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL
@@ -96,8 +96,8 @@ def test_the_identity_holds_only_first_start_options_and_no_secret() -> None:
     class Guarded(Feed):
         options: ClassVar[tuple[Option[Any], ...]] = (
             *Feed.options,
-            Option(name="token", parse=text, default="", doc="It.", secret=True, first_start_only=True),
-            Option(name="since", parse=text, default="", doc="It.", first_start_only=True),
+            Option(name="token", parse=text, default="", doc="It.", secret=True, changes=Change.FIRST_START),
+            Option(name="since", parse=text, default="", doc="It.", changes=Change.FIRST_START),
         )
 
     raw = {"token": "hunter2", "since": "monday", "feed": "f", "storage.secret": "hunter3"}

@@ -8,16 +8,21 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from flip27_source.file_systems.paths import location
-from flip27_source.options import Option, Options, boolean, duration_s, one_of, optional, text
+from flip27_source.options import (
+    Change,
+    Option,
+    Options,
+    ReadingOption,
+    boolean,
+    duration_s,
+    moment,
+    one_of,
+    optional,
+    text,
+)
 from flip27_source.source_options import PATH, TIME_ZONE
 from flip27_source.time_zones import java_zone
-
-
-def _timestamp(value: str) -> datetime:
-    try:
-        return datetime.fromisoformat(value.strip())
-    except ValueError:
-        raise ValueError("a time such as 2026-01-31T00:00:00 is expected") from None
+from flip27_source.values.times import in_utc
 
 
 def _paths(value: str) -> tuple[str, ...]:
@@ -64,30 +69,39 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     default=None,
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
     "list if one contains a comma. A file that matches several paths is read once.",
+    changes=Change.PENDING_BATCH,
+    change_note="its splits stay, and partition columns are counted from the new path",
+    names_data=True,
 )
 PATH_GLOB_FILTER: Option[str | None] = Option(
     name="pathGlobFilter",
     parse=optional(text),
     default=None,
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
+    changes=Change.NEXT_BATCH,
+    names_data=True,
 )
 RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     name="recursiveFileLookup",
     parse=boolean,
     default=False,
     doc="Also read the files of all directories below the path.",
+    changes=Change.PENDING_BATCH,
+    change_note="true: its files have no partition columns",
 )
 MODIFIED_AFTER: Option[datetime | None] = Option(
     name="modifiedAfter",
-    parse=optional(_timestamp),
+    parse=optional(moment),
     default=None,
     doc="Read only files modified after this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+    changes=Change.NEXT_BATCH,
 )
 MODIFIED_BEFORE: Option[datetime | None] = Option(
     name="modifiedBefore",
-    parse=optional(_timestamp),
+    parse=optional(moment),
     default=None,
     doc="Read only files modified before this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+    changes=Change.NEXT_BATCH,
 )
 MAX_FILE_AGE: Option[float | None] = Option(
     name="maxFileAge",
@@ -97,6 +111,7 @@ MAX_FILE_AGE: Option[float | None] = Option(
     doc="A file that is found after the first listing is skipped if it is older than the newest known file "
     "by more than this. Skipped files are counted (filesTooOld) and named in the log. As in Spark, "
     "ignored with latestFirst and maxFilesPerTrigger or maxBytesPerTrigger.",
+    changes=Change.NEXT_BATCH,
 )
 FILE_ORDER: Option[str] = Option(
     name="fileOrder",
@@ -104,6 +119,7 @@ FILE_ORDER: Option[str] = Option(
     default="modified",
     doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Files "
     "that tie are read in the order of their paths.",
+    changes=Change.NEXT_BATCH,
 )
 LATEST_FIRST: Option[bool] = Option(
     name="latestFirst",
@@ -111,6 +127,7 @@ LATEST_FIRST: Option[bool] = Option(
     default=False,
     doc="Read the newest files first: files that are found later are read before older files that still "
     "wait.",
+    changes=Change.NEXT_BATCH,
 )
 FILE_NAME_ONLY: Option[bool] = Option(
     name="fileNameOnly",
@@ -118,7 +135,7 @@ FILE_NAME_ONLY: Option[bool] = Option(
     default=False,
     doc="Identify a file only by its name: a file with the same name in another directory counts as the "
     "same file and is not read.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 INCLUDE_EXISTING_FILES: Option[bool] = Option(
     name="includeExistingFiles",
@@ -126,9 +143,9 @@ INCLUDE_EXISTING_FILES: Option[bool] = Option(
     default=True,
     doc="false: files that exist when the query is first started are not read. The first batch records "
     "which files these are. The first run cannot be one that ends by itself (availableNow).",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
-IGNORE_MISSING_FILES: Option[bool] = Option(
+IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
     name="ignoreMissingFiles",
     parse=boolean,
     default=False,
@@ -143,6 +160,7 @@ SEEN_FILES: Option[str] = Option(
     "files that sort after the last known path are new; each new file's path has to sort after all earlier "
     "paths. modifiedCursor: modification times increase, within allowedLateness. You may change the option "
     "at a restart: no file is read again.",
+    changes=Change.NEXT_BATCH,
 )
 ALLOWED_LATENESS: Option[float] = Option(
     name="allowedLateness",
@@ -151,6 +169,7 @@ ALLOWED_LATENESS: Option[float] = Option(
     default_text="1 hour",
     doc="seenFiles=modifiedCursor: how much older than the newest file a file may be before it counts as "
     "late.",
+    changes=Change.NEXT_BATCH,
 )
 BACKFILL_INTERVAL: Option[float | None] = Option(
     name="backfillInterval",
@@ -160,6 +179,7 @@ BACKFILL_INTERVAL: Option[float | None] = Option(
     doc="seenFiles=nameCursor: how often all files are listed to find late files; off: never. "
     "discovery=notifications: how often all files are listed to find files that no message has "
     "named; off: only when the query is started.",
+    changes=Change.NEXT_BATCH,
 )
 DISCOVERY: Option[str] = Option(
     name="discovery",
@@ -168,6 +188,7 @@ DISCOVERY: Option[str] = Option(
     doc="How new files are found. listing: the path is listed in every round. notifications: by the messages "
     "of notificationQueues, and by a listing at each start and every backfillInterval. You may change the "
     "option at a restart. A batch read always lists.",
+    changes=Change.NEXT_BATCH,
 )
 NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = Option(
     name="notificationQueues",
@@ -175,6 +196,7 @@ NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = Option(
     default=None,
     doc="discovery=notifications: the URLs of the queues that get the events of the files, separated by "
     "commas. Set the credentials with the storage.* options.",
+    changes=Change.NEXT_BATCH,
 )
 NOTIFICATION_SERVICE: Option[str | None] = Option(
     name="notificationService",
@@ -183,6 +205,7 @@ NOTIFICATION_SERVICE: Option[str | None] = Option(
     default_text="by the path: sqs for s3://, azureQueue for abfs://",
     doc="discovery=notifications: the service of the queues: sqs, azureQueue, or package.module:Class of "
     "your own NotificationQueue.",
+    changes=Change.NEXT_BATCH,
 )
 NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = Option(
     name="notificationVisibilityTimeout",
@@ -191,6 +214,7 @@ NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = Option(
     default_text="5 minutes",
     doc="discovery=notifications: how long a received message stays hidden from other readers of its queue "
     "after the driver has died. While the driver lives, the time is extended.",
+    changes=Change.NEXT_BATCH,
 )
 ON_LATE_FILE: Option[str] = Option(
     name="onLateFile",
@@ -198,6 +222,7 @@ ON_LATE_FILE: Option[str] = Option(
     default="fail",
     doc="What to do with a file that appears behind a cursor: fail the query, report the file (filesLate, "
     "its name in the state and the log) and skip it, or report and read it.",
+    changes=Change.NEXT_BATCH,
 )
 ALLOW_OVERWRITES: Option[bool] = Option(
     name="allowOverwrites",
@@ -205,6 +230,7 @@ ALLOW_OVERWRITES: Option[bool] = Option(
     default=False,
     doc="Read a file again when its size, modification time or ETag has changed, count it "
     "(filesOverwritten) and name it in the log. By default a path is read once.",
+    changes=Change.NEXT_BATCH,
 )
 CLEAN_SOURCE: Option[str] = Option(
     name="cleanSource",
@@ -212,6 +238,8 @@ CLEAN_SOURCE: Option[str] = Option(
     default="off",
     doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
     "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
+    changes=Change.PENDING_BATCH,
+    change_note="its files are cleaned by the new value",
 )
 CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
     name="cleanSource.retentionDuration",
@@ -221,6 +249,8 @@ CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
     doc="cleanSource=archive, delete: how long a file stays after the batch that read its last part is "
     "complete, such as 30 days. You may change the option at a restart; it then applies to all waiting "
     "files.",
+    changes=Change.PENDING_BATCH,
+    change_note="for its files and those that wait",
 )
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
@@ -228,6 +258,8 @@ SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     default=None,
     doc="The directory below which cleanSource=archive moves files; they keep their whole path. It must be "
     "on the same kind of file system as the path, and not in a directory that the source reads.",
+    changes=Change.PENDING_BATCH,
+    change_note="for its files and those that wait",
 )
 
 
@@ -250,12 +282,10 @@ def modified_range_us(options: Options) -> tuple[float, float] | None:
     return _epoch_us(after, zone, float("-inf")), _epoch_us(before, zone, float("inf"))
 
 
-def _epoch_us(moment: datetime | None, zone: str | None, default: float) -> float:
-    if moment is None:
+def _epoch_us(time: datetime | None, zone: str | None, default: float) -> float:
+    if time is None:
         return default
-    if moment.tzinfo is None:
-        moment = moment.astimezone() if zone is None else moment.replace(tzinfo=java_zone(zone))
-    return moment.timestamp() * 1_000_000
+    return in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (

@@ -15,7 +15,7 @@ from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerators.http_api.urls import endpoint_urls, texts
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
-from flip27_source.options import Option, Options, one_of
+from flip27_source.options import Change, Option, Options, one_of
 from flip27_source.source_options import PATH
 
 ENDPOINTS: Option[tuple[str, ...]] = Option(
@@ -25,6 +25,8 @@ ENDPOINTS: Option[tuple[str, ...]] = Option(
     default_text="the path itself",
     doc="Endpoints below the path, separated by commas or as a JSON list: orders, customers. They are read "
     "independently and in parallel. Endpoints that are added later are read from their start.",
+    changes=Change.NEXT_BATCH,
+    change_note="onRemovedEndpoint decides about endpoints that are removed",
 )
 ON_REMOVED_ENDPOINT: Option[str] = Option(
     name="onRemovedEndpoint",
@@ -32,6 +34,7 @@ ON_REMOVED_ENDPOINT: Option[str] = Option(
     default="fail",
     doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; finish "
     "ends the endpoint and forgets its position, so the endpoint cannot be added again.",
+    changes=Change.NEXT_BATCH,
 )
 
 

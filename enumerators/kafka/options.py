@@ -11,7 +11,17 @@ import msgspec
 from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.start_positions import START_AND_END_OPTIONS
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, boolean, duration_s, integer, optional, text
+from flip27_source.options import (
+    Change,
+    Option,
+    Options,
+    ReadingOption,
+    boolean,
+    duration_s,
+    integer,
+    optional,
+    text,
+)
 from flip27_source.source_options import (
     LOG_DATA_LOSS,
     MAX_ROWS_PER_TRIGGER,
@@ -56,7 +66,7 @@ def _spark_duration_s(value: str) -> float:
     return int(value) / 1000 if value.strip().isdigit() else duration_s(value)
 
 
-KAFKA: Option[str | None] = Option(
+KAFKA: Option[str | None] = ReadingOption(
     name="kafka.*",
     parse=optional(text),
     default=None,
@@ -71,20 +81,26 @@ SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
     parse=optional(_topics),
     default=None,
     doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
+    changes=Change.NEXT_BATCH,
+    names_data=True,
 )
 SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
     name="subscribePattern",
     parse=optional(_pattern),
     default=None,
     doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
+    changes=Change.NEXT_BATCH,
+    names_data=True,
 )
 ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
     name="assign",
     parse=optional(_partitions),
     default=None,
     doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
+    changes=Change.NEXT_BATCH,
+    names_data=True,
 )
-FAIL_ON_DATA_LOSS: Option[bool | None] = Option(
+FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
     name="failOnDataLoss",
     parse=optional(boolean),
     default=None,
@@ -98,12 +114,14 @@ MAX_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
     default=None,
     doc="Maximum number of offsets in one batch, shared fairly among the partitions. Spark's name for "
     "maxRowsPerTrigger.",
+    changes=Change.NEXT_BATCH,
 )
 MIN_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
     name="minOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="A batch waits until this number of offsets can be read, but no longer than maxTriggerDelay.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_TRIGGER_DELAY: Option[float] = Option(
     name="maxTriggerDelay",
@@ -111,18 +129,21 @@ MAX_TRIGGER_DELAY: Option[float] = Option(
     default=900.0,
     default_text="15m",
     doc="With minOffsetsPerTrigger, the longest pause between two batches if there is anything to read.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_OFFSETS_PER_PARTITION: Option[int | None] = Option(
     name="maxOffsetsPerPartition",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of offsets of each partition in one batch.",
+    changes=Change.NEXT_BATCH,
 )
 MIN_PARTITIONS: Option[int | None] = Option(
     name="minPartitions",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Minimum number of Spark tasks for a batch with enough records: large partitions are cut into parts.",
+    changes=Change.NEXT_BATCH,
 )
 MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     name="maxRecordsPerPartition",
@@ -130,6 +151,7 @@ MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
     default=None,
     doc="Maximum number of offsets of one partition that a Spark task reads; larger ranges are cut into "
     "parts, one for each task.",
+    changes=Change.NEXT_BATCH,
 )
 COMMIT_OFFSETS: Option[bool] = Option(
     name="commitOffsets",
@@ -137,14 +159,16 @@ COMMIT_OFFSETS: Option[bool] = Option(
     default=False,
     doc="true: the offsets of a batch are committed to the consumer group kafka.group.id once the batch is "
     "complete, so that tools show the query's lag. The query itself never reads them.",
+    changes=Change.PENDING_BATCH,
+    change_note="its offsets are committed too",
 )
-INCLUDE_HEADERS: Option[bool] = Option(
+INCLUDE_HEADERS: Option[bool] = ReadingOption(
     name="includeHeaders",
     parse=boolean,
     default=False,
     doc="Whether rows have a column headers, with the headers of the records.",
 )
-POLL_TIMEOUT: Option[int] = Option(
+POLL_TIMEOUT: Option[int] = ReadingOption(
     name="kafkaConsumer.pollTimeoutMs",
     parse=integer(minimum=1),
     default=120_000,
@@ -156,6 +180,7 @@ FETCH_RETRIES: Option[int | None] = Option(
     default=None,
     default_text="discoveryRetries",
     doc="Spark's name for discoveryRetries.",
+    changes=Change.NEXT_BATCH,
 )
 FETCH_RETRY_INTERVAL: Option[int] = Option(
     name="fetchOffset.retryIntervalMs",
@@ -163,8 +188,9 @@ FETCH_RETRY_INTERVAL: Option[int] = Option(
     default=1000,
     doc="Pause before the first retry of a failed request to the cluster, in milliseconds; it doubles each "
     "time.",
+    changes=Change.NEXT_BATCH,
 )
-GROUP_ID_PREFIX: Option[str | None] = Option(
+GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
     name="groupIdPrefix",
     parse=optional(text),
     default=None,
@@ -178,6 +204,7 @@ DISCOVERY_INTERVAL: Option[float] = Option(
     default=0.1,
     default_text="100 milliseconds",
     doc="Pause between two requests for the end offsets of the partitions.",
+    changes=Change.NEXT_BATCH,
 )
 DISCOVERY_RETRIES: Option[int] = Option(
     name="discoveryRetries",
@@ -185,6 +212,7 @@ DISCOVERY_RETRIES: Option[int] = Option(
     default=10,
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: "
     "brokers are unavailable for a while when they restart.",
+    changes=Change.NEXT_BATCH,
 )
 
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (

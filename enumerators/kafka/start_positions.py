@@ -18,7 +18,7 @@ from flip27_source.enumerators.kafka.positions import (
 )
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, LATEST
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, one_of, optional
+from flip27_source.options import Change, Option, Options, one_of, optional
 
 
 def offsets(*words: str) -> Callable[[str], Positions]:
@@ -94,7 +94,7 @@ STARTING_OFFSETS: Option[Positions | None] = Option(
     default_text="latest for a stream, earliest for a batch read",
     doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
     "earliest and -1 latest. Partitions that appear later start at earliest.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_TIMESTAMP: Option[Positions | None] = Option(
     name="startingTimestamp",
@@ -102,14 +102,14 @@ STARTING_TIMESTAMP: Option[Positions | None] = Option(
     default=None,
     doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
     "precedence over startingOffsetsByTimestamp, which takes precedence over startingOffsets.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
     name="startingOffsetsByTimestamp",
     parse=optional(timestamps),
     default=None,
     doc='A time for each partition, as JSON: {"orders": {"0": 1767225600000}}.',
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_STRATEGY: Option[str] = Option(
     name="startingOffsetsByTimestampStrategy",
@@ -117,7 +117,7 @@ STARTING_STRATEGY: Option[str] = Option(
     default="error",
     doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
     "starts at its end.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 ENDING_OFFSETS: Option[Positions | None] = Option(
     name="endingOffsets",
@@ -126,6 +126,8 @@ ENDING_OFFSETS: Option[Positions | None] = Option(
     default_text="latest",
     doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
     "where -1 is latest.",
+    changes=Change.IGNORED,
+    change_note="a stream has no end",
 )
 ENDING_TIMESTAMP: Option[Positions | None] = Option(
     name="endingTimestamp",
@@ -133,12 +135,16 @@ ENDING_TIMESTAMP: Option[Positions | None] = Option(
     default=None,
     doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
     "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
+    changes=Change.IGNORED,
+    change_note="a stream has no end",
 )
 ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
     name="endingOffsetsByTimestamp",
     parse=optional(timestamps),
     default=None,
     doc="For a batch read, a time for each partition, as JSON.",
+    changes=Change.IGNORED,
+    change_note="a stream has no end",
 )
 START_AND_END_OPTIONS: tuple[Option[Any], ...] = (
     STARTING_OFFSETS,

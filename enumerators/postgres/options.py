@@ -7,7 +7,18 @@ from typing import Any
 
 from flip27_source.enumerators.postgres.split import parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, table_patterns
-from flip27_source.options import Option, boolean, duration_s, integer, one_of, optional, size_bytes, text
+from flip27_source.options import (
+    Change,
+    Option,
+    ReadingOption,
+    boolean,
+    duration_s,
+    integer,
+    one_of,
+    optional,
+    size_bytes,
+    text,
+)
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
 
@@ -26,14 +37,14 @@ def _slot(value: str) -> str:
     return value
 
 
-HOST: Option[str | None] = Option(
+HOST: Option[str | None] = ReadingOption(
     name="host",
     parse=optional(text),
     default=None,
     default_text="libpq's default: PGHOST, otherwise this machine",
     doc="Host of the PostgreSQL server.",
 )
-PORT: Option[int | None] = Option(
+PORT: Option[int | None] = ReadingOption(
     name="port",
     parse=optional(integer(minimum=1)),
     default=None,
@@ -41,37 +52,42 @@ PORT: Option[int | None] = Option(
     doc="Port of the server.",
 )
 DATABASE: Option[str | None] = Option(
-    name="database", parse=optional(text), default=None, doc="Name of the database."
+    name="database",
+    parse=optional(text),
+    default=None,
+    doc="Name of the database.",
+    names_data=True,
+    changes=Change.REFUSED,
 )
-USER: Option[str | None] = Option(
+USER: Option[str | None] = ReadingOption(
     name="user",
     parse=optional(text),
     default=None,
     default_text="libpq's default: PGUSER, otherwise the user of the process",
     doc="Name of the role. It needs REPLICATION and SELECT on the tables.",
 )
-PASSWORD_ENV: Option[str | None] = Option(
+PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
     parse=optional(text),
     default=None,
     default_text="libpq's default: PGPASSWORD, otherwise the password file",
     doc="Environment variable, on the driver and on every executor, that contains the password.",
 )
-PASSWORD: Option[str | None] = Option(
+PASSWORD: Option[str | None] = ReadingOption(
     name="password",
     parse=optional(text),
     default=None,
     doc="The password itself; passwordEnv keeps it out of the query's code.",
     secret=True,
 )
-CONNECT_TIMEOUT: Option[float] = Option(
+CONNECT_TIMEOUT: Option[float] = ReadingOption(
     name="connectTimeout",
     parse=duration_s,
     default=10.0,
     default_text="10 seconds",
     doc="Longest time to wait for a connection.",
 )
-STATEMENT_TIMEOUT: Option[float] = Option(
+STATEMENT_TIMEOUT: Option[float] = ReadingOption(
     name="statementTimeout",
     parse=duration_s,
     default=0.0,
@@ -80,7 +96,7 @@ STATEMENT_TIMEOUT: Option[float] = Option(
     "statement.",
 )
 SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
-    Option(name=name, parse=optional(text), default=None, doc=doc, secret=name == "sslpassword")
+    ReadingOption(name=name, parse=optional(text), default=None, doc=doc, secret=name == "sslpassword")
     for name, doc in (
         ("sslmode", "TLS, as libpq names it: disable, allow, prefer, require, verify-ca or verify-full."),
         ("sslrootcert", "File with the certificates of trusted authorities; or system."),
@@ -98,8 +114,10 @@ TABLES: Option[tuple[TablePattern, ...] | None] = Option(
     default=None,
     doc="Tables, separated by commas: public.orders, or public.* for all tables of a schema. A name with "
     'capitals or dots is quoted: public."Orders".',
+    names_data=True,
+    changes=Change.NEXT_BATCH,
 )
-CHANGE_FORMAT: Option[str] = Option(
+CHANGE_FORMAT: Option[str] = ReadingOption(
     name="changeFormat",
     parse=one_of("typed", "envelope", "debezium"),
     default="typed",
@@ -107,14 +125,14 @@ CHANGE_FORMAT: Option[str] = Option(
     "the same columns. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
     "writes.",
 )
-TOPIC_PREFIX: Option[str | None] = Option(
+TOPIC_PREFIX: Option[str | None] = ReadingOption(
     name="topicPrefix",
     parse=optional(text),
     default=None,
     default_text="the name of the database",
     doc="With changeFormat=debezium, the value of source.name, like Debezium's topic.prefix.",
 )
-DECIMAL_HANDLING: Option[str] = Option(
+DECIMAL_HANDLING: Option[str] = ReadingOption(
     name="decimalHandlingMode",
     parse=one_of("string", "precise"),
     default="string",
@@ -122,7 +140,7 @@ DECIMAL_HANDLING: Option[str] = Option(
     "decimal.handling.mode. string: all digits as a string; precise, Debezium's default: the digits as an "
     "integer, whose bytes are written in Base64.",
 )
-INTERVAL_HANDLING: Option[str] = Option(
+INTERVAL_HANDLING: Option[str] = ReadingOption(
     name="intervalHandlingMode",
     parse=one_of("numeric", "string"),
     default="numeric",
@@ -135,20 +153,21 @@ SNAPSHOT: Option[str] = Option(
     default="initial",
     doc="initial: read the rows of the tables, then their changes; only: only the rows; never: only the "
     "changes.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 SNAPSHOT_CHUNK_ROWS: Option[int] = Option(
     name="snapshotChunkRows",
     parse=integer(minimum=1),
     default=200_000,
     doc="Number of rows in a chunk of a table; chunks are read in parallel, each in one transaction.",
+    changes=Change.NEXT_BATCH,
 )
 SNAPSHOT_WHERE: Option[str | None] = Option(
     name="snapshotWhere",
     parse=optional(text),
     default=None,
     doc="A SQL condition that chooses the rows of the snapshot. The log is not filtered.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_LSN: Option[str | int] = Option(
     name="startingLsn",
@@ -156,7 +175,7 @@ STARTING_LSN: Option[str | int] = Option(
     default="latest",
     doc="With snapshot=never, where reading the log begins: earliest is the first position that the slot "
     "has, latest is the end of the log, and 16/B374D848 is a position.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 SLOT_NAME: Option[str | None] = Option(
     name="slotName",
@@ -164,6 +183,8 @@ SLOT_NAME: Option[str | None] = Option(
     default=None,
     default_text="flip27_, the uid and a digest of the stateLocation",
     doc="The logical replication slot of this query (plugin pgoutput). It is created if it does not exist.",
+    changes=Change.NEXT_BATCH,
+    change_note="a slot of another name is copied from the present one",
 )
 SLOT_FAILOVER: Option[bool] = Option(
     name="slotFailover",
@@ -171,6 +192,8 @@ SLOT_FAILOVER: Option[bool] = Option(
     default=False,
     doc="Whether a slot that this query creates is a failover slot (PostgreSQL 17 or newer): standbys that "
     "synchronise slots have it too, and the query continues after one of them is promoted.",
+    changes=Change.NEXT_BATCH,
+    change_note="for a slot that is created from then on",
 )
 PUBLICATION: Option[str | None] = Option(
     name="publication",
@@ -178,6 +201,7 @@ PUBLICATION: Option[str | None] = Option(
     default=None,
     default_text="the name of the slot",
     doc="The publication that has the tables. It is created if it does not exist and the role may create it.",
+    changes=Change.IGNORED,
 )
 MAX_LOG_LAG: Option[int] = Option(
     name="maxLogLagDuringSnapshot",
@@ -186,6 +210,7 @@ MAX_LOG_LAG: Option[int] = Option(
     default_text="512m",
     doc="How many bytes of the log may be unread while chunks are read. Beyond that, the log is read at the "
     "same time as the chunks, so that the server does not have to keep its WAL until the last chunk is read.",
+    changes=Change.NEXT_BATCH,
 )
 # Declared again with defaults of this source: a poll costs only a few short statements, and the pause after
 # it delays changes; a server that fails over is unavailable for longer than three retries.
@@ -195,6 +220,7 @@ DISCOVERY_INTERVAL: Option[float] = Option(
     default=0.2,
     default_text="200 milliseconds",
     doc="Pause between two requests for the end of the server's log.",
+    changes=Change.NEXT_BATCH,
 )
 DISCOVERY_RETRIES: Option[int] = Option(
     name="discoveryRetries",
@@ -202,8 +228,9 @@ DISCOVERY_RETRIES: Option[int] = Option(
     default=10,
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: a "
     "server is unavailable for a while when it restarts.",
+    changes=Change.NEXT_BATCH,
 )
-SLOT_TIMEOUT: Option[float] = Option(
+SLOT_TIMEOUT: Option[float] = ReadingOption(
     name="slotTimeout",
     parse=duration_s,
     default=120.0,
@@ -218,8 +245,9 @@ HEARTBEAT_BYTES: Option[int] = Option(
     default_text="16m",
     doc="If the log has this many bytes without changes of the tables, a batch without rows skips them, so "
     "that the slot advances while other tables or databases of the server are written.",
+    changes=Change.NEXT_BATCH,
 )
-ON_SCHEMA_CHANGE: Option[str] = Option(
+ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
     name="onSchemaChange",
     parse=one_of("evolve", "fail", "ignore"),
     default="evolve",
@@ -229,7 +257,7 @@ ON_SCHEMA_CHANGE: Option[str] = Option(
     "gives a schema, columns that it does not have are always left out; with changeFormat=envelope and "
     "debezium, rows have whatever columns the table has.",
 )
-UNCHANGED_VALUES: Option[str] = Option(
+UNCHANGED_VALUES: Option[str] = ReadingOption(
     name="unchangedValues",
     parse=one_of("mark", "read"),
     default="mark",

@@ -9,7 +9,18 @@ import msgspec
 
 from flip27_source.enumerators.sql.split import MAX_COLUMNS
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, boolean, duration_s, integer, one_of, optional, text
+from flip27_source.options import (
+    Change,
+    Option,
+    Options,
+    ReadingOption,
+    boolean,
+    duration_s,
+    integer,
+    one_of,
+    optional,
+    text,
+)
 
 _NAME = r"""(?:[^\W\d][\w$]*|"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\])"""
 _TABLE = re.compile(rf"{_NAME}(?:\.{_NAME}){{0,2}}")
@@ -48,7 +59,7 @@ def _columns(value: str) -> tuple[str, ...]:
     return names
 
 
-DRIVER: Option[str | None] = Option(
+DRIVER: Option[str | None] = ReadingOption(
     name="driver",
     parse=optional(text),
     default=None,
@@ -56,7 +67,7 @@ DRIVER: Option[str | None] = Option(
     doc="ADBC driver: sqlite, duckdb, postgresql, the Python module of another driver, or the name or path "
     "of a shared library.",
 )
-URI: Option[str | None] = Option(
+URI: Option[str | None] = ReadingOption(
     name="uri",
     parse=optional(text),
     default=None,
@@ -64,13 +75,13 @@ URI: Option[str | None] = Option(
     "uri of another ADBC driver, or a SQLAlchemy URL. Never stored or shown.",
     secret=True,
 )
-URI_ENV: Option[str | None] = Option(
+URI_ENV: Option[str | None] = ReadingOption(
     name="uriEnv",
     parse=optional(text),
     default=None,
     doc="Environment variable, on the driver and the executors, that contains uri.",
 )
-PASSWORD_ENV: Option[str | None] = Option(
+PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
     parse=optional(text),
     default=None,
@@ -81,14 +92,16 @@ TABLE: Option[str | None] = Option(
     parse=optional(_table),
     default=None,
     doc="Table or view, written as in SQL: orders, shop.orders.",
-    first_start_only=True,
+    names_data=True,
+    changes=Change.FIRST_START,
 )
 QUERY: Option[str | None] = Option(
     name="query",
     parse=optional(_query),
     default=None,
     doc="SELECT to read instead of a table. It is used as a subquery, so it needs no ORDER BY.",
-    first_start_only=True,
+    names_data=True,
+    changes=Change.FIRST_START,
 )
 CURSOR_COLUMNS: Option[tuple[str, ...] | None] = Option(
     name="cursorColumns",
@@ -96,7 +109,7 @@ CURSOR_COLUMNS: Option[tuple[str, ...] | None] = Option(
     default=None,
     doc="Columns that grow, such as id or updated_at,id: new and changed rows have greater values, compared "
     "as a tuple. Together they should identify a row.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 STARTING_CURSOR: Option[str] = Option(
     name="startingCursor",
@@ -104,7 +117,7 @@ STARTING_CURSOR: Option[str] = Option(
     default=EARLIEST,
     doc="Where a new query starts: earliest, latest (only rows that appear later), or values of the first "
     "cursor columns, separated by commas or as a JSON list; rows with these values or greater ones are read.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 LAG: Option[float | None] = Option(
     name="lag",
@@ -113,6 +126,7 @@ LAG: Option[float | None] = Option(
     default_text="10 seconds if the first cursor column is a time, otherwise none",
     doc="How long rows wait after the time in their first cursor column, so that transactions that commit "
     "late are not missed. For a date, this time is counted from the end of the day; 0s turns the option off.",
+    changes=Change.NEXT_BATCH,
 )
 WAIT_FOR_TRANSACTIONS: Option[bool] = Option(
     name="waitForTransactions",
@@ -120,6 +134,7 @@ WAIT_FOR_TRANSACTIONS: Option[bool] = Option(
     default=True,
     doc="On PostgreSQL, rows wait until every transaction that was writing when they were first seen has "
     "ended. false: only lag protects against late commits.",
+    changes=Change.NEXT_BATCH,
 )
 TRANSACTION_TIMEOUT: Option[float] = Option(
     name="transactionTimeout",
@@ -127,6 +142,7 @@ TRANSACTION_TIMEOUT: Option[float] = Option(
     default=60.0,
     default_text="1 minute",
     doc="How long a run that ends (availableNow, spark.read) waits for such transactions before it fails.",
+    changes=Change.NEXT_BATCH,
 )
 PARTITION_ROWS: Option[int] = Option(
     name="partitionRows",
@@ -134,6 +150,7 @@ PARTITION_ROWS: Option[int] = Option(
     default=100_000,
     doc="Maximum number of rows in a range, which one task reads; maxRowsPerTrigger, maxBytesPerTrigger and "
     "maxPartitionBytes make ranges smaller.",
+    changes=Change.NEXT_BATCH,
 )
 ON_NULL_CURSOR: Option[str] = Option(
     name="onNullCursor",
@@ -141,8 +158,9 @@ ON_NULL_CURSOR: Option[str] = Option(
     default="fail",
     doc="What to do with rows that have NULL in a cursor column and therefore no position: fail stops the "
     "query; ignore leaves them out and counts them (nullCursorRows).",
+    changes=Change.NEXT_BATCH,
 )
-APPEND_ONLY: Option[bool] = Option(
+APPEND_ONLY: Option[bool] = ReadingOption(
     name="appendOnly",
     parse=boolean,
     default=False,

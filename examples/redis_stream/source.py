@@ -10,6 +10,7 @@ import pyarrow as pa
 import redis
 
 from flip27_source import (
+    Change,
     DiscoveringEnumerator,
     Discovery,
     Option,
@@ -24,7 +25,7 @@ from flip27_source.options import boolean, integer
 URL = Option(
     name="url", parse=str, default="redis://127.0.0.1:6379", doc="Server URL, with password.", secret=True
 )
-STREAM = Option(name="stream", parse=str, default="events", doc="Key of the stream.", first_start_only=True)
+STREAM = Option(name="stream", parse=str, default="events", doc="The stream.", changes=Change.FIRST_START)
 SPLIT = Option(name="entriesPerSplit", parse=integer(minimum=1), default=1000, doc="Maximum size of a split.")
 DELETE = Option(
     name="deleteEntries", parse=boolean, default=False, doc="Delete entries once their batch is complete."

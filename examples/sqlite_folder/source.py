@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from flip27_source import (
+    Change,
     DiscoveringEnumerator,
     Discovery,
     Option,
@@ -23,7 +24,11 @@ from flip27_source.errors import SplitReadError
 from flip27_source.options import integer
 
 FOLDER: Option[str | None] = Option(
-    name="folder", parse=str, default=None, doc="The folder of the *.sqlite files.", first_start_only=True
+    name="folder",
+    parse=str,
+    default=None,
+    doc="The folder of the *.sqlite files.",
+    changes=Change.FIRST_START,
 )
 PAGE = Option(name="rowsPerPage", parse=integer(minimum=1), default=65_536, doc="Rows in an Arrow batch.")
 BEFORE_ALL, BEHIND_ALL = -(2**63), 2**63 - 1

@@ -10,13 +10,12 @@ import importlib
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 from flip27_source._version import __version__
-
-from .help_texts import Command, CommandGroup
 
 _COMPLETING = "_FLIP27_COMPLETE"
 """Set by a shell that requests completions of a line."""
@@ -45,6 +44,33 @@ GROUPS = {
     "without --execute.",
 }
 """The groups of commands, each in ``<name>/commands.py``, with their summaries in the list of commands."""
+
+_PACKAGES = {"import": "imports"}
+"""The packages of groups whose names are keywords of Python."""
+
+
+class Command(TyperCommand):
+    """A command of the app, whose help shows no type for a flag: ``--json``, not ``--json <bool>``."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, ``--help`` among them."""
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+class CommandGroup(TyperGroup):
+    """A group of commands of the app, and the app itself, with the same help of flags."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Its parameters, ``--help`` among them."""
+        return _without_types_of_flags(super().get_params(ctx))
+
+
+def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
+    # Typer adds --help and the options of completion by itself, so our declarations do not reach those.
+    for parameter in parameters:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    return parameters
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -88,7 +114,7 @@ def _app(imported: Iterable[str]) -> typer.Typer:
             app.command(name, help=summary, cls=Command)(_not_imported)
     for name, summary in GROUPS.items():
         if name in imported:
-            group = importlib.import_module(f".{name}.commands", __package__).group
+            group = importlib.import_module(f".{_PACKAGES.get(name, name)}.commands", __package__).group
         else:
             group = typer.Typer()
             group.callback()(_not_imported)

@@ -1,11 +1,12 @@
-"""Rendering: the one place that prints: rich tables on a terminal, aligned columns elsewhere, or JSON."""
+"""Answers of commands, and the one place that prints them: rich tables on a terminal, or text, or JSON."""
 
 from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
 
 import msgspec
 from rich import box
@@ -16,9 +17,7 @@ from rich.text import Text
 
 from flip27_source.errors import Flip27Error
 from flip27_source.file_systems.paths import shown_path
-
-from .answers import Answer, Table
-from .hiding import Hidden
+from flip27_source.file_systems.secrets_in_texts import Hidden
 
 _STYLES = {
     **dict.fromkeys(("ok", "complete", "readable"), "green"),
@@ -32,6 +31,35 @@ _PADDING = 3
 _GAP = "  "
 _NOTHING = "-"
 """The text of an unknown value; an empty cell would shift the next ones for programs that split at blanks."""
+
+
+Drawing: TypeAlias = "Callable[[Console], None]"
+"""A function that draws on the console; its output contains no secrets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table for people: column names, and cells of any type; None for unknown values."""
+
+    columns: Sequence[str]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """The result of a command.
+
+    Attributes:
+        data: the machine-readable form for ``--json``; its fields are documented and stable.
+        shown: the form for people, on standard output.
+        notes: lines for people, on standard error.
+        exit_code: 0 if the command succeeded.
+    """
+
+    data: Any
+    shown: Sequence[str | Table | Drawing]
+    notes: Sequence[str] = field(default=())
+    exit_code: int = 0
 
 
 def say_meanwhile(text: str) -> None:

@@ -34,16 +34,16 @@ class Metric:
     kind: Kind = Kind.GAUGE
 
 
-_QUERY = ("query",)
-_SOURCE = ("query", "source")
+_defined: list[Metric] = []
 
 
-def _of_query(name: str, unit: str, doc: str, *labels: str) -> Metric:
-    return Metric(name=name, unit=unit, labels=(*_QUERY, *labels), doc=doc)
+def _of_query(name: str, unit: str, doc: str, *labels: str, kind: Kind = Kind.GAUGE) -> Metric:
+    _defined.append(Metric(name=name, unit=unit, labels=("query", *labels), doc=doc, kind=kind))
+    return _defined[-1]
 
 
 def _of_source(name: str, unit: str, doc: str, *labels: str, kind: Kind = Kind.GAUGE) -> Metric:
-    return Metric(name=name, unit=unit, labels=(*_SOURCE, *labels), doc=doc, kind=kind)
+    return _of_query(name, unit, doc, "source", *labels, kind=kind)
 
 
 QUERY_ACTIVE = _of_query("flip27_query_active", "1", "1 while the query runs, 0 after its end.")
@@ -114,31 +114,5 @@ BYTES = _of_source(
     kind=Kind.COUNTER,
 )
 
-CATALOG: tuple[Metric, ...] = (
-    QUERY_ACTIVE,
-    QUERY_FAILED,
-    BATCH_ID,
-    BATCH_DURATION,
-    BATCH_PHASE,
-    CHECKPOINT_ID,
-    LAG,
-    EVENT_TIME_LAG,
-    BACKLOG,
-    BACKLOG_ROWS,
-    BACKLOG_BYTES,
-    BACKLOG_AGE,
-    SPLITS,
-    LATE_FILES,
-    TOO_OLD_FILES,
-    OVERWRITTEN_FILES,
-    SLOWEST_SUBTASK,
-    RETRIED_SUBTASKS,
-    ACTIONS_GIVEN_UP,
-    DATA_LOSSES,
-    ENUMERATOR_GAUGE,
-    CHECKPOINTS,
-    ROWS,
-    FILES,
-    BYTES,
-)
+CATALOG = tuple(_defined)
 """All metrics in display order."""

@@ -10,9 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..enumerator_context import COORDINATORS_NUMBERS
 from ..errors import StateError
 from ..snapshots.file_names import uid_in
 from ..snapshots.offsets import Offset
+from ..values.times import event_time
 
 STATUSES = {
     "pending": "pendingSplits",
@@ -24,11 +26,8 @@ STATUSES = {
 }
 """The statuses of a split, each with the number in the offset's summary that counts it."""
 
-_OWN = {
-    *STATUSES.values(), "checkpoint", "splits", "files", "rows", "bytes", "actionsGivenUp",
-    "filesLate", "filesTooOld", "filesOverwritten",
-    "dataLosses", "backlogSplits", "backlogRows", "backlogBytes",
-    "lastRows", "lastBytes", "lastSlowestSubtaskMs", "lastRetriedSubtasks",
+_NO_GAUGES = COORDINATORS_NUMBERS - {"delayedActions"} | {
+    "pendingSplits", "filesLate", "filesTooOld", "filesOverwritten"
 }  # fmt: skip
 """Numbers with a meaning here; any other number is a gauge of the enumerator."""
 
@@ -145,11 +144,11 @@ def _source(source: Mapping[str, Any]) -> SourceProgress | None:
         ),
         backlog_rows=numbers.get("backlogRows"),
         backlog_bytes=numbers.get("backlogBytes"),
-        oldest_event_time=_time({**offset.summary, **reported}.get("backlogOldestEventTime")),
+        oldest_event_time=event_time({**offset.summary, **reported}.get("backlogOldestEventTime")),
         slowest_subtask_s=None if slowest_ms is None else slowest_ms / 1000,
         retried_subtasks=numbers.get("lastRetriedSubtasks"),
-        max_event_time=_time(reported.get("lastMaxEventTime")),
-        gauges={name: number for name, number in numbers.items() if name not in _OWN},
+        max_event_time=event_time(reported.get("lastMaxEventTime")),
+        gauges={name: number for name, number in numbers.items() if name not in _NO_GAUGES},
     )
 
 
@@ -167,12 +166,3 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool)
     }
-
-
-def _time(text: Any) -> dt.datetime | None:
-    """An event time as reported by tasks, in UTC if it has no zone; None if the text is not a time."""
-    try:
-        time = dt.datetime.fromisoformat(text)
-    except (TypeError, ValueError):
-        return None
-    return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import OptionError, SchemaError, SplitReadError, kept_text
+from flip27_source.errors import NewColumnsError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.readers.files.base_paths import BasePaths
 from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, source_in
-from flip27_source.schemas.recorded_schemas import SchemaStorage
+from flip27_source.schemas.ddl import columns_text
+from flip27_source.schemas.new_columns import additions
+from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
+from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
-from .left_out import LeftOutFiles
-from .options import HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE, NativeOptions
+from .options import NativeOptions
 from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
-from .schemas import RecordedColumns
 from .spark_reads import SparkReads
+from .unreadable_files import UnreadableFiles
 
 _log = logging.getLogger("flip27_source")
 
@@ -72,61 +76,21 @@ def native_batches(
     return _NativeBatches(function, format, schema, dict(options))
 
 
+@dataclass(frozen=True)
 class _NativeBatches:
     """The function for ``foreachBatch``; it holds only values, because Spark Connect pickles it."""
 
-    def __init__(
-        self,
-        function: Callable[[DataFrame, int], Any],
-        format_name: str,
-        schema: StructType | str | None,
-        options: dict[str, Any],
-    ) -> None:
-        self._function = function
-        self._format = format_name
-        self._schema = schema
-        self._raw_options = options
+    function: Callable[[DataFrame, int], Any]
+    format: str
+    schema: StructType | str | None
+    options: dict[str, Any]
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
-        source = _source_of(rows)
-        options = NativeOptions.parse(self._raw_options)
+        source, options = _source_of(rows), NativeOptions.parse(self.options)
         planned = _planned_files(rows, options)
         if planned.files:
-            reads = SparkReads(
-                rows.sparkSession,
-                self._format,
-                options.spark,
-                prefixes=options.own[HADOOP_PREFIXES],
-                bases=_base_paths_of(source),
-            )
-            left_out = LeftOutFiles(source, planned.checkpoint_name, options.own)
-            _Batch(self, source, options, reads, left_out, batch_id).deliver(planned.files)
-
-    def columns(
-        self, reads: SparkReads, files: Sequence[FileSplit], source: SourceOfSplits, options: NativeOptions
-    ) -> StructType | str:
-        """The schema for a batch."""
-        if self._schema is not None:
-            return self._schema
-        if source.state_location is None:
-            raise SchemaError(
-                "native_batches has no schema, and the stream has no stateLocation to record one in",
-                remedy='give native_batches a schema="id long, ...", or set the option stateLocation',
-            )
-        store = open_store(source.state_location, options.own.with_prefix("storage."))
-        own = options.own
-        mode = own[SCHEMA_EVOLUTION_MODE] if own.is_set(SCHEMA_EVOLUTION_MODE) else "addNewColumns"
-        storage = SchemaStorage(store, f"{source.uid}-native")
-        return RecordedColumns(storage, mode).schema_for(lambda: reads.inferred(files))
-
-    def call(self, frame: DataFrame, batch_id: int) -> None:
-        """Call the user's function."""
-        self._function(frame, batch_id)
-
-    @property
-    def format_name(self) -> str:
-        """The format, for messages."""
-        return self._format
+            name = planned.checkpoint_name
+            _Batch(self, source, options, rows.sparkSession, name, batch_id).deliver(planned.files)
 
 
 class _Batch:
@@ -137,19 +101,25 @@ class _Batch:
         native: _NativeBatches,
         source: SourceOfSplits,
         options: NativeOptions,
-        reads: SparkReads,
-        left_out: LeftOutFiles,
+        spark: SparkSession,
+        checkpoint_name: str | None,
         batch_id: int,
     ) -> None:
         self._native = native
         self._source = source
         self._options = options
-        self._reads = reads
-        self._left_out = left_out
+        self._reads = SparkReads(
+            spark,
+            native.format,
+            options.spark,
+            prefixes=options.own[HADOOP_PREFIXES],
+            bases=_base_paths_of(source),
+        )
+        self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
         self._batch_id = batch_id
 
     def deliver(self, planned: Sequence[FileSplit]) -> None:
-        files = self._left_out.remaining(planned)
+        files = self._unreadable_files.remaining(planned)
         while files:
             try:
                 self._read(files)
@@ -159,7 +129,7 @@ class _Batch:
                 if not bad:
                     raise
                 try:
-                    self._left_out.leave_out(bad)
+                    self._unreadable_files.leave_out(bad)
                 except SplitReadError as refused:
                     raise refused from error
                 gone = {file.split_id for file, _ in bad}
@@ -172,16 +142,31 @@ class _Batch:
             )
 
     def _read(self, files: Sequence[FileSplit]) -> None:
-        schema = self._native.columns(self._reads, files, self._source, self._options)
         with self._reads.small_files():
-            self._native.call(self._reads.frame(files, schema), self._batch_id)
+            self._native.function(self._reads.frame(files, self._columns(files)), self._batch_id)
+
+    def _columns(self, files: Sequence[FileSplit]) -> StructType | str:
+        """The given schema, or the recorded one."""
+        if self._native.schema is not None:
+            return self._native.schema
+        location, own = self._source.state_location, self._options.own
+        if location is None:
+            raise SchemaError(
+                "native_batches has no schema, and the stream has no stateLocation to record one in",
+                remedy='give native_batches a schema="id long, ...", or set the option stateLocation',
+            )
+        owner = SchemaOwner(enumerator="files", reader=self._native.format, data=self._source.data)
+        store = open_store(location, own.with_prefix("storage."))
+        storage = SchemaStorage(store, f"{self._source.uid}-native", owner)
+        mode = own[SCHEMA_EVOLUTION_MODE] or "addNewColumns"
+        return _recorded_columns(storage, mode, lambda: self._reads.inferred(files))
 
     def _bad_files(
         self, files: Sequence[FileSplit], error: Exception
     ) -> list[tuple[FileSplit, SplitReadError]]:
         """The files that made the batch fail; none if its error has another cause."""
         bad = list(changed_files(files, self._options.own))
-        if bad or not self._left_out.is_possible or isinstance(error, _NOT_OF_A_FILE):
+        if bad or not self._unreadable_files.is_possible or isinstance(error, _NOT_OF_A_FILE):
             return bad
         _log.warning("batch %d failed, and its files are read one by one to find the cause: %s",
                      self._batch_id, kept_text(error))  # fmt: skip
@@ -206,9 +191,8 @@ class _Batch:
 
     def _error_of(self, files: Sequence[FileSplit]) -> Exception | None:
         try:
-            schema = self._native.columns(self._reads, files, self._source, self._options)
             with self._reads.small_files():
-                self._reads.frame(files, schema).write.format("noop").mode("overwrite").save()
+                self._reads.frame(files, self._columns(files)).write.format("noop").mode("overwrite").save()
         except _NOT_OF_A_FILE:
             raise
         except Exception as error:  # noqa: BLE001 - each format raises its own errors
@@ -220,7 +204,7 @@ class _Batch:
             return error
         said = kept_text(error)[:_SHOWN_CHARACTERS]
         return CorruptFileError(
-            f"{file.path} cannot be read by Spark as {self._native.format_name}: {said}",
+            f"{file.path} cannot be read by Spark as {self._native.format}: {said}",
             remedy="write the file again; to continue without it, move it out of the source's path, or set "
             "onSplitError=quarantine or ignoreCorruptFiles on the stream",
         )
@@ -228,6 +212,34 @@ class _Batch:
 
 _NOT_OF_A_FILE = (AnalysisException, ParseException, SchemaError, OptionError, MemoryError)
 """Errors that are not caused by a file."""
+
+
+def _recorded_columns(storage: SchemaStorage, mode: str, infer: Callable[[], StructType]) -> StructType:
+    """The schema for a batch if none is given: every batch has the same columns, unless the mode adds some.
+
+    Args:
+        mode: none, addNewColumns or failOnNewColumns.
+        infer: gives the schema that Spark infers from the files of the batch.
+
+    Raises:
+        NewColumnsError: there are new columns, and the mode is failOnNewColumns.
+        SchemaError: the inferred schema cannot be recorded.
+    """
+    recorded = storage.newest()
+    if recorded is None or mode != "none":
+        inferred = to_arrow_schema(infer(), timezone="UTC")
+        new = additions(inferred if recorded is None else recorded.schema, inferred)
+        if len(new) and mode == "failOnNewColumns":
+            columns = columns_text(new)
+            raise NewColumnsError(
+                f"the files of the batch have columns that the recorded schema does not have: {columns}",
+                columns=columns,
+                remedy="set schemaEvolutionMode of native_batches to addNewColumns or none, or give a "
+                "schema; no row of the batch was delivered",
+            )
+        if recorded is None or len(new):
+            recorded = storage.add(inferred)
+    return from_arrow_schema(recorded.schema, prefer_timestamp_ntz=True)
 
 
 def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:

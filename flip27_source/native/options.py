@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, one_of
+from flip27_source.options import Option, Options, ReadingOption
+from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
 _STORAGE = "storage."
 
@@ -26,19 +27,12 @@ def _prefixes(value: str) -> Mapping[str, str]:
     return found
 
 
-HADOOP_PREFIXES: Option[Mapping[str, str]] = Option(
+HADOOP_PREFIXES: Option[Mapping[str, str]] = ReadingOption(
     name="hadoopPrefixes",
     parse=_prefixes,
     default={},
     default_text="`s3://` as `s3a://`, `gcs://` as `gs://`",
     doc="A JSON object: prefixes of paths as flip27 writes them, and as Hadoop does.",
-)
-SCHEMA_EVOLUTION_MODE: Option[str] = Option(
-    name="schemaEvolutionMode",
-    parse=one_of("none", "addNewColumns", "failOnNewColumns"),
-    default="none",
-    doc="If no schema is given: ignore columns that the recorded schema does not have, add them to it, or "
-    "stop the query.",
 )
 NATIVE_OPTIONS: tuple[Option[Any], ...] = (HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE)
 

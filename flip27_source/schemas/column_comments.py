@@ -29,6 +29,7 @@ class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         on_error, ignored_by, reports_loss, max_quarantined: the policies for files that cannot be read.
         state_location: where the source stores its state; None if it is not set.
         uid: the source's name in its state location.
+        data: which data it reads, as in the owner of a recorded schema.
     """
 
     base_depth: int | None = None
@@ -39,6 +40,7 @@ class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_quarantined: int = 0
     state_location: str | None = None
     uid: str = "files"
+    data: dict[str, str] | None = None
 
 
 def splits_comment(source: SourceOfSplits) -> str:

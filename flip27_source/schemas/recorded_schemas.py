@@ -7,20 +7,53 @@ first one.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 
-from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError
+from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, SchemaError
+from ..options import Options
 from ..snapshots import file_names
 from ..snapshots.sealed import decode_sealed, seal
 from ..snapshots.store import Store
-from .ddl import parse_columns, type_name
+from ..source_options import UID
+from .ddl import columns_text, parse_columns, type_name
+from .new_columns import evolved
 
-FORMAT = 1
+FORMATS = (2, 1)
+"""The format that is written, and older ones that are read: format 1 has no owner."""
+
+_log = logging.getLogger("flip27_source")
 
 _REMEDY = "restore the file from a backup of the state location, or give the schema"
+
+
+class SchemaOwner(msgspec.Struct, frozen=True, kw_only=True):
+    """The source that a recorded schema belongs to.
+
+    Attributes:
+        data: the options that say which data it reads, without secrets; None if the user has named the source
+            with ``uid``, which may then move to other data.
+    """
+
+    enumerator: str
+    reader: str
+    data: dict[str, str] | None = None
+
+    def differences(self, other: SchemaOwner) -> list[str]:
+        """What ``other`` has instead, one text for each difference."""
+        pairs = {name: (getattr(self, name), getattr(other, name)) for name in ("enumerator", "reader")}
+        if self.data is not None and other.data is not None:
+            names = sorted(self.data.keys() | other.data.keys())
+            pairs |= {name: (self.data.get(name), other.data.get(name)) for name in names}
+        return [f"{name} was {was!r}, is {now!r}" for name, (was, now) in pairs.items() if was != now]
+
+
+def data_of(options: Options) -> dict[str, str] | None:
+    """The ``data`` of the owner that has these options."""
+    return None if options.get(UID.name) is not None else options.data_values()
 
 
 class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -34,6 +67,7 @@ class StoredSchema(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
     version: int
     columns: list[StoredColumn]
+    owner: SchemaOwner | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,31 +81,55 @@ class RecordedSchema:
 class SchemaStorage:
     """The recorded schemas of one source."""
 
-    def __init__(self, store: Store, uid: str) -> None:
+    def __init__(self, store: Store, uid: str, owner: SchemaOwner | None = None) -> None:
+        """``owner``: the source, if schemas of other sources are refused."""
         self._store = store
         self._uid = uid
+        self._owner = owner
 
     def newest(self) -> RecordedSchema | None:
         """The schema with the highest version; None if none is recorded.
 
         Raises:
-            CorruptStateError, IncompatibleStateError: the recorded schema cannot be read.
+            CorruptStateError, IncompatibleStateError: the recorded schema cannot be read, or belongs to
+                another source.
         """
         names = self._store.list(file_names.schema_folder(self._uid))
         versions = [version for name in names if (version := file_names.parse_schema(name)) is not None]
         return self._read(max(versions)) if versions else None
 
     def record(self, schema: pa.Schema, *, after: RecordedSchema | None = None) -> RecordedSchema:
-        """Record a schema as the version after ``after``; return that version, maybe from another writer."""
+        """Record a schema as the version after ``after``; return that version, maybe from another writer.
+
+        Raises:
+            SchemaError: Spark does not have the type of a column.
+        """
+        check_types(schema, "a schema cannot be recorded", "give a schema of the types of Spark")
         version = 1 if after is None else after.version + 1
         stored = StoredSchema(
-            format=FORMAT,
+            format=FORMATS[0],
             uid=self._uid,
             version=version,
             columns=[StoredColumn(field.name, type_name(field.type), not field.nullable) for field in schema],
+            owner=self._owner,
         )
         self._store.create(file_names.schema_file(self._uid, version), seal("schema", stored), exclusive=True)
-        return self._read(version)
+        recorded = self._read(version)
+        columns = columns_text(recorded.schema)
+        _log.info("schema of source %s, recorded as version %d: %s", self._uid, version, columns)
+        return recorded
+
+    def add(self, new: pa.Schema, *, widens: bool = False) -> RecordedSchema:
+        """Record the newest schema with the columns of ``new`` that it lacks; return it, changed or not.
+
+        Several writers may add different columns at once; each adds its own.
+        """
+        while True:
+            recorded = self.newest()
+            wider = new if recorded is None else evolved(recorded.schema, new, widens=widens)
+            if recorded is not None and wider == recorded.schema:
+                return recorded
+            self.record(wider, after=recorded)  # if another writer was first, the loop repeats
 
     def _read(self, version: int) -> RecordedSchema:
         file = file_names.schema_file(self._uid, version)
@@ -84,6 +142,14 @@ class SchemaStorage:
                 f"the recorded schema {file} belongs to source {stored.uid!r}, not to {self._uid!r}",
                 remedy="give only one of the two sources another uid that differs in letters or digits",
             )
+        changed = stored.owner.differences(self._owner) if stored.owner and self._owner else None
+        if changed:
+            raise IncompatibleStateError(
+                f"the recorded schema {file} belongs to another source: {'; '.join(changed)}",
+                remedy="set uid to another name for each source with this stateLocation; a source that has "
+                f"moved to other data keeps its schema with uid={self._uid}; to change the reader, give the "
+                "schema",
+            )
         fields = [
             pa.field(column.name, _type(file, column), nullable=not column.not_null)
             for column in stored.columns
@@ -91,9 +157,29 @@ class SchemaStorage:
         return RecordedSchema(version=version, schema=pa.schema(fields))
 
 
+def check_types(schema: pa.Schema, what: str, remedy: str) -> None:
+    """Check that Spark has the type of every column.
+
+    Raises:
+        SchemaError: it does not; the error begins with ``what``.
+    """
+    for field in schema:
+        try:
+            type_name(field.type)
+        except ValueError as error:
+            raise SchemaError(f"{what}: column {field.name}: {error}", remedy=remedy) from None
+
+
 def _decoded(file: str, data: bytes) -> StoredSchema:
     what = f"the recorded schema {file}"
-    return decode_sealed(data, "schema", StoredSchema, what=what, format_=FORMAT, remedy=_REMEDY)
+    refused: IncompatibleStateError | None = None
+    for number in FORMATS:
+        try:
+            return decode_sealed(data, "schema", StoredSchema, what=what, format_=number, remedy=_REMEDY)
+        except IncompatibleStateError as error:
+            refused = refused or error
+    assert refused is not None
+    raise refused
 
 
 def _type(file: str, column: StoredColumn) -> pa.DataType:

@@ -7,7 +7,9 @@ be recorded, and the schema is inferred at each start.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,13 +19,15 @@ from ..coordination.split_errors import SplitErrorPolicy
 from ..errors import Flip27Error, NewColumnsError, SchemaError, SplitReadError
 from ..snapshots.store import Store, open_store
 from ..source import Source
-from ..source_options import STATE_LOCATION
-from .ddl import columns_text, parse_columns, type_name
+from ..source_options import SCHEMA_EVOLUTION_MODE, STATE_LOCATION
+from .ddl import parse_columns
 from .inference import FindsSchema, InfersSchema, SamplesSplits, SplitSample
-from .new_columns import RECORDING_MODES, WIDENING_MODE, evolved
-from .recorded_schemas import SchemaStorage
+from .new_columns import RECORDING_MODES, WIDENING_MODE
+from .recorded_schemas import SchemaOwner, SchemaStorage, check_types, data_of
 
 _log = logging.getLogger("flip27_source")
+
+_GIVE = 'add .schema("id long, name string, ...")'
 
 
 def schema_of(source: Source) -> pa.Schema:
@@ -37,23 +41,29 @@ def schema_of(source: Source) -> pa.Schema:
     if own is not None:
         return own
     finder = _finder(source)
-    if finder is not None:
-        return _found(source, finder)
     reader: Any = source.reader_type
-    if not (issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)):
+    infers = issubclass(reader, InfersSchema) and issubclass(source.enumerator_type, SamplesSplits)
+    if finder is None and not infers:
         raise SchemaError(
             f"reader {source.reader_name} needs a schema, and no schema is set",
-            remedy='add .schema("id long, name string, ...") before .load()',
+            remedy=f"{_GIVE} before .load()",
         )
     storage = schema_storage(source)
     recorded = None if storage is None else storage.newest()
-    inferred = _inferred(source, storage) if recorded is None else recorded.schema
-    schema = reader.complete_schema(inferred, source.options)
+    if recorded is not None:
+        schema = recorded.schema
+    else:
+        schema = _inferred(source) if finder is None else _found(source, finder)
+        if schema is not None and storage is not None:
+            schema = storage.record(schema).schema
+    if finder is not None:
+        return schema
+    schema = reader.complete_schema(schema, source.options)
     if schema is None:
         raise SchemaError(
             "no schema is set, and there is no file yet to infer it from",
-            remedy='add .schema("id long, name string, ...") before .load(), or '
-            '.option("schemaHints", ...) with the known columns, or start when the first files exist',
+            remedy=f'{_GIVE} before .load(), or .option("schemaHints", ...) with the known columns, or start '
+            "when the first files exist",
         )
     return schema
 
@@ -63,57 +73,45 @@ def _finder(source: Source) -> type[FindsSchema] | None:
     return next((kind for kind in kinds if issubclass(kind, FindsSchema)), None)
 
 
-def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
-    """The recorded schema; if there is none, the one that ``finder`` finds, which is then recorded."""
-    storage = schema_storage(source)
-    recorded = None if storage is None else storage.newest()
-    if recorded is not None:
-        return recorded.schema
+@contextmanager
+def _errors_of(called: str) -> Iterator[None]:
+    """Turn the errors of libraries that a source calls into a SchemaError."""
     try:
-        found = finder.find_schema(source.options)
+        yield
     except Flip27Error:
         raise
     except Exception as error:
         raise SchemaError(
-            f"find_schema of {finder.__qualname__} failed: {type(error).__name__}: {error}",
-            remedy='fix the cause, or add .schema("id long, name string, ...") before .load()',
+            f"{called} failed: {type(error).__name__}: {error}",
+            remedy=f"fix the cause, or {_GIVE} before .load()",
         ) from error
-    _check_found(finder, found)
-    if storage is None:
-        return found
-    recorded = storage.record(found)
-    _log.info("schema of source %s, found and recorded as version %d: %s",
-              source.uid, recorded.version, columns_text(recorded.schema))  # fmt: skip
-    return recorded.schema
 
 
-def _check_found(finder: type[FindsSchema], found: Any) -> None:
+def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
+    """The schema that ``finder`` finds, checked."""
     name = f"find_schema of {finder.__qualname__}"
+    with _errors_of(name):
+        found: Any = finder.find_schema(source.options)
     if found is None:
         raise SchemaError(
             f"no schema was given, and {name} found no schema",
-            remedy='add .schema("id long, name string, ...") before .load(), or wait until the source has '
-            "columns",
+            remedy=f"{_GIVE} before .load(), or wait until the source has columns",
         )
     remedy = "return a pyarrow.Schema of the types of Spark, with one column or more, each name once"
     if not isinstance(found, pa.Schema):
         raise SchemaError(f"{name} returned a {type(found).__name__}", remedy=remedy)
     if not len(found):
         raise SchemaError(f"{name} found no column", remedy=remedy)
-    seen = set()
-    for field in found:
-        if field.name.lower() in seen:
-            raise SchemaError(f"{name}: the column {field.name.lower()} occurs twice", remedy=remedy)
-        seen.add(field.name.lower())
-        try:
-            type_name(field.type)
-        except ValueError as error:
-            raise SchemaError(f"{name}: column {field.name}: {error}", remedy=remedy) from None
+    for column, times in Counter(field.name.lower() for field in found).items():
+        if times > 1:
+            raise SchemaError(f"{name}: the column {column} occurs twice", remedy=remedy)
+    check_types(found, name, remedy)
+    return found
 
 
 def evolution_of_inferred(source: Source) -> dict[str, str]:
     """The default of schemaEvolutionMode for an inferred schema, because a sample may miss columns."""
-    name = "schemaEvolutionMode"
+    name = SCHEMA_EVOLUTION_MODE.name
     return {name: "addNewColumns"} if source.options.get(name, "none") is None else {}
 
 
@@ -122,7 +120,10 @@ def schema_storage(source: Source, store: Store | None = None) -> SchemaStorage 
     location = source.options[STATE_LOCATION]
     if store is None and location is not None:
         store = open_store(location, source.options.with_prefix("storage."))
-    return None if store is None else SchemaStorage(store, source.uid)
+    owner = SchemaOwner(
+        enumerator=source.enumerator_name, reader=source.reader_name, data=data_of(source.options)
+    )
+    return None if store is None else SchemaStorage(store, source.uid, owner)
 
 
 def with_new_columns(source: Source, error: NewColumnsError, store: Store | None = None) -> NewColumnsError:
@@ -130,7 +131,7 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
 
     Tasks of one batch may find different columns: each adds its own to the recorded schema.
     """
-    mode = source.options.get("schemaEvolutionMode")
+    mode = source.options.get(SCHEMA_EVOLUTION_MODE.name)
     if mode not in RECORDING_MODES:
         return error
     storage = schema_storage(source, store)
@@ -138,41 +139,27 @@ def with_new_columns(source: Source, error: NewColumnsError, store: Store | None
         hints = f'set .option("schemaHints", "{error.columns}"), or' if _finder(source) is None else "set"
         remedy = f"{hints} a stateLocation, where they are recorded automatically; then start the query again"
         return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
-    version = _record_new(storage, parse_columns(error.columns), widens=mode == WIDENING_MODE)
+    recorded = storage.add(parse_columns(error.columns), widens=mode == WIDENING_MODE)
     remedy = (
-        f"load the source and start the query again: version {version} of its schema has the new columns. "
-        "No row of the batch was delivered, and the batch is read again with the new columns"
+        f"load the source and start the query again: version {recorded.version} of its schema has the new "
+        "columns. No row of the batch was delivered, and the batch is read again with the new columns"
     )
     return NewColumnsError(error.what, columns=error.columns, remedy=remedy)
 
 
-def _record_new(storage: SchemaStorage, new: pa.Schema, *, widens: bool) -> int:
-    while True:
-        recorded = storage.newest()
-        wider = new if recorded is None else evolved(recorded.schema, new, widens=widens)
-        if recorded is not None and wider == recorded.schema:
-            return recorded.version
-        storage.record(wider, after=recorded)  # if another task was first, the loop repeats
-
-
-def _inferred(source: Source, storage: SchemaStorage | None) -> pa.Schema | None:
+def _inferred(source: Source) -> pa.Schema | None:
     reader: Any = source.reader_type
     enumerator: Any = source.enumerator_type
     options = source.options
-    sample = enumerator.sample_splits(options, reader.sample_size(options))
-    try:
-        found: pa.Schema | None = reader.infer_schema(sample, options)
-    except SplitReadError as error:
-        if SplitErrorPolicy.of(source).outcome(error) is None:
-            raise
-        sample = replace(sample, splits=tuple(_readable(source, sample.splits)))
-        found = reader.infer_schema(sample, options)
-    if found is None or storage is None:
-        return found
-    recorded = storage.record(found)
-    _log.info("schema of source %s, inferred from %d splits and recorded as version %d: %s",
-              source.uid, len(sample.splits), recorded.version, columns_text(recorded.schema))  # fmt: skip
-    return recorded.schema
+    with _errors_of("the inference of the schema"):
+        sample = enumerator.sample_splits(options, reader.sample_size(options))
+        try:
+            return reader.infer_schema(sample, options)
+        except SplitReadError as error:
+            if SplitErrorPolicy.of(source).outcome(error) is None:
+                raise
+            sample = replace(sample, splits=tuple(_readable(source, sample.splits)))
+            return reader.infer_schema(sample, options)
 
 
 def _readable(source: Source, splits: Iterable[Any]) -> Iterator[Any]:

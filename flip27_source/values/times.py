@@ -1,4 +1,4 @@
-"""Times of records in splits and positions: numbers that a producer may have set to anything. Pure."""
+"""Times that a producer or a user may have set to anything. Pure."""
 
 from __future__ import annotations
 
@@ -13,3 +13,27 @@ def datetime_or_none(milliseconds: int) -> dt.datetime | None:
         return _EPOCH + dt.timedelta(milliseconds=milliseconds)
     except OverflowError:
         return None
+
+
+def event_time(text: object) -> dt.datetime | None:
+    """An event time as tasks and enumerators report it, in UTC if it has no zone; None if it is no time."""
+    try:
+        time = dt.datetime.fromisoformat(text)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
+
+
+def in_utc(moment: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:
+    """The same moment in UTC; the first or last time that there is if its year is not in 1 to 9999 there.
+
+    Args:
+        zone: the zone of a moment that has none; by default that of this machine.
+    """
+    if moment.tzinfo is None and zone is not None:
+        moment = moment.replace(tzinfo=zone)
+    try:
+        return moment.astimezone(dt.UTC)
+    except (OverflowError, ValueError):
+        edge = dt.datetime.min if moment.year < 5000 else dt.datetime.max
+        return edge.replace(tzinfo=dt.UTC)

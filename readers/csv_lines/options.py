@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, boolean, one_of, optional, text
+from flip27_source.options import Option, Options, ReadingOption, boolean, one_of, optional, text
 from flip27_source.readers.csv_lines.dialect import (
     BACK_TO_DELIMITER,
     RAISE_ERROR,
@@ -35,71 +35,73 @@ def _encoding(value: str) -> str:
     return known[value.strip().lower()]
 
 
-HEADER = Option(name="header", parse=boolean, default=False, doc="Skip the first line of each file.")
-SEP: Option[str | None] = Option(
+HEADER = ReadingOption(name="header", parse=boolean, default=False, doc="Skip the first line of each file.")
+SEP: Option[str | None] = ReadingOption(
     name="sep",
     parse=optional(_separator),
     default=None,
     default_text=",",
     doc="Character that separates fields.",
 )
-DELIMITER: Option[str | None] = Option(
+DELIMITER: Option[str | None] = ReadingOption(
     name="delimiter", parse=optional(_separator), default=None, default_text=",", doc="Alias of sep."
 )
-QUOTE = Option(name="quote", parse=character, default='"', doc="Quote character; empty for no quoting.")
-ESCAPE = Option(
+QUOTE = ReadingOption(
+    name="quote", parse=character, default='"', doc="Quote character; empty for no quoting."
+)
+ESCAPE = ReadingOption(
     name="escape", parse=character, default="\\", doc="Character that escapes a quote in a quoted field."
 )
-NULL_VALUE = Option(name="nullValue", parse=text, default="", doc="Text that means null.")
-EMPTY_VALUE = Option(name="emptyValue", parse=text, default="", doc="Value of an empty quoted field.")
-ENFORCE_SCHEMA = Option(
+NULL_VALUE = ReadingOption(name="nullValue", parse=text, default="", doc="Text that means null.")
+EMPTY_VALUE = ReadingOption(name="emptyValue", parse=text, default="", doc="Value of an empty quoted field.")
+ENFORCE_SCHEMA = ReadingOption(
     name="enforceSchema",
     parse=boolean,
     default=True,
     doc="false: fail if a header does not name the columns of the schema in the same order. Columns are "
     "always matched by position.",
 )
-COMMENT = Option(
+COMMENT = ReadingOption(
     name="comment",
     parse=comment_character,
     default="",
     default_text="none",
     doc="Skip lines that start with this character.",
 )
-ENCODING: Option[str | None] = Option(
+ENCODING: Option[str | None] = ReadingOption(
     name="encoding",
     parse=optional(_encoding),
     default=None,
     default_text="UTF-8",
     doc="Encoding of the files: UTF-8, ISO-8859-1 or US-ASCII.",
 )
-CHARSET: Option[str | None] = Option(
+CHARSET: Option[str | None] = ReadingOption(
     name="charset",
     parse=optional(_encoding),
     default=None,
     default_text="UTF-8",
     doc="Alias of encoding; encoding takes precedence.",
 )
-MULTI_LINE = Option(
+MULTI_LINE = ReadingOption(
     name="multiLine",
     parse=boolean,
     default=False,
     doc="Allow line ends in quoted fields. Each file is then held in memory as a whole and not cut into "
     "ranges.",
 )
-LEADING_WHITE_SPACE = Option(
+LEADING_WHITE_SPACE = ReadingOption(
     name="ignoreLeadingWhiteSpace",
     parse=boolean,
     default=False,
     doc="Ignore white space before a field.",
 )
-TRAILING_WHITE_SPACE = Option(
+TRAILING_WHITE_SPACE = ReadingOption(
     name="ignoreTrailingWhiteSpace",
     parse=boolean,
     default=False,
     doc="Ignore white space after a field, except within quotes.",
 )
-UNESCAPED_QUOTES = Option(
+UNESCAPED_QUOTES = ReadingOption(
     name="unescapedQuoteHandling",
     parse=one_of(STOP_AT_DELIMITER, STOP_AT_CLOSING_QUOTE, BACK_TO_DELIMITER, SKIP_VALUE, RAISE_ERROR),
     default=STOP_AT_DELIMITER,
@@ -109,7 +111,7 @@ UNESCAPED_QUOTES = Option(
     "ends at a quote before a separator. SKIP_VALUE: the field is null and ends at the next separator. "
     "RAISE_ERROR: the query fails. BACK_TO_DELIMITER and SKIP_VALUE lose text, as in Spark.",
 )
-ESCAPED_ESCAPE = Option(
+ESCAPED_ESCAPE = ReadingOption(
     name="charToEscapeQuoteEscaping",
     parse=text,
     default="",

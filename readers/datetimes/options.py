@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.options import Option, boolean, optional
+from flip27_source.options import Option, ReadingOption, boolean, optional
 
 if TYPE_CHECKING:
     from flip27_source.readers.datetimes.patterns import DateTimePattern
@@ -21,7 +21,7 @@ def _pattern(value: str) -> DateTimePattern:
 
 
 def _format(name: str, doc: str) -> Option[DateTimePattern | None]:
-    return Option(
+    return ReadingOption(
         name=name,
         parse=optional(_pattern),
         default=None,
@@ -33,7 +33,7 @@ def _format(name: str, doc: str) -> Option[DateTimePattern | None]:
 DATE_FORMAT = _format("dateFormat", "dates, such as dd/MM/yyyy")
 TIMESTAMP_FORMAT = _format("timestampFormat", "timestamps, such as dd.MM.yyyy HH:mm[:ss][XXX]")
 TIMESTAMP_NTZ_FORMAT = _format("timestampNTZFormat", "timestamps without a time zone")
-DATETIME_FALLBACK: Option[bool | None] = Option(
+DATETIME_FALLBACK: Option[bool | None] = ReadingOption(
     name="enableDateTimeParsingFallback",
     parse=optional(boolean),
     default=None,

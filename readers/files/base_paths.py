@@ -13,10 +13,10 @@ from functools import lru_cache
 from flip27_source.enumerators.files.globs import NameTest, expand_paths, has_glob, name_test, split_glob
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.file_systems.paths import given_name, listed_name, local_path, location
-from flip27_source.options import Option, Options, optional
+from flip27_source.options import Option, Options, ReadingOption, optional
 from flip27_source.source_options import PATH
 
-BASE_PATH: Option[str | None] = Option(
+BASE_PATH: Option[str | None] = ReadingOption(
     name="basePath",
     parse=optional(location),
     default=None,

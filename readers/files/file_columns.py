@@ -19,13 +19,13 @@ from pyarrow import types
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.file_systems.paths import local_path, with_percents
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Options, ReadingOption, boolean
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.base_paths import BasePaths, unescaped
 from flip27_source.schemas.ddl import columns_text
 from flip27_source.source_options import TIME_ZONE
 
-INCLUDE_METADATA = Option(
+INCLUDE_METADATA = ReadingOption(
     name="includeMetadata",
     parse=boolean,
     default=False,

@@ -33,10 +33,10 @@ from flip27_source.file_systems.paths import (
     open_listed,
     says_gone,
 )
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Option, Options, ReadingOption, boolean
 from flip27_source.readers.files.web_files import downloaded, gives_parts
 
-IGNORE_CORRUPT_FILES: Option[bool] = Option(
+IGNORE_CORRUPT_FILES: Option[bool] = ReadingOption(
     name="ignoreCorruptFiles",
     parse=boolean,
     default=False,

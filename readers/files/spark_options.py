@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from flip27_source.options import Option
+from flip27_source.options import Option, ReadingOption
 
 _MARK: Final = "Spark's option"
 
@@ -21,7 +21,7 @@ def default_only(name: str, default: str, instead: str, *also: str) -> Option[An
             raise ValueError("supported by Spark's reader, not by flip27")
         return value
 
-    return Option(
+    return ReadingOption(
         name=name,
         parse=parse,
         default=default,
@@ -31,7 +31,7 @@ def default_only(name: str, default: str, instead: str, *also: str) -> Option[An
 
 def without_effect(name: str) -> Option[Any]:
     """An option that limits Spark's sample for schema inference."""
-    return Option(
+    return ReadingOption(
         name=name,
         parse=str,
         default=None,

@@ -6,22 +6,22 @@ takes time.
 
 from __future__ import annotations
 
-from flip27_source.options import Option, one_of, size_bytes, text
+from flip27_source.options import Option, ReadingOption, one_of, size_bytes, text
 
-MODE = Option(
+MODE = ReadingOption(
     name="mode",
     parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
     default="PERMISSIVE",
     doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
     "drops the lines, FAILFAST stops the query.",
 )
-CORRUPT_RECORD_COLUMN = Option(
+CORRUPT_RECORD_COLUMN = ReadingOption(
     name="columnNameOfCorruptRecord",
     parse=text,
     default="_corrupt_record",
     doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
 )
-MAX_LINE_BYTES: Option[int] = Option(
+MAX_LINE_BYTES: Option[int] = ReadingOption(
     name="maxLineBytes",
     parse=size_bytes,
     default=256 << 20,

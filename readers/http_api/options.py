@@ -8,8 +8,10 @@ import msgspec
 
 from flip27_source.errors import OptionError
 from flip27_source.options import (
+    Change,
     Option,
     Options,
+    ReadingOption,
     boolean,
     duration_s,
     integer,
@@ -36,7 +38,7 @@ def _header_map(value: str) -> dict[str, str]:
         raise ValueError('a JSON object of strings is expected, such as {"Accept-Language": "en"}') from None
 
 
-RECORDS_PATH: Option[Path] = Option(
+RECORDS_PATH: Option[Path] = ReadingOption(
     name="recordsPath",
     parse=_path,
     default=(),
@@ -49,23 +51,23 @@ PAGINATION: Option[str] = Option(
     default="none",
     doc="How the API is paged: cursor (in the answer, at cursorPath), link (the Link header, or a URL at "
     "linkPath), page (numbers), since (records not older than a time), none (one answer).",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
-AT_END: Option[str] = Option(
+AT_END: Option[str] = ReadingOption(
     name="atEnd",
     parse=one_of("poll", "finish"),
     default="poll",
     doc="What to do with an endpoint that has no more records: poll requests it again later; finish ends it "
     "permanently after a batch that finds no new records.",
 )
-CURSOR_PATH: Option[Path | None] = Option(
+CURSOR_PATH: Option[Path | None] = ReadingOption(
     name="cursorPath",
     parse=optional(_path),
     default=None,
     doc="Position of the next cursor in an answer, such as meta.next. If it is missing, null, false or "
     "empty, the page is the last one.",
 )
-CURSOR_PARAM: Option[str] = Option(
+CURSOR_PARAM: Option[str] = ReadingOption(
     name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
 )
 START_CURSOR: Option[str | None] = Option(
@@ -73,23 +75,23 @@ START_CURSOR: Option[str | None] = Option(
     parse=optional(text),
     default=None,
     doc="Cursor of the first request.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
-LINK_PATH: Option[Path | None] = Option(
+LINK_PATH: Option[Path | None] = ReadingOption(
     name="linkPath",
     parse=optional(_path),
     default=None,
     default_text="the Link header",
     doc="Position of the URL of the next page in an answer, such as links.next.",
 )
-EMPTY_PAGE_ENDS: Option[bool] = Option(
+EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
     name="emptyPageEnds",
     parse=boolean,
     default=False,
     doc="A page without records is the end for now, even if it links to a next page; for APIs where every "
     "page has such a link.",
 )
-PAGE_PARAM: Option[str] = Option(
+PAGE_PARAM: Option[str] = ReadingOption(
     name="pageParam",
     parse=text,
     default="page",
@@ -100,22 +102,22 @@ FIRST_PAGE: Option[int] = Option(
     parse=integer(minimum=0),
     default=1,
     doc="Number of the first page.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
-PAGE_SIZE_PARAM: Option[str | None] = Option(
+PAGE_SIZE_PARAM: Option[str | None] = ReadingOption(
     name="pageSizeParam",
     parse=optional(text),
     default=None,
     doc="URL parameter for the number of records per page; needs pageSize.",
 )
-PAGE_SIZE: Option[int | None] = Option(
+PAGE_SIZE: Option[int | None] = ReadingOption(
     name="pageSize",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Records per page. Needed by since, to detect that a page is too small for all records with the "
     "same time; pages by number need fewer requests with it.",
 )
-SINCE_PARAM: Option[str] = Option(
+SINCE_PARAM: Option[str] = ReadingOption(
     name="sinceParam",
     parse=text,
     default="since",
@@ -127,7 +129,7 @@ SINCE_FIELD: Option[Path | None] = Option(
     default=None,
     doc="Position of the time in a record, such as updated_at; the API has to return records in the order "
     "of this time, oldest first.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 START_SINCE: Option[str | None] = Option(
     name="startSince",
@@ -135,7 +137,7 @@ START_SINCE: Option[str | None] = Option(
     default=None,
     default_text="not set: the first request has no sinceParam",
     doc="Time of the first request, as the API writes it.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
 ID_FIELD: Option[Path | None] = Option(
     name="idField",
@@ -143,16 +145,16 @@ ID_FIELD: Option[Path | None] = Option(
     default=None,
     default_text="not set: a record is identified by its whole content",
     doc="Position of the id in a record, which identifies the record when its other fields change.",
-    first_start_only=True,
+    changes=Change.FIRST_START,
 )
-CHECK_RECORDS: Option[bool] = Option(
+CHECK_RECORDS: Option[bool] = ReadingOption(
     name="checkRecords",
     parse=boolean,
     default=True,
     doc="Check that the records around the position where reading continues are the records that were read "
     "before; false: continue after the same number of records without a check.",
 )
-HEADERS: Option[dict[str, str]] = Option(
+HEADERS: Option[dict[str, str]] = ReadingOption(
     name="headers",
     parse=_header_map,
     default={},
@@ -160,43 +162,43 @@ HEADERS: Option[dict[str, str]] = Option(
     doc="Headers of each request, as a JSON object of strings. Never stored or shown.",
     secret=True,
 )
-AUTH_ENV: Option[str | None] = Option(
+AUTH_ENV: Option[str | None] = ReadingOption(
     name="authEnv",
     parse=optional(text),
     default=None,
     doc="Environment variable, on the executors, that contains the token or password.",
 )
-AUTH_TOKEN: Option[str | None] = Option(
+AUTH_TOKEN: Option[str | None] = ReadingOption(
     name="authToken",
     parse=optional(text),
     default=None,
     doc="The token or password itself. Never stored or shown.",
     secret=True,
 )
-AUTH_HEADER: Option[str] = Option(
+AUTH_HEADER: Option[str] = ReadingOption(
     name="authHeader", parse=text, default="Authorization", doc="Header for the token."
 )
-AUTH_SCHEME: Option[str | None] = Option(
+AUTH_SCHEME: Option[str | None] = ReadingOption(
     name="authScheme",
     parse=optional(text),
     default=None,
     default_text="`Bearer` in the header Authorization, none in others",
     doc="Word before the token in the header.",
 )
-AUTH_PARAM: Option[str | None] = Option(
+AUTH_PARAM: Option[str | None] = ReadingOption(
     name="authParam",
     parse=optional(text),
     default=None,
     doc="URL parameter for the token, instead of a header.",
 )
-HTTP_RETRIES: Option[int] = Option(
+HTTP_RETRIES: Option[int] = ReadingOption(
     name="httpRetries",
     parse=integer(minimum=0),
     default=5,
     doc="How often a request is retried after status 408, 429 or 5xx, a broken connection, a truncated "
     "body, or a wrong page.",
 )
-MAX_BACKOFF: Option[float] = Option(
+MAX_BACKOFF: Option[float] = ReadingOption(
     name="maxBackoff",
     parse=duration_s,
     default=60.0,
@@ -204,14 +206,14 @@ MAX_BACKOFF: Option[float] = Option(
     doc="Longest pause before a request is retried, even if Retry-After asks for more; without Retry-After, "
     "pauses grow from 1 second.",
 )
-REQUEST_TIMEOUT: Option[float] = Option(
+REQUEST_TIMEOUT: Option[float] = ReadingOption(
     name="requestTimeout",
     parse=duration_s,
     default=60.0,
     default_text="1 minute",
     doc="Longest duration of a request, from the connection to the last byte of the answer.",
 )
-MAX_RESPONSE_BYTES: Option[int] = Option(
+MAX_RESPONSE_BYTES: Option[int] = ReadingOption(
     name="maxResponseBytes",
     parse=size_bytes,
     default=128 * 1024 * 1024,

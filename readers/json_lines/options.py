@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from flip27_source.options import Option, Options, boolean
+from flip27_source.options import Change, Option, Options, ReadingOption, boolean
 
 if TYPE_CHECKING:
     from flip27_source.readers.json_lines.strings import JsonDialect
 
-MULTI_LINE = Option(
+MULTI_LINE = ReadingOption(
     name="multiLine",
     parse=boolean,
     default=False,
@@ -21,28 +21,28 @@ MULTI_LINE = Option(
     "whole document is held in memory, and reading is many times slower than reading lines.",
 )
 _DIALECT: Mapping[str, Option[bool]] = {
-    "comments": Option(
+    "comments": ReadingOption(
         name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
     ),
-    "unquoted_names": Option(
+    "unquoted_names": ReadingOption(
         name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
     ),
-    "single_quotes": Option(
+    "single_quotes": ReadingOption(
         name="allowSingleQuotes", parse=boolean, default=True,
         doc="Allow single quotes for names and strings.",
     ),
-    "leading_zeros": Option(
+    "leading_zeros": ReadingOption(
         name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Allow leading zeros in numbers."
     ),
-    "words": Option(
+    "words": ReadingOption(
         name="allowNonNumericNumbers", parse=boolean, default=True,
         doc="Allow NaN and Infinity as numbers, signed or unsigned, quoted or not.",
     ),
-    "any_escape": Option(
+    "any_escape": ReadingOption(
         name="allowBackslashEscapingAnyCharacter", parse=boolean, default=False,
         doc="Allow a backslash before any character; the result is that character.",
     ),
-    "control_characters": Option(
+    "control_characters": ReadingOption(
         name="allowUnquotedControlChars", parse=boolean, default=False,
         doc="Allow tabs and other control characters in strings.",
     ),
@@ -53,18 +53,26 @@ JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = tuple(_DIALECT.values())
 PRIMITIVES_AS_STRING = Option(
     name="primitivesAsString", parse=boolean, default=False,
     doc="Schema inference: numbers and booleans become strings.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
 )  # fmt: skip
 PREFERS_DECIMAL = Option(
     name="prefersDecimal", parse=boolean, default=False,
     doc="Schema inference: numbers with a fraction become decimals if a decimal can hold them.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
 )  # fmt: skip
 INFER_TIMESTAMP = Option(
     name="inferTimestamp", parse=boolean, default=False,
     doc="Schema inference: strings that hold timestamps become timestamps.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
 )  # fmt: skip
 DROP_FIELD_IF_ALL_NULL = Option(
     name="dropFieldIfAllNull", parse=boolean, default=False,
     doc="Schema inference: fields that are always null or empty get no column.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
 )  # fmt: skip
 JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
     PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.errors import NewColumnsError, SchemaError
-from flip27_source.options import Option, Options, integer, one_of, optional, text
+from flip27_source.options import Change, Option, Options, ReadingOption, integer, one_of, optional, text
 from flip27_source.readers.schemas.merging import hinted
 from flip27_source.schemas.ddl import columns_text, parse_columns, type_name
 from flip27_source.schemas.new_columns import RECORDING_MODES, WIDENING_MODE, additions, evolved
@@ -29,15 +29,17 @@ SAMPLING_FILES: Option[int] = Option(
     default=10,
     doc="If no schema is given: the number of files from which it is inferred, spread evenly over all paths "
     "in their order, including the first and the last.",
+    changes=Change.IGNORED,
+    change_note="once the schema is recorded",
 )
-SCHEMA_HINTS: Option[pa.Schema | None] = Option(
+SCHEMA_HINTS: Option[pa.Schema | None] = ReadingOption(
     name="schemaHints",
     parse=optional(parse_columns),
     default=None,
     doc="If no schema is given: known columns, such as id bigint, tags array<string>. They override the "
     "inferred types, and add columns that the files do not have.",
 )
-SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
+SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "rescue", "failOnNewColumns", *RECORDING_MODES)),
     default=None,
@@ -48,7 +50,7 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = Option(
     "rescuedDataColumn. failOnNewColumns: fail until the schema is changed. rescue: keep the columns in "
     "rescuedDataColumn. none: do not read them.",
 )
-RESCUED_DATA_COLUMN: Option[str | None] = Option(
+RESCUED_DATA_COLUMN: Option[str | None] = ReadingOption(
     name="rescuedDataColumn",
     parse=optional(text),
     default=None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from flip27_source.cli.main import main
 from flip27_source.snapshots.store import LocalStore
@@ -35,26 +35,27 @@ class Said:
         return [re.split(" {2,}", line) for line in self.out.splitlines()]
 
 
-class CommandLine:
-    """Runs ``flip27`` with the given arguments."""
-
-    def __init__(self, capsys: pytest.CaptureFixture[str]) -> None:
-        self._capsys = capsys
-
-    def __call__(self, *words: str | Path) -> Said:
-        self._capsys.readouterr()
+def flip27(*words: str | Path) -> Said:
+    """Run ``flip27`` with the given arguments."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
         code = main([str(word) for word in words])
-        said = self._capsys.readouterr()
-        return Said(code, said.out, said.err)
+    return Said(code, out.getvalue(), err.getvalue())
 
 
-def three_batches(root: Path) -> FileQuery:
-    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed, batch 2 (d.txt) is not."""
+def two_batches(root: Path) -> FileQuery:
+    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed."""
     query = FileQuery(root)
     query.land("a.txt", "b.txt")
     query.batch(now_ms=1_000)
     query.land("c.txt")
     query.batch(now_ms=3_000)
+    return query
+
+
+def three_batches(root: Path) -> FileQuery:
+    """Make a query: batch 0 (a.txt, b.txt) and batch 1 (c.txt) are committed, batch 2 (d.txt) is not."""
+    query = two_batches(root)
     query.land("d.txt")
     query.batch(now_ms=7_000, committed=False)
     return query

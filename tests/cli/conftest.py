@@ -6,13 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.cli.command_line import CommandLine
 from tests.driver.test_demanded_reports import SERVER
-
-
-@pytest.fixture
-def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
 
 
 @pytest.fixture(autouse=True)

@@ -41,6 +41,11 @@ class SparkQuery:
         if committed:
             (self.checkpoint / f"commits/{number}").write_text('v1\n{"nextBatchWatermarkMs":0}')
 
+    def read(self, *names: str) -> None:
+        """Write the seen-file log and the logs of batch 0, which has read these files and is committed."""
+        self.log("0", *(self.entry(name, 0) for name in names))
+        self.batch(0)
+
     def read_by(self, said: Said, **more: str) -> list[str]:
         """Return the rows that a new query with the options of the answer reads first."""
         assert said.code == 0, said.err

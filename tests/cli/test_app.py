@@ -8,7 +8,6 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,30 +19,22 @@ from fsspec.spec import AbstractFileSystem
 from rich.console import Console
 
 from flip27_source import __version__, savepoints
-from flip27_source.cli.answers import Answer, Table
 from flip27_source.cli.app import COMMANDS as SUMMARIES
 from flip27_source.cli.app import GROUPS, whole_app
 from flip27_source.cli.commands import pairs, storage_options
-from flip27_source.cli.hiding import Hidden
-from flip27_source.cli.rendering import Rendering, cell_text
+from flip27_source.cli.rendering import Answer, Rendering, Table, cell_text
+from flip27_source.file_systems.secrets_in_texts import Hidden
 from flip27_source.state_tables.views import VIEWS
-from tests.cli.command_line import CommandLine, three_batches
+from scripts.cli_page import commands
+from tests.cli.command_line import flip27, three_batches
 from tests.cli.spark_query import SparkQuery
 
 SECRET = "hunter2-is-my-secret"
 
 
-def leaves(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield every command with the words that call it."""
-    inner = getattr(command, "commands", None)
-    if inner is None:
-        yield words, command
-    for name, item in (inner or {}).items():
-        yield from leaves(item, (*words, name))
-
-
 APP: Any = typer.main.get_command(whole_app())
-COMMANDS = dict(leaves(APP))
+COMMANDS = {tuple(words.split()[1:]): command for words, command in commands()}
+PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text(encoding="utf-8")
 
 
 def test_the_expected_commands_exist() -> None:
@@ -56,8 +47,20 @@ def test_the_expected_commands_exist() -> None:
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
+def test_the_page_has_an_example_of_every_command_and_names_every_option(words: tuple[str, ...]) -> None:
+    called = f"flip27 {' '.join(words)}"
+    section = PAGE.partition(f"## {called}\n")[2].partition("\n## ")[0]
+    assert f"```bash\n{called} " in section or f"```bash\n{called}\n" in section
+    assert "`--json` prints" in section
+    for parameter in COMMANDS[words].params:
+        is_option = parameter.param_type_name == "option"
+        assert f"`{parameter.opts[0] if is_option else parameter.metavar}" in section
+    assert "None" not in section
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_the_option_json_and_describes_itself_and_its_options(
-    words: tuple[str, ...], flip27: CommandLine
+    words: tuple[str, ...],
 ) -> None:
     command = COMMANDS[words]
     assert command.help
@@ -95,7 +98,7 @@ def test_listing_the_commands_imports_nothing_heavy(words: list[str]) -> None:
 @pytest.mark.parametrize(
     "words", [(), *sorted({words[:-1] for words in COMMANDS if words[:-1]}), *COMMANDS], ids=" ".join
 )
-def test_help_shows_no_type_for_a_flag(words: tuple[str, ...], flip27: CommandLine) -> None:
+def test_help_shows_no_type_for_a_flag(words: tuple[str, ...]) -> None:
     said = flip27(*words, "--help").out
     assert "--help" in said
     assert "bool" not in said.lower()
@@ -114,12 +117,12 @@ def test_an_option_has_the_same_metavar_in_every_command() -> None:
     assert {"--state-location", "--from"} & kinds.keys() == set()
 
 
-def test_the_version_is_printed(flip27: CommandLine) -> None:
+def test_the_version_is_printed() -> None:
     assert flip27("--version").out == f"{__version__}\n"
 
 
 @pytest.mark.parametrize("words", [[], ["state"], ["savepoint"]])
-def test_help_is_shown_if_no_command_is_given(words: list[str], flip27: CommandLine) -> None:
+def test_help_is_shown_if_no_command_is_given(words: list[str]) -> None:
     said = flip27(*words)
     assert said.code in (0, 2)  # it depends on the version of Typer
     assert "Usage" in said.out + said.err
@@ -137,7 +140,7 @@ def test_the_error_about_a_missing_library_says_how_to_install_it(missing: str) 
     assert "pip install 'flip27-source[cli]'" in done.stderr
 
 
-def completions(flip27: CommandLine, line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def completions(line: str, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return what bash is offered as completions of a line."""
     monkeypatch.setenv("_FLIP27_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", line)
@@ -145,18 +148,14 @@ def completions(flip27: CommandLine, line: str, monkeypatch: pytest.MonkeyPatch)
     return flip27().out.split()
 
 
-def test_the_shell_completes_commands_options_and_values(
-    flip27: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert completions(flip27, "flip27 sa", monkeypatch) == ["savepoint"]
-    assert {"show", "splits", "files", "history", "diff"} <= set(
-        completions(flip27, "flip27 state ", monkeypatch)
-    )
-    assert "--lineage" in completions(flip27, "flip27 state show --li", monkeypatch)
-    assert completions(flip27, "flip27 state splits --status q", monkeypatch) == ["quarantined"]
+def test_the_shell_completes_commands_options_and_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert completions("flip27 sa", monkeypatch) == ["savepoint"]
+    assert {"show", "splits", "files", "history", "diff"} <= set(completions("flip27 state ", monkeypatch))
+    assert "--lineage" in completions("flip27 state show --li", monkeypatch)
+    assert completions("flip27 state splits --status q", monkeypatch) == ["quarantined"]
 
 
-def test_the_completion_script_can_be_shown(flip27: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_completion_script_can_be_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("_FLIP27_COMPLETE", "source_zsh")
     assert "_FLIP27_COMPLETE" in flip27().out
     options = [option for item in APP.params for option in item.opts]
@@ -178,8 +177,7 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
     query = three_batches(root)
     savepoints.create(state=str(query.checkpoint / "flip27"), to=str(root / "saved"))
     of_spark = SparkQuery(root / "spark")
-    of_spark.log("0", of_spark.entry("a", 0))
-    of_spark.batch(0)
+    of_spark.read("a")
     (root / "spark/names.txt").write_text("/in/a\n")
     return root
 
@@ -257,9 +255,7 @@ ANSWERING = [words for words in PLACED if words[0] != "edit" and words not in NE
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("words", ANSWERING, ids=" ".join)
-def test_no_command_prints_a_secret(
-    words: tuple[str, ...], as_json: list[str], flip27: CommandLine, places: Places
-) -> None:
+def test_no_command_prints_a_secret(words: tuple[str, ...], as_json: list[str], places: Places) -> None:
     nested = json.dumps({"password": SECRET})
     storage = ["--storage", f"secret={SECRET}", "--storage", f"client_kwargs={nested}"]
     said = flip27(*words, *words_for(words, places), *storage, *as_json)
@@ -269,9 +265,7 @@ def test_no_command_prints_a_secret(
 
 
 @pytest.mark.parametrize("words", ANSWERING, ids=" ".join)
-def test_every_field_of_a_json_answer_is_documented(
-    words: tuple[str, ...], flip27: CommandLine, places: Places
-) -> None:
+def test_every_field_of_a_json_answer_is_documented(words: tuple[str, ...], places: Places) -> None:
     data = flip27(*words, *words_for(words, places), "--json").data
     fields = set(data[0] if isinstance(data, list) else data)
     told = COMMANDS[words].epilog.partition("JSON: ")[2]
@@ -292,7 +286,7 @@ class Telltale(AbstractFileSystem):
 
 
 @pytest.mark.parametrize("words", PLACED, ids=" ".join)
-def test_no_error_prints_a_secret(words: tuple[str, ...], flip27: CommandLine, places: Places) -> None:
+def test_no_error_prints_a_secret(words: tuple[str, ...], places: Places) -> None:
     fsspec.register_implementation("telltale", Telltale, clobber=True)
     said = [word.replace("memory://", f"telltale://me:{SECRET}@") for word in words_for(words, places)]
     for as_json in ([], ["--json"]):

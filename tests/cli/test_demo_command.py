@@ -11,7 +11,7 @@ from flip27_source.cli.demo.command import answer_of
 from flip27_source.cli.demo.data import Comparison
 from flip27_source.cli.demo.folder import DemoFolder
 from flip27_source.cli.demo.program import DemoResult, Kill, Reached
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 
 
 def result(lost: int) -> DemoResult:
@@ -40,7 +40,7 @@ def test_the_demo_reports_its_result_and_exits_1_if_rows_are_lost() -> None:
     assert "Rows were lost or duplicated" in screen.getvalue()
 
 
-def test_an_impossible_demo_is_refused_before_anything_runs(flip27: CommandLine, tmp_path: Path) -> None:
+def test_an_impossible_demo_is_refused_before_anything_runs(tmp_path: Path) -> None:
     said = flip27("demo", "--files", "1", "--kills", "1", "--parent", tmp_path)
     assert said.code == 1
     assert "only guarantee 1" in said.err

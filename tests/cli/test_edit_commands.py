@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import CommandLine, three_batches
+from tests.cli.command_line import flip27, three_batches
 from tests.driver.test_demanded_reports import SERVER
 from tests.edits.edited import Edited, fed, files
 from tests.edits.test_application import paged
@@ -19,7 +19,7 @@ def feed(tmp_path: Path) -> Edited:
     return found
 
 
-def test_a_dry_run_lists_what_would_change_and_changes_nothing(flip27: CommandLine, feed: Edited) -> None:
+def test_a_dry_run_lists_what_would_change_and_changes_nothing(feed: Edited) -> None:
     said = flip27("edit", "replay", "--state", feed.state, "--split", "a", "--why", "lost")
     assert said.code == 0
     assert said.lines == [
@@ -30,14 +30,14 @@ def test_a_dry_run_lists_what_would_change_and_changes_nothing(flip27: CommandLi
     assert feed.batch() == ["c", "d"]
 
 
-def test_execute_submits_an_edit_and_the_query_applies_it(flip27: CommandLine, feed: Edited) -> None:
+def test_execute_submits_an_edit_and_the_query_applies_it(feed: Edited) -> None:
     words = ["edit", "replay", "--state", feed.state, "--glob", "[ab]", "--why", "lost"]
     said = flip27(*words, "--who", "ops", "--execute", "--json")
     assert (said.code, said.data["submitted"], said.data["request"]["who"]) == (0, True, "ops")
     assert feed.batch() == ["a", "b"]
 
 
-def test_a_rewind_is_requested_and_applied(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_rewind_is_requested_and_applied(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
     words = ["edit", "rewind", "--state", source.state, "--to-checkpoint", "1", "--why", "bad deploy"]
@@ -47,9 +47,7 @@ def test_a_rewind_is_requested_and_applied(flip27: CommandLine, tmp_path: Path) 
     assert edited == ["rewind by ops: bad deploy (2 splits)", "-", "-"]
 
 
-def test_an_edit_that_is_given_sparks_checkpoint_finds_the_files_of_its_batches(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_an_edit_that_is_given_sparks_checkpoint_finds_the_files_of_its_batches(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     said = flip27("edit", "replay", "--state", query.checkpoint, "--glob", "*", "--why", "lost")
     found = [(Path(line[0]).name, line[1], line[2]) for line in said.lines[1:]]
@@ -61,7 +59,7 @@ def test_an_edit_that_is_given_sparks_checkpoint_finds_the_files_of_its_batches(
     ]
 
 
-def test_an_edit_and_the_view_report_the_same_status_of_a_split(flip27: CommandLine, tmp_path: Path) -> None:
+def test_an_edit_and_the_view_report_the_same_status_of_a_split(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     query.land("e.txt")
     query.batch(now_ms=9_000)
@@ -72,14 +70,14 @@ def test_an_edit_and_the_view_report_the_same_status_of_a_split(flip27: CommandL
     }
 
 
-def test_a_waiting_split_has_the_same_status_as_in_the_view(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_waiting_split_has_the_same_status_as_in_the_view(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batch()
     said = flip27("edit", "skip", "--state", source.state, "--glob", "*", "--why", "bad")
     assert [line[2] for line in said.lines[1:]] == ["waiting: held by the enumerator"] * 2
 
 
-def test_a_time_copied_from_the_history_is_accepted(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_time_copied_from_the_history_is_accepted(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
     columns, *rows = flip27("state", "history", source.state).lines
@@ -90,26 +88,45 @@ def test_a_time_copied_from_the_history_is_accepted(flip27: CommandLine, tmp_pat
     assert said.data["request"]["checkpoint"].startswith("1-")
 
 
-def test_a_waiting_edit_is_listed_and_withdrawn_only_once(flip27: CommandLine, feed: Edited) -> None:
+def test_a_waiting_edit_is_listed_and_withdrawn_only_once(feed: Edited) -> None:
     asked = feed.ask("replay", splits=["a"])
     listed = flip27("edit", "list", "--state", feed.state)
     assert listed.lines[1] == [asked, "replay", "a", "tester", "a test", "-", "-"]
-    assert flip27("edit", "withdraw", asked[:10], "--state", feed.state).code == 0
+    for empty in ("", " "):
+        refused = flip27("edit", "withdraw", empty, "--state", feed.state)
+        assert (refused.code, "there is no request" in refused.err) == (1, True)
+    assert flip27("edit", "withdraw", asked[:10], "--state", feed.state).out == f"withdrawn: {asked}\n"
     again = flip27("edit", "withdraw", asked, "--state", feed.state)
     assert again.code == 1
     assert f"there is no request {asked}" in again.err
 
 
+@pytest.mark.parametrize("digits", [36, 8])
 def test_withdrawing_an_edit_that_was_already_applied_is_refused_and_names_the_checkpoint(
-    flip27: CommandLine, feed: Edited
+    feed: Edited, digits: int
 ) -> None:
     asked = feed.ask("replay", splits=["a"])
     feed.batch()
-    said = flip27("edit", "withdraw", asked, "--state", feed.state, "--json")
-    assert (said.code, said.data["applied_in"]) == (1, 2)
+    said = flip27("edit", "withdraw", asked[:digits], "--state", feed.state, "--json")
+    assert (said.code, said.data) == (1, {"request_id": asked, "applied_in": 2, "error": None})
+    assert (
+        f"{asked} was applied by checkpoint 2" in flip27("edit", "withdraw", asked, "--state", feed.state).out
+    )
 
 
-def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_prefix_of_a_waiting_and_an_applied_edit_names_both(feed: Edited) -> None:
+    applied = feed.ask("replay", splits=["a"])
+    feed.batch()
+    feed.batch()
+    while (waiting := feed.ask("replay", splits=["a"]))[0] != applied[0]:
+        flip27("edit", "withdraw", waiting, "--state", feed.state)
+    said = flip27("edit", "withdraw", applied[0], "--state", feed.state)
+    assert (said.code, "2 requests start with" in said.err) == (1, True)
+    assert applied in said.err
+    assert waiting in said.err
+
+
+def test_a_position_is_set_by_fields_of_the_split(tmp_path: Path) -> None:
     SERVER.clear()
     SERVER["orders"] = list("abcdef")
     source = paged(tmp_path)
@@ -125,19 +142,20 @@ def test_a_position_is_set_by_fields_of_the_split(flip27: CommandLine, tmp_path:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (["replay", "--since", "yesterday"], "is not a valid time"),
-        (["set-position", "--split", "a", "--position", "500"], "is not a JSON object"),
+        (["replay", "--since", "yesterday"], "a time is expected"),
+        (
+            ["set-position", "--split", "a", "--position", "500"],
+            "a JSON object of fields",
+        ),
     ],
 )
-def test_invalid_arguments_are_wrong_usage(
-    flip27: CommandLine, feed: Edited, words: list[str], says: str
-) -> None:
+def test_invalid_arguments_are_wrong_usage(feed: Edited, words: list[str], says: str) -> None:
     said = flip27("edit", *words, "--state", feed.state, "--why", "x")
     assert said.code == 2
     assert says in " ".join(said.err.replace("│", " ").split())
 
 
-def test_naming_an_unknown_split_is_refused(flip27: CommandLine, feed: Edited) -> None:
+def test_naming_an_unknown_split_is_refused(feed: Edited) -> None:
     said = flip27("edit", "quarantine", "retry", "--state", feed.state, "--split", "z", "--why", "x")
     assert said.code == 1
     assert "there is no split that is quarantined: z" in said.err

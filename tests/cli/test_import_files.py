@@ -13,13 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.command_line import CommandLine, Said
+from tests.cli.command_line import Said, flip27
 from tests.cli.spark_query import SparkQuery
-
-
-@pytest.fixture
-def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
 
 
 def asking(query: SparkQuery, *words: str) -> list[str | Path]:
@@ -30,9 +25,7 @@ def importing(query: SparkQuery, *words: str) -> list[str | Path]:
     return [*asking(query, *words), "--json"]
 
 
-def test_a_new_query_starts_with_the_first_file_that_spark_has_not_read(
-    tmp_path: Path, flip27: CommandLine
-) -> None:
+def test_a_new_query_starts_with_the_first_file_that_spark_has_not_read(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("a b", "50%", "%20", "é", "c", "new")
     query.log("9.compact", query.entry("50%25", 3), query.entry("a%20b", 0), query.entry("%2520", 9))
@@ -45,7 +38,7 @@ def test_a_new_query_starts_with_the_first_file_that_spark_has_not_read(
     assert query.read_by(said) == ["new"]
 
 
-def test_files_of_a_batch_that_was_not_committed_are_read(tmp_path: Path, flip27: CommandLine) -> None:
+def test_files_of_a_batch_that_was_not_committed_are_read(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "b", "c")
     query.log("0", query.entry("a", 0))
@@ -60,11 +53,10 @@ def test_files_of_a_batch_that_was_not_committed_are_read(tmp_path: Path, flip27
     assert query.read_by(Said(0, said.out, "")) == ["b", "c"]
 
 
-def test_a_dry_run_compares_and_writes_nothing(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_dry_run_compares_and_writes_nothing(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("1/a", "2/b", "2/new")
-    query.log("0", query.entry("1/a", 0), query.entry("2/b", 0), query.entry("2/gone", 0))
-    query.batch(0)
+    query.read("1/a", "2/b", "2/gone")
     said = flip27(*importing(query, "--option", f"path={query.landing}/*"))
     assert said.code == 0, said.err
     assert said.data["pattern"] == {"path": f"{query.landing}/*", "is_recursive": False}
@@ -74,9 +66,7 @@ def test_a_dry_run_compares_and_writes_nothing(tmp_path: Path, flip27: CommandLi
     assert not query.state.exists()
 
 
-def test_a_path_without_any_known_file_is_reported_and_can_be_rewritten(
-    tmp_path: Path, flip27: CommandLine
-) -> None:
+def test_a_path_without_any_known_file_is_reported_and_can_be_rewritten(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "b")
     query.log("0", '{"path":"dbfs:/mnt/in/a","timestamp":1,"batchId":0}')
@@ -89,7 +79,7 @@ def test_a_path_without_any_known_file_is_reported_and_can_be_rewritten(
     assert query.read_by(mended) == ["b"]
 
 
-def test_a_file_that_was_read_under_another_name_is_reported(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_file_that_was_read_under_another_name_is_reported(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "b")
     modified_ms = (query.landing / "b").stat().st_mtime_ns // 1_000_000
@@ -103,7 +93,7 @@ def test_a_file_that_was_read_under_another_name_is_reported(tmp_path: Path, fli
     assert (said.code, said.data["read_twice"]) == (3, [f"{query.landing}/b"])
 
 
-def test_an_imported_query_still_identifies_files_by_name_only(tmp_path: Path, flip27: CommandLine) -> None:
+def test_an_imported_query_still_identifies_files_by_name_only(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("1/a", "1/b")
     query.log("0", '{"path":"file:///elsewhere/a","timestamp":1,"batchId":0}')
@@ -114,7 +104,7 @@ def test_an_imported_query_still_identifies_files_by_name_only(tmp_path: Path, f
     assert query.read_by(said, fileNameOnly="true") == ["1/b"]
 
 
-def test_one_of_several_file_sources_has_to_be_chosen(tmp_path: Path, flip27: CommandLine) -> None:
+def test_one_of_several_file_sources_has_to_be_chosen(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path, source="1")
     query.log("0", query.entry("a", 0))
     query.batch(0, '{"orders":{"0":1}}', '{"logOffset":0}')
@@ -126,16 +116,15 @@ def test_one_of_several_file_sources_has_to_be_chosen(tmp_path: Path, flip27: Co
     assert "has 0 file sources" in flip27(*asking(query)).err
 
 
-def test_sources_with_names_in_the_offset_log_are_found(tmp_path: Path, flip27: CommandLine) -> None:
+def test_sources_with_names_in_the_offset_log_are_found(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path, source="landing")
-    query.log("0", query.entry("a", 0))
-    query.batch(0)
+    query.read("a")
     offsets = query.checkpoint / "offsets/0"
     offsets.write_text('v2\n{"conf":{}}\nlanding:{"logOffset":0}')
     assert flip27(*importing(query)).data["files"] == 1
 
 
-def test_an_incomplete_log_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
+def test_an_incomplete_log_is_refused(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.log("0", query.entry("a", 0))
     query.log("2", query.entry("c", 2))
@@ -178,7 +167,7 @@ def listing(query: SparkQuery, file: str | Path, *words: str) -> list[str | Path
 
 
 @pytest.mark.parametrize("name", ["state.parquet", "state.csv", "folder/part-0.parquet", "folder/part-0.csv"])
-def test_files_committed_by_auto_loader_are_known(tmp_path: Path, flip27: CommandLine, name: str) -> None:
+def test_files_committed_by_auto_loader_are_known(tmp_path: Path, name: str) -> None:
     query = SparkQuery(tmp_path)
     query.land("a, a", "50%25", "b", "new")
     file = tmp_path / name
@@ -194,9 +183,7 @@ def test_files_committed_by_auto_loader_are_known(tmp_path: Path, flip27: Comman
     assert (all_read.data["files"], query.read_by(all_read)) == (3, ["new"])
 
 
-def test_file_names_are_read_from_standard_input(
-    tmp_path: Path, flip27: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_file_names_are_read_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = SparkQuery(tmp_path)
     query.land("a b", "c", "new")
     lines = f"file://{query.landing}/a%20b\n\n{query.landing}/c\r\n"
@@ -205,7 +192,7 @@ def test_file_names_are_read_from_standard_input(
     assert query.read_by(said) == ["new"]
 
 
-def test_a_list_without_a_path_column_is_refused(tmp_path: Path, flip27: CommandLine) -> None:
+def test_a_list_without_a_path_column_is_refused(tmp_path: Path) -> None:
     query = SparkQuery(tmp_path)
     query.land("a", "new")
     write_csv(tmp_path / "files.csv", [{"file_name": f"{query.landing}/a", "rows": 1}])

@@ -5,17 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import pytest
 from confluent_kafka import TopicPartition
 
 from flip27_source.testing import MicroBatchEngine
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 from tests.kafka_server import KafkaBroker
-
-
-@pytest.fixture
-def flip27(capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(capsys)
 
 
 def spark_checkpoint(root: Path, *batches: str, committed: int) -> Path:
@@ -30,6 +24,10 @@ def spark_checkpoint(root: Path, *batches: str, committed: int) -> Path:
     return root
 
 
+def servers_of(broker: KafkaBroker) -> list[str]:
+    return ["--option", f"kafka.bootstrap.servers={broker.address}"]
+
+
 def rows(broker: KafkaBroker, options: dict[str, str]) -> list[tuple[int, int]]:
     """Return partition and offset of the records that a new query with these options reads first."""
     given = {"enumerator": "kafka", "kafka.bootstrap.servers": broker.address, **options}
@@ -40,7 +38,7 @@ def rows(broker: KafkaBroker, options: dict[str, str]) -> list[tuple[int, int]]:
 
 
 def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
-    kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
+    kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
@@ -52,15 +50,7 @@ def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
         json.dumps({topic: {"0": 3, "1": 3}}),
         committed=1,
     )
-    said = flip27(
-        "import",
-        "kafka",
-        "--checkpoint",
-        checkpoint,
-        "--option",
-        f"kafka.bootstrap.servers={kafka.address}",
-        "--json",
-    )
+    said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers_of(kafka), "--json")
     assert said.code == 0, said.err
     assert (said.data["batch_id"], said.data["is_replanned"]) == (1, True)
     assert [(p["partition"], p["offset"], p["end"], p["records"]) for p in said.data["positions"]] == [
@@ -70,14 +60,13 @@ def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
 
 
 def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
-    kafka: KafkaBroker, tmp_path: Path, flip27: CommandLine
+    kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a", b"b", b"c"])
     kafka.delete_records(topic, {0: 2})
     checkpoint = spark_checkpoint(tmp_path, json.dumps({topic: {"0": 1, "1": 7, "2": 0}}), committed=0)
-    servers = ("--option", f"kafka.bootstrap.servers={kafka.address}")
-    said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers)
+    said = flip27("import", "kafka", "--checkpoint", checkpoint, *servers_of(kafka))
     assert said.code == 3
     assert "offsets 1 to 1 are gone" in said.out
     assert "the partition ends at offset 0: the topic was recreated, or lost records" in said.out
@@ -87,26 +76,23 @@ def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
     assert "the cluster was not queried" in alone.err
 
 
-def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(
-    kafka: KafkaBroker, flip27: CommandLine
-) -> None:
+def test_a_new_query_starts_at_the_offsets_of_a_consumer_group(kafka: KafkaBroker) -> None:
     topic = kafka.topic(2)
     for partition in range(2):
         kafka.produce(topic, [b"a", b"b"], partition=partition)
     consumer = kafka.consumer(group_id=f"{topic}-readers")
     consumer.commit(offsets=[TopicPartition(topic, 0, 1)], asynchronous=False)
     consumer.close()
-    servers = ("--option", f"kafka.bootstrap.servers={kafka.address}")
-    said = flip27("import", "kafka", "--group", f"{topic}-readers", *servers, "--json")
+    said = flip27("import", "kafka", "--group", f"{topic}-readers", *servers_of(kafka), "--json")
     assert said.code == 0, said.err
     assert said.data["options"] == {"subscribe": topic, "startingOffsets": f'{{"{topic}":{{"0":1,"1":-2}}}}'}
     assert rows(kafka, said.data["options"]) == [(0, 1), (1, 0), (1, 1)]
-    nothing = flip27("import", "kafka", "--group", "no-such-group", *servers)
+    nothing = flip27("import", "kafka", "--group", "no-such-group", *servers_of(kafka))
     assert nothing.code == 1
     assert "the group no-such-group has committed no offsets" in nothing.err
 
 
-def test_missing_arguments_are_named(tmp_path: Path, flip27: CommandLine) -> None:
+def test_missing_arguments_are_named(tmp_path: Path) -> None:
     two = f"{json.dumps({'a': {'0': 1}})}\n{json.dumps({'b': {'0': 1}})}"
     checkpoint = spark_checkpoint(tmp_path / "two", two, committed=0)
     assert "add --source" in flip27("import", "kafka", "--checkpoint", checkpoint).err

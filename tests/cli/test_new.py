@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from flip27_source.cli.new.project import SKELETON, new_project
+from flip27_source.cli.new.command import SKELETON, new_project
 from flip27_source.errors import OptionError
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 
 
 def install(project: Path, site: Path) -> None:
@@ -42,7 +42,7 @@ def pytest_in(project: Path, site: Path, *arguments: str) -> subprocess.Complete
 
 
 @pytest.mark.slow  # it starts another Spark; the tests below need none
-def test_a_new_project_passes_its_own_tests_in_spark_too(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_new_project_passes_its_own_tests_in_spark_too(tmp_path: Path) -> None:
     said = flip27("new", "my-source", "--parent", str(tmp_path))
     assert said.code == 0
     project = tmp_path / "my-source"

@@ -19,7 +19,7 @@ from flip27_source.enumerators.files.notifications.sqs import client
 from flip27_source.enumerators.files.notifications.sqs_facts import place_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws
 from flip27_source.errors import OptionError
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 from tests.file_queues import FileQueue, new_queue
 from tests.quick_moto import ACCOUNT, Application, Front
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
@@ -50,9 +50,7 @@ def queue_of(bucket: S3Bucket, url: str) -> FileQueue:
     return FileQueue(url=url, client=client("sqs", bucket.storage_options))
 
 
-def test_a_dry_run_reports_what_is_missing_and_creates_nothing(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_a_dry_run_reports_what_is_missing_and_creates_nothing(s3_bucket: S3Bucket) -> None:
     said = flip27(*words(s3_bucket, "create"))
     assert said.code == 0
     assert [line[:3] for line in said.lines[1:]] == [
@@ -68,7 +66,7 @@ def test_a_dry_run_reports_what_is_missing_and_creates_nothing(
 
 
 def test_a_created_queue_receives_the_events_of_its_path_and_can_be_shown_and_dropped(
-    flip27: CommandLine, s3_bucket: S3Bucket
+    s3_bucket: S3Bucket,
 ) -> None:
     made = flip27(*words(s3_bucket, "create", "landing/2026-*"), "--execute", "--yes", "--json")
     assert made.data["is_done"]
@@ -97,9 +95,7 @@ def test_a_created_queue_receives_the_events_of_its_path_and_can_be_shown_and_dr
     assert flip27(*words(s3_bucket, "drop"), "--json").data["changes"] == []
 
 
-def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(s3_bucket: S3Bucket) -> None:
     sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
     url = sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"]
     queue = queue_of(s3_bucket, url)
@@ -124,9 +120,7 @@ def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(
     assert "has not created it" in flip27(*words(s3_bucket, "drop"), "--queue", queue.name).err
 
 
-def test_the_error_names_the_rule_of_others_that_conflicts_with_a_new_rule(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_the_error_names_the_rule_of_others_that_conflicts_with_a_new_rule(s3_bucket: S3Bucket) -> None:
     sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
     queue = queue_of(s3_bucket, sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"])
     rule = {"Id": "theirs", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:Put"]}
@@ -140,7 +134,7 @@ def test_the_error_names_the_rule_of_others_that_conflicts_with_a_new_rule(
 
 
 @pytest.mark.parametrize("path", ["/landing", "abfs://landing/a", "s3://", "s3://land*/a"])
-def test_a_path_outside_any_bucket_is_refused(flip27: CommandLine, path: str) -> None:
+def test_a_path_outside_any_bucket_is_refused(path: str) -> None:
     said = flip27("notifications", "show", path)
     assert said.code == 1
     assert "is not in a bucket of S3" in said.err
@@ -154,22 +148,20 @@ def test_the_prefix_of_a_path_has_its_keys(path: str, prefix: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["landing.fifo", "new orders", "x" * 81])
-def test_an_invalid_queue_name_is_refused(flip27: CommandLine, s3_bucket: S3Bucket, name: str) -> None:
+def test_an_invalid_queue_name_is_refused(s3_bucket: S3Bucket, name: str) -> None:
     said = flip27(*words(s3_bucket, "create"), "--queue", name)
     assert said.code == 1
     assert f"{name!r} cannot be the name of a queue" in " ".join(said.err.split())
 
 
-def test_a_bucket_that_does_not_exist_is_named(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+def test_a_bucket_that_does_not_exist_is_named(s3_bucket: S3Bucket) -> None:
     said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket))
     assert said.code == 1
     assert "no-such-bucket" in said.err
     assert "correct the path, or create the bucket first" in said.err
 
 
-def test_dropping_a_path_removes_its_events_and_keeps_the_queue_for_another_path(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_dropping_a_path_removes_its_events_and_keeps_the_queue_for_another_path(s3_bucket: S3Bucket) -> None:
     given = ("--execute", "--yes", "--json")
     flip27(*words(s3_bucket, "create", "orders"), *given)
     second = flip27(*words(s3_bucket, "create", "returns"), "--execute", "--yes")
@@ -182,7 +174,7 @@ def test_dropping_a_path_removes_its_events_and_keeps_the_queue_for_another_path
     assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
 
 
-def test_a_queue_that_another_bucket_sends_to_is_kept(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+def test_a_queue_that_another_bucket_sends_to_is_kept(s3_bucket: S3Bucket) -> None:
     other = new_bucket(s3_bucket.storage_options["endpoint_url"])
     given = ("--queue", f"shared-{s3_bucket.name}", "--execute", "--yes", "--json")
     for bucket in (s3_bucket, other):
@@ -206,7 +198,7 @@ def add_statement(queue: FileQueue, statement: dict[str, Any]) -> None:
     queue.client.set_queue_attributes(QueueUrl=queue.url, Attributes={"Policy": json.dumps(policy)})
 
 
-def test_a_queue_that_others_may_send_to_is_kept(flip27: CommandLine, s3_bucket: S3Bucket) -> None:
+def test_a_queue_that_others_may_send_to_is_kept(s3_bucket: S3Bucket) -> None:
     """A topic of SNS, for example: a user has added the statement to the policy of our queue."""
     given = ("--execute", "--yes", "--json")
     queue = queue_of(s3_bucket, flip27(*words(s3_bucket, "create"), *given).data["queue"])
@@ -218,9 +210,7 @@ def test_a_queue_that_others_may_send_to_is_kept(flip27: CommandLine, s3_bucket:
     assert [statement["Sid"] for statement in policy_of(queue)["Statement"]] == ["topic"]
 
 
-def test_a_statement_for_the_owner_of_the_queue_does_not_keep_it(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_a_statement_for_the_owner_of_the_queue_does_not_keep_it(s3_bucket: S3Bucket) -> None:
     """AWS's console adds it when somebody edits the policy."""
     given = ("--execute", "--yes", "--json")
     queue = queue_of(s3_bucket, flip27(*words(s3_bucket, "create"), *given).data["queue"])
@@ -246,9 +236,7 @@ def test_a_queue_that_gets_another_sender_before_the_confirmation_is_kept() -> N
         assert aws.facts_of(returns).problems == []
 
 
-def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(s3_bucket: S3Bucket) -> None:
     flip27(*words(s3_bucket, "create", "landing/2026"), "--execute", "--yes")
     wider = flip27(*words(s3_bucket, "create", "landing"), "--execute", "--yes", "--json")
     [change] = wider.data["changes"]
@@ -257,7 +245,7 @@ def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(
 
 
 def test_the_prefix_of_a_rule_stops_before_characters_that_s3_requires_to_be_encoded(
-    flip27: CommandLine, s3_bucket: S3Bucket
+    s3_bucket: S3Bucket,
 ) -> None:
     path = "landing/year=2026/new orders"
     made = flip27(*words(s3_bucket, "create", path), "--execute", "--yes", "--json")
@@ -269,9 +257,7 @@ def test_the_prefix_of_a_rule_stops_before_characters_that_s3_requires_to_be_enc
     assert flip27(*words(s3_bucket, "create", path), "--json").data["changes"] == []
 
 
-def test_show_reports_a_rule_that_leaves_out_multipart_uploads(
-    flip27: CommandLine, s3_bucket: S3Bucket
-) -> None:
+def test_show_reports_a_rule_that_leaves_out_multipart_uploads(s3_bucket: S3Bucket) -> None:
     url = flip27(*words(s3_bucket, "create"), "--execute", "--yes", "--json").data["queue"]
     rule = {"Id": "theirs", "QueueArn": queue_of(s3_bucket, url).arn}
     for events, code in (["Put"], 3), (["Put", "Post", "Copy", "CompleteMultipartUpload"], 0):
@@ -323,7 +309,7 @@ def test_creating_a_rule_is_retried_until_s3_may_send_to_the_new_queue() -> None
         assert "key of KMS" in str(refused.value)
 
 
-def checked(flip27: CommandLine, bucket: S3Bucket, state: Path, queue: str) -> list[dict[str, Any]]:
+def checked(bucket: S3Bucket, state: Path, queue: str) -> list[dict[str, Any]]:
     said = flip27(
         "check", "--path", f"s3://{bucket.name}/landing", "--state", state, "--json",
         "--option", "discovery=notifications", "--option", f"notificationQueues={queue}", *storage(bucket),
@@ -332,26 +318,24 @@ def checked(flip27: CommandLine, bucket: S3Bucket, state: Path, queue: str) -> l
 
 
 def test_check_tests_whether_the_queue_may_be_read_and_removes_no_message(
-    flip27: CommandLine, s3_bucket: S3Bucket, tmp_path: Path
+    s3_bucket: S3Bucket, tmp_path: Path
 ) -> None:
     s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/landing/a", b"x")
     queue = new_queue(s3_bucket)
     queue.send("<poison/>")
-    [finding] = checked(flip27, s3_bucket, tmp_path, queue.url)
+    [finding] = checked(s3_bucket, tmp_path, queue.url)
     assert finding["status"] == "ok"
     assert "would be set aside, because it is not JSON" in finding["found"]
     assert queue.client.receive_message(QueueUrl=queue.url)["Messages"][0]["Body"] == "<poison/>"
     queue.remove()
-    [finding] = checked(flip27, s3_bucket, tmp_path, queue.url)
+    [finding] = checked(s3_bucket, tmp_path, queue.url)
     assert finding["status"] == "failed"
     assert "flip27 notifications create" in finding["remedy"]
 
 
 @pytest.mark.parametrize("as_json", [[], ["--json"]], ids=["text", "json"])
 @pytest.mark.parametrize("verb", ["create", "show", "drop"])
-def test_no_command_and_no_error_prints_a_secret(
-    flip27: CommandLine, s3_bucket: S3Bucket, verb: str, as_json: list[str]
-) -> None:
+def test_no_command_and_no_error_prints_a_secret(s3_bucket: S3Bucket, verb: str, as_json: list[str]) -> None:
     secret = "hunter2-is-my-secret"
     given = {**s3_bucket.storage_options, "secret": secret, "token": secret}
     words = [word for name, value in given.items() for word in ("--storage", f"{name}={value}")]
@@ -363,9 +347,7 @@ def test_no_command_and_no_error_prints_a_secret(
 
 
 @pytest.mark.parametrize("verb", ["create", "show", "drop"])
-def test_every_field_of_a_json_answer_is_documented(
-    flip27: CommandLine, s3_bucket: S3Bucket, verb: str
-) -> None:
+def test_every_field_of_a_json_answer_is_documented(s3_bucket: S3Bucket, verb: str) -> None:
     data = flip27(*words(s3_bucket, verb), "--json").data
     command = dict(typer.main.get_command(whole_app()).commands["notifications"].commands)[verb]  # type: ignore[attr-defined]
     assert set(data) <= set(re.findall(r"\w+", command.epilog.partition("JSON: ")[2]))

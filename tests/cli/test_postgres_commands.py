@@ -12,7 +12,7 @@ import pytest
 
 from flip27_source.testing import MicroBatchEngine
 from scripts.cli_page import commands
-from tests.cli.command_line import CommandLine, three_batches
+from tests.cli.command_line import flip27, three_batches
 from tests.postgres_server import HOST, SUPERUSER, PostgresServer, Role, postgres_server
 
 PASSWORD_ENV = "SHOP_PASSWORD"
@@ -76,9 +76,7 @@ def shop(server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         yield Shop(server=server, database=name, owner=owner, state=tmp_path / "state", role=role)
 
 
-def test_a_dry_run_lists_the_leftovers_of_a_query_and_changes_nothing(
-    flip27: CommandLine, shop: Shop
-) -> None:
+def test_a_dry_run_lists_the_leftovers_of_a_query_and_changes_nothing(shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     said = flip27("postgres", "drop", shop.state, *shop.place)
@@ -92,7 +90,7 @@ def test_a_dry_run_lists_the_leftovers_of_a_query_and_changes_nothing(
     assert (shop.slots(), shop.publications()) == ([slot], [slot])
 
 
-def test_only_the_slot_and_the_publication_of_the_state_are_dropped(flip27: CommandLine, shop: Shop) -> None:
+def test_only_the_slot_and_the_publication_of_the_state_are_dropped(shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{shop.database}_x"])
@@ -111,7 +109,7 @@ def test_only_the_slot_and_the_publication_of_the_state_are_dropped(flip27: Comm
     assert (again.code, again.data["slot"], again.data["is_dropped"]) == (0, None, False)
 
 
-def test_every_field_of_the_json_answer_is_documented(flip27: CommandLine, shop: Shop) -> None:
+def test_every_field_of_the_json_answer_is_documented(shop: Shop) -> None:
     shop.ran()
     told = dict(commands())["flip27 postgres drop"].epilog.partition("JSON: ")[2]
     assert set(flip27("postgres", "drop", shop.state, *shop.place, "--json").data) <= set(
@@ -119,7 +117,7 @@ def test_every_field_of_the_json_answer_is_documented(flip27: CommandLine, shop:
     )
 
 
-def test_wal_needed_by_another_slot_is_not_counted_as_released(flip27: CommandLine, shop: Shop) -> None:
+def test_wal_needed_by_another_slot_is_not_counted_as_released(shop: Shop) -> None:
     older = f"{shop.database}_older"
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [older])
     shop.ran()
@@ -133,7 +131,7 @@ def test_wal_needed_by_another_slot_is_not_counted_as_released(flip27: CommandLi
 
 
 def test_nothing_is_dropped_without_confirmation(
-    flip27: CommandLine, shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shop.ran()
     (tmp_path / "no answer").touch()
@@ -145,7 +143,7 @@ def test_nothing_is_dropped_without_confirmation(
     assert len(shop.slots()) == 1
 
 
-def test_the_slot_of_a_running_query_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
+def test_the_slot_of_a_running_query_is_not_dropped(shop: Shop) -> None:
     query = shop.query()
     # Between two batches, the slot is not active.
     active = shop.owner.execute(
@@ -161,7 +159,7 @@ def test_the_slot_of_a_running_query_is_not_dropped(flip27: CommandLine, shop: S
     assert shop.slots() == []
 
 
-def test_a_slot_in_use_by_another_client_is_not_dropped(flip27: CommandLine, shop: Shop) -> None:
+def test_a_slot_in_use_by_another_client_is_not_dropped(shop: Shop) -> None:
     held = f"{shop.database}_held"
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput', true)", [held])
     said = flip27("postgres", "drop", "--slot", held, *shop.place, "--execute", "--yes")
@@ -169,9 +167,7 @@ def test_a_slot_in_use_by_another_client_is_not_dropped(flip27: CommandLine, sho
     assert f"SELECT pg_terminate_backend({shop.owner.info.backend_pid});" in said.err
 
 
-def test_a_publication_named_by_the_user_is_dropped_only_if_it_is_named_again(
-    flip27: CommandLine, shop: Shop
-) -> None:
+def test_a_publication_named_by_the_user_is_dropped_only_if_it_is_named_again(shop: Shop) -> None:
     shop.owner.execute("CREATE PUBLICATION shared FOR TABLE orders")
     shop.ran(publication="shared", slotName=f"{shop.database}_own")
     words = ["postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json"]
@@ -181,7 +177,7 @@ def test_a_publication_named_by_the_user_is_dropped_only_if_it_is_named_again(
     assert shop.publications() == []
 
 
-def test_without_a_state_the_slot_has_to_be_named(flip27: CommandLine, shop: Shop) -> None:
+def test_without_a_state_the_slot_has_to_be_named(shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     said = flip27("postgres", "drop", *shop.place)
@@ -190,7 +186,7 @@ def test_without_a_state_the_slot_has_to_be_named(flip27: CommandLine, shop: Sho
     assert (shop.slots(), shop.publications()) == ([], [])
 
 
-def test_a_slot_of_another_kind_is_refused(flip27: CommandLine, shop: Shop) -> None:
+def test_a_slot_of_another_kind_is_refused(shop: Shop) -> None:
     shop.owner.execute("SELECT pg_create_physical_replication_slot('standby_1')")
     try:
         said = flip27("postgres", "drop", "--slot", "standby_1", *shop.place, "--execute", "--yes")
@@ -199,9 +195,7 @@ def test_a_slot_of_another_kind_is_refused(flip27: CommandLine, shop: Shop) -> N
         shop.owner.execute("SELECT pg_drop_replication_slot('standby_1')")
 
 
-def test_the_state_of_another_server_is_refused_and_nothing_is_dropped(
-    flip27: CommandLine, shop: Shop
-) -> None:
+def test_the_state_of_another_server_is_refused_and_nothing_is_dropped(shop: Shop) -> None:
     shop.ran()
     with postgres_server() as other:
         place = ["--host", HOST, "--port", str(other.port), "--database", "postgres", "--user", SUPERUSER]
@@ -209,21 +203,19 @@ def test_the_state_of_another_server_is_refused_and_nothing_is_dropped(
     assert (said.code, "the state belongs to the server with the system identifier" in said.err) == (1, True)
 
 
-def test_the_state_of_another_source_is_refused(flip27: CommandLine, shop: Shop, tmp_path: Path) -> None:
+def test_the_state_of_another_source_is_refused(shop: Shop, tmp_path: Path) -> None:
     query = three_batches(tmp_path / "files")
     said = flip27("postgres", "drop", query.checkpoint, *shop.place)
     assert (said.code, "is the state of the enumerator files" in said.err) == (1, True)
 
 
-def test_a_query_that_only_took_a_snapshot_leaves_nothing_to_drop(flip27: CommandLine, shop: Shop) -> None:
+def test_a_query_that_only_took_a_snapshot_leaves_nothing_to_drop(shop: Shop) -> None:
     shop.ran(snapshot="only")
     said = flip27("postgres", "drop", shop.state, *shop.place)
     assert (said.code, said.out, "nothing is left to drop" in said.err) == (0, "", True)
 
 
-def test_an_error_for_a_role_that_may_not_drop_names_the_roles_that_may(
-    flip27: CommandLine, shop: Shop
-) -> None:
+def test_an_error_for_a_role_that_may_not_drop_names_the_roles_that_may(shop: Shop) -> None:
     shop.ran()
     (slot,) = shop.slots()
     words = [*shop.place[:-1], shop.role.name, "--password-env", PASSWORD_ENV]
@@ -234,9 +226,7 @@ def test_an_error_for_a_role_that_may_not_drop_names_the_roles_that_may(
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_a_check_of_the_source_shows_each_finding_and_no_password(
-    flip27: CommandLine, shop: Shop, as_json: bool
-) -> None:
+def test_a_check_of_the_source_shows_each_finding_and_no_password(shop: Shop, as_json: bool) -> None:
     options = {
         "host": HOST,
         "port": str(shop.server.port),
@@ -261,9 +251,7 @@ def test_a_check_of_the_source_shows_each_finding_and_no_password(
         assert options_finding["found"] == "enumerator postgres, reader postgres"
 
 
-def test_a_check_with_a_wrong_password_shows_the_message_of_the_server(
-    flip27: CommandLine, shop: Shop
-) -> None:
+def test_a_check_with_a_wrong_password_shows_the_message_of_the_server(shop: Shop) -> None:
     given = ["host=" + HOST, f"port={shop.server.port}", "database=" + shop.database, "password=wr0ng-s3cret"]
     words = [word for item in [*given, "user=" + shop.role.name] for word in ("--option", item)]
     said = flip27("check", "--enumerator", "postgres", *words)
@@ -272,7 +260,7 @@ def test_a_check_with_a_wrong_password_shows_the_message_of_the_server(
     assert "wr0ng-s3cret" not in said.out + said.err
 
 
-def test_the_check_passes_after_a_query_has_run(flip27: CommandLine, shop: Shop) -> None:
+def test_the_check_passes_after_a_query_has_run(shop: Shop) -> None:
     shop.ran()
     options = [f"host={HOST}", f"port={shop.server.port}", f"database={shop.database}", f"user={SUPERUSER}"]
     words = [word for item in [*options, "tables=orders", "uid=orders"] for word in ("--option", item)]

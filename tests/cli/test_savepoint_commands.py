@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.errors import StateLocationError
-from tests.cli.command_line import CommandLine, paged, three_batches
+from tests.cli.command_line import flip27, paged, three_batches
 from tests.driver.test_demanded_reports import SERVER
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import FileQuery
@@ -52,9 +52,7 @@ def segment_of(saved: Path) -> Path:
     return next((saved / "segments").iterdir())
 
 
-def test_create_prints_the_directory_and_describes_the_savepoint_on_standard_error(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_create_prints_the_directory_and_describes_the_savepoint_on_standard_error(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     said = flip27("savepoint", "create", "--state", query.checkpoint / "flip27", "--to", tmp_path / "saved")
     assert said.code == 0
@@ -62,9 +60,17 @@ def test_create_prints_the_directory_and_describes_the_savepoint_on_standard_err
     assert said.err == "checkpoint 2, the state after batch 1\n"
 
 
-def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(
-    flip27: CommandLine, saved: Path, tmp_path: Path
-) -> None:
+def test_the_note_of_a_savepoint_without_sparks_checkpoint_is_a_whole_sentence(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    shutil.move(query.checkpoint / "flip27", tmp_path / "state")
+    said = flip27("savepoint", "create", "--state", tmp_path / "state", "--to", tmp_path / "saved")
+    assert said.err == (
+        "checkpoint 2, the newest that is known to be complete (give --checkpoint-location for the very last "
+        "batch)\n"
+    )
+
+
+def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(saved: Path, tmp_path: Path) -> None:
     for name in ("savepoint-8-damaged", "savepoint-9-unfinished"):
         (saved.parent / name / "segments").mkdir(parents=True)
         (saved.parent / name / "segments" / "a").write_text("a")
@@ -84,7 +90,7 @@ def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(
     assert "cannot be read" in found[saved.parent / "savepoint-8-damaged"]["problem"]
 
 
-def test_show_names_the_source_of_a_savepoint(flip27: CommandLine, saved: Path) -> None:
+def test_show_names_the_source_of_a_savepoint(saved: Path) -> None:
     for location in (saved, f"{saved}/", saved / "_metadata"):
         found = flip27("savepoint", "show", location, "--json").data
         assert (found["checkpoint_id"], found["finished"], found["segments"]) == (1, MANY, 3)
@@ -93,7 +99,7 @@ def test_show_names_the_source_of_a_savepoint(flip27: CommandLine, saved: Path) 
         assert found["lineage"].startswith("files-")
 
 
-def test_verify_checks_every_file_of_a_complete_savepoint(flip27: CommandLine, saved: Path) -> None:
+def test_verify_checks_every_file_of_a_complete_savepoint(saved: Path) -> None:
     said = flip27("savepoint", "verify", saved, "--json")
     assert said.code == 0
     assert said.data["is_whole"] is True
@@ -102,7 +108,7 @@ def test_verify_checks_every_file_of_a_complete_savepoint(flip27: CommandLine, s
     assert flip27("savepoint", "verify", saved).err == "4 files, 0 damaged: the savepoint is complete\n"
 
 
-def test_reports_are_verified_too(flip27: CommandLine, saved_with_reports: Path) -> None:
+def test_reports_are_verified_too(saved_with_reports: Path) -> None:
     (report,) = (saved_with_reports / "reports").iterdir()
     assert flip27("savepoint", "verify", saved_with_reports).code == 0
     text = report.read_text()
@@ -113,7 +119,7 @@ def test_reports_are_verified_too(flip27: CommandLine, saved_with_reports: Path)
 
 
 @pytest.mark.parametrize("damage", ["flipped", "cut", "gone", "another"])
-def test_a_damaged_segment_is_named_and_exits_1(damage: str, flip27: CommandLine, saved: Path) -> None:
+def test_a_damaged_segment_is_named_and_exits_1(damage: str, saved: Path) -> None:
     segment = segment_of(saved)
     data = segment.read_bytes()
     others = [other for other in segment.parent.iterdir() if other != segment]
@@ -128,7 +134,7 @@ def test_a_damaged_segment_is_named_and_exits_1(damage: str, flip27: CommandLine
     assert [file["name"] for file in said.data["files"] if file["problem"]] == [f"segments/{segment.name}"]
 
 
-def test_damaged_metadata_is_found_by_verify_and_never_deleted(flip27: CommandLine, saved: Path) -> None:
+def test_damaged_metadata_is_found_by_verify_and_never_deleted(saved: Path) -> None:
     metadata = saved / "_metadata"
     metadata.write_text(metadata.read_text().replace(f'"finished": {MANY}', '"finished": 1'))
     said = flip27("savepoint", "verify", saved, "--json")
@@ -139,7 +145,7 @@ def test_damaged_metadata_is_found_by_verify_and_never_deleted(flip27: CommandLi
 
 
 def test_delete_asks_for_confirmation_and_deletes_nothing_without_it(
-    flip27: CommandLine, saved: Path, monkeypatch: pytest.MonkeyPatch
+    saved: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for answer in ("n\n", ""):
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
@@ -152,7 +158,7 @@ def test_delete_asks_for_confirmation_and_deletes_nothing_without_it(
     assert not saved.exists()
 
 
-def test_delete_leaves_files_that_do_not_belong_to_the_savepoint(flip27: CommandLine, saved: Path) -> None:
+def test_delete_leaves_files_that_do_not_belong_to_the_savepoint(saved: Path) -> None:
     (saved / "notes.txt").write_text("of the user")
     said = flip27("savepoint", "delete", saved, "--yes", "--json")
     assert said.data == {"directory": str(saved), "files": 4}
@@ -160,9 +166,7 @@ def test_delete_leaves_files_that_do_not_belong_to_the_savepoint(flip27: Command
 
 
 @pytest.mark.parametrize("location", [".", "..", "segments", "nowhere"])
-def test_deleting_a_location_that_is_not_a_savepoint_is_refused(
-    location: str, flip27: CommandLine, saved: Path
-) -> None:
+def test_deleting_a_location_that_is_not_a_savepoint_is_refused(location: str, saved: Path) -> None:
     before = sorted(saved.parent.rglob("*"))
     said = flip27("savepoint", "delete", saved / location if location != "." else saved.parent, "--yes")
     assert said.code == 1
@@ -195,9 +199,7 @@ def test_a_half_deleted_savepoint_is_no_longer_a_savepoint(
         savepoints.describe(str(saved))
 
 
-def test_a_savepoint_of_a_whole_query_is_verified_and_deleted_completely(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_a_savepoint_of_a_whole_query_is_verified_and_deleted_completely(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     made = flip27(
         "savepoint", "create", "--state", query.checkpoint / "flip27", "--to", tmp_path / "saved", "--query",
@@ -220,7 +222,7 @@ def test_a_savepoint_of_a_whole_query_is_verified_and_deleted_completely(
     assert not saved.exists()
 
 
-def test_a_savepoint_that_a_query_has_claimed_is_not_deleted(flip27: CommandLine, saved: Path) -> None:
+def test_a_savepoint_that_a_query_has_claimed_is_not_deleted(saved: Path) -> None:
     owner = {"lineage": "files-0123456789abcdef", "state": "/fork", "uid": "files"}
     (saved / "_claim").write_text(json.dumps(owner))
     said = flip27("savepoint", "delete", saved, "--yes")
@@ -231,9 +233,7 @@ def test_a_savepoint_that_a_query_has_claimed_is_not_deleted(flip27: CommandLine
     assert flip27("savepoint", "delete", saved, "--yes").code == 0
 
 
-def test_savepoints_in_object_stores_are_managed_in_the_same_way(
-    flip27: CommandLine, saved: Path, s3_bucket: S3Bucket
-) -> None:
+def test_savepoints_in_object_stores_are_managed_in_the_same_way(saved: Path, s3_bucket: S3Bucket) -> None:
     store, bucket = s3_bucket.file_system, f"s3://{s3_bucket.name}"
     for file in saved.rglob("*"):
         if file.is_file():
@@ -252,7 +252,16 @@ def test_savepoints_in_object_stores_are_managed_in_the_same_way(
     assert store.find(f"{bucket}/moved") == []
 
 
-def test_metadata_that_does_not_belong_to_a_savepoint_is_refused(flip27: CommandLine, tmp_path: Path) -> None:
+def test_an_empty_id_of_a_request_is_refused(tmp_path: Path) -> None:
+    query = three_batches(tmp_path)
+    state = ["--state", query.checkpoint / "flip27"]
+    (asked,) = flip27("savepoint", "request", *state, "--to", tmp_path / "saved").out.split()
+    refused = flip27("savepoint", "withdraw", " ", *state)
+    assert (refused.code, "there is no request" in refused.err) == (1, True)
+    assert flip27("savepoint", "withdraw", asked[:4], *state).out.startswith(f"withdrawn: {asked}")
+
+
+def test_metadata_that_does_not_belong_to_a_savepoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "_metadata").write_text(json.dumps({"format": 1, "kind": "table"}))
     said = flip27("savepoint", "delete", tmp_path / "table", "--yes")

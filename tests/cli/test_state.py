@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from flip27_source import savepoints
-from tests.cli.command_line import CommandLine, paged, three_batches
+from tests.cli.command_line import flip27, paged, three_batches
 from tests.driver.test_demanded_reports import SERVER
 from tests.snapshots.spark_logs import FileQuery
 
@@ -24,7 +24,7 @@ def as_json(rows: Any) -> Any:
     return msgspec.json.decode(msgspec.json.encode(rows))
 
 
-def test_show_names_the_source_of_the_state_and_its_position(flip27: CommandLine, query: FileQuery) -> None:
+def test_show_names_the_source_of_the_state_and_its_position(query: FileQuery) -> None:
     (found,) = flip27("state", "show", query.checkpoint, "--json").data
     assert (found["source"]["enumerator"], found["source"]["reader"]) == ("files", "text")
     assert found["newest_complete"]["checkpoint_id"] == 2
@@ -37,9 +37,7 @@ def test_show_names_the_source_of_the_state_and_its_position(flip27: CommandLine
 
 
 @pytest.mark.parametrize("view", ["splits", "files"])
-def test_a_view_has_the_same_rows_and_columns_as_in_spark(
-    view: str, flip27: CommandLine, query: FileQuery
-) -> None:
+def test_a_view_has_the_same_rows_and_columns_as_in_spark(view: str, query: FileQuery) -> None:
     said = flip27("state", view, query.checkpoint, "--json")
     assert said.code == 0
     assert said.data == as_json(query.rows(view))
@@ -64,19 +62,17 @@ def names(rows: list[dict[str, Any]]) -> str:
     ],
 )
 @pytest.mark.parametrize("view", ["splits", "files"])
-def test_filters_choose_rows(
-    view: str, words: list[str], wanted: str, flip27: CommandLine, query: FileQuery
-) -> None:
+def test_filters_choose_rows(view: str, words: list[str], wanted: str, query: FileQuery) -> None:
     assert names(flip27("state", view, query.checkpoint, *words, "--json").data) == wanted
 
 
-def test_splits_and_files_are_chosen_by_name(flip27: CommandLine, query: FileQuery) -> None:
+def test_splits_and_files_are_chosen_by_name(query: FileQuery) -> None:
     c = query.landing / "c.txt"
     assert names(flip27("state", "splits", query.checkpoint, "--split", c, "--json").data) == "c"
     assert names(flip27("state", "files", query.checkpoint, "--path", c, "--json").data) == "c"
 
 
-def test_state_that_a_filter_excludes_is_not_read(flip27: CommandLine, tmp_path: Path) -> None:
+def test_state_that_a_filter_excludes_is_not_read(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     (document,) = query.checkpoint.glob("flip27/files-*/checkpoints/1-*.json")
     document.write_bytes(b"damaged")
@@ -90,7 +86,7 @@ def test_state_that_a_filter_excludes_is_not_read(flip27: CommandLine, tmp_path:
     assert said.out == ""
 
 
-def test_history_is_newest_first_and_shows_what_tasks_reported(flip27: CommandLine, tmp_path: Path) -> None:
+def test_history_is_newest_first_and_shows_what_tasks_reported(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     for number in (1, 2, 3):
@@ -105,7 +101,20 @@ def test_history_is_newest_first_and_shows_what_tasks_reported(flip27: CommandLi
     assert newest == found[:1]
 
 
-def test_history_shows_no_row_counts_if_tasks_did_not_report(flip27: CommandLine, query: FileQuery) -> None:
+def test_the_limit_of_the_history_is_for_all_lineages_together(tmp_path: Path) -> None:
+    SERVER["orders"] = list("abcdef")
+    first, second = paged(tmp_path), paged(tmp_path)
+    for number, batches in enumerate((first, second, first, second), start=1):
+        batches.now_ms = number * 1000
+        batches.batch()
+    found = flip27("state", "history", tmp_path, "--json").data
+    assert [row["created_at"][-2] for row in found] == ["4", "3", "2", "1"]
+    for limit in (1, 3):
+        newest = flip27("state", "history", tmp_path, "--limit", str(limit), "--json").data
+        assert newest == found[:limit]
+
+
+def test_history_shows_no_row_counts_if_tasks_did_not_report(query: FileQuery) -> None:
     found = flip27("state", "history", query.checkpoint, "--status", "complete", "--json").data
     assert [(row["checkpoint_id"], row["files"], row["rows"]) for row in found] == [
         (2, 1, None),
@@ -120,9 +129,7 @@ def changes(said: Any) -> dict[str, tuple[Any, Any]]:
     }
 
 
-def test_diff_of_two_checkpoints_shows_the_progress_of_each_split(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_diff_of_two_checkpoints_shows_the_progress_of_each_split(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(tmp_path / "state")
     for _ in range(3):
@@ -136,9 +143,7 @@ def test_diff_of_two_checkpoints_shows_the_progress_of_each_split(
     assert (after["status"], after["position"]["next"]) == ("live", 4)
 
 
-def test_diff_compares_a_savepoint_with_the_state_it_was_made_from(
-    flip27: CommandLine, tmp_path: Path, query: FileQuery
-) -> None:
+def test_diff_compares_a_savepoint_with_the_state_it_was_made_from(tmp_path: Path, query: FileQuery) -> None:
     made = savepoints.create(state=str(query.checkpoint / "flip27"), to=str(tmp_path / "saved"))
     assert flip27("state", "diff", made.directory, query.checkpoint).out == "No difference.\n"
     found = changes(flip27("state", "diff", made.directory, f"{query.checkpoint}@3", "--json"))
@@ -146,21 +151,19 @@ def test_diff_compares_a_savepoint_with_the_state_it_was_made_from(
     assert found["state position.files"] == (3, 4)
 
 
-def test_diff_of_two_queries_names_options_of_the_start(flip27: CommandLine, tmp_path: Path) -> None:
+def test_diff_of_two_queries_names_options_of_the_start(tmp_path: Path) -> None:
     one, other = three_batches(tmp_path / "one"), three_batches(tmp_path / "other")
     found = changes(flip27("state", "diff", one.checkpoint, other.checkpoint, "--json"))
     assert {name.partition(" ")[0] for name in found} == {"state"}
 
 
-def test_the_error_for_a_missing_checkpoint_lists_the_existing_ones(
-    flip27: CommandLine, query: FileQuery
-) -> None:
+def test_the_error_for_a_missing_checkpoint_lists_the_existing_ones(query: FileQuery) -> None:
     said = flip27("state", "diff", f"{query.checkpoint}@9", query.checkpoint)
     assert said.code == 1
     assert "has no checkpoint 9: it has checkpoints 1 to 3" in said.err
 
 
-def test_with_several_lineages_diff_needs_the_option_lineage(flip27: CommandLine, tmp_path: Path) -> None:
+def test_with_several_lineages_diff_needs_the_option_lineage(tmp_path: Path) -> None:
     SERVER["orders"] = list("ab")
     for _ in range(2):
         batches = paged(tmp_path)
@@ -186,16 +189,14 @@ def test_with_several_lineages_diff_needs_the_option_lineage(flip27: CommandLine
         ["state", "forget"],
     ],
 )
-def test_wrong_usage_exits_with_code_2(words: list[str], flip27: CommandLine) -> None:
+def test_wrong_usage_exits_with_code_2(words: list[str]) -> None:
     said = flip27(*words)
     assert said.code == 2
     assert said.out == ""
     assert "Usage" in said.err
 
 
-def test_the_error_for_a_location_without_state_says_what_to_give(
-    flip27: CommandLine, tmp_path: Path
-) -> None:
+def test_the_error_for_a_location_without_state_says_what_to_give(tmp_path: Path) -> None:
     for command in ("show", "splits", "files", "history"):
         said = flip27("state", command, tmp_path)
         assert said.code == 1

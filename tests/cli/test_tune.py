@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 
 SOURCE = "import sys\nWHERE = __file__\ndef fails():\n    raise ValueError('as expected')\n"
 
@@ -36,9 +36,7 @@ def imported(home: Path, code: str) -> subprocess.CompletedProcess[str]:
     )  # fmt: skip
 
 
-def test_tune_adds_bytecode_for_every_module_and_changes_nothing_else(
-    flip27: CommandLine, home: Path
-) -> None:
+def test_tune_adds_bytecode_for_every_module_and_changes_nothing_else(home: Path) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
     with zipfile.ZipFile(archive) as before:
         contents = {name: before.read(name) for name in before.namelist()}
@@ -50,9 +48,7 @@ def test_tune_adds_bytecode_for_every_module_and_changes_nothing_else(
         assert set(after.namelist()) - set(contents) == {"pyspark/__init__.pyc"}
 
 
-def test_processes_import_the_bytecode_and_their_errors_name_the_module_in_the_archive(
-    flip27: CommandLine, home: Path
-) -> None:
+def test_processes_import_the_bytecode_and_their_errors_name_the_module_in_the_archive(home: Path) -> None:
     flip27("tune", "--spark-home", home)
     module = home / "python" / "lib" / "pyspark.zip" / "pyspark"
     assert imported(home, "import pyspark; print(pyspark.WHERE)").stdout.strip() == f"{module}/__init__.pyc"
@@ -60,7 +56,7 @@ def test_processes_import_the_bytecode_and_their_errors_name_the_module_in_the_a
     assert f'File "{module}/__init__.py", line 4, in fails' in failed.stderr
 
 
-def test_bytecode_of_another_python_version_is_replaced(flip27: CommandLine, home: Path) -> None:
+def test_bytecode_of_another_python_version_is_replaced(home: Path) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
     with zipfile.ZipFile(archive, "a") as file:
         file.writestr("pyspark/__init__.pyc", b"\0\0\r\n" + bytes(12))
@@ -70,7 +66,7 @@ def test_bytecode_of_another_python_version_is_replaced(flip27: CommandLine, hom
     assert imported(home, "import pyspark").returncode == 0
 
 
-def test_a_second_run_and_a_check_change_nothing(flip27: CommandLine, home: Path) -> None:
+def test_a_second_run_and_a_check_change_nothing(home: Path) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
     untouched = archive.read_bytes()
     said = flip27("tune", "--spark-home", home, "--check")
@@ -82,14 +78,14 @@ def test_a_second_run_and_a_check_change_nothing(flip27: CommandLine, home: Path
     assert archive.read_bytes() == tuned != untouched
 
 
-def test_a_folder_without_spark_is_refused(flip27: CommandLine, tmp_path: Path) -> None:
+def test_a_folder_without_spark_is_refused(tmp_path: Path) -> None:
     said = flip27("tune", "--spark-home", tmp_path)
     assert said.code == 1
     assert f"there is no archive in {tmp_path}/python/lib" in said.err
     assert "--spark-home" in said.err
 
 
-def test_a_damaged_archive_is_refused_and_left_unchanged(flip27: CommandLine, home: Path) -> None:
+def test_a_damaged_archive_is_refused_and_left_unchanged(home: Path) -> None:
     archive = home / "python" / "lib" / "pyspark.zip"
     archive.write_bytes(b"PK and nothing more")
     said = flip27("tune", "--spark-home", home)

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.display import drawn, watch
-from flip27_source.cli.watch.view import Frame, SubtaskProgress, Watcher
+from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.batch_limits import Limits
-from tests.cli.command_line import CommandLine, paged, three_batches
+from tests.cli.command_line import flip27, paged, three_batches, two_batches
 from tests.driver.test_demanded_reports import SERVER
 from tests.snapshots.spark_logs import FileQuery
 
@@ -88,13 +88,18 @@ def test_a_frame_says_that_a_lineage_has_no_checkpoint_yet() -> None:
     assert "no checkpoint yet" in console.export_text()
 
 
-def test_numbers_are_computed_from_documents_and_reports_alone(tmp_path: Path) -> None:
+def pages_read(state: Path) -> Watcher:
+    """Watch a query with batches of two rows at seconds 1, 3 and 5, the last of which is not complete."""
     SERVER["orders"] = list("abcdef")
-    batches = paged(tmp_path)
+    batches = paged(state)
     for number in (1, 3, 5):
         batches.now_ms = number * 1000
         batches.batch()
-    (frame,) = Watcher(place=Place(location=str(tmp_path))).frames(at(7))
+    return Watcher(place=Place(location=str(state)))
+
+
+def test_numbers_are_computed_from_documents_and_reports_alone(tmp_path: Path) -> None:
+    (frame,) = pages_read(tmp_path).frames(at(7))
     assert (frame.checkpoint_id, frame.status, frame.batches) == (3, "pending", 3)
     assert frame.lag_s == 2.0
     assert frame.rows_per_s == 1.0  # two batches of two rows, in four seconds
@@ -104,23 +109,13 @@ def test_numbers_are_computed_from_documents_and_reports_alone(tmp_path: Path) -
 
 
 def test_rates_fall_while_a_batch_takes_longer_than_those_before_it(tmp_path: Path) -> None:
-    SERVER["orders"] = list("abcdef")
-    batches = paged(tmp_path)
-    for number in (1, 3, 5):
-        batches.now_ms = number * 1000
-        batches.batch()
-    watcher = Watcher(place=Place(location=str(tmp_path)))
+    watcher = pages_read(tmp_path)
     rates = [watcher.frames(at(second))[0].rows_per_s for second in (5, 7, 11, 403)]
     assert rates == [1.0, 1.0, 0.5, 0.01]  # four rows, in 4, 4, 8 and 400 seconds
 
 
 def test_rates_of_an_idle_query_fall_and_count_its_last_batch(tmp_path: Path) -> None:
-    query = FileQuery(tmp_path)
-    query.land("a.txt", "b.txt")
-    query.batch(now_ms=1_000)
-    query.land("c.txt")
-    query.batch(now_ms=3_000)
-    watcher = Watcher(place=Place(location=str(query.checkpoint)))
+    watcher = Watcher(place=Place(location=str(two_batches(tmp_path).checkpoint)))
     rates = [watcher.frames(at(second))[0].splits_per_s for second in (4, 7, 301)]
     assert rates == [1.0, 0.5, 0.01]  # three files, in 3, 6 and 300 seconds
 
@@ -158,6 +153,20 @@ def test_the_backlog_counts_files_found_but_not_yet_in_a_batch(tmp_path: Path) -
     assert frame.backlog == 1
 
 
+def test_only_what_the_last_frame_needed_is_kept(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.limits = Limits(files=1)
+    query.land(*map(str, range(2 * WINDOW)))
+    watcher = Watcher(place=Place(location=str(query.checkpoint)))
+    sizes = []
+    for number in range(2 * WINDOW):
+        query.batch(now_ms=1000 * number)
+        watcher.frames(at(number))
+        sizes.append(watcher.kept)
+    assert sizes[WINDOW - 1] > 0
+    assert sizes[-1] <= sizes[WINDOW]
+
+
 def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> None:
     looks: list[int] = []
 
@@ -177,7 +186,7 @@ def test_watching_draws_one_frame_for_each_tick_until_the_user_interrupts() -> N
     assert "look-2" in screen.getvalue()
 
 
-def test_once_prints_one_frame_and_json_prints_its_numbers(flip27: CommandLine, tmp_path: Path) -> None:
+def test_once_prints_one_frame_and_json_prints_its_numbers(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     assert "3, batch 2, pending" in flip27("watch", query.checkpoint, "--once").out
     (frame,) = flip27("watch", query.checkpoint, "--once", "--json").data
@@ -187,6 +196,6 @@ def test_once_prints_one_frame_and_json_prints_its_numbers(flip27: CommandLine, 
     ]
 
 
-def test_only_one_frame_is_printed_without_a_terminal(flip27: CommandLine, tmp_path: Path) -> None:
+def test_only_one_frame_is_printed_without_a_terminal(tmp_path: Path) -> None:
     query = three_batches(tmp_path)
     assert flip27("watch", query.checkpoint).out.count("checkpoint ") == 1

@@ -8,37 +8,23 @@ from typing import Any
 
 QUERY_ID = "f3d74195-0848-4d3c-82e8-7fa68e7e9a32"
 
-FIRST_OFFSET: dict[str, Any] = {
-    "checkpoint": 1,
-    "format": 1,
-    "state": {
-        "digest": "217539b57fa614b53dff56f4b384361d",
-        "file": "files-0ddc217636a03cba/checkpoints/1-217539b57fa614b53dff56f4b384361d.json",
-    },
-    "summary": {"bytes": 8, "files": 2, "finishedSplits": 2, "pendingSplits": 3, "splits": 2},
-}
-SECOND_OFFSET: dict[str, Any] = {
-    "checkpoint": 2,
-    "format": 1,
-    "state": {
-        "digest": "3a9283a85ed0192b8ac3870506f9ae84",
-        "file": "files-0ddc217636a03cba/checkpoints/2-3a9283a85ed0192b8ac3870506f9ae84.json",
-    },
-    "summary": {"bytes": 8, "files": 2, "finishedSplits": 4, "pendingSplits": 1, "splits": 2},
-}
+
+def _offset(number: int, digest: str, **summary: int) -> dict[str, Any]:
+    state = {"digest": digest, "file": f"files-0ddc217636a03cba/checkpoints/{number}-{digest}.json"}
+    return {"checkpoint": number, "format": 1, "state": state, "summary": summary}
+
+
+FIRST_OFFSET = _offset(
+    1, "217539b57fa614b53dff56f4b384361d", bytes=8, files=2, finishedSplits=2, pendingSplits=3, splits=2
+)
+SECOND_OFFSET = _offset(
+    2, "3a9283a85ed0192b8ac3870506f9ae84", bytes=8, files=2, finishedSplits=4, pendingSplits=1, splits=2
+)
 INLINE_OFFSET: dict[str, Any] = {
     "checkpoint": 1,
     "format": 1,
     "state": {"inline": {"id": 1, "source": {"enumerator": "files", "reader": "text", "uid": "orders/eu"}}},
     "summary": {"bytes": 20, "files": 5, "finishedSplits": 5, "pendingSplits": 0, "splits": 5},
-}
-SECOND_REPORT: dict[str, Any] = {
-    "checkpoint": 2,
-    "lastBytes": 20,
-    "lastRetriedSubtasks": 1,
-    "lastRows": 4,
-    "lastSlowestSubtaskMs": 141,
-    "pendingSplits": 1,
 }
 
 FIRST: dict[str, Any] = {
@@ -71,11 +57,14 @@ SECOND: dict[str, Any] = FIRST | {
         {
             "startOffset": FIRST_OFFSET,
             "endOffset": SECOND_OFFSET,
-            "latestOffset": SECOND_REPORT,
+            "latestOffset": {
+                "checkpoint": 2, "lastBytes": 20, "lastRetriedSubtasks": 1, "lastRows": 4,
+                "lastSlowestSubtaskMs": 141, "pendingSplits": 1,
+            },
             "numInputRows": 4,
         }
     ],
-}
+}  # fmt: skip
 
 
 def at(text: str) -> dt.datetime:
@@ -83,15 +72,17 @@ def at(text: str) -> dt.datetime:
     return dt.datetime.fromisoformat(f"2026-11-21T{text}+00:00")
 
 
-def with_source(progress: dict[str, Any], place: int = 0, **changes: Any) -> dict[str, Any]:
-    """A copy of the event with changed fields of one source."""
-    changed = copy.deepcopy(progress)
-    changed["sources"][place] |= changes
-    return changed
-
-
-def with_summary(progress: dict[str, Any], **numbers: Any) -> dict[str, Any]:
-    """A copy of the event with changed numbers in the summary of its source."""
-    changed = copy.deepcopy(progress)
-    changed["sources"][0]["endOffset"]["summary"] |= numbers
-    return changed
+def changed(
+    progress: dict[str, Any],
+    *,
+    summary: dict[str, Any] | None = None,
+    report: dict[str, Any] | None = None,
+    **fields: Any,
+) -> dict[str, Any]:
+    """A copy of the event, with changes in its source: in the offset's summary, the report, and fields."""
+    event = copy.deepcopy(progress)
+    source = event["sources"][0]
+    source["endOffset"]["summary"] |= summary or {}
+    source["latestOffset"] |= report or {}
+    source |= fields
+    return event

@@ -13,14 +13,14 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from flip27_source.errors import ContractError, RegistryError
 from flip27_source.metrics import CATALOG, QueryMetrics, export_to_opentelemetry, export_to_prometheus
-from tests.metrics.events import FIRST, SECOND, at, with_summary
+from tests.metrics.events import FIRST, SECOND, at, changed
 
 
 @pytest.fixture
 def metrics() -> QueryMetrics:
     told = QueryMetrics(now=lambda: at("01:37:17.843"))
     told.progressed(FIRST)
-    told.progressed(with_summary(SECOND, filesLate=2, quarantinedSplits=1))
+    told.progressed(changed(SECOND, summary={"filesLate": 2, "quarantinedSplits": 1}))
     return told
 
 

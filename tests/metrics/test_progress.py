@@ -15,10 +15,8 @@ from tests.metrics.events import (
     QUERY_ID,
     SECOND,
     SECOND_OFFSET,
-    SECOND_REPORT,
     at,
-    with_source,
-    with_summary,
+    changed,
 )
 
 
@@ -63,27 +61,29 @@ def test_without_task_reports_their_fields_are_empty() -> None:
 
 
 def test_the_backlog_includes_splits_of_the_enumerator_and_splits_held_back_by_a_limit() -> None:
-    source = only_source(with_summary(FIRST, waitingSplits=4))
+    source = only_source(changed(FIRST, summary={"waitingSplits": 4}))
     assert source.backlog_splits == 3 + 4
 
 
 def test_counts_of_late_files_are_distinguished_from_gauges_of_an_author() -> None:
-    source = only_source(with_summary(FIRST, filesLate=2, filesTooOld=3, filesOverwritten=4, partitions=7))
+    source = only_source(
+        changed(FIRST, summary={"filesLate": 2, "filesTooOld": 3, "filesOverwritten": 4, "partitions": 7})
+    )
     assert (source.late_files, source.too_old_files, source.overwritten_files) == (2, 3, 4)
     assert source.gauges == {"partitions": 7}
 
 
 def test_only_numbers_are_gauges() -> None:
-    assert only_source(with_summary(FIRST, region="eu", ready=True)).gauges == {}
+    assert only_source(changed(FIRST, summary={"region": "eu", "ready": True})).gauges == {}
 
 
 def test_a_source_without_a_state_location_takes_its_uid_from_the_document_in_the_offset() -> None:
-    assert only_source(with_source(FIRST, endOffset=INLINE_OFFSET, latestOffset=None)).uid == "orders/eu"
+    assert only_source(changed(FIRST, endOffset=INLINE_OFFSET, latestOffset=None)).uid == "orders/eu"
 
 
 def test_a_batch_for_another_source_adds_nothing_to_this_source() -> None:
     """Spark repeats the offset, with the summary of a batch that was already counted."""
-    source = only_source(with_source(SECOND, startOffset=SECOND_OFFSET, numInputRows=0))
+    source = only_source(changed(SECOND, startOffset=SECOND_OFFSET, numInputRows=0))
     assert (source.is_new, source.splits, source.files, source.bytes, source.rows) == (False, 0, 0, 0, 0)
     assert (source.checkpoint_id, source.backlog_splits) == (2, 1)
 
@@ -101,7 +101,7 @@ def test_a_batch_for_another_source_adds_nothing_to_this_source() -> None:
     ids=["rate", "none", "text", "kafka", "newer", "initial"],
 )
 def test_a_source_of_another_format_or_before_its_first_checkpoint_is_ignored(offset: Any) -> None:
-    assert read_progress(with_source(FIRST, endOffset=offset)).sources == ()
+    assert read_progress(changed(FIRST, endOffset=offset)).sources == ()
 
 
 @pytest.mark.parametrize(
@@ -114,5 +114,5 @@ def test_a_source_of_another_format_or_before_its_first_checkpoint_is_ignored(of
     ],
 )
 def test_event_time_is_utc_unless_its_text_has_another_zone(text: str, time: dt.datetime | None) -> None:
-    report = SECOND_REPORT | {"lastMaxEventTime": text}
-    assert only_source(with_source(SECOND, latestOffset=report)).max_event_time == time
+    report = {"lastMaxEventTime": text}
+    assert only_source(changed(SECOND, report=report)).max_event_time == time

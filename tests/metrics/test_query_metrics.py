@@ -13,10 +13,8 @@ from tests.metrics.events import (
     QUERY_ID,
     SECOND,
     SECOND_OFFSET,
-    SECOND_REPORT,
     at,
-    with_source,
-    with_summary,
+    changed,
 )
 
 OTHER_ID = "3f3bc712-8fd3-423c-9b00-6da174ca319f"
@@ -50,14 +48,14 @@ def test_counters_add_up_over_batches_and_gauges_belong_to_the_newest(metrics: Q
 
 
 def test_splits_are_counted_by_status_including_quarantined_splits(metrics: QueryMetrics) -> None:
-    metrics.progressed(with_summary(FIRST, quarantinedSplits=1, liveSplits=6))
+    metrics.progressed(changed(FIRST, summary={"quarantinedSplits": 1, "liveSplits": 6}))
     found = {labels[2]: value for labels, value in values(metrics, "flip27_splits").items()}
     assert found == {"pending": 3, "waiting": 0, "live": 6, "finished": 2, "quarantined": 1, "ignored": 0}
 
 
 def test_lag_is_the_time_since_the_newest_checkpoint_of_that_source(metrics: QueryMetrics) -> None:
     metrics.progressed(SECOND)
-    later = with_source(SECOND, startOffset=SECOND_OFFSET, numInputRows=0)
+    later = changed(SECOND, startOffset=SECOND_OFFSET, numInputRows=0)
     metrics.progressed(later | {"timestamp": "2026-11-21T01:37:16.000Z"})
     assert values(metrics, "flip27_lag_seconds") == {("lines", "files"): 10.0}
     assert values(metrics, "flip27_bytes") == {("lines", "files"): 8}
@@ -66,8 +64,8 @@ def test_lag_is_the_time_since_the_newest_checkpoint_of_that_source(metrics: Que
 def test_event_time_lag_is_based_on_the_largest_time_ever_reported(metrics: QueryMetrics) -> None:
     assert values(metrics, "flip27_event_time_lag_seconds") == {}
     for time in ("01:37:00", "01:36:00"):
-        report = SECOND_REPORT | {"lastMaxEventTime": f"2026-11-21T{time}.000000+00:00"}
-        metrics.progressed(with_source(SECOND, latestOffset=report))
+        report = {"lastMaxEventTime": f"2026-11-21T{time}.000000+00:00"}
+        metrics.progressed(changed(SECOND, report=report))
     metrics.progressed(FIRST)
     assert values(metrics, "flip27_event_time_lag_seconds") == {("lines", "files"): 17.843}
 
@@ -80,7 +78,7 @@ def test_two_sources_with_the_same_uid_in_a_query_are_kept_apart(metrics: QueryM
 
 def test_a_query_without_a_name_is_labelled_with_its_id(metrics: QueryMetrics) -> None:
     metrics.started(QUERY_ID, None)
-    metrics.progressed(with_source(FIRST, endOffset=INLINE_OFFSET) | {"name": None})
+    metrics.progressed(changed(FIRST, endOffset=INLINE_OFFSET) | {"name": None})
     assert values(metrics, "flip27_checkpoint_id") == {(QUERY_ID, "orders/eu"): 1}
 
 
@@ -128,14 +126,14 @@ def test_only_the_last_ended_queries_are_kept(metrics: QueryMetrics) -> None:
 
 def test_a_query_without_a_flip27_source_has_no_samples(metrics: QueryMetrics) -> None:
     metrics.started(QUERY_ID, "lines")
-    metrics.progressed(with_source(FIRST, endOffset=5))
+    metrics.progressed(changed(FIRST, endOffset=5))
     assert metrics.samples() == []
 
 
 def test_samples_have_a_value_for_each_label_of_their_metric(metrics: QueryMetrics) -> None:
     backlog = {"backlogRows": 7, "backlogBytes": 80, "backlogOldestEventTime": "2026-11-21T01:00:00+00:00"}
-    report = SECOND_REPORT | {"lastMaxEventTime": "2026-11-21", "mine": 3} | backlog
-    metrics.progressed(with_source(SECOND, startOffset=FIRST_OFFSET, latestOffset=report))
+    report = {"lastMaxEventTime": "2026-11-21", "mine": 3} | backlog
+    metrics.progressed(changed(SECOND, startOffset=FIRST_OFFSET, report=report))
     samples = metrics.samples()
     assert {sample.metric for sample in samples} == set(CATALOG)
     assert [sample for sample in samples if len(sample.labels) != len(sample.metric.labels)] == []

@@ -14,16 +14,16 @@ from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.errors import ContractError, IncompatibleStateError
-from flip27_source.options import Option, Options, text
+from flip27_source.options import Change, Option, Options, text
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
 from tests.toy_sources import EchoReader, Item
 
 ONE = Limits(files=1)
 ORIGIN: Option[str] = Option(
-    name="origin", parse=text, default="a", doc="Where it starts.", first_start_only=True
+    name="origin", parse=text, default="a", doc="Where it starts.", changes=Change.FIRST_START
 )
-TABLE: Option[str] = Option(name="table", parse=text, default="t", doc="What is read.", first_start_only=True)
+TABLE: Option[str] = Option(name="table", parse=text, default="t", doc="Read.", changes=Change.FIRST_START)
 
 
 class Counting(SplitEnumerator[Item]):

@@ -53,6 +53,49 @@ def test_a_restart_keeps_the_schema_of_the_first_start_whatever_files_have_arriv
     assert found_out(tmp_path, uid="another") == "id string, name string"
 
 
+def test_the_schema_of_another_source_is_refused_and_a_uid_separates_the_two(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more" / "b.csv").write_text("x,y\n1,2\n")
+    found_out(tmp_path)
+    for options, difference in (
+        ({"reader": "csv"}, "reader was 'json', is 'csv'"),
+        ({"path": f"{tmp_path}/more"}, f"path was '{tmp_path}/in', is '{tmp_path}/more'"),
+        ({"paths": f"{tmp_path}/more"}, f"paths was None, is '{tmp_path}/more'"),
+        ({"pathGlobFilter": "*.csv"}, "pathGlobFilter was None, is '*.csv'"),
+    ):
+        with pytest.raises(IncompatibleStateError, match="belongs to another source") as caught:
+            found_out(tmp_path, **options)
+        assert difference in str(caught.value)
+        assert "set uid" in str(caught.value)
+    other = {"path": f"{tmp_path}/more", "reader": "csv", "header": "true"}
+    assert found_out(tmp_path, **other, uid="more") == "x string, y string"
+    assert found_out(tmp_path, path=f"{tmp_path}/in/") == "id bigint"
+
+
+def test_a_source_with_its_own_uid_may_move_to_another_path(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    found_out(tmp_path)
+    moved = (tmp_path / "in").rename(tmp_path / "moved")
+    assert found_out(tmp_path, path=str(moved), uid="files") == "id bigint"
+    with pytest.raises(IncompatibleStateError, match="reader was 'json', is 'csv'"):
+        found_out(tmp_path, path=str(moved), uid="files", reader="csv")
+
+
+def test_a_schema_of_format_1_does_not_say_what_it_belongs_to_and_is_read(tmp_path: Path) -> None:
+    recorded = {"format": 1, "uid": "files", "version": 1, "columns": [{"name": "id", "type": "bigint"}]}
+    content = json.dumps(recorded).encode()
+    file = tmp_path / "state" / "schemas" / "files" / "1.json"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b'{"digest":"%s","schema":%s}' % (content_digest(content).encode(), content))
+    assert found_out(tmp_path) == "id bigint"
+    source = source_of(tmp_path, {"schemaEvolutionMode": "addNewColumns"})
+    with_new_columns(source, NewColumnsError("f: new", columns="name string"))
+    assert found_out(tmp_path) == "id bigint, name string"
+    with pytest.raises(IncompatibleStateError, match="set uid"):
+        found_out(tmp_path, reader="csv")
+
+
 def test_without_a_state_location_the_schema_is_inferred_at_each_start(tmp_path: Path) -> None:
     land(tmp_path, "a", '{"id": 1}')
     options = {"path": str(tmp_path / "in"), "reader": "json"}
@@ -124,7 +167,7 @@ def test_a_damaged_record_is_refused_R11(tmp_path: Path, how: str) -> None:
     elif how == "cut off":
         file.write_bytes(content[:-10])
     elif how == "newer":
-        newer = json.dumps(json.loads(content)["schema"] | {"format": 2}).encode()
+        newer = json.dumps(json.loads(content)["schema"] | {"format": 3}).encode()
         file.write_bytes(b'{"digest":"%s","schema":%s}' % (content_digest(newer).encode(), newer))
         expected = IncompatibleStateError
     else:

@@ -8,11 +8,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from flip27_source.cli.check.findings import Status
 from flip27_source.cli.check.machine import installed_version
-from flip27_source.cli.check.schema import arrow_schema
 from flip27_source.cli.check.spark import executors, spark_schema
 from flip27_source.errors import SchemaError
+from flip27_source.schemas.ddl import parse_columns
+from flip27_source.source_checks import Status
 
 
 def test_executors_are_compared_with_the_driver(spark: SparkSession) -> None:
@@ -28,7 +28,7 @@ def test_executors_are_compared_with_the_driver(spark: SparkSession) -> None:
 def test_spark_parses_schemas_as_the_check_does_without_spark(spark: SparkSession) -> None:
     plain = "c timestamp, d string, e timestamp_ntz, f date, g binary, h decimal, i boolean"
     ddl = f"a long not null, b decimal(10, 2), {plain}"
-    assert spark_schema(spark, ddl) == arrow_schema(ddl)
+    assert spark_schema(spark, ddl) == parse_columns(ddl)
     assert spark_schema(spark, "tags array<string>").field("tags").type == pa.list_(pa.string())
     with pytest.raises(SchemaError, match=r"cannot be parsed: .*WRONG"):
         spark_schema(spark, "id wrong")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from flip27_source.testing import MicroBatchEngine
-from tests.cli.command_line import CommandLine
+from tests.cli.command_line import flip27
 from tests.snapshots.spark_logs import FileQuery
 
 # Without * ? [ ] { }: Spark's file source reads files with such names several times.
@@ -36,9 +35,8 @@ def read_by_spark(spark: SparkSession, landing: Path, checkpoint: str | Path, **
 
 
 def test_no_file_is_read_again_when_a_query_moves_from_spark_or_to_spark(
-    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, tmp_path: Path
 ) -> None:
-    flip27 = CommandLine(capsys)
     ours = FileQuery(tmp_path)
     ours.land(*ODD_NAMES)
     old = tmp_path / "old"

@@ -15,17 +15,15 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
 from flip27_source.registry import find_enumerator
 from flip27_source.source import Source
-from flip27_source.source_checks import ChecksSource
+from flip27_source.source_checks import ChecksSource, Finding, Status, failure, finding_of, ok, skipped
 from flip27_source.source_options import STATE_LOCATION
 
-from ..answers import Answer, Table
-from ..commands import CHECK_FAILED, DONE, Storage, command, pairs
-from .findings import Finding, Status, failure, finding_of, ok, skipped
+from ..commands import CHECK_FAILED, DONE, FileSystem, command, option, source_options
+from ..rendering import Answer, Table
+from .locations import queues, source_path, state_location
 from .machine import installed_version, machine, required_packages
-from .queues import queues
 from .schema import schema_fits, wanted_schema
 from .spark import executors, session, spark_schema
-from .storage import no_path, source_path, state_location
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,38 +35,28 @@ _ANY_READER = "binary"
 
 @command(
     group,
-    "check",
     example="flip27 check --path /landing/orders --state /ckpt/orders/flip27 --reader json "
     '--schema "id long"',
     answers="an object: is_ready, counts (by status), findings (check, status: ok, warning, failed or "
     "skipped; found; remedy).",
 )
 def check(
-    path: Annotated[
-        str | None, typer.Option("--path", help="The path of the source, as for load(path).")
-    ] = None,
-    state: Annotated[str | None, typer.Option("--state", help="The stateLocation of the source.")] = None,
-    enumerator: Annotated[str, typer.Option("--enumerator", help="The option enumerator.")] = "files",
-    reader: Annotated[str | None, typer.Option("--reader", help="The option reader.")] = None,
-    schema: Annotated[
-        str | None, typer.Option("--schema", metavar="DDL", help="The schema, as for .schema(...).")
-    ] = None,
-    option: Annotated[
+    path: Annotated[str | None, option("--path", "The path of the source, as for load(path).")] = None,
+    state: Annotated[str | None, option("--state", "The stateLocation of the source.")] = None,
+    enumerator: Annotated[str, option("--enumerator", "The option enumerator.")] = "files",
+    reader: Annotated[str | None, option("--reader", "The option reader.")] = None,
+    schema: Annotated[str | None, option("--schema DDL", "The schema, as for .schema(...).")] = None,
+    given_options: Annotated[
         list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="Any other option of the source, as for .option(...). Repeatable.",
-        ),
+        option("--option NAME=VALUE", "Any other option of the source, as for .option(...). Repeatable."),
     ] = None,
-    storage: Storage = None,
-    spark: Annotated[
-        bool, typer.Option("--spark", help="Start a Spark session, and check the executors too.")
-    ] = False,
+    spark: Annotated[bool, option("--spark", "Start a Spark session, and check the executors too.")] = False,
     remote: Annotated[
         str | None,
-        typer.Option("--remote", metavar="URL", help="Like --spark, on a Spark Connect server: sc://..."),
+        option("--remote URL", "Like --spark, on a Spark Connect server: sc://..."),
     ] = None,
+    *,
+    files: FileSystem,
 ) -> Answer:
     """Check for causes of failing queries: versions, Java, locations, permissions, listing, schema.
 
@@ -77,9 +65,8 @@ def check(
     """
     given = {"enumerator": enumerator, "path": path, "stateLocation": state, "reader": reader}
     options = {name: value for name, value in given.items() if value is not None}
-    options |= pairs(option, "--option")
-    options |= {f"storage.{name}": value for name, value in pairs(storage, "--storage").items()}
-    wants_source = any(value is not None for value in (path, state, reader, schema, option))
+    options |= source_options(given_options, files.storage)
+    wants_source = any(value is not None for value in (path, state, reader, schema, given_options))
     findings = list(machine(java=remote is None))
     try:
         with session(remote) if spark or remote is not None else nullcontext() as running:
@@ -113,7 +100,7 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
         yield from _own_checks(source)
         return
     if not issubclass(source.enumerator_type, FilesEnumerator):
-        yield no_path(source.enumerator_name)
+        yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
         return
     findings, first = source_path(source.options)
     yield from findings

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from importlib import metadata
 from pathlib import Path
 
+from flip27_source.source_checks import Finding, failed, finding_of, ok, warning
+
 from ..tune.bytecode import archives_of, spark_home
-from .findings import Finding, failed, finding_of, ok, warning
 from .spark_python import spark_python
 
 OLDEST_PYTHON = (3, 11)

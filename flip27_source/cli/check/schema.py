@@ -2,54 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SchemaError
 from flip27_source.executor.split_read import conformed
 from flip27_source.reader import SourceReaderContext
+from flip27_source.schemas.ddl import parse_columns
 from flip27_source.source import Source
-
-from .findings import Finding, ok, skipped, warning
-
-_TYPES = {
-    **dict.fromkeys(("boolean",), pa.bool_()),
-    **dict.fromkeys(("byte", "tinyint"), pa.int8()),
-    **dict.fromkeys(("short", "smallint"), pa.int16()),
-    **dict.fromkeys(("int", "integer"), pa.int32()),
-    **dict.fromkeys(("long", "bigint"), pa.int64()),
-    **dict.fromkeys(("float", "real"), pa.float32()),
-    "double": pa.float64(),
-    **dict.fromkeys(("decimal", "dec", "numeric"), pa.decimal128(10, 0)),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us", "UTC"),
-    "timestamp_ntz": pa.timestamp("us"),
-}
-_COLUMN = re.compile(
-    r"\s*(?:`([^`]+)`|(\w+))\s+(?:(\w+)|(?:decimal|dec|numeric)\((\d+),\s*(\d+)\))(\s+not\s+null)?\s*(?:,|$)",
-    re.IGNORECASE,
-)
-
-
-def arrow_schema(ddl: str) -> pa.Schema | None:
-    """The Arrow schema of a DDL text with simple types; None if only Spark can parse the text.
-
-    Other types (arrays, maps, structs) need Spark's own parser, which runs in the JVM.
-    """
-    fields, at = [], 0
-    while at < len(ddl):
-        match = _COLUMN.match(ddl, at)
-        kind = None if match is None else _type_of(match)
-        if match is None or kind is None:
-            return None
-        fields.append(pa.field(match[1] or match[2], kind, nullable=match[6] is None))
-        at = match.end()
-    return pa.schema(fields) if fields else None
+from flip27_source.source_checks import Finding, ok, skipped, warning
 
 
 def schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
@@ -82,23 +44,12 @@ def schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
 def wanted_schema(source: Source, ddl: str | None) -> pa.Schema | Finding:
     """The schema to test, or a finding that says why there is none."""
     if ddl is None:
-        found = source.reader_type.default_schema(source.options)
-        if found is None:
-            return skipped("schema", "not given", "give it with --schema, as for .schema(...)")
-        return found
-    found = arrow_schema(ddl)
-    if found is None:
-        return skipped("schema", "only Spark can parse it", "add --spark to use Spark's parser")
-    return found
-
-
-def _type_of(match: re.Match[str]) -> pa.DataType | None:
-    if match[4] is None:
-        return _TYPES.get(match[3].lower())
+        own = source.reader_type.default_schema(source.options)
+        return own or skipped("schema", "not given", "give it with --schema, as for .schema(...)")
     try:
-        return pa.decimal128(int(match[4]), int(match[5]))
-    except pa.ArrowInvalid as error:
-        raise SchemaError(f"the schema has an invalid decimal: {error}") from error
+        return parse_columns(ddl)
+    except ValueError as error:
+        return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
 
 
 def _empty_columns(item: Any) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.errors import Flip27Error, SchemaError
+from flip27_source.source_checks import Finding, failed, ok, warning
 
-from .findings import Finding, failed, ok, warning
 from .machine import OLDEST_PYSPARK, package_version, python_version, required_packages
 
 if TYPE_CHECKING:

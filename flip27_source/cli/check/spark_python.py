@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flip27_source import __version__
-
-from .findings import Finding, failed, ok
+from flip27_source.source_checks import Finding, failed, ok
 
 CHECK = "spark's python"
 _DEADLINE_S = 120

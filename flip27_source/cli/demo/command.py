@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..answers import Answer
 from ..commands import command
+from ..rendering import Answer
 from .display import render
 from .program import DemoResult, DemoSettings, run
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -12,221 +13,230 @@ import typer
 from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.options import integer, moment
+from flip27_source.values.times import in_utc
 
-from ..answers import Answer, Table
-from ..commands import REFUSED, Lineage, Storage, command, storage_options
-from ..help_texts import CommandGroup
+from ..app import CommandGroup
+from ..commands import (
+    REFUSED,
+    Execute,
+    FileSystem,
+    Lineage,
+    OptionGroup,
+    argument,
+    command,
+    instant,
+    option,
+)
+from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
 quarantine = typer.Typer(cls=CommandGroup, help="Retry or drop quarantined splits.", no_args_is_help=True)
 group.add_typer(quarantine, name="quarantine")
 
-State = Annotated[
-    str,
-    typer.Option("--state", help="The query's stateLocation, or a checkpointLocation that contains it."),
-]
-Why = Annotated[str, typer.Option("--why", help="The reason, for the history.")]
-Who = Annotated[
-    str | None, typer.Option("--who", help="The author, for the history; by default user and host.")
-]
-Execute = Annotated[
-    bool, typer.Option("--execute", help="Apply the edit; without this option nothing is changed.")
-]
-Splits = Annotated[
-    list[str] | None, typer.Option("--split", metavar="ID", help="The id of a split. Repeatable.")
-]
-Glob = Annotated[
-    str | None, typer.Option("--glob", help="Splits whose ids match the glob, such as */2026-01-03/*.")
-]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        "--since",
-        metavar="TIME",
-        help="Splits that were read in a batch whose checkpoint was created at this time or later "
-        "(ISO 8601).",
-    ),
-]
-Until = Annotated[
-    str | None,
-    typer.Option(
-        "--until",
-        metavar="TIME",
-        help="Splits that were read in a batch whose checkpoint was created at this time or "
-        "earlier; times without a zone are local.",
-    ),
-]
-
 _SHOWN = 100
 _ANSWERS = "an object: request, changes (split_id, now, then, checkpoint_id), notes, submitted."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EditedState(OptionGroup):
+    """The state to edit."""
+
+    state: Annotated[
+        str,
+        option("--state", "The query's stateLocation, or a checkpointLocation that contains it."),
+    ]
+    lineage: Lineage = None
+    files: FileSystem
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The state in the form that functions of ``edits`` take."""
+        return {"state": self.state, "lineage": self.lineage, "storage_options": self.files.options}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit(OptionGroup):
+    """What every edit has."""
+
+    why: Annotated[str, option("--why", "The reason, for the history.")]
+    who: Annotated[str | None, option("--who", "The author, for the history; by default user and host.")] = (
+        None
+    )
+    execute: Execute = False
+    edited: EditedState
+
+    def planned(self, operation: EditOperation, **what: Any) -> Answer:
+        """Plan the edit, and with ``--execute`` submit it."""
+        plan = edits.plan(operation, why=self.why, who=self.who, **self.edited.named, **what)
+        if self.execute:
+            edits.submit(plan)
+            done = (
+                f"request {plan.request.request_id} waits for the next batch boundary, or for the next start "
+                "of a stopped query"
+            )
+        else:
+            done = "dry run: nothing was changed; add --execute to apply the edit"
+        rows = [(item.split_id, item.checkpoint_id, item.now, item.then) for item in plan.changes]
+        more = len(rows) - _SHOWN
+        return Answer(
+            data={
+                "request": plan.request,
+                "changes": plan.changes,
+                "notes": plan.notes,
+                "submitted": self.execute,
+            },
+            shown=[Table(columns=("split", "checkpoint", "now", "then"), rows=rows[:_SHOWN])],
+            notes=[*([f"and {more} more; --json shows all of them"] if more > 0 else []), *plan.notes, done],
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Splits(OptionGroup):
+    """Splits by their names."""
+
+    splits: Annotated[list[str] | None, option("--split ID", "The id of a split. Repeatable.")] = None
+    glob: Annotated[
+        str | None, option("--glob", "Splits whose ids match the glob, such as */2026-01-03/*.")
+    ] = None
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """The splits in the form that ``edits.plan`` takes."""
+        return {"splits": self.splits or (), "glob": self.glob}
 
 
 def _of_splits(operation: EditOperation, doc: str) -> Callable[..., Answer]:
     """A command for an edit that only needs a selection of splits."""
 
     def ask(
-        state: State,
-        why: Why,
-        splits: Splits = None,
-        glob: Glob = None,
-        since: Since = None,
-        until: Until = None,
-        who: Who = None,
-        execute: Execute = False,
-        lineage: Lineage = None,
-        storage: Storage = None,
+        splits: Splits,
+        since: Annotated[
+            dt.datetime | None,
+            option(
+                "--since TIME",
+                "Splits of batches planned at this time or later; ISO 8601, local without a zone.",
+                instant,
+            ),
+        ] = None,
+        until: Annotated[
+            dt.datetime | None,
+            option("--until TIME", "Splits of batches planned at this time or earlier; as --since.", instant),
+        ] = None,
+        *,
+        edit: Edit,
     ) -> Answer:
-        plan = edits.plan(
-            operation,
-            state=state,
-            why=why,
-            who=who,
-            lineage=lineage,
-            splits=splits or (),
-            glob=glob,
-            since=_time(since, "--since"),
-            until=_time(until, "--until"),
-            storage_options=storage_options(storage),
-        )
-        return _planned(plan, execute=execute)
+        return edit.planned(operation, **splits.named, since=since, until=until)
 
     ask.__doc__ = doc
     return ask
 
 
-command(
-    group,
-    "skip",
-    example="flip27 edit skip --state /ckpt/orders/flip27 --glob '*/broken-*' --why 'bad upload'",
-    answers=_ANSWERS,
-)(
-    _of_splits(
-        EditOperation.SKIP,
-        "Skip splits that have not been read to their end (waiting, live, or held by the enumerator): the "
-        "rest is never read.",
-    )
-)
-command(
-    group,
-    "replay",
-    example="flip27 edit replay --state /ckpt/orders/flip27 --since 2026-01-03T10:00 --why 'sink lost rows'",
-    answers=_ANSWERS,
-)(_of_splits(EditOperation.REPLAY, "Read splits of retained batches again, as they were."))
-command(
-    quarantine,
-    "retry",
-    example="flip27 edit quarantine retry --state /ckpt/orders/flip27 --glob '*' --why 'disk repaired'",
-    answers=_ANSWERS,
-)(_of_splits(EditOperation.QUARANTINE_RETRY, "Retry quarantined splits, which could not be read."))
-command(
-    quarantine,
-    "drop",
-    example="flip27 edit quarantine drop --state /ckpt/orders/flip27 --split /landing/a.json --why empty",
-    answers=_ANSWERS,
-)(_of_splits(EditOperation.QUARANTINE_DROP, "Drop quarantined splits: they are never read."))
-command(
-    group,
-    "forget",
-    example="flip27 edit forget --state /ckpt/orders/flip27 --split /landing/a.json --why rewritten",
-    answers=_ANSWERS,
-)(
-    _of_splits(
-        EditOperation.FORGET,
+for _group, _name, _operation, _arguments, _doc in (
+    (
+        group, "skip", EditOperation.SKIP, "--glob '*/broken-*' --why 'bad upload'",
+        "Skip splits that are not read to their end (waiting, live, or held): the rest is never read.",
+    ),
+    (
+        group, "replay", EditOperation.REPLAY, "--since 2026-01-03T10:00 --why 'sink lost rows'",
+        "Read splits of retained batches again, as they were.",
+    ),
+    (
+        quarantine, "retry", EditOperation.QUARANTINE_RETRY, "--glob '*' --why 'disk repaired'",
+        "Retry quarantined splits, which could not be read.",
+    ),
+    (
+        quarantine, "drop", EditOperation.QUARANTINE_DROP, "--split /landing/a.json --why empty",
+        "Drop quarantined splits: they are never read.",
+    ),
+    (
+        group, "forget", EditOperation.FORGET, "--split /landing/a.json --why rewritten",
         "Make the enumerator forget splits, so that discovery finds them again, as they are now.",
+    ),
+):  # fmt: skip
+    _words = f"flip27 edit {'quarantine ' if _group is quarantine else ''}{_name}"
+    command(_group, _name, example=f"{_words} --state /ckpt/orders/flip27 {_arguments}", answers=_ANSWERS)(
+        _of_splits(_operation, _doc)
     )
-)
 
 
 @command(
     group,
-    "rewind",
     example="flip27 edit rewind --state /ckpt/orders/flip27 --to-time 2026-01-03T10:00 --why 'bad deploy'",
     answers=_ANSWERS,
 )
 def rewind(
-    state: State,
-    why: Why,
     to_checkpoint: Annotated[
-        int | None,
-        typer.Option("--to-checkpoint", metavar="N", help="Go back to this retained checkpoint."),
+        int | None, option("--to-checkpoint N", "Go back to this retained checkpoint.", integer(minimum=0))
     ] = None,
     to_time: Annotated[
-        str | None,
-        typer.Option(
-            "--to-time",
-            metavar="TIME",
-            help="Go back to the last checkpoint created at this time or earlier, ISO 8601; times without a "
-            "zone are local.",
+        dt.datetime | None,
+        option(
+            "--to-time TIME",
+            "Go back to the last checkpoint created at this time or earlier; ISO 8601, local without a zone.",
+            instant,
         ),
     ] = None,
-    who: Who = None,
-    execute: Execute = False,
-    lineage: Lineage = None,
-    storage: Storage = None,
+    *,
+    edit: Edit,
 ) -> Answer:
     """Return the whole source to its state after a retained checkpoint."""
-    plan = edits.plan(
-        EditOperation.REWIND,
-        state=state,
-        why=why,
-        who=who,
-        lineage=lineage,
-        to_checkpoint=to_checkpoint,
-        to_time=_time(to_time, "--to-time"),
-        storage_options=storage_options(storage),
-    )
-    return _planned(plan, execute=execute)
+    return edit.planned(EditOperation.REWIND, to_checkpoint=to_checkpoint, to_time=to_time)
+
+
+def _milliseconds(text: str) -> int:
+    if text.isascii() and text.isdigit():
+        return integer(minimum=0)(text)
+    return round(in_utc(moment(text)).timestamp() * 1000)
+
+
+def _fields(text: str) -> dict[str, Any]:
+    try:
+        fields = json.loads(text)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict):
+        raise ValueError('a JSON object of fields of the split is expected, such as {"next": 500}')
+    return fields
 
 
 @command(
     group,
-    "set-position",
     example="flip27 edit set-position --state /ckpt/orders/flip27 --split orders/3 --to-offset 1000 "
     "--why 'bad deploy'",
     answers=_ANSWERS,
 )
 def set_position(
-    state: State,
-    why: Why,
+    splits: Splits,
     position: Annotated[
-        str | None,
-        typer.Option(
-            "--position", metavar="JSON", help="A JSON object with fields of the split and their new values."
-        ),
+        dict[str, Any] | None,
+        option("--position JSON", "A JSON object with fields of the split and their new values.", _fields),
     ] = None,
     to_offset: Annotated[
-        int | None, typer.Option("--to-offset", metavar="N", help="An offset of a Kafka partition.")
+        int | None, option("--to-offset N", "An offset of a Kafka partition.", integer(minimum=0))
     ] = None,
     to_timestamp: Annotated[
-        str | None,
-        typer.Option(
-            "--to-timestamp",
-            metavar="TIME",
-            help="The first record at this time or later, ISO 8601 or milliseconds since 1970; times without "
+        int | None,
+        option(
+            "--to-timestamp TIME",
+            "The first record at this time or later, ISO 8601 or milliseconds since 1970; times without "
             "a zone are local.",
+            _milliseconds,
         ),
     ] = None,
-    to: Annotated[str | None, typer.Option("--to", help="earliest or latest, of a Kafka partition.")] = None,
-    splits: Splits = None,
-    glob: Glob = None,
-    who: Who = None,
-    execute: Execute = False,
-    lineage: Lineage = None,
-    storage: Storage = None,
+    to: Annotated[str | None, option("--to", "earliest or latest, of a Kafka partition.")] = None,
+    *,
+    edit: Edit,
 ) -> Answer:
     """Move live splits, which are read in parts, to another position."""
-    plan = edits.plan(
-        EditOperation.SET_POSITION,
-        state=state,
-        why=why,
-        who=who,
-        lineage=lineage,
-        splits=splits or (),
-        glob=glob,
-        position=_position(position, to_offset, to_timestamp, to),
-        storage_options=storage_options(storage),
+    if [position, to_offset, to_timestamp, to].count(None) != 3:
+        raise typer.BadParameter(
+            "give one position", param_hint="--position, --to-offset, --to-timestamp or --to"
+        )
+    named = NamedPosition(offset=to_offset, timestamp_ms=to_timestamp, word=to)
+    return edit.planned(
+        EditOperation.SET_POSITION, **splits.named, position=named if position is None else position
     )
-    return _planned(plan, execute=execute)
 
 
 @command(
@@ -236,106 +246,34 @@ def set_position(
     answers="a list of objects: request_id, request (null if it cannot be read), error, applied_in (the "
     "checkpoint that has applied it; its batch may not be complete).",
 )
-def list_pending(state: State, lineage: Lineage = None, storage: Storage = None) -> Answer:
+def list_pending(edited: EditedState) -> Answer:
     """List the edits that wait for the next batch boundary. Applied edits are listed in the checkpoints."""
-    found = edits.pending(state=state, lineage=lineage, storage_options=storage_options(storage))
+    pending = edits.pending(**edited.named)
     columns = ("request", "edit", "splits", "who", "why", "applied in", "problem")
     rows = []
-    for item in found:
-        asked = item.request
-        what = (None,) * 4 if asked is None else (asked.operation, asked.selected, asked.who, asked.why)
+    for item in pending:
+        request = item.request
+        what = (None,) * 4 if request is None else (
+            request.operation, request.selected, request.who, request.why
+        )  # fmt: skip
         rows.append((item.request_id, *what, item.applied_in, item.error))
-    return Answer(data=found, shown=[Table(columns=columns, rows=rows)])
+    return Answer(data=pending, shown=[Table(columns=columns, rows=rows)])
 
 
 @command(
     group,
-    "withdraw",
     example="flip27 edit withdraw 0f3a5c1e --state /ckpt/orders/flip27",
-    answers="an object: request_id, applied_in (null if the edit is never applied).",
+    answers="an object: request_id, applied_in (null if the edit is never applied), error (of a failed or "
+    "unreadable request, which is deleted).",
 )
 def withdraw(
-    request: Annotated[
-        str, typer.Argument(metavar="REQUEST", help="The id from `edit list`, or the beginning of it.")
-    ],
-    state: State,
-    lineage: Lineage = None,
-    storage: Storage = None,
+    request: Annotated[str, argument("REQUEST", "The id from `edit list`, or the beginning of it.")],
+    edited: EditedState,
 ) -> Answer:
-    """Withdraw a waiting edit; the exit code is 1 if it was applied meanwhile."""
-    done = edits.withdraw(request, state=state, lineage=lineage, storage_options=storage_options(storage))
-    if done.applied_in is None:
-        return Answer(data=done, shown=[f"withdrawn: {done.request_id}"])
-    said = f"{done.request_id} was applied by checkpoint {done.applied_in}: to undo it, edit the state again"
-    return Answer(data=done, shown=[said], exit_code=REFUSED)
-
-
-def _planned(plan: edits.EditPlan, *, execute: bool) -> Answer:
-    if execute:
-        edits.submit(plan)
-        done = (
-            f"request {plan.request.request_id} waits for the next batch boundary, or for the next start of "
-            "a stopped query"
-        )
-    else:
-        done = "dry run: nothing was changed; add --execute to apply the edit"
-    shown, more = plan.changes[:_SHOWN], len(plan.changes) - _SHOWN
-    return Answer(
-        data={
-            "request": plan.request,
-            "changes": plan.changes,
-            "notes": plan.notes,
-            "submitted": execute,
-        },
-        shown=[
-            Table(
-                columns=("split", "checkpoint", "now", "then"),
-                rows=[(item.split_id, item.checkpoint_id, item.now, item.then) for item in shown],
-            )
-        ],
-        notes=[*([f"and {more} more; --json shows all of them"] if more > 0 else []), *plan.notes, done],
-    )
-
-
-def _time(text: str | None, option: str) -> dt.datetime | None:
-    if text is None:
-        return None
-    try:
-        return dt.datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"{text!r} is not a valid time: write 2026-01-03T10:00, or with a zone 2026-01-03T10:00+01:00",
-            param_hint=option,
-        ) from None
-
-
-def _position(
-    fields: str | None, offset: int | None, timestamp: str | None, word: str | None
-) -> dict[str, Any] | NamedPosition:
-    if [fields, offset, timestamp, word].count(None) != 3:
-        raise typer.BadParameter(
-            "give one position", param_hint="--position, --to-offset, --to-timestamp or --to"
-        )
-    if fields is not None:
-        return _fields(fields)
-    return NamedPosition(offset=offset, timestamp_ms=_milliseconds(timestamp), word=word)
-
-
-def _milliseconds(text: str | None) -> int | None:
-    if text is None or (text.isascii() and text.isdigit()):
-        return None if text is None else int(text)
-    found = _time(text, "--to-timestamp")
-    return None if found is None else round(found.timestamp() * 1000)
-
-
-def _fields(text: str) -> dict[str, Any]:
-    try:
-        found = json.loads(text)
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise typer.BadParameter(
-            f'{text!r} is not a JSON object: write fields of the split, such as {{"next": 500}}',
-            param_hint="--position",
-        )
-    return found
+    """Withdraw a waiting edit, or delete a failed one; the exit code is 1 if it was already applied."""
+    withdrawn = edits.withdraw(request, **edited.named)
+    if withdrawn.applied_in is None:
+        why = "" if withdrawn.error is None else f", which had failed: {withdrawn.error}"
+        return Answer(data=withdrawn, shown=[f"withdrawn: {withdrawn.request_id}{why}"])
+    said = f"was applied by checkpoint {withdrawn.applied_in}: to undo it, edit the state again"
+    return Answer(data=withdrawn, shown=[f"{withdrawn.request_id} {said}"], exit_code=REFUSED)

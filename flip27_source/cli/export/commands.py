@@ -17,8 +17,18 @@ from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 from flip27_source.source_options import PATH
 
-from ..answers import Answer, Table
-from ..commands import CHECK_FAILED, DONE, Lineage, Storage, command, pairs, storage_options
+from ..commands import (
+    CHECK_FAILED,
+    DONE,
+    Execute,
+    Query,
+    as_code,
+    command,
+    option,
+    some,
+    source_options,
+)
+from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
 
@@ -35,76 +45,61 @@ _SHOWN = 5
     "batch_id (Spark's query continues after that batch).",
 )
 def export_spark_files(
-    state: Annotated[
-        str, typer.Option("--state", help="The stateLocation of the query, which has to be stopped.")
-    ],
-    checkpoint: Annotated[
+    query: Query,
+    target: Annotated[
         str,
-        typer.Option(
-            "--checkpoint",
-            metavar="SPARK_CHECKPOINT",
-            help="A new directory: the checkpoint location of a query of Spark's file source.",
+        option(
+            "--checkpoint SPARK_CHECKPOINT",
+            "A new directory: the checkpoint location of a query of Spark's file source.",
         ),
     ],
-    option: Annotated[
+    given_options: Annotated[
         list[str],
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="An option of the query: path as Spark will read it (s3a://...), and fileNameOnly, "
+        option(
+            "--option NAME=VALUE",
+            "An option of the query: path as Spark will read it (s3a://...), and fileNameOnly, "
             "pathGlobFilter or recursiveFileLookup if they are set. Repeatable.",
         ),
     ],
-    checkpoint_location: Annotated[
-        str | None,
-        typer.Option(
-            "--checkpoint-location",
-            help="The query's checkpointLocation; not needed if it contains the state.",
-        ),
-    ] = None,
-    lineage: Lineage = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Write the checkpoint; without this option nothing is written.")
-    ] = False,
-    storage: Storage = None,
+    execute: Execute = False,
 ) -> Answer:
     """Write a checkpoint from which Spark's own file source continues with the first file that was not read.
 
-    The log of the new checkpoint lists the files that the query has read and that still exist. The watermark
-    and the state of operators, such as aggregates, are copied. Exit code 3: Spark would read files twice, or
-    leave files out.
+    The query has to be stopped. The log of the new checkpoint lists the files that it has read and that still
+    exist. The watermark and the state of operators, such as aggregates, are copied. Exit code 3: Spark would
+    read files twice, or leave files out.
     """
-    options = storage_options(storage)
-    found = committed_state(state, checkpoint_location, lineage, options)
-    source = _source(option, found, storage)
-    files = read_files(found.enumerator_state.position, found.unread, source.options)
+    storage = query.files.options
+    committed = committed_state(query.state, query.checkpoint, query.lineage, storage)
+    source = _source(source_options(given_options, query.files.storage), committed)
+    files = read_files(committed.enumerator_state.position, committed.unread, source.options)
     path = source.options[PATH] or ""
-    number = check_convertible(found.checkpoint, options, found.batch_id)
+    number = check_convertible(committed.checkpoint, storage, committed.batch_id)
     if execute:
         uris = HadoopUris(path)
         number = write_converted(
-            open_store(checkpoint, options),
-            found.checkpoint,
-            options,
-            batch_id=found.batch_id,
-            replaced=found.name,
+            open_store(target, storage),
+            committed.checkpoint,
+            storage,
+            batch_id=committed.batch_id,
+            replaced=committed.name,
             files=(
                 LoggedFile(path=uris(path), modified_ms=info.modified_us // 1000, batch=0)
                 for path, info in files.read
             ),
         )
-    return _answer(files, {"path": path, "checkpointLocation": checkpoint}, number, is_dry_run=not execute)
+    return _answer(files, {"path": path, "checkpointLocation": target}, number, is_dry_run=not execute)
 
 
-def _source(option: list[str], found: CommittedState, storage: list[str] | None) -> Source:
-    if found.source.enumerator != "files":
+def _source(given: dict[str, str], committed: CommittedState) -> Source:
+    if committed.source.enumerator != "files":
         raise OptionError(
-            f"the source {found.source.uid} has the enumerator {found.source.enumerator}, not files",
+            f"the source {committed.source.uid} has the enumerator {committed.source.enumerator}, not files",
             remedy="give --lineage if the query has several sources",
         )
-    of_storage = {f"storage.{name}": value for name, value in pairs(storage, "--storage").items()}
-    given = {"reader": "binary", **found.source.start_options, **of_storage, **pairs(option, "--option")}
-    source = Source.resolve({**given, "enumerator": "files"})
+    source = Source.resolve(
+        {"reader": "binary", **committed.source.start_options, **given, "enumerator": "files"}
+    )
     if source.options[PATHS]:
         raise OptionError(
             "option paths is set, but Spark's file source takes only one path",
@@ -115,8 +110,8 @@ def _source(option: list[str], found: CommittedState, storage: list[str] | None)
 
 
 def _answer(files: ReadFiles, options: dict[str, str], number: int, *, is_dry_run: bool) -> Answer:
-    named = [("would be read twice", path) for path in files.partly]
-    named += [("would be left out", path) for path in files.old]
+    named = [f"would be read twice: {path}" for path in files.partly]
+    named += [f"would be left out: {path}" for path in files.old]
     notes = []
     if files.old:
         notes.append(
@@ -144,9 +139,8 @@ def _answer(files: ReadFiles, options: dict[str, str], number: int, *, is_dry_ru
                     ("not read, and too old for Spark", len(files.old)),
                 ],
             ),
-            *(f"{what}: {path}" for what, path in named[:_SHOWN]),
-            *([f"... and {len(named) - _SHOWN} more"] if len(named) > _SHOWN else []),
-            *(f'.option("{name}", {value!r})' for name, value in options.items()),
+            *some(named, _SHOWN),
+            *as_code(options),
         ],
         notes=notes,
         exit_code=CHECK_FAILED if named else DONE,

@@ -1,37 +1,88 @@
-"""``flip27 new``: creates a project for a new source."""
+"""``flip27 new``: creates a project for a new source, a package that passes its tests at once."""
 
 from __future__ import annotations
 
+import re
+from importlib.resources import files
 from pathlib import Path
+from string import Template
 from typing import Annotated
 
 import typer
 
-from ..answers import Answer
-from ..commands import command
-from .project import new_project
+from flip27_source import __version__
+from flip27_source.errors import OptionError
+
+from ..commands import argument, command, option
+from ..rendering import Answer
 
 group = typer.Typer()
+
+SKELETON = {
+    "pyproject.toml": "pyproject.toml",
+    "README.md": "README.md",
+    ".gitignore": "gitignore",
+    "{module}/__init__.py": "init.py",
+    "{module}/split.py": "split.py",
+    "{module}/enumerator.py": "enumerator.py",
+    "{module}/reader.py": "reader.py",
+    "tests/test_{module}.py": "test.py",
+}
+"""Files of a project, and the templates that they are made from."""
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+
+def new_project(name: str, parent: Path) -> list[Path]:
+    """Create a project in a new folder ``parent/name``.
+
+    Args:
+        name: name of the project and of its source, such as ``my-source``.
+
+    Returns:
+        The created files.
+
+    Raises:
+        OptionError: the name is invalid, or the folder exists and is not empty.
+    """
+    if not _NAME.fullmatch(name):
+        raise OptionError(
+            f"{name!r} is not a valid name of a source",
+            remedy="use lower-case words joined by hyphens, such as my-source",
+        )
+    folder = parent / name
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise OptionError(f"{folder} already exists", remedy="choose another name, or remove the folder")
+    words = {
+        "name": name,
+        "module": name.replace("-", "_"),
+        "title": name.title().replace("-", ""),
+        "version": __version__,
+    }
+    templates = files(__package__) / "skeleton"
+    created = []
+    for target, template in SKELETON.items():
+        file = folder / target.format(module=words["module"])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        text = (templates / f"{template}.tmpl").read_text(encoding="utf-8")
+        file.write_text(Template(text).substitute(words), encoding="utf-8")
+        created.append(file)
+    return created
 
 
 @command(
     group,
-    "new",
     example="flip27 new my-source",
     answers="an object: folder, files.",
 )
 def new(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Name of the project and of its source: my-source.")
-    ],
-    parent: Annotated[
-        Path, typer.Option("--parent", help="Folder in which the project gets its own folder.")
-    ] = Path(),
+    name: Annotated[str, argument("NAME", "Name of the project and of its source: my-source.")],
+    parent: Annotated[Path, option("--parent", "Folder in which the project gets its own folder.")] = Path(),
 ) -> Answer:
     """Create a project with an enumerator, a reader and tests of the contract, which pass at once."""
-    made = new_project(name, parent)
+    created = new_project(name, parent)
     return Answer(
-        data={"folder": str(parent / name), "files": [str(file) for file in made]},
-        shown=[str(file) for file in made],
+        data={"folder": str(parent / name), "files": [str(file) for file in created]},
+        shown=[str(file) for file in created],
         notes=[f"cd {parent / name} && pip install -e '.[test]' && pytest"],
     )

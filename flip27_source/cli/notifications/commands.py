@@ -11,8 +11,8 @@ import typer
 from flip27_source.enumerators.files.notifications.sqs_facts import Facts, keys_text, place_of, prefix_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws, Step
 
-from ..answers import Answer, Table
 from ..commands import CHECK_FAILED, DONE, Storage, command, storage_options
+from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 import msgspec
@@ -14,9 +15,16 @@ from flip27_source.errors import MissingStateError, OptionError, StateLocationEr
 from flip27_source.options import Options
 from flip27_source.values.stored_json import decode_json
 
-from ..answers import Answer, Table
-from ..commands import Lineage, StateLocation, Storage, command, pairs, storage_options
-from ..state.rows import Place
+from ..commands import (
+    Execute,
+    Yes,
+    argument,
+    command,
+    option,
+    pairs,
+)
+from ..rendering import Answer, Table
+from ..state.rows import Place, StoredState
 
 group = typer.Typer(no_args_is_help=True)
 
@@ -41,44 +49,33 @@ class _State(msgspec.Struct, frozen=True):
 def drop_leftovers(
     location: Annotated[
         str | None,
-        typer.Argument(
-            metavar="LOCATION",
-            help="The query's checkpoint location or stateLocation. Its slot is dropped, and the publication "
+        argument(
+            "LOCATION",
+            "The query's checkpoint location or stateLocation. Its slot is dropped, and the publication "
             "that the query created.",
         ),
     ] = None,
-    slot: Annotated[
-        str | None, typer.Option("--slot", help="The slot, if the state no longer exists.")
-    ] = None,
+    slot: Annotated[str | None, option("--slot", "The slot, if the state no longer exists.")] = None,
     publication: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--publication",
-            help="Drop this publication too; by default, only a publication with the slot's name is dropped.",
+            "Drop this publication too; by default, only a publication with the slot's name is dropped.",
         ),
     ] = None,
-    host: Annotated[str | None, typer.Option("--host", help="The option host.")] = None,
-    port: Annotated[int | None, typer.Option("--port", help="The option port.")] = None,
-    database: Annotated[str | None, typer.Option("--database", help="The option database.")] = None,
-    user: Annotated[str | None, typer.Option("--user", help="The option user.")] = None,
-    password_env: Annotated[
-        str | None, typer.Option("--password-env", metavar="NAME", help="The option passwordEnv.")
-    ] = None,
-    option: Annotated[
+    host: Annotated[str | None, option("--host", "The option host.")] = None,
+    port: Annotated[str | None, option("--port N", "The option port.")] = None,
+    database: Annotated[str | None, option("--database", "The option database.")] = None,
+    user: Annotated[str | None, option("--user", "The option user.")] = None,
+    password_env: Annotated[str | None, option("--password-env NAME", "The option passwordEnv.")] = None,
+    given_options: Annotated[
         list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="NAME=VALUE",
-            help="Any other option of the connection, such as sslmode. Repeatable.",
-        ),
+        option("--option NAME=VALUE", "Any other option of the connection, such as sslmode. Repeatable."),
     ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Drop both; without this option nothing is changed.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
+    execute: Execute = False,
+    yes: Yes = False,
+    *,
+    stored: StoredState,
 ) -> Answer:
     """Drop the slot and the publication of a query that will not run again; a dry run without --execute.
 
@@ -86,26 +83,26 @@ def drop_leftovers(
     the query runs. The query, its forks and its savepoints cannot continue afterwards.
     """
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
-    raw = {name: str(value) for name, value in given.items() if value is not None}
-    options = Options.parse(raw | pairs(option, "--option"), opts.CONNECTION_OPTIONS)
-    state = None if location is None else _state(location, lineage, state_location, storage)
-    named = _slot(state, slot)
-    if named is None:
+    raw = {name: value for name, value in given.items() if value is not None}
+    options = Options.parse(raw | pairs(given_options, "--option"), opts.CONNECTION_OPTIONS)
+    state = None if location is None else _state(stored.at(location))
+    slot = _slot(state, slot)
+    if slot is None:
         return _answer(Leftovers(slot=None, publication=None), options, is_dropped=False)
-    made = state.publication if state is not None else named
-    wanted = publication or (made if made == named else None)
+    # A publication of another name is not the query's own.
+    if publication is None and (state is None or state.publication == slot):
+        publication = slot
+    system = None if state is None else state.system
     with connect(options, purpose="drop") as connection:
-        found: Leftovers = checked(
-            options,
-            "querying the slot",
-            lambda: leftovers(connection, named, wanted, system=None if state is None else state.system),
+        left: Leftovers = checked(
+            options, "querying the slot", lambda: leftovers(connection, slot, publication, system=system)
         )
-        if not execute or not found.statements:
-            return _answer(found, options, is_dropped=False)
+        if not execute or not left.statements:
+            return _answer(left, options, is_dropped=False)
         if not yes:
-            typer.confirm(f"{'; '.join(found.statements)}; on {place(options)}?", abort=True, err=True)
-        checked(options, "dropping", lambda: drop(connection, found))
-    return _answer(found, options, is_dropped=True)
+            typer.confirm(f"{'; '.join(left.statements)}; on {place(options)}?", abort=True, err=True)
+        checked(options, "dropping", lambda: drop(connection, left))
+    return _answer(left, options, is_dropped=True)
 
 
 def _slot(state: _State | None, slot: str | None) -> str | None:
@@ -124,12 +121,8 @@ def _slot(state: _State | None, slot: str | None) -> str | None:
     return state.slot
 
 
-def _state(
-    location: str, lineage: str | None, state_location: str | None, storage: list[str] | None
-) -> _State:
-    history = Place(
-        location=location, lineage=lineage, state_location=state_location, storage=storage_options(storage)
-    ).history()
+def _state(at: Place) -> _State:
+    history = at.history()
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
     if document is None:
@@ -148,19 +141,19 @@ def _state(
     )
 
 
-def _answer(found: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
+def _answer(left: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
     done = "dropped" if is_dropped else "would be dropped"
     rows = []
-    if found.slot is not None:
-        rows.append(("slot", found.slot, done, f"keeps {found.kept_bytes:,} bytes of WAL"))
-    if found.publication is not None:
-        rows.append(("publication", found.publication, done, ", ".join(found.tables)))
+    if left.slot is not None:
+        rows.append(("slot", left.slot, done, f"keeps {left.kept_bytes:,} bytes of WAL"))
+    if left.publication is not None:
+        rows.append(("publication", left.publication, done, ", ".join(left.tables)))
     notes = []
-    if found.slot is not None:
-        rest = "" if found.held_by is None else f"; slot {found.held_by} needs the rest"
+    if left.slot is not None:
+        rest = "" if left.held_by is None else f"; slot {left.held_by} needs the rest"
         verb = "can be" if is_dropped else "could then be"
         notes.append(
-            f"{found.released_bytes:,} bytes of WAL {verb} removed at the server's next checkpoint{rest}"
+            f"{left.released_bytes:,} bytes of WAL {verb} removed at the server's next checkpoint{rest}"
         )
     if not rows:
         notes.append(
@@ -173,13 +166,8 @@ def _answer(found: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
     return Answer(
         data={
             "database": options[opts.DATABASE],
-            "slot": found.slot,
-            "publication": found.publication,
-            "tables": found.tables,
-            "kept_bytes": found.kept_bytes,
-            "released_bytes": found.released_bytes,
-            "held_by": found.held_by,
-            "statements": found.statements,
+            **dataclasses.asdict(left),
+            "statements": left.statements,
             "is_dropped": is_dropped,
         },
         shown=[Table(columns=columns, rows=rows)] if rows else [],

@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import enum
+import heapq
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Annotated, Any
 
 import typer
 
+from flip27_source.options import integer
 from flip27_source.snapshots.readable_positions import readable_position
 from flip27_source.state_tables import split_rows
 from flip27_source.state_tables.history import COMPLETE, ORPHAN, PENDING, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 
-from ..answers import Answer, Table
-from ..commands import Lineage, Location, StateLocation, Storage, command, storage_options
+from ..commands import OptionGroup, argument, command, option
+from ..rendering import Answer, Table
 from .diff import changes, point_at
-from .rows import Place, Row, checkpoint_row, newest_complete, view_rows
+from .rows import Place, Row, StoredState, checkpoint_row, newest_complete, view_rows
 
 group = typer.Typer(no_args_is_help=True)
 
@@ -45,143 +48,141 @@ class CheckpointStatus(enum.StrEnum):
     ORPHAN = ORPHAN
 
 
+Limit = Annotated[int | None, option("--limit N", "Maximum number of rows.", integer(minimum=1))]
+
+
+def _status_option(statuses: type[enum.StrEnum]) -> Any:
+    names = ", ".join(statuses)
+    return option("--status", f"Only with this status: {names}. Repeatable.")
+
+
+SplitStatuses = Annotated[list[SplitStatus] | None, _status_option(SplitStatus)]
+CheckpointStatuses = Annotated[list[CheckpointStatus] | None, _status_option(CheckpointStatus)]
+
+
+def _checkpoints(text: str) -> Predicate:
+    match = re.fullmatch(r"([0-9]*)(\.\.)?([0-9]*)", text)
+    if match is None or not (match[1] or match[3]):
+        raise ValueError("17, 17..20, 17.. or ..20 is expected")
+    first, last = (integer(minimum=0)(number) if number else None for number in match.group(1, 3))
+    if not match[2]:
+        return EVERYTHING.narrowed("checkpoint_id", "=", [first])
+    predicate = EVERYTHING if first is None else EVERYTHING.narrowed("checkpoint_id", ">=", [first])
+    return predicate if last is None else predicate.narrowed("checkpoint_id", "<=", [last])
+
+
 Checkpoints = Annotated[
-    str | None,
-    typer.Option("--checkpoint", metavar="N|N..M|N..|..M", help="Only these checkpoints."),
+    Predicate | None,
+    option("--checkpoint N|N..M|N..|..M", "Only these checkpoints.", _checkpoints),
 ]
-Splits = Annotated[
-    list[str] | None, typer.Option("--split", metavar="ID", help="Only this split. Repeatable.")
-]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Maximum number of rows.")]
-SplitStatuses = Annotated[
-    list[SplitStatus] | None,
-    typer.Option("--status", help=f"Only with this status: {', '.join(SplitStatus)}. Repeatable."),
-]
-CheckpointStatuses = Annotated[
-    list[CheckpointStatus] | None,
-    typer.Option("--status", help=f"Only with this status: {', '.join(CheckpointStatus)}. Repeatable."),
-]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chosen(OptionGroup):
+    """Which splits of a state are shown."""
+
+    split: Annotated[list[str] | None, option("--split ID", "Only this split. Repeatable.")] = None
+    checkpoints: Checkpoints = None
+    status: SplitStatuses = None
+    limit: Limit = None
+
+    def rows(self, place: Place, view: str, is_chosen: Callable[[Row, Predicate], bool]) -> list[Row]:
+        """The rows of a view of all lineages."""
+        predicate = self.checkpoints or EVERYTHING
+        if self.split:
+            predicate = predicate.narrowed("split_id", "=", self.split)
+        rows = chain.from_iterable(view_rows(view, history, predicate) for history in place.histories())
+        chosen = (
+            row
+            for row in rows
+            if is_chosen(row, predicate) and predicate.split(row["split_id"]) and _one_of(self.status, row)
+        )
+        return list(islice(chosen, self.limit))
 
 
 @command(
     group,
-    "show",
     example="flip27 state show /ckpt/orders",
     answers="a list with one object for each lineage: lineage, source (the view source), newest_complete and "
     "pending (rows of the view checkpoints), checkpoints (counts by status).",
 )
-def show(
-    location: Location,
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
-) -> Answer:
+def show(place: Place) -> Answer:
     """Show the source, the newest checkpoints, and the counts and sizes of a state."""
-    place = _place(location, lineage, state_location, storage)
-    found = [_overview(history) for history in place.histories()]
-    return Answer(data=found, shown=[_overview_table(item) for item in found])
+    overviews = [_overview(history) for history in place.histories()]
+    return Answer(data=overviews, shown=[_overview_table(item) for item in overviews])
 
 
 @command(
     group,
-    "splits",
     example="flip27 state splits /ckpt/orders --status quarantined",
     answers="a list of rows of the view splits.",
 )
-def splits(
-    location: Location,
-    split: Splits = None,
-    checkpoint: Checkpoints = None,
-    status: SplitStatuses = None,
-    limit: Limit = None,
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
-) -> Answer:
+def splits(place: Place, chosen: Chosen) -> Answer:
     """List the splits in retained checkpoints, with their status.
 
     With --checkpoint: the splits in the batches of these checkpoints.
     """
-    asked = _asked(split, checkpoint)
 
-    def wanted(row: Row) -> bool:
-        known = row["last_checkpoint"] is not None or not asked.bounds_checkpoints
-        return known and asked.split(row["split_id"]) and _one_of(status, row)
+    def is_chosen(row: Row, predicate: Predicate) -> bool:
+        return row["last_checkpoint"] is not None or not predicate.bounds_checkpoints
 
-    place = _place(location, lineage, state_location, storage)
-    rows = _rows(place, "splits", asked, wanted, limit)
+    rows = chosen.rows(place, "splits", is_chosen)
     return Answer(data=rows, shown=[_table(positions_shortened(rows), _SPLIT_COLUMNS)])
 
 
 @command(
     group,
-    "files",
     example="flip27 state files /ckpt/orders --path /landing/orders/a.json",
     answers="a list of rows of the view files.",
 )
 def files(
-    location: Location,
-    path: Annotated[
-        list[str] | None, typer.Option("--path", help="Only the file with this path. Repeatable.")
-    ] = None,
-    split: Splits = None,
-    checkpoint: Checkpoints = None,
-    status: SplitStatuses = None,
-    limit: Limit = None,
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
+    place: Place,
+    path: Annotated[list[str] | None, option("--path", "Only the file with this path. Repeatable.")] = None,
+    *,
+    chosen: Chosen,
 ) -> Answer:
     """List files with the batches that read them, and when."""
-    asked = _asked(split, checkpoint)
 
-    def wanted(row: Row) -> bool:
-        at = row["checkpoint_id"]
-        known = not asked.bounds_checkpoints if at is None else asked.checkpoint(at)
-        named = path is None or row["path"] in path
-        return known and named and asked.split(row["split_id"]) and _one_of(status, row)
+    def is_chosen(row: Row, predicate: Predicate) -> bool:
+        read_in = row["checkpoint_id"]
+        is_known = not predicate.bounds_checkpoints if read_in is None else predicate.checkpoint(read_in)
+        return is_known and (path is None or row["path"] in path)
 
-    place = _place(location, lineage, state_location, storage)
-    rows = _rows(place, "files", asked, wanted, limit)
+    rows = chosen.rows(place, "files", is_chosen)
     return Answer(data=rows, shown=[_table(rows, _FILE_COLUMNS)])
 
 
 @command(
     group,
-    "history",
     example="flip27 state history /ckpt/orders --limit 20",
     answers="a list of rows of the view checkpoints, each with rows, bytes and longest_task_ms of its tasks "
     "(null if they did not report).",
 )
 def history(
-    location: Location,
-    checkpoint: Checkpoints = None,
+    place: Place,
+    checkpoints: Checkpoints = None,
     status: CheckpointStatuses = None,
     limit: Limit = None,
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
 ) -> Answer:
     """List the retained checkpoints, newest first: splits and rows of each batch, sizes, and task times."""
-    asked = _asked(None, checkpoint)
-    found: list[Row] = []
-    for history in _place(location, lineage, state_location, storage).histories():
-        wanted = asked if status or limit is None else _newest(history, asked, limit)
-        rows = [
-            row
-            for row in view_rows("checkpoints", history, wanted)
-            if asked.checkpoint(row["checkpoint_id"]) and _one_of(status, row)
+    bounds = checkpoints or EVERYTHING
+    newest_first = []
+    for history in place.histories():
+        predicate = bounds if status or limit is None else _newest(history, bounds, limit)
+        oldest_first = [
+            (row, history)
+            for row in view_rows("checkpoints", history, predicate)
+            if bounds.checkpoint(row["checkpoint_id"]) and _one_of(status, row)
         ]
-        newest = rows[::-1][:limit]
-        work = _work(history, {row["checkpoint_id"] for row in newest})
-        found += [row | work.get(row["checkpoint_id"], _NO_WORK) for row in newest]
-    shown_rows = [row | {"edits": _edits(row["edits"])} for row in found]
-    return Answer(data=found, shown=[_table(shown_rows, _HISTORY_COLUMNS)])
+        newest_first.append(oldest_first[::-1])
+    merged = heapq.merge(*newest_first, key=lambda item: item[0]["created_at"], reverse=True)
+    rows = _with_work(list(islice(merged, limit)))
+    shown_rows = [row | {"edits": _edits(row["edits"])} for row in rows]
+    return Answer(data=rows, shown=[_table(shown_rows, _HISTORY_COLUMNS)])
 
 
 @command(
     group,
-    "diff",
     example="flip27 state diff /ckpt/orders@17 /ckpt/orders@20",
     answers="an object: before and after (lineage, checkpoint_id, digest, created_at), and changes (part: "
     "source, ledger, state or splits; what; before; after).",
@@ -189,26 +190,21 @@ def history(
 def diff(
     before: Annotated[
         str,
-        typer.Argument(metavar="BEFORE", help="LOCATION or LOCATION@CHECKPOINT, as `state show` takes it."),
+        argument("BEFORE", "LOCATION or LOCATION@CHECKPOINT, as `state show` takes it."),
     ],
-    after: Annotated[
-        str, typer.Argument(metavar="AFTER", help="The location to compare with, in the same form.")
-    ],
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
+    after: Annotated[str, argument("AFTER", "The location to compare with, in the same form.")],
+    stored: StoredState,
 ) -> Answer:
     """Show the differences between two checkpoints of one or two queries, or between savepoints.
 
     Without @CHECKPOINT the newest complete checkpoint is used.
     """
-    place = _place("", lineage, state_location, storage)
-    one, other = point_at(before, place), point_at(after, place)
-    found = changes(one, other)
-    data = {"before": one.described(), "after": other.described(), "changes": found}
-    if not found:
+    one, other = point_at(before, stored), point_at(after, stored)
+    differences = changes(one, other)
+    data = {"before": one.described(), "after": other.described(), "changes": differences}
+    if not differences:
         return Answer(data=data, shown=["No difference."])
-    rows = [(change.part, change.what, change.before, change.after) for change in found]
+    rows = [(change.part, change.what, change.before, change.after) for change in differences]
     columns = ("part", "what", f"at {one.name.checkpoint_id}", f"at {other.name.checkpoint_id}")
     return Answer(data=data, shown=[Table(columns=columns, rows=rows)])
 
@@ -229,22 +225,26 @@ _OVERVIEW_NUMBERS = (
 _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
 
 
-def _newest(history: History, asked: Predicate, limit: int) -> Predicate:
+def _newest(history: History, bounds: Predicate, limit: int) -> Predicate:
     """Only the newest ``limit`` checkpoints, so that no others are read."""
-    ids = sorted(name.checkpoint_id for name in history.line().status if asked.checkpoint(name.checkpoint_id))
-    return asked.narrowed("checkpoint_id", ">=", ids[-limit:][:1]) if ids else asked
+    ids = sorted(
+        name.checkpoint_id for name in history.line().status if bounds.checkpoint(name.checkpoint_id)
+    )
+    return bounds.narrowed("checkpoint_id", ">=", ids[-limit:][:1]) if ids else bounds
 
 
-def _work(history: History, checkpoint_ids: set[int]) -> dict[int, Row]:
-    """The numbers that the tasks of checkpoints reported, by checkpoint."""
-    asked = EVERYTHING.narrowed("checkpoint_id", "=", checkpoint_ids)
-    found: dict[int, Row] = {}
-    for row in view_rows("reports", history, asked):
-        known = found.setdefault(row["checkpoint_id"], dict.fromkeys(_NO_WORK, 0))
-        known["rows"] += row["rows"]
-        known["bytes"] += row["bytes"]
-        known["longest_task_ms"] = max(known["longest_task_ms"], row["duration_ms"])
-    return found
+def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
+    """The rows of checkpoints, with the numbers that their tasks reported."""
+    work: dict[tuple[str, int], Row] = {}
+    histories = {history.lineage.name: history for _, history in rows}
+    for lineage, history in histories.items():
+        ids = {row["checkpoint_id"] for row, owner in rows if owner is history}
+        for report in view_rows("reports", history, EVERYTHING.narrowed("checkpoint_id", "=", ids)):
+            sums = work.setdefault((lineage, report["checkpoint_id"]), dict.fromkeys(_NO_WORK, 0))
+            sums["rows"] += report["rows"]
+            sums["bytes"] += report["bytes"]
+            sums["longest_task_ms"] = max(sums["longest_task_ms"], report["duration_ms"])
+    return [row | work.get((row["lineage"], row["checkpoint_id"]), _NO_WORK) for row, _ in rows]
 
 
 def _edits(text: str | None) -> str | None:
@@ -293,15 +293,6 @@ def _driver(source: Row) -> str | None:
     return f"process {source['driver_process']} on {source['driver_host']}, epoch {source['epoch']}"
 
 
-def _rows(
-    place: Place, view: str, asked: Predicate, wanted: Callable[[Row], bool], limit: int | None
-) -> list[Row]:
-    rows: Iterator[Row] = chain.from_iterable(
-        view_rows(view, history, asked) for history in place.histories()
-    )
-    return list(islice(filter(wanted, rows), limit))
-
-
 def _table(rows: list[Row], columns: Sequence[str]) -> Table:
     several = len({row["lineage"] for row in rows}) > 1
     names = (("lineage",) if several else ()) + tuple(columns)
@@ -318,29 +309,3 @@ def positions_shortened(rows: Sequence[Row]) -> list[Row]:
 
 def _one_of(statuses: Any, row: Row) -> bool:
     return not statuses or row["status"] in statuses
-
-
-def _place(
-    location: str, lineage: str | None, state_location: str | None, storage: list[str] | None
-) -> Place:
-    return Place(
-        location=location, lineage=lineage, state_location=state_location, storage=storage_options(storage)
-    )
-
-
-def _asked(splits: list[str] | None, checkpoints: str | None) -> Predicate:
-    asked = EVERYTHING
-    if splits:
-        asked = asked.narrowed("split_id", "=", splits)
-    if checkpoints is None:
-        return asked
-    match = re.fullmatch(r"(\d*)(\.\.)?(\d*)", checkpoints)
-    if match is None or not (match[1] or match[3]):
-        raise typer.BadParameter(
-            f"{checkpoints!r} is invalid: write 17, 17..20, 17.. or ..20", param_hint="--checkpoint"
-        )
-    if not match[2]:
-        return asked.narrowed("checkpoint_id", "=", [int(checkpoints)])
-    if match[1]:
-        asked = asked.narrowed("checkpoint_id", ">=", [int(match[1])])
-    return asked.narrowed("checkpoint_id", "<=", [int(match[3])]) if match[3] else asked

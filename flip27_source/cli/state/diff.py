@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import History, StoredSplit
 from flip27_source.state_tables.split_rows import IGNORED, LIVE, QUARANTINED, WAITING
 
-from .rows import Place, named_checkpoint
+from .rows import StoredState, named_checkpoint
 
 _AT_CHECKPOINT = re.compile(r"(.+)@(\d{1,18})")
 
@@ -54,18 +54,15 @@ class Point:
         }
 
 
-def point_at(text: str, place: Place) -> Point:
+def point_at(text: str, stored: StoredState) -> Point:
     """The checkpoint at ``LOCATION`` or ``LOCATION@CHECKPOINT``.
-
-    Args:
-        place: lineage, state location and storage options; its location is not used.
 
     Raises:
         StateError, OptionError: the checkpoint does not exist.
     """
     match = _AT_CHECKPOINT.fullmatch(text)
     location, checkpoint_id = (match[1], int(match[2])) if match else (text, None)
-    history = replace(place, location=location).history()
+    history = stored.at(location).history()
     name = named_checkpoint(history, checkpoint_id)
     document = history.document(name)
     if document is None:

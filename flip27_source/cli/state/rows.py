@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,24 +14,30 @@ from flip27_source.state_tables.history import COMPLETE, Ancestry, History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 
+from ..commands import FileSystem, Lineage, Location, OptionGroup, StateLocation
+
 Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """The location of state, with the same fields as the options of ``format("flip27_state")``.
+class StoredState(OptionGroup):
+    """Where to read state, apart from its location; as the options of ``format("flip27_state")``."""
 
-    Attributes:
-        location: a state location, a lineage in it, a savepoint, or a query's Spark checkpoint.
-        lineage: the lineage to read; None for all.
-        state_location: the state location, for a Spark checkpoint that does not contain the state.
-        storage: options of the file system.
-    """
+    lineage: Lineage = None
+    state_location: StateLocation = None
+    files: FileSystem = field(default_factory=FileSystem)
 
-    location: str
-    lineage: str | None = None
-    state_location: str | None = None
-    storage: Mapping[str, Any] = field(default_factory=dict)
+    def at(self, location: str) -> Place:
+        """The state at a location."""
+        return Place(location=location, stored=self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place(OptionGroup):
+    """The location of state: all lineages there, or the chosen one."""
+
+    location: Location
+    stored: StoredState = field(default_factory=StoredState)
 
     def histories(self) -> list[History]:
         """The histories of the lineages.
@@ -40,10 +46,11 @@ class Place:
             StateLocationError: the location contains no state of flip27.
             OptionError: the chosen lineage does not exist.
         """
-        found = find_lineages(
-            self.location, self.storage, only=self.lineage, state_location=self.state_location
+        storage, stored = self.stored.files.options, self.stored
+        lineages = find_lineages(
+            self.location, storage, only=stored.lineage, state_location=stored.state_location
         )
-        return [History(lineage.store(self.storage), lineage) for lineage in found]
+        return [History(lineage.store(storage), lineage) for lineage in lineages]
 
     def history(self) -> History:
         """The history of the only lineage.
@@ -51,14 +58,14 @@ class Place:
         Raises:
             OptionError: there are several lineages.
         """
-        found = self.histories()
-        if len(found) > 1:
-            names = ", ".join(history.lineage.name for history in found)
+        histories = self.histories()
+        if len(histories) > 1:
+            names = ", ".join(history.lineage.name for history in histories)
             raise OptionError(
-                f"{redacted(self.location)} contains {len(found)} lineages: {names}",
+                f"{redacted(self.location)} contains {len(histories)} lineages: {names}",
                 remedy="choose one with --lineage, or give its directory",
             )
-        return found[0]
+        return histories[0]
 
 
 def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Iterator[Row]:

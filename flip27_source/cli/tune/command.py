@@ -10,8 +10,8 @@ import typer
 
 from flip27_source.errors import OptionError
 
-from ..answers import Answer
-from ..commands import command
+from ..commands import command, option
+from ..rendering import Answer
 from .bytecode import Archive, add_bytecode, archives_of, spark_home
 
 group = typer.Typer()
@@ -19,7 +19,6 @@ group = typer.Typer()
 
 @command(
     group,
-    "tune",
     example="flip27 tune --spark-home /opt/spark",
     answers="an object: python, archives (path, modules, compiled: modules that have bytecode now, "
     "compiled_before, bytes, bytes_before).",
@@ -27,15 +26,11 @@ group = typer.Typer()
 def tune(
     home: Annotated[
         Path | None,
-        typer.Option(
-            "--spark-home",
-            metavar="FOLDER",
-            help="The Spark distribution; by default SPARK_HOME, or the installed pyspark.",
+        option(
+            "--spark-home FOLDER", "The Spark distribution; by default SPARK_HOME, or the installed pyspark."
         ),
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; report which modules have bytecode.")
-    ] = False,
+    check: Annotated[bool, option("--check", "Change nothing; report which modules have bytecode.")] = False,
 ) -> Answer:
     """Put bytecode into pyspark.zip and py4j.zip, so that Spark's Python processes do not compile them.
 

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from ..answers import Answer
-from ..commands import Lineage, Location, StateLocation, Storage, command, storage_options
+from ..commands import command, option, seconds
+from ..rendering import Answer
 from ..state.rows import Place
 from .display import drawn
 from .display import watch as watch_live
@@ -22,7 +22,6 @@ group = typer.Typer()
 
 @command(
     group,
-    "watch",
     example="flip27 watch /ckpt/orders",
     answers="a list with one object for each lineage: lineage, at, checkpoint_id, batch_id, status, "
     "created_at, lag_s, event_time_lag_s, backlog, "
@@ -30,22 +29,17 @@ group = typer.Typer()
     "batches, subtasks (subtask, splits, done, rows, duration_ms, host).",
 )
 def watch(
-    location: Location,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and exit, as --json does.")] = False,
+    place: Place,
+    once: Annotated[bool, option("--once", "Print one frame and exit, as --json does.")] = False,
     interval: Annotated[
-        float, typer.Option("--interval", min=0.1, metavar="SECONDS", help="Pause between two updates.")
+        float,
+        option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds),
     ] = 1.0,
-    lineage: Lineage = None,
-    state_location: StateLocation = None,
-    storage: Storage = None,
 ) -> Answer:
     """Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.
 
     Rows and times are only known if tasks report: set taskReports=always to have them for every source.
     """
-    place = Place(
-        location=location, lineage=lineage, state_location=state_location, storage=storage_options(storage)
-    )
     watcher = Watcher(place=place)
     frames = watcher.frames(_now())
 
@@ -53,7 +47,7 @@ def watch(
         if once or not console.is_terminal:
             console.print(drawn(frames))
         else:
-            watch_live(lambda: watcher.frames(_now()), console, _ticks(interval))
+            watch_live(lambda: watcher.frames(_now()), console, _ticks(max(0.1, interval)))
 
     return Answer(data=frames, shown=[draw])
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
-from flip27_source.snapshots.documents import CheckpointDocument
 from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import COMPLETE, History, held_pages
 from flip27_source.state_tables.predicates import EVERYTHING
+from flip27_source.values.times import event_time
 
 from ..state.rows import Place, Row, checkpoint_row, view_rows
+
+T = TypeVar("T")
 
 WINDOW = 10
 """Number of newest batches from which rates are computed."""
@@ -93,11 +96,11 @@ class _Batch:
 
 @dataclass(slots=True)
 class Watcher:
-    """Reads a location repeatedly; final checkpoints are read only once."""
+    """Reads a location repeatedly; what the last look needed is not read again, and all else is forgotten."""
 
     place: Place
-    _batches: dict[CheckpointName, _Batch] = field(default_factory=dict)
-    _sizes: dict[str, int] = field(default_factory=dict)
+    _last: dict[Any, Any] = field(default_factory=dict)
+    _needed: dict[Any, Any] = field(default_factory=dict)
 
     def frames(self, now: dt.datetime) -> list[Frame]:
         """One frame for each lineage.
@@ -105,108 +108,88 @@ class Watcher:
         Raises:
             StateError: nothing is there, or it cannot be read.
         """
+        self._last, self._needed = self._needed, {}
         return [self._frame(history, now) for history in self.place.histories()]
+
+    @property
+    def kept(self) -> int:
+        """The number of batches and sizes of segments that are kept for the next look."""
+        return len(self._needed)
+
+    def _once(self, key: Any, read: Callable[[], T]) -> T:
+        """What the last look has read for this key, or ``read()``; kept for the next look."""
+        value: T = self._needed[key] if key in self._needed else self._last.get(key) or read()
+        self._needed[key] = value
+        return value
 
     def _frame(self, history: History, now: dt.datetime) -> Frame:
         line = history.line()
         names = line.names[-WINDOW - 1 :]
-        batches = [batch for name in names if (batch := self._batch(history, name, names[-1])) is not None]
+        lineage = history.lineage.name
+        # All except the newest are final.
+        earlier = [self._once((lineage, name), partial(_batch, history, name)) for name in names[:-1]]
+        batches = [batch for batch in (*earlier, *(_batch(history, name) for name in names[-1:])) if batch]
         document = history.document(names[-1]) if names else None
         if document is None or not batches:
-            return Frame(lineage=history.lineage.name, at=now)
-        newest, row = names[-1], batches[-1].row
+            return Frame(lineage=lineage, at=now)
+        newest, batch = names[-1], batches[-1]
+        row, reports = batch.row, batch.reports
         is_complete = line.status[newest] == COMPLETE
         read = batches if is_complete else batches[:-1]
         passed_s = _passed_s(batches, now, is_complete=is_complete)
         summary = history.summary(newest)
+
+        def size(segment: str) -> int:
+            splits = partial(history.values, newest, document, segment, msgspec.Raw)
+            return self._once(segment, lambda: len(splits() or ()))
+
+        # What a DiscoveringEnumerator has found and not assigned.
+        held = sum(size(page.splits) - page.taken for page in held_pages(document))
+        oldest = event_time(summary.get("backlogOldestEventTime"))
         return Frame(
-            lineage=history.lineage.name,
+            lineage=lineage,
             at=now,
             checkpoint_id=newest.checkpoint_id,
             batch_id=row["batch_id"],
             status=line.status[newest],
-            created_at=batches[-1].created_at,
-            lag_s=(now - batches[-1].created_at).total_seconds(),
+            created_at=batch.created_at,
+            lag_s=(now - batch.created_at).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
-            backlog=max(
-                _count_in(summary, "backlogSplits") or 0,
-                row["waiting"] + self._queued(history, newest, document),
-            ),
+            backlog=max(_count_in(summary, "backlogSplits") or 0, row["waiting"] + held),
             backlog_rows=_count_in(summary, "backlogRows"),
             backlog_bytes=_count_in(summary, "backlogBytes"),
-            backlog_age_s=_age_s(summary.get("backlogOldestEventTime"), now),
+            backlog_age_s=None if oldest is None else (now - oldest).total_seconds(),
             live=row["live"],
             finished=row["finished"],
             quarantined=row["quarantined"],
             rows_per_s=_rate(_rows(read), passed_s),
             splits_per_s=_rate(_splits(read), passed_s),
             batches=len(line.names),
-            subtasks=self._subtasks(history, newest, document, batches[-1], is_complete),
+            subtasks=[
+                _subtask(item.subtask, size(item.splits), reports.get(item.subtask, {}), is_complete)
+                for item in document.raw.plan
+            ],
         )
 
-    def _batch(self, history: History, name: CheckpointName, newest: CheckpointName) -> _Batch | None:
-        """A checkpoint in the window; all except the newest are final."""
-        if name in self._batches:
-            return self._batches[name]
-        row = checkpoint_row(history, name)
-        if row is None:
-            return None
-        asked = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
-        reports = {report["subtask"]: report for report in view_rows("reports", history, asked)}
-        batch = _Batch(row=row, reports=reports)
-        if name != newest:
-            self._batches[name] = batch
-        return batch
 
-    def _queued(self, history: History, name: CheckpointName, document: CheckpointDocument) -> int:
-        """Splits that a DiscoveringEnumerator has found and not assigned; 0 for other enumerators."""
-        pages = held_pages(document)
-        return sum(self._size(history, name, document, page.splits) - page.taken for page in pages)
+def _subtask(subtask: int, splits: int, report: Row, is_complete: bool) -> SubtaskProgress:
+    reported = {name: report.get(name) for name in ("rows", "duration_ms", "host")}
+    done = splits if is_complete or report else 0
+    return SubtaskProgress(subtask=subtask, splits=splits, done=done, **reported)
 
-    def _size(
-        self, history: History, name: CheckpointName, document: CheckpointDocument, segment: str
-    ) -> int:
-        if segment not in self._sizes:
-            self._sizes[segment] = len(history.values(name, document, segment, msgspec.Raw) or ())
-        return self._sizes[segment]
 
-    def _subtasks(
-        self,
-        history: History,
-        name: CheckpointName,
-        document: CheckpointDocument,
-        batch: _Batch,
-        is_complete: bool,
-    ) -> list[SubtaskProgress]:
-        found = []
-        for item in document.raw.plan:
-            splits = self._size(history, name, document, item.splits)
-            report = batch.reports.get(item.subtask, {})
-            progress = SubtaskProgress(
-                subtask=item.subtask,
-                splits=splits,
-                done=splits if is_complete or report else 0,
-                rows=report.get("rows"),
-                duration_ms=report.get("duration_ms"),
-                host=report.get("host"),
-            )
-            found.append(progress)
-        return found
+def _batch(history: History, name: CheckpointName) -> _Batch | None:
+    row = checkpoint_row(history, name)
+    if row is None:
+        return None
+    predicate = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
+    reports = {report["subtask"]: report for report in view_rows("reports", history, predicate)}
+    return _Batch(row=row, reports=reports)
 
 
 def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
     value = summary.get(name)
     return value if isinstance(value, int) else None
-
-
-def _age_s(text: object, now: dt.datetime) -> float | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        time = dt.datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return (now - (time if time.tzinfo else time.replace(tzinfo=dt.UTC))).total_seconds()
 
 
 def _rows(read: Sequence[_Batch]) -> int | None:

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, one_of, optional, text
+from flip27_source.options import Option, Options, ReadingOption, one_of, optional, text
 
 
 def _registry_url(value: str) -> str:
@@ -19,14 +19,14 @@ def _registry_url(value: str) -> str:
     return value.rstrip("/")
 
 
-VALUE_FORMAT: Option[str | None] = Option(
+VALUE_FORMAT: Option[str | None] = ReadingOption(
     name="valueFormat",
     parse=optional(one_of("json", "avro", "protobuf", "string")),
     default=None,
     default_text="value stays binary",
     doc="The format from which values are decoded. The column value is then a struct; with string, a string.",
 )
-VALUE_SCHEMA_FILE: Option[str | None] = Option(
+VALUE_SCHEMA_FILE: Option[str | None] = ReadingOption(
     name="valueSchemaFile",
     parse=optional(text),
     default=None,
@@ -34,35 +34,35 @@ VALUE_SCHEMA_FILE: Option[str | None] = Option(
     "the columns as DDL, for avro a schema (.avsc), for protobuf a descriptor set (protoc "
     "--include_imports --descriptor_set_out).",
 )
-VALUE_MESSAGE: Option[str | None] = Option(
+VALUE_MESSAGE: Option[str | None] = ReadingOption(
     name="valueMessage",
     parse=optional(text),
     default=None,
     default_text="the first message type of the last file",
     doc="For protobuf, the full name of the message type: package.Message.",
 )
-REGISTRY_URL: Option[str | None] = Option(
+REGISTRY_URL: Option[str | None] = ReadingOption(
     name="schemaRegistryUrl",
     parse=optional(_registry_url),
     default=None,
     doc="URL of a schema registry with Confluent's API. Values then begin with the id of their schema, which "
     "each process requests once.",
 )
-REGISTRY_AUTH_ENV: Option[str | None] = Option(
+REGISTRY_AUTH_ENV: Option[str | None] = ReadingOption(
     name="schemaRegistryAuthEnv",
     parse=optional(text),
     default=None,
     doc="Environment variable, on the driver and on every executor, that contains user:password for the "
     "registry.",
 )
-REGISTRY_TOKEN_ENV: Option[str | None] = Option(
+REGISTRY_TOKEN_ENV: Option[str | None] = ReadingOption(
     name="schemaRegistryTokenEnv",
     parse=optional(text),
     default=None,
     doc="Environment variable, on the driver and on every executor, that contains a bearer token for the "
     "registry.",
 )
-ON_RECORD_ERROR: Option[str] = Option(
+ON_RECORD_ERROR: Option[str] = ReadingOption(
     name="onRecordError",
     parse=one_of("fail", "null", "quarantine"),
     default="fail",

@@ -1,4 +1,4 @@
-"""LeftOutFiles: files of a batch that cannot be read, by the policies of the source.
+"""UnreadableFiles: files of a batch that cannot be read, by the policies of the source.
 
 They are recorded before the other files are delivered. A batch that runs again after a crash leaves
 out the same files.
@@ -26,31 +26,23 @@ _ATTEMPTS = 2
 """A file is left out after the batch has failed and the file alone has failed."""
 
 
-def policy_of(source: SourceOfSplits) -> SplitErrorPolicy:
-    """The source's policy for files that cannot be read."""
-    return SplitErrorPolicy(
-        on_error=source.on_error,
-        reports_loss=source.reports_loss,
-        ignored_by=frozenset(source.ignored_by),
-        max_attempts=_ATTEMPTS,
-        max_quarantined=source.max_quarantined,
-    )
-
-
-class LeftOutFiles:
+class UnreadableFiles:
     """The files that one batch leaves out."""
 
     def __init__(self, source: SourceOfSplits, checkpoint_name: str | None, options: Options) -> None:
-        self._policy = policy_of(source)
-        self._late: LateReports | None = None
-        if (
-            not self._policy.fails_always
-            and checkpoint_name is not None
-            and source.state_location is not None
-        ):
-            store = open_store(source.state_location, options.with_prefix("storage."))
-            self._late = LateReports.of(store, checkpoint_name)
         self._limit = source.max_quarantined
+        self._policy = SplitErrorPolicy(
+            on_error=source.on_error,
+            reports_loss=source.reports_loss,
+            ignored_by=frozenset(source.ignored_by),
+            max_attempts=_ATTEMPTS,
+            max_quarantined=source.max_quarantined,
+        )
+        self._late: LateReports | None = None
+        location = source.state_location
+        if not (self._policy.fails_always or checkpoint_name is None or location is None):
+            store = open_store(location, options.with_prefix("storage."))
+            self._late = LateReports.of(store, checkpoint_name)
 
     @property
     def is_possible(self) -> bool:

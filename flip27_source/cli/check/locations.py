@@ -1,48 +1,39 @@
-"""Checks of locations: the state location is writable and creates exclusively, the path is readable."""
+"""Checks of locations: the state location, who may write to it, the path, and the queues of its events."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from flip27_source.enumerators.files.listing.choice import open_listers
+from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues, is_notified
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, RECURSIVE_FILE_LOOKUP, paths_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
 from flip27_source.file_systems.paths import local_path
+from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
 from flip27_source.readers.files.input import open_raw
 from flip27_source.snapshots.store import Store, open_store
+from flip27_source.source_checks import Finding, failed, failure, finding_of, ok, skipped, warning
 from flip27_source.source_options import PATH
-
-from .findings import Finding, failed, failure, finding_of, ok, skipped, warning
-from .permissions import writers
 
 LISTING_S = 5.0
 """Maximum time for listing the path."""
 _SLOW_FILES_PER_S = 500
 _PROBE = "flip27-check-"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Listed:
-    """The result of listing a path.
-
-    Attributes:
-        first: a file in it. whole: whether the listing was completed in time.
-    """
-
-    files: int
-    seconds: float
-    whole: bool
-    first: FileSplit | None
+_NO_RECEIPT = "flip27 check"
+_PERMISSIONS = "state location, permissions"
+_FOLDERS_LOOKED_AT = 1000
+"""Maximum number of directories below the state location that are checked."""
 
 
 def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Finding]:
@@ -57,7 +48,7 @@ def state_location(location: str, storage: Mapping[str, Any]) -> Iterator[Findin
         yield finding_of("state location", lambda: _probed(store, folder))
         local = local_path(location)
         if local is not None:
-            yield writers(Path(os.path.realpath(local)))
+            yield _writers(Path(os.path.realpath(local)))
         yield _conditional_create(store, f"{folder}/twice")
 
 
@@ -66,18 +57,88 @@ def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
     if options[PATH] is None and not options[PATHS]:
         return [skipped("path", "not given", "give it with --path")], None
     try:
-        found = _listed(options, LISTING_S)
+        first, rate = _listed(options)
     except Exception as error:  # noqa: BLE001 - file systems raise any error
         return [failure("path", error)], None
-    first = found.first
     if first is None:
         return [warning("path", "it can be listed, but contains no file", "check path and globs")], None
-    findings = [finding_of("path", lambda: _read_a_byte(first, options)), _rate(found)]
+    findings = [finding_of("path", lambda: _read_a_byte(first, options)), rate]
     if options[CLEAN_SOURCE] != "off":
         findings += [
             finding_of("path, to clean", partial(_writable, path, options)) for path in paths_of(options)
         ]
     return findings, first
+
+
+def queues(options: Options) -> Iterator[Finding]:
+    """Check each queue of a files source; no message is removed."""
+    if not is_notified(options):
+        return
+    try:
+        check_options(options, paths_of(options))
+        found = checked_queues(options)
+    except Flip27Error as error:
+        yield failure("queue", error)
+        return
+    for queue in found.values():
+        yield finding_of("queue", partial(_asked, queue))
+
+
+def _asked(queue: NotificationQueue) -> Finding:
+    """Call each method of the queue: received messages stay visible, and the given receipt is made up."""
+    found = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
+    queue.extend([_NO_RECEIPT], 0.0)
+    queue.delete([_NO_RECEIPT])
+    strange = next((message for message in found if message.problem is not None), None)
+    said = f"messages of {queue.url} can be received, kept hidden and deleted"
+    if strange is not None:
+        said += f"; message {strange.message_id} would be set aside, because {strange.problem}"
+    return ok("queue", said)
+
+
+def _writers(location: Path) -> Finding:
+    """Whether everybody on the machine may write to the location, or replace it with another directory."""
+    for folder in (location, *islice(_below(location), _FOLDERS_LOOKED_AT)):
+        mode = _mode(folder)
+        if mode & stat.S_IWOTH:
+            return _open_to_all(folder, mode, "they can add files and so edit the state of the source")
+    for parent in location.parents:
+        mode = _mode(parent)
+        # In a directory with the sticky bit, such as /tmp, a directory can only be renamed by its owner.
+        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+            return _open_to_all(parent, mode, "they can replace the state location with another directory")
+    return ok(_PERMISSIONS, "the state location is not world-writable")
+
+
+def _below(location: Path) -> Iterator[Path]:
+    """The directories of lineages, and those in them."""
+    for folder in _folders(location):
+        yield folder
+        yield from _folders(folder)
+
+
+def _folders(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            return [Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []  # it does not exist, or the other checks report the error
+
+
+def _mode(folder: Path) -> int:
+    try:
+        return folder.stat().st_mode
+    except OSError:
+        return 0
+
+
+def _open_to_all(folder: Path, mode: int, what: str) -> Finding:
+    return warning(
+        _PERMISSIONS,
+        f"everybody may write to {folder} (mode {stat.S_IMODE(mode):04o}): {what}",
+        f"chmod o-w {folder}, and start Spark with a umask such as 027; if executors run as another user, "
+        "use 007 and a group that the driver and the executors share",
+    )
 
 
 def _probed(store: Store, folder: str) -> Finding:
@@ -130,33 +191,29 @@ def _absent_parents(folder: Path) -> list[Path]:
     return [path for path in (folder, *folder.parents) if not path.exists()]
 
 
-def _listed(options: Options, deadline_s: float) -> Listed:
+def _listed(options: Options) -> tuple[FileSplit | None, Finding]:
+    """The first file of a listing, and how fast the listing is."""
     lister = open_listers(paths_of(options), options.with_prefix("storage."))
     lister.check_root()
     began = time.monotonic()
-    files, first, whole = 0, None, True
+    files, first, more = 0, None, ""
     for path, info in lister.files(recursive=options[RECURSIVE_FILE_LOOKUP]):
         files += 1
         if first is None and (known := info()) is not None:
             first = FileSplit(path=path, length=known.length, modified_us=known.modified_us)
-        if time.monotonic() - began > deadline_s:
-            whole = False
+        if time.monotonic() - began > LISTING_S:
+            more = " of a longer listing"
             break
-    return Listed(files=files, seconds=time.monotonic() - began, whole=whole, first=first)
-
-
-def _rate(found: Listed) -> Finding:
-    rate = found.files / max(found.seconds, 1e-6)
-    more = "" if found.whole else " of a longer listing"
-    said = f"{found.files:,} files in {found.seconds:.2f} s{more}: {rate:,.0f} files per second"
-    if found.whole or rate >= _SLOW_FILES_PER_S:
-        return ok("listing", said)
-    return warning(
-        "listing",
-        said,
+    seconds = time.monotonic() - began
+    rate = files / max(seconds, 1e-6)
+    said = f"{files:,} files in {seconds:.2f} s{more}: {rate:,.0f} files per second"
+    if not more or rate >= _SLOW_FILES_PER_S:
+        return first, ok("listing", said)
+    remedy = (
         "discovery runs in the background, but finds new files late: list fewer directories, or use "
-        "seenFiles=nameCursor if file names increase",
+        "seenFiles=nameCursor if file names increase"
     )
+    return first, warning("listing", said, remedy)
 
 
 def _read_a_byte(split: FileSplit, options: Options) -> Finding:
@@ -171,8 +228,3 @@ def _writable(path: str, options: Options) -> Finding:
     store.create(name, b"")
     store.delete(name)
     return ok("path, to clean", f"files can be created and deleted in {store.location}")
-
-
-def no_path(enumerator: str) -> Finding:
-    """The finding for sources that do not read files."""
-    return skipped("path", f"the enumerator {enumerator} does not read files")
