@@ -26,7 +26,7 @@ from flip27_source.schemas.recorded_schemas import SchemaOwner, SchemaStorage
 from flip27_source.snapshots.store import open_store
 from flip27_source.source_options import SCHEMA_EVOLUTION_MODE
 
-from .options import NativeOptions
+from .options import HADOOP_PREFIXES, NativeOptions
 from .planned_files import PlannedFiles
 from .planned_tasks import files_without_tasks
 from .spark_reads import SparkReads
