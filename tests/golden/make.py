@@ -28,7 +28,7 @@ def make(name: str, folder: Path) -> None:
 
 
 def main() -> None:
-    folder = Path(sys.argv[1])
+    folder = Path(sys.argv[1]).absolute()
     folder.mkdir(parents=True)
     socket.gethostname = lambda: "executor-1"  # reports contain the name of the host
     for name in STORIES:

@@ -10,6 +10,7 @@ from typing import Any
 import fsspec
 import pyarrow as pa
 
+from flip27_source import edits
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.driver.environment import Environment
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
@@ -22,6 +23,7 @@ from flip27_source.testing.inline_environment import inline_environment
 from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_demanded_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
+from tests.driver.test_ranges_read_again import Numbers
 from tests.toy_sources import EchoReader, Shelf
 
 LANDING = "memory://golden/landing"
@@ -64,7 +66,7 @@ class Story:
     options: Mapping[str, str] = field(default_factory=dict)
     world: Callable[[], None] = lambda: None
     play: Callable[[Query], None]
-    next_rows: list[str]
+    next_rows: list[Any]
 
 
 def landing(*names: str) -> None:
@@ -100,6 +102,17 @@ def _sets_aside(query: Query) -> None:
     _shelves("a", "b", "c", "d", "e")(query)
 
 
+def _retries_ranges(query: Query) -> None:
+    """Two ranges of a split are quarantined, and the first of them is read again."""
+    Numbers.broken = set(range(4))
+    _two_batches(query)
+    Numbers.broken = set()
+    state = query.options["stateLocation"]
+    edits.submit(edits.plan("quarantine retry", state=state, why="mended", splits=["sequence-0"]))
+    query.restart()
+    query.batch()
+
+
 FILES = {"path": LANDING, "fileOrder": "name"}
 STORIES = {
     "files-exact": Story(
@@ -132,6 +145,13 @@ STORIES = {
         options={"end": "9", "numSplits": "2", "rowsPerSplit": "2"},
         play=_two_batches,
         next_rows=["8"],
+    ),
+    "ranges": Story(
+        enumerator=SequenceEnumerator,
+        reader=Numbers,
+        options={"end": "9", "rowsPerSplit": "2", "onSplitError": "quarantine", "maxSplitAttempts": "1"},
+        play=_retries_ranges,
+        next_rows=[2, 3],
     ),
     "pages": Story(
         enumerator=Endpoints,
