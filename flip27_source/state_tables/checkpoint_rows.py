@@ -157,7 +157,7 @@ def _checkpoint_row(
         "files": plan[1],
         "subtasks": len(raw.plan),
         "live": len(raw.ledger.live),
-        "waiting": waiting[0],
+        "waiting": waiting[0] + len(raw.ledger.ranges),
         "finished": raw.ledger.finished,
         "quarantined": raw.ledger.quarantined_count,
         "ignored": raw.ledger.ignored_count,

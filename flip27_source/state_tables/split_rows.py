@@ -326,6 +326,9 @@ def _waiting(
         for split in history.splits(name, head, block.splits) or ():
             if asked.split(split.split_id):
                 yield split, block.subtask
+    for split in map(StoredSplit.of, head.raw.ledger.ranges):
+        if asked.split(split.split_id):
+            yield split, None
 
 
 def _file_row(history: History, split: StoredSplit, status: str) -> Row:

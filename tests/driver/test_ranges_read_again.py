@@ -12,8 +12,10 @@ import pytest
 from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceSplit
 from flip27_source.errors import MissingReportError
 from flip27_source.reader import SplitReader
+from flip27_source.snapshots.locations import find_lineages
 from tests.driver.batches import Batches
 from tests.edits.edited import Edited
+from tests.snapshots.spark_logs import view_rows
 
 NUMBERS = pa.schema([("id", pa.int64())])
 OPTIONS = {
@@ -93,3 +95,18 @@ def test_a_range_that_waits_to_be_read_again_is_skipped_with_its_split(tmp_path:
     Numbers.broken = set()
     rows = [row for batch in source.batches() for row in batch]
     assert sorted(rows) == [0, 2, 8, 10]
+
+
+def test_the_tables_show_a_range_that_waits_to_be_read_again(tmp_path: Path) -> None:
+    options = {**OPTIONS, "numSplits": "1"}
+    source = Edited(tmp_path, options, enumerator=SequenceEnumerator, reader=Numbers, schema=NUMBERS)
+    Numbers.broken = {0, 2}
+    assert [source.batch(), source.batch()] == [[], []]
+    Numbers.broken = set()
+    source.ask("quarantine retry", splits=["sequence-0"])
+    source.engine.restart()
+    assert source.batch() == [0, 1]
+    lineages = find_lineages(source.state, {})
+    assert view_rows("checkpoints", lineages)[-1]["waiting"] == 1
+    assert [row["status"] for row in view_rows("splits", lineages)] == ["live"]
+    assert source.batch() == [2, 3]
