@@ -199,10 +199,18 @@ class Options:
         """The raw values of the options that are used only at the first start, without secrets."""
         return self._given(lambda option: option.changes is Change.FIRST_START)
 
-    def data_values(self) -> dict[str, str]:
-        """The values of the options that say which data the source reads, without credentials."""
-        given = self._given(lambda option: option.names_data)
-        return {name: masked(text).rstrip("/") for name, text in given.items()}
+    def data_values(self) -> dict[str, list[str]]:
+        """The values of the options that say which data the source reads, without credentials.
+
+        Options that are lists, such as tables, have several values.
+        """
+        values = {}
+        for name, text in self._given(lambda option: option.names_data).items():
+            items = _maybe_json(text)
+            if not isinstance(items, list | dict):
+                items = text.split(",") if isinstance(self[name], tuple) else [text]
+            values[name] = sorted({masked(str(item)).strip().rstrip("/") for item in items})
+        return values
 
     def _given(self, is_wanted: Callable[[Option[Any]], bool]) -> dict[str, str]:
         return {

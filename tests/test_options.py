@@ -128,7 +128,7 @@ def test_options_that_name_the_data_are_kept_without_credentials() -> None:
     ]
     given = {"path": "s3://ann:hunter2@in/a/", "paths": "https://h/a?sig=hunter2", "uri": "x://ann:hunter2@y"}
     assert Options.parse(given, [*declared, LIMIT]).data_values() == {
-        "path": "s3://in/a", "paths": "https://h/a?sig=***",
+        "path": ["s3://in/a"], "paths": ["https://h/a?sig=***"],
     }  # fmt: skip
 
 

@@ -40,7 +40,7 @@ class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     max_quarantined: int = 0
     state_location: str | None = None
     uid: str = "files"
-    data: dict[str, str] | None = None
+    data: dict[str, list[str]] | None = None
 
 
 def splits_comment(source: SourceOfSplits) -> str:

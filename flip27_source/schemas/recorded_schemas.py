@@ -40,18 +40,24 @@ class SchemaOwner(msgspec.Struct, frozen=True, kw_only=True):
 
     enumerator: str
     reader: str
-    data: dict[str, str] | None = None
+    data: dict[str, list[str]] | None = None
 
     def differences(self, other: SchemaOwner) -> list[str]:
-        """What ``other`` has instead, one text for each difference."""
+        """What ``other`` has instead, one text for each difference.
+
+        Lists, such as tables, are different if nothing is in both.
+        """
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in ("enumerator", "reader")}
         if self.data is not None and other.data is not None:
             names = sorted(self.data.keys() | other.data.keys())
-            pairs |= {name: (self.data.get(name), other.data.get(name)) for name in names}
+            for name in names:
+                was, now = self.data.get(name, []), other.data.get(name, [])
+                if set(was).isdisjoint(now):
+                    pairs[name] = ", ".join(was) or None, ", ".join(now) or None
         return [f"{name} was {was!r}, is {now!r}" for name, (was, now) in pairs.items() if was != now]
 
 
-def data_of(options: Options) -> dict[str, str] | None:
+def data_of(options: Options) -> dict[str, list[str]] | None:
     """The ``data`` of the owner that has these options."""
     return None if options.get(UID.name) is not None else options.data_values()
 

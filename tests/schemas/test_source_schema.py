@@ -73,6 +73,17 @@ def test_the_schema_of_another_source_is_refused_and_a_uid_separates_the_two(tmp
     assert found_out(tmp_path, path=f"{tmp_path}/in/") == "id bigint"
 
 
+def test_a_source_that_reads_more_or_less_of_its_data_keeps_its_schema(tmp_path: Path) -> None:
+    land(tmp_path, "a", '{"id": 1}')
+    more, third = f"{tmp_path}/more", f"{tmp_path}/third"
+    for folder in (more, third):
+        Path(folder).mkdir()
+    for paths in (more, f"{third},{more}", f'["{more}"]'):
+        assert found_out(tmp_path, paths=paths) == "id bigint"
+    with pytest.raises(IncompatibleStateError, match=f"paths was '{more}', is '{third}'"):
+        found_out(tmp_path, paths=third)
+
+
 def test_a_source_with_its_own_uid_may_move_to_another_path(tmp_path: Path) -> None:
     land(tmp_path, "a", '{"id": 1}')
     found_out(tmp_path)

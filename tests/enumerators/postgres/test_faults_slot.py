@@ -294,7 +294,7 @@ def test_without_a_snapshot_changes_from_before_a_renaming_are_not_lost(shop: Fa
     engine = caught_up(shop.engine(snapshot="never"))
     shop.execute(ROW_11, "ALTER TABLE orders RENAME TO sales")
     shop.execute("INSERT INTO sales VALUES (12, 'y')")
-    renamed = caught_up(shop.engine(after=engine, snapshot="never", tables="public.sales"))
+    renamed = caught_up(shop.engine(after=engine, snapshot="never", tables="public.sales", uid="postgres"))
     assert shop.ops(renamed) == [("c", 11, "x"), ("c", 12, "y")]
 
 

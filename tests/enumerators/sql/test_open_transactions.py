@@ -170,7 +170,7 @@ def test_a_run_that_times_out_names_the_transactions_that_it_waited_for(shop: Sh
     options = shop.with_options(transactionTimeout="0s", discoveryRetries="0")
     process = late.info.backend_pid
     with pytest.raises(DiscoveryError, match=rf"rows of table events wait for them \(processes {process}\)"):
-        run(options)
+        list(run(options))
 
 
 def test_updated_times_wait_for_writers_too(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
