@@ -127,7 +127,8 @@ _CHECKPOINTS = View(
 
 _SPLITS = View(
     name="splits",
-    doc="One row for each split that a retained checkpoint has planned, or that is in progress or quarantined.",
+    doc="One row for each split that a retained checkpoint has planned, or that is in progress or "
+    "quarantined.",
     rows=split_rows,
     columns=(
         _LINEAGE,
@@ -138,8 +139,9 @@ _SPLITS = View(
             "`waiting`: postponed by a limit, or a chunk of a PostgreSQL table that is not assigned yet; "
             "`planned`: in the newest batch, which is not known to be "
             "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: returned by "
-            "the reader, not read; `quarantined`: it cannot be read, and can be retried or dropped; `ignored`: "
-            "it cannot be read, and is only counted (of checkpoints that are no longer retained, the last 20)",
+            "the reader, not read; `quarantined`: it cannot be read, and can be retried or dropped; "
+            "`ignored`: it cannot be read, and is only counted (of checkpoints that are no longer retained, "
+            "the last 20)",
         ),
         _SPLIT,
         _column("position", _STRING, "live splits: the split at its current position, JSON"),
@@ -175,7 +177,7 @@ _FILES = View(
 
 _QUARANTINE = View(
     name="quarantine",
-    doc="One row for each quarantined split and for each Kafka record that cannot be decoded and was quarantined. "
+    doc="One row for each quarantined split, and for each quarantined Kafka record, which cannot be decoded. "
     "Their rows were not delivered.",
     rows=quarantine_rows,
     columns=(
