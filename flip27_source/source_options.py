@@ -176,9 +176,9 @@ ON_SPLIT_ERROR: Option[str] = ReadingOption(
     parse=one_of("fail", "quarantine", "ignore"),
     default="fail",
     doc="What to do with a split (a file) that cannot be read: fail the query; record the split as "
-    "unreadable in the state, with its error (quarantine); or only count it (ignoredSplits) and list it in the state "
-    "(ignore). Either all rows of a split are delivered or none. A split that cannot be reached (permission, "
-    "credentials, network, disk) fails the query with any value.",
+    "unreadable in the state, with its error (quarantine); or only count it (ignoredSplits) and list it in "
+    "the state (ignore). Either all rows of a split are delivered or none. A split that cannot be reached "
+    "(permission, credentials, network, disk) fails the query with any value.",
 )
 ON_DATA_LOSS: Option[str] = ReadingOption(
     name="onDataLoss",
