@@ -175,9 +175,10 @@ ON_SPLIT_ERROR: Option[str] = ReadingOption(
     name="onSplitError",
     parse=one_of("fail", "quarantine", "ignore"),
     default="fail",
-    doc="What to do with a split (a file) that cannot be read: fail the query; set the split aside in the "
-    "state, with its error (quarantine); or skip the split, count it (ignoredSplits) and list it in the "
-    "state (ignore). Either all rows of a split are delivered or none.",
+    doc="What to do with a split (a file) that cannot be read: fail the query; record the split as "
+    "unreadable in the state, with its error (quarantine); or only count it (ignoredSplits) and list it in "
+    "the state (ignore). Either all rows of a split are delivered or none. A split that cannot be reached "
+    "(permission, credentials, network, disk) fails the query with any value.",
 )
 ON_DATA_LOSS: Option[str] = ReadingOption(
     name="onDataLoss",
@@ -201,8 +202,8 @@ MAX_QUARANTINED_SPLITS: Option[int] = ReadingOption(
     name="maxQuarantinedSplits",
     parse=integer(minimum=0),
     default=100,
-    doc="Maximum number of quarantined splits and of records that are set aside (onRecordError); the query "
-    "fails if there are more.",
+    doc="Maximum number of quarantined splits and records (onRecordError); the query fails if there are "
+    "more.",
 )
 MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
     name="maxRowsPerSplit",

@@ -209,7 +209,7 @@ def edits_page(page: PageRun) -> None:
 def wait_to_be_withdrawn(orders: Orders) -> None:
     """Submit an edit that stays waiting, with the id that the pages give it."""
     place = orders.options["stateLocation"]
-    asked = edits.submit(edits.plan("replay", state=place, glob="*/19.json", why="a test"))
+    asked = edits.submit(edits.plan("replay", state=place, glob="*/orders/a.json", why="a test"))
     (request,) = Path(place).glob(f"*/requests/{asked}.json")
     request.rename(request.with_stem("0f3a5c1e" + asked[8:]))
 

@@ -97,7 +97,7 @@ _CHECKPOINTS = View(
         _key("live", _LONG, "splits that continue after it"),
         _key("waiting", _LONG, "splits that a limit has postponed, and ranges that are to be read again"),
         _key("finished", _LONG, "splits finished since the source's first start, including its batch"),
-        _key("quarantined", _LONG, "splits set aside before it"),
+        _key("quarantined", _LONG, "splits quarantined before it"),
         _key("ignored", _LONG, "splits ignored before it by an option, because they cannot be read"),
         _key(
             "data_losses", _LONG, "how often data was lost before it was read, since the source's first start"
@@ -127,7 +127,8 @@ _CHECKPOINTS = View(
 
 _SPLITS = View(
     name="splits",
-    doc="One row for each split that a retained checkpoint has planned, or that is in progress or set aside.",
+    doc="One row for each split that a retained checkpoint has planned, or that is in progress or "
+    "quarantined.",
     rows=split_rows,
     columns=(
         _LINEAGE,
@@ -138,8 +139,9 @@ _SPLITS = View(
             "`waiting`: postponed by a limit, or a chunk of a PostgreSQL table that is not assigned yet; "
             "`planned`: in the newest batch, which is not known to be "
             "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: returned by "
-            "the reader, not read; `quarantined`: set aside; `ignored`: it cannot be read, and an option "
-            "ignores such splits (of checkpoints that are no longer retained, the last 20)",
+            "the reader, not read; `quarantined`: it cannot be read, and can be retried or dropped; "
+            "`ignored`: it cannot be read, and is only counted (of checkpoints that are no longer retained, "
+            "the last 20)",
         ),
         _SPLIT,
         _column("position", _STRING, "live splits: the split at its current position, JSON"),
@@ -175,8 +177,8 @@ _FILES = View(
 
 _QUARANTINE = View(
     name="quarantine",
-    doc="One row for each split that cannot be read and was set aside, and each Kafka record that cannot be "
-    "decoded. Their rows were not delivered.",
+    doc="One row for each quarantined split, and for each quarantined Kafka record, which cannot be decoded. "
+    "Their rows were not delivered.",
     rows=quarantine_rows,
     columns=(
         _LINEAGE,

@@ -150,7 +150,7 @@ for _group, _name, _operation, _arguments, _doc in (
         "Drop quarantined splits: they are never read.",
     ),
     (
-        group, "forget", EditOperation.FORGET, "--split /landing/a.json --why rewritten",
+        group, "forget", EditOperation.FORGET, "--split /landing/orders/a.json --why rewritten",
         "Make the enumerator forget splits, so that discovery finds them again, as they are now.",
     ),
 ):  # fmt: skip
