@@ -93,6 +93,20 @@ _TYPES = {
     ),
 }  # fmt: skip
 _SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
+_OF_JAVA = {
+    EXPIRED: r"ExpiredToken|RequestExpired|TokenRefreshRequired",
+    CREDENTIALS: r"NoAuthWithAWSException|InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed"
+    r"|CredentialInitializationException|NoAwsCredentials|Unable to load credentials|Status Code: 401",
+    PERMISSION: r"AccessDenied|AccessControlException|Permission denied|Status Code: 403",
+    PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError",
+    DISK: r"No space left on device|Read-only file system|Input/output error",
+    HANDLES: r"Too many open files",
+    MEMORY: r"OutOfMemoryError",
+    NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception",
+    BUSY: r"Status Code: (?:408|425|429|5\d\d)|SlowDown|ServiceUnavailable|AWSServiceThrottled",
+}
+_MOST_CAUSES = 20
+_SHOWN = 1000
 _SAYS_EXPIRED = re.compile(r"\bexpired?\b|not valid in the specified time frame", re.IGNORECASE)
 
 
@@ -123,6 +137,27 @@ def access_error(error: BaseException, what: str, *, said: str | None = None) ->
         said = said or (error.what if isinstance(error, Flip27Error) else kept_text(error))
         what, remedy = f"{what}: {cause.what}: {said}", f"{cause.remedy}, and restart the query"
     return AccessError(what, remedy=f"{remedy}; nothing was quarantined or lost")
+
+
+def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
+    """As ``access_error``, for an error of Spark's own readers: its text has the classes of Java."""
+    texts: list[str] = []
+    link: Any = error
+    while link is not None and len(texts) < _MOST_CAUSES:
+        # Spark keeps the stack trace of an error of the JVM, with its causes, beside the message.
+        texts += [
+            str(link),
+            str(getattr(link, "_stackTrace", None) or getattr(link, "_stacktrace", None) or ""),
+        ]
+        link = getattr(link, "_cause", None) or getattr(link, "cause", None)
+    whole = "\n".join(texts)
+    cause = next((cause for cause, pattern in _OF_JAVA.items() if re.search(pattern, whole)), None)
+    if cause is None:
+        return None
+    return AccessError(
+        f"{what}: {cause.what}: {kept_text(error)[:_SHOWN]}",
+        remedy=f"{cause.remedy}, and restart the query; nothing was quarantined or lost",
+    )
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -14,7 +14,7 @@ from botocore.exceptions import ClientError, EndpointConnectionError, NoCredenti
 from google.auth.exceptions import RefreshError
 from s3fs.errors import translate_boto_error
 
-from flip27_source.access_errors import cause_of_failed_access
+from flip27_source.access_errors import access_error_of_spark, cause_of_failed_access
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.testing import MicroBatchEngine
@@ -169,3 +169,45 @@ def test_expired_credentials_quarantine_no_file_and_the_batch_is_read_once_they_
         engine.restart(options=bucket.options)
         engine.process_all_available()
         assert len(engine.rows) == 3
+
+
+JAVA = {
+    "org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme": "a package is missing",
+    "Caused by: java.nio.file.AccessDeniedException: s3a://in/a: getFileStatus": "permission is denied",
+    "java.io.FileNotFoundException: /in/a.json (Permission denied)": "permission is denied",
+    "Service: S3, Status Code: 403; Error Code: ExpiredToken": "the credentials have expired",
+    "NoAuthWithAWSException: No AWS Credentials provided": "credentials are missing or not accepted",
+    "java.net.SocketTimeoutException: Read timed out": "the server cannot be reached",
+    "AWSStatus500Exception: (Service: S3, Status Code: 503, Request ID: x)": "the server is overloaded",
+    "java.io.IOException: No space left on device": "the disk is full",
+}
+
+
+class JvmError(Exception):
+    """An error of the JVM, as pyspark raises it: the causes are in the stack trace."""
+
+    def __init__(self, trace: str) -> None:
+        super().__init__("[FAILED_READ_FILE.NO_HINT] Encountered error while reading file")
+        self._stackTrace = trace
+
+
+@pytest.mark.parametrize("trace", JAVA)
+def test_a_failure_of_access_in_the_jvm_is_recognized(trace: str) -> None:
+    error = access_error_of_spark(
+        JvmError(f"org.apache.spark.SparkException: x\n{trace}\n at a.b(C.java)"), "a"
+    )
+    assert error is not None
+    assert JAVA[trace] in error.what
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "java.lang.RuntimeException: file:/in/a.parquet is not a Parquet file. Expected magic number at tail",
+        "java.io.FileNotFoundException: File file:/in/a.json does not exist",
+        "java.util.zip.ZipException: invalid distance too far back",
+        "com.fasterxml.jackson.core.JsonParseException: Unexpected character",
+    ],
+)
+def test_bad_content_in_the_jvm_is_not_a_failure_of_access(trace: str) -> None:
+    assert access_error_of_spark(JvmError(trace), "a") is None

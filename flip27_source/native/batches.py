@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
+from flip27_source.access_errors import access_error_of_spark
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import NewColumnsError, OptionError, SchemaError, SplitReadError, kept_text
 from flip27_source.file_systems.paths import local_path, with_percents
@@ -202,6 +203,9 @@ class _Batch:
     def _corrupt(self, file: FileSplit, error: Exception) -> SplitReadError:
         if isinstance(error, SplitReadError):
             return error
+        no_access = access_error_of_spark(error, f"Spark cannot read {file.path}")
+        if no_access is not None:
+            return no_access
         said = kept_text(error)[:_SHOWN_CHARACTERS]
         return CorruptFileError(
             f"{file.path} cannot be read by Spark as {self._native.format}: {said}",

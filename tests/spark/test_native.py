@@ -187,6 +187,23 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_even_if_the_ba
     assert "cannot be read by Spark as parquet" in quarantined.error
 
 
+def test_files_that_spark_cannot_reach_stop_the_query_and_are_read_once_it_can(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    folders = Folders(tmp_path)
+    land(folders, "a.parquet", id=[1])
+    delivered = Delivered()
+    astray = native_batches(
+        delivered, format="parquet", schema="id long", hadoopPrefixes='{"/": "unknown://bucket/"}'
+    )
+    with pytest.raises(StreamingQueryException, match=r"a package is missing(?s:.*)nothing was quarantined"):
+        run(spark, folders, astray, onSplitError="quarantine")
+    right = native_batches(delivered, format="parquet", schema="id long")
+    run(spark, folders, right, onSplitError="quarantine")
+    assert delivered.rows == [(1,)]
+    assert state(spark, folders, "quarantine") == []
+
+
 def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read(
     spark: SparkSession, tmp_path: Path
 ) -> None:
