@@ -49,7 +49,6 @@ class PublicationEntries:
     """The tables of a publication, by numbers that change when the publication or an entry is recreated.
 
     Attributes:
-        oid: the oid of the publication.
         entries: the oids of its tables, each with the oid of the table's entry. Publications of whole
             schemas, and of all tables, have no entries.
     """
@@ -65,7 +64,6 @@ class Publication:
     Attributes:
         tables: schema and name of its tables.
         is_via_root: whether the log names partitioned tables instead of their partitions.
-        owner: the role that owns it.
         is_owned: whether the connection's role is the owner, or a member of it.
         left_out: kinds of changes that it does not publish.
         filtered, cut: the tables of which it lacks rows, or columns.
@@ -91,7 +89,6 @@ class ScopeFault:
     """What a publication leaves out of the log.
 
     Attributes:
-        what: the words that follow the publication's name.
         is_fatal: whether the log cannot be read with the publication.
     """
 
@@ -101,7 +98,6 @@ class ScopeFault:
 
 
 def find_publication(connection: Connection, name: str) -> Publication | None:
-    """The publication with this name; None if it does not exist."""
     row = connection.execute(_PUBLICATION, [name]).fetchone()
     if row is None:
         return None
@@ -148,11 +144,7 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
 
 
 def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable]) -> None:
-    """Warn of what the publication leaves out; a publication that does not exist leaves out nothing.
-
-    Raises:
-        DiscoveryError: changes of a partitioned table would have the names of its partitions.
-    """
+    """Warn of what the publication leaves out; a publication that does not exist leaves out nothing."""
     publication = find_publication(connection, name)
     for fault in () if publication is None else scope_faults(publication, tables):
         if fault.is_fatal:
@@ -167,17 +159,12 @@ def publication_sql(name: str, tables: Sequence[TableName]) -> str:
 
 
 def publication_entries(connection: Connection, name: str) -> PublicationEntries | None:
-    """The entries of a publication; None if it does not exist."""
     publication = find_publication(connection, name)
     return None if publication is None else publication.entries
 
 
 def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> None:
-    """Create the publication, or add the tables that it lacks.
-
-    Raises:
-        DiscoveryError: the role lacks the right; the error names the statement for the tables' owner to run.
-    """
+    """Create the publication, or add the tables that it lacks."""
     import psycopg
 
     publication = find_publication(connection, name)
@@ -248,7 +235,6 @@ def table_losses(
 
     Args:
         known: the tables that were read before.
-        listed: the tables that exist now.
         published: schema and name of the tables in the publication.
         moved: the oids of the tables that were removed from the publication and added again.
     """

@@ -30,7 +30,6 @@ class Dialect:
 
     Attributes:
         name: postgresql, sqlite, duckdb, or another name.
-        quoted: a name as an identifier.
         literal: a stored value of an Arrow type as SQL.
         as_text: an expression for the stored text of a column; None if Python makes the text.
         given: a value as a user wrote it, with its Arrow type, as a stored value.
@@ -38,7 +37,6 @@ class Dialect:
         has_types: whether a result without rows has types.
         compares_tuples: whether (a, b) > (1, 2) uses an index.
         cast_to_text: an expression for the text of a column that Spark has no type for.
-        settings: statements for each new connection.
         clock: a query for the time of the server; None for the clock of this machine.
     """
 

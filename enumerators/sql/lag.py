@@ -24,8 +24,6 @@ def newest_allowed(
 
     Args:
         text: the newest value of the first cursor column, as users write it.
-        kind: the Arrow type of the column.
-        now: the current time, with a zone.
         lag_s: None for the default.
         zone: the zone of times that have none.
 

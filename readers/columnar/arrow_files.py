@@ -29,14 +29,12 @@ class ArrowReader(ColumnarReader):
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema of the file's batches."""
         with reading(split.path, options), opened_by_arrow(split, options) as source:
             opened = ipc.open_file if _is_file(source, split) else ipc.open_stream
             with opened(source) as batches:
                 return batches.schema
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the record batches."""
         with opened_by_arrow(split, self.context.options, fetched) as source:
             batches = (_of_file if _is_file(source, split) else _of_stream)(source, split)
             columns: NamedColumns | None = None

@@ -44,12 +44,10 @@ class OrcReader(ColumnarReader):
             return _schema_of_spark(orc.ORCFile(source).schema)
 
     def prepare(self) -> None:
-        """Prepare the schema evolution and the zone of timestamps, which are stored without one."""
         self.conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
         super().prepare()
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the stripes."""
         from pyarrow import orc  # imported late because it is as large as the rest of a reader
 
         with opened_by_arrow(split, self.context.options, fetched) as source:

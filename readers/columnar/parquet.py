@@ -66,12 +66,10 @@ class ParquetReader(ColumnarReader):
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema in the footer."""
         with reading(split.path, options), _opened(split, options) as parquet:
             return _stored(parquet)
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the row groups."""
         with _opened(split, self.context.options, fetched) as parquet:
             names = parquet.schema_arrow.names
             columns = self.columns_of(split.path, names, lambda: _stored(parquet))

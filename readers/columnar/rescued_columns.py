@@ -18,11 +18,7 @@ from flip27_source.schemas.new_columns import additions
 
 
 class RescuedColumns(NamedColumns):
-    """NamedColumns that also fills the schema's column of rescued data.
-
-    Args:
-        stored: the schema of the file.
-    """
+    """NamedColumns that also fills the schema's column of rescued data."""
 
     def __init__(
         self,

@@ -70,11 +70,7 @@ def csv_formats(options: Options) -> DateTimeFormats:
 
 
 def csv_schema(samples: Sequence[tuple[str, CsvRows]], options: Options) -> pa.Schema | None:
-    """The columns of some files, given by path and first rows; None if there is no row.
-
-    Raises:
-        SchemaError: headers start differently; columns are matched by position and would be swapped.
-    """
+    """The columns of some files, given by path and first rows; None if there is no row."""
     samples = [(path, rows) for path, rows in samples if len(rows.records())]
     if not samples:
         return None

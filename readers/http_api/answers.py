@@ -104,7 +104,6 @@ class Identity:
 
     @property
     def has_ids(self) -> bool:
-        """True if records have unique ids."""
         return self._path is not None
 
     def digest(self, record: bytes, place: str) -> str:

@@ -127,14 +127,15 @@ class Connections:
             except (Unanswered, *_BROKEN) as error:
                 if deadline.is_over or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
                     raise self._late() from None
-                raise _broken(error) from None
+                raise Unanswered(
+                    f"the connection broke or the body was cut off: {_described(error)}"
+                ) from None
             # A body without a length looks complete when its connection is closed.
             if deadline.is_over:
                 raise self._late()
         return taken
 
     def close(self) -> None:
-        """Close the connections."""
         self._watchdog.close()
         self._session.close()
 
@@ -149,15 +150,12 @@ class Connections:
         return Unanswered(f"no complete answer within {self._timeout_s:g} seconds (requestTimeout)")
 
     def _taken(self, answer: Any) -> Answer:
-        raw = answer.raw
-        framed = raw.length_remaining is not None or bool(raw.chunked)
-        body = self._body(answer) if answer.status_code == 200 else _beginning(answer)
         return Answer(
             status=answer.status_code,
             headers=answer.headers,
-            body=body,
             next_link=answer.links.get("next", {}).get("url"),
-            framed=framed,
+            framed=answer.raw.length_remaining is not None or bool(answer.raw.chunked),
+            body=self._body(answer) if answer.status_code == 200 else _beginning(answer),
         )
 
     def _body(self, answer: Any) -> bytes:
@@ -165,18 +163,18 @@ class Connections:
         if length is not None and length > self._max_body_bytes:
             raise self._too_large(f"has {length} bytes,")
         found = bytearray()
-        for piece in _unpacked(answer, self._within(answer.raw, "has")):
+        for piece in _unpacked(answer, self._within(answer.raw)):
             found += piece
             if len(found) > self._max_body_bytes:
                 raise self._too_large("unpacks to")
         return bytes(found)
 
-    def _within(self, raw: Any, what: str) -> Iterator[bytes]:
+    def _within(self, raw: Any) -> Iterator[bytes]:
         count = 0
         for piece in _pieces(raw):
             count += len(piece)
             if count > self._max_body_bytes:
-                raise self._too_large(what)
+                raise self._too_large("has")
             yield piece
 
     def _too_large(self, what: str) -> Refused:
@@ -356,10 +354,6 @@ def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _not_made(error: Exception) -> Refused:
     return Refused(f"it cannot be sent: {_described(error)}", "check the path, endpoints and headers")
-
-
-def _broken(error: BaseException) -> Unanswered:
-    return Unanswered(f"the connection broke or the body was cut off: {_described(error)}")
 
 
 def _described(error: BaseException) -> str:

@@ -25,14 +25,7 @@ from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import first_lines
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
-from flip27_source.readers.json_lines.options import (
-    DROP_FIELD_IF_ALL_NULL,
-    INFER_TIMESTAMP,
-    MULTI_LINE,
-    PREFERS_DECIMAL,
-    PRIMITIVES_AS_STRING,
-    json_dialect,
-)
+from flip27_source.readers.json_lines import options as opts
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.readers.schemas.merging import wider_number
@@ -94,11 +87,11 @@ class JsonTypes:
     """
 
     def __init__(self, options: Options, *, refuses_twice: bool = False) -> None:
-        self.dialect = json_dialect(options)
-        self._primitives_as_string = options[PRIMITIVES_AS_STRING]
-        self._prefers_decimal = options[PREFERS_DECIMAL]
-        self._infer_timestamp = options[INFER_TIMESTAMP]
-        self._drop_all_null = options[DROP_FIELD_IF_ALL_NULL]
+        self.dialect = opts.json_dialect(options)
+        self._primitives_as_string = options[opts.PRIMITIVES_AS_STRING]
+        self._prefers_decimal = options[opts.PREFERS_DECIMAL]
+        self._infer_timestamp = options[opts.INFER_TIMESTAMP]
+        self._drop_all_null = options[opts.DROP_FIELD_IF_ALL_NULL]
         self._zone = java_zone(options[TIME_ZONE] or "UTC")
         # Spark's JsonInferSchema does not try other formats either.
         self._formats = replace(DateTimeFormats.of(options), fallback=False)
@@ -168,11 +161,7 @@ class JsonTypes:
 
 
 def schema_of_sample(splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-    """The columns of the files; None if there are none.
-
-    Raises:
-        SchemaError: an object has a field twice, or names differ only in case.
-    """
+    """The columns of the files; None if there are none."""
     malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
     types = JsonTypes(options, refuses_twice=True)
     looked_at: list[str] = []
@@ -191,7 +180,7 @@ def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: lis
     """The lines for schema inference; the path of their file is first appended to ``looked_at``."""
     for split in splits:
         looked_at.append(split.path)
-        if options[MULTI_LINE]:
+        if options[opts.MULTI_LINE]:
             yield whole_text(split, options)
         else:
             yield from first_lines(split, options).split(b"\n")

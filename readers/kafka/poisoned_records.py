@@ -40,15 +40,12 @@ class PoisonedMessage:
         self._record = record
 
     def offset(self) -> int:
-        """The offset of the record."""
         return self._offset
 
     def key(self) -> bytes | None:
-        """The key."""
         return self._record.key
 
     def value(self) -> bytes | None:
-        """The value."""
         return self._record.value
 
     def timestamp(self) -> tuple[int, int]:
@@ -56,7 +53,6 @@ class PoisonedMessage:
         return self._record.timestamp_type, self._record.timestamp_ms
 
     def headers(self) -> list[tuple[str, bytes | None]] | None:
-        """The headers."""
         return self._record.headers
 
 
@@ -81,11 +77,7 @@ def split_of(topic: str, partition: int, message: Message | PoisonedMessage) -> 
 
 
 def run_of(split: KafkaSplit) -> Run:
-    """A run of the one record that the split keeps.
-
-    Raises:
-        CorruptStateError: the stored record is damaged.
-    """
+    """A run of the one record that the split keeps."""
     try:
         record = msgspec.json.decode(split.record or "", type=PoisonedRecord)
     except msgspec.MsgspecError as error:

@@ -66,7 +66,6 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         return records.set(records.get_field_index(VALUE), pa.field(VALUE, kind))
 
     def open(self, context: SourceReaderContext) -> None:
-        """Check the schema, and prepare the properties of the client and the decoding of values."""
         super().open(context)
         known = record_schema(include_headers=True)
         for field in context.schema:
@@ -88,18 +87,15 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         self._errors = RecordErrors(context)
 
     def read(self, split: KafkaSplit) -> Iterator[pa.RecordBatch]:
-        """The records of one range."""
         return self.read_together([split])
 
     def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
-        """The records of all ranges, in order."""
         ranges = [split for split in splits if split.end is not None and split.end > split.next]
         for is_poisoned, group in itertools.groupby(ranges, key=lambda split: split.record is not None):
             together = list(group)
             yield from self._batches(map(run_of, together)) if is_poisoned else self._fetched(together)
 
     def _fetched(self, ranges: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
-        """The records of ranges, fetched from the brokers."""
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
         ranges = self._of_the_same_topics(ranges, timeout_s)
         with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():

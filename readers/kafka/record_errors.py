@@ -58,7 +58,7 @@ class RecordErrors:
         return {
             row: _READ_BEFORE
             for row, (run, message) in enumerate(_records(runs))
-            if _record_id(run, message) in before
+            if record_id_of(run.topic, run.partition, message.offset() or 0) in before
         }
 
     def _set_aside(self, failures: Mapping[int, str], runs: Sequence[Run]) -> None:
@@ -91,7 +91,3 @@ def _records(runs: Sequence[Run]) -> Iterator[tuple[Run, Message | PoisonedMessa
 
 def _place(run: Run, message: Message | PoisonedMessage) -> str:
     return f"{run.topic}/{run.partition} at offset {message.offset()}"
-
-
-def _record_id(run: Run, message: Message | PoisonedMessage) -> str:
-    return record_id_of(run.topic, run.partition, message.offset() or 0)

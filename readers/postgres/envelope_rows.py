@@ -35,7 +35,6 @@ class EnvelopeRows:
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order, or of rows of a chunk."""
         columns: Columns = {
             "table": lambda: table_names(changes),
             "op": lambda: op_texts(changes.op),

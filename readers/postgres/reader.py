@@ -22,19 +22,8 @@ from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import START_AGAIN, connect, failed, imported, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
-from flip27_source.enumerators.postgres.server import (
-    await_durable,
-    check_slot,
-    existing_slot,
-    log_end,
-)
-from flip27_source.enumerators.postgres.split import (
-    ChunkRead,
-    LogRead,
-    LogWindow,
-    PostgresSplit,
-    lsn_text,
-)
+from flip27_source.enumerators.postgres.server import await_durable, check_slot, existing_slot, log_end
+from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, LogWindow, PostgresSplit, lsn_text
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
@@ -85,7 +74,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
         self._types: dict[tuple[int, int], PgType] = {}
 
     def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of a chunk, or the changes of a window."""
         psycopg = imported()
         try:
             if split.chunk is not None:
@@ -96,7 +84,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
             raise self._failed(split, error) from None
 
     def close(self) -> None:
-        """Close the side connection."""
         if self._side is not None:
             self._side.close()
 

@@ -42,7 +42,6 @@ class TypedRows:
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order, or of rows of a chunk."""
         numbers = {column.name: i for i, column in enumerate(changes.relation.columns)}
         deletes = changes.op == DELETE
         is_delete = pa.array(deletes) if deletes.any() else None

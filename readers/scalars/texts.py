@@ -56,10 +56,6 @@ def converter(
 
     Args:
         float_words: texts that mean numbers in float and double columns, in addition to Java's.
-        formats: how texts become dates and timestamps.
-
-    Raises:
-        SchemaError: a CSV file cannot hold the type.
     """
     kind = field.type
     if types.is_string(kind):

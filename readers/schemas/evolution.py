@@ -105,11 +105,7 @@ class SchemaEvolution:
 
     @classmethod
     def of(cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = ()) -> SchemaEvolution:
-        """The evolution for the columns that come from the content of files.
-
-        Raises:
-            SchemaError: rescued data is wanted, but the schema has no column for it.
-        """
+        """The evolution for the columns that come from the content of files."""
         mode = options[SCHEMA_EVOLUTION_MODE] or "none"
         hints = options[SCHEMA_HINTS] if mode == WIDENING_MODE else None
         name = rescued_column(options)
@@ -164,17 +160,12 @@ class SchemaEvolution:
         return additions(self.schema, grown, widens=self.widens)
 
     def check(self, place: str, *found: pa.Schema) -> None:
-        """Refuse the ``new_columns`` of ``found`` at ``place``, if the mode requires it.
-
-        Raises:
-            NewColumnsError: there are such columns.
-        """
+        """Refuse the ``new_columns`` of ``found`` at ``place``, if the mode requires it."""
         new = self.new_columns(*found) if self.looks_for_columns else ()
         if len(new):
             raise self.refusal(new, place)
 
     def refusal(self, new: pa.Schema, place: str) -> NewColumnsError:
-        """The error for new columns."""
         columns = columns_text(new)
         return NewColumnsError(
             f"{place}: {self._described(new)}",

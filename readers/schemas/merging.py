@@ -143,9 +143,6 @@ def hinted(inferred: pa.Schema, hints: pa.Schema) -> pa.Schema:
 
     A hint ``a.b`` sets field b of the struct a, unless a column is named ``a.b``. The path to the elements
     of an array is ``element``; for maps it is ``key`` and ``value``.
-
-    Raises:
-        SchemaError: a hint names a field that its column does not have.
     """
     columns = {field.name.lower(): field for field in inferred}
     for hint in hints:

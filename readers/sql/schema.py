@@ -28,11 +28,7 @@ _OF_PYTHON: dict[type, pa.DataType] = {
 
 
 def schema_of(database: ArrowDatabase | RowDatabase, options: Options) -> pa.Schema:
-    """The columns, with types of Spark.
-
-    Raises:
-        DatabaseFailure: the table cannot be read.
-    """
+    """The columns, with types of Spark."""
     relation = relation_of(options)
     if isinstance(database, RowDatabase):
         return _of_rows(database, relation, options[TABLE])

@@ -169,7 +169,6 @@ class FsspecLister(Lister):
         return _file_info(info)
 
     def _entries(self, folder: str) -> Any:
-        """The entries directly in a folder."""
         if is_azure(self._fs):
             check_name("abfs", folder)
         try:

@@ -151,5 +151,4 @@ class Deliveries:
         return self._inbox.delete(action)
 
     def close(self) -> None:
-        """End the threads."""
         self._inbox.close()

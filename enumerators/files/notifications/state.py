@@ -75,7 +75,6 @@ class NotificationsState:
 
     @property
     def gauges(self) -> dict[str, int]:
-        """The numbers that are published."""
         return {
             "filesFoundByListing": self.found_by_listing,
             "filesRemoved": self.removed,
@@ -83,7 +82,6 @@ class NotificationsState:
         }
 
     def with_set_aside(self, messages: Iterable[MessageSetAside]) -> NotificationsState:
-        """The state after these messages were set aside."""
         more = tuple(messages)
         last = (*self.messages, *more)[-KEPT_MESSAGES:]
         return replace(self, set_aside=self.set_aside + len(more), messages=last)
@@ -98,7 +96,6 @@ class NotificationsState:
         return replace(self, removed=self.removed + len(gone), to_forget=(*self.to_forget, *gone))
 
     def without(self, forgotten: Iterable[RemovedFile]) -> NotificationsState:
-        """The state after these files were forgotten."""
         done = set(forgotten)
         return replace(self, to_forget=tuple(file for file in self.to_forget if file not in done))
 

@@ -35,11 +35,7 @@ class WriterSchema(Protocol):
 
 
 class RecordValues(ValueDecoder):
-    """Decodes records of one schema to structs.
-
-    Raises:
-        SchemaError: a field's type does not match the writer's schema.
-    """
+    """Decodes records of one schema to structs."""
 
     def __init__(self, kind: pa.StructType, writer: WriterSchema) -> None:
         self.type = kind
@@ -51,7 +47,6 @@ class RecordValues(ValueDecoder):
         self._batch([])
 
     def decode(self, values: pa.Array) -> Decoded:
-        """The values as structs."""
         records: list[Any] = []
         rows: list[int] = []
         failures: dict[int, str] = {}
