@@ -173,13 +173,13 @@ class KafkaEnumerator(
         return () if self._waits_for_more(behind) else behind
 
     def carries_data(self, split: KafkaSplit) -> bool:
-        """Whether the split is a record that was set aside."""
+        """Whether the split is a quarantined record."""
         return split.record is not None
 
     def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
-        """The next offsets of the partition; a range that was set aside is not cut."""
+        """The next offsets of the partition; a quarantined range is not cut."""
         if split.is_quarantined:
-            return self._range_apart(split, budget)
+            return self._quarantined_range(split, budget)
         at = self._position(split)
         if at is None:
             if split.next < 0:
@@ -204,7 +204,7 @@ class KafkaEnumerator(
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
         )
 
-    def _range_apart(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
+    def _quarantined_range(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
         rows = (split.end or split.next) - split.next
         known = self._assigner.known
         if known is None or (budget.rows is not None and rows > budget.rows):

@@ -26,7 +26,7 @@ class KafkaSplit:
         topic_id: id of the topic, which a recreated topic does not share; None if the brokers do not report
             it.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
-        record: the only record of a split ``orders/3@42``, as JSON (``PoisonedRecord``): it was set aside,
+        record: the only record of a split ``orders/3@42``, as JSON (``PoisonedRecord``): it was quarantined,
             and is read from here. None for a partition and its ranges.
     """
 
@@ -63,7 +63,7 @@ def split_id_of(topic: str, partition: int) -> str:
 
 
 def record_id_of(topic: str, partition: int, offset: int) -> str:
-    """The id of the split of a record that was set aside."""
+    """The id of the split of a record that was quarantined."""
     return f"{topic}/{partition}@{offset}"
 
 

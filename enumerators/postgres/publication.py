@@ -65,7 +65,7 @@ class Publication:
         tables: schema and name of its tables.
         is_via_root: whether the log names partitioned tables instead of their partitions.
         is_owned: whether the connection's role is the owner, or a member of it.
-        left_out: kinds of changes that it does not publish.
+        unpublished: kinds of changes that it does not publish.
         filtered, cut: the tables of which it lacks rows, or columns.
     """
 
@@ -75,7 +75,7 @@ class Publication:
     is_via_root: bool
     owner: str
     is_owned: bool
-    left_out: tuple[str, ...]
+    unpublished: tuple[str, ...]
     filtered: frozenset[tuple[str, str]]
     cut: frozenset[tuple[str, str]]
 
@@ -101,7 +101,7 @@ def find_publication(connection: Connection, name: str) -> Publication | None:
     row = connection.execute(_PUBLICATION, [name]).fetchone()
     if row is None:
         return None
-    oid, is_via_root, owner, is_owned, left_out = row
+    oid, is_via_root, owner, is_owned, unpublished = row
     tables = connection.execute(_TABLES, [name]).fetchall()
     return Publication(
         name=name,
@@ -110,7 +110,7 @@ def find_publication(connection: Connection, name: str) -> Publication | None:
         is_via_root=is_via_root,
         owner=owner,
         is_owned=is_owned,
-        left_out=tuple(left_out),
+        unpublished=tuple(unpublished),
         filtered=frozenset((schema, table) for schema, table, is_filtered, _ in tables if is_filtered),
         cut=frozenset((schema, table) for schema, table, _, is_cut in tables if is_cut),
     )
@@ -127,9 +127,10 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
             remedy=f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
             is_fatal=True,
         )
-    if publication.left_out:
+    if publication.unpublished:
+        kinds = ", ".join(publication.unpublished)
         yield ScopeFault(
-            what=f"leaves out every {', '.join(publication.left_out)}: what is read differs from the tables",
+            what=f"leaves out every {kinds}: what is read differs from the tables",
             remedy=f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
         )
     for part, cut in (("rows", publication.filtered), ("columns", publication.cut)):

@@ -64,7 +64,7 @@ def _nulls(table: CursorTable, options: Options) -> Finding:
     if column is not None:
         return warning(
             "NULL",
-            f"rows with NULL in {column} are left out (onNullCursor=ignore)",
+            f"rows with NULL in {column} are ignored (onNullCursor=ignore)",
             "declare the column NOT NULL",
         )
     return ok_unless("NULL", "no row has NULL in a cursor column", table.check_nulls)

@@ -98,10 +98,10 @@ def _sqlite_plain(value: str) -> str:
 
 def _number(value: str) -> str | None:
     try:
-        found = Decimal(value)
+        number = Decimal(value)
     except InvalidOperation:
         return None
-    return value.strip() if found.is_finite() and re.fullmatch(r"[-+0-9.eE]+", value.strip()) else None
+    return value.strip() if number.is_finite() and re.fullmatch(r"[-+0-9.eE]+", value.strip()) else None
 
 
 def _ansi_literal(value: str, kind: str) -> str:

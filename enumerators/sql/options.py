@@ -36,10 +36,10 @@ def _table(value: str) -> str:
 
 
 def _query(value: str) -> str:
-    found = value.strip().rstrip(";").rstrip()
-    if not re.match(r"(?:select|with|from|values)\b", found, re.IGNORECASE):
+    query = value.strip().rstrip(";").rstrip()
+    if not re.match(r"(?:select|with|from|values)\b", query, re.IGNORECASE):
         raise ValueError("a SELECT is expected")
-    return found
+    return query
 
 
 def texts(value: str) -> tuple[str, ...]:

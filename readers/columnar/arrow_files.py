@@ -43,8 +43,8 @@ class ArrowReader(ColumnarReader):
                     schema = stored.schema
                     columns = self.columns_of(split.path, schema.names, lambda: schema)  # noqa: B023 - called at once
                 stored.validate(full=True)
-                if columns.wanted:
-                    yield columns.batch(stored.select(list(dict.fromkeys(columns.wanted))))
+                if columns.names_to_read:
+                    yield columns.batch(stored.select(list(dict.fromkeys(columns.names_to_read))))
                 else:
                     yield from columns.without_columns(stored.num_rows)
 

@@ -59,7 +59,7 @@ class AvroReader(ColumnarReader):
             avro_types = AvroTypes(schema)
             fields = {field["name"]: field["type"] for field in schema["fields"]}
             columns = self.columns_of(path, list(fields), lambda: _schema_of(avro_types, schema, path))
-            kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
+            kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.names_to_read}
             decode = self._decoder(avro_types.decoded_by(schema), path)
             for rows in _gathered(blocks_of(stream, header, split), decode):
                 if kinds:

@@ -47,7 +47,7 @@ class NamedColumns:
         self.names = tuple(names_in_file)
 
     @property
-    def wanted(self) -> list[str]:
+    def names_to_read(self) -> list[str]:
         """The file's names of the wanted columns that it has."""
         return [name for name in self.names if name is not None]
 

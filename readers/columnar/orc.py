@@ -56,7 +56,7 @@ class OrcReader(ColumnarReader):
             named = self._named(_schema_of_spark(stored))
             names = named.names
             columns = self.columns_of(split.path, names, lambda: named)
-            positions = [names.index(name) for name in columns.wanted]
+            positions = [names.index(name) for name in columns.names_to_read]
             if not positions:
                 if split.start == 0:
                     yield from columns.without_columns(file.nrows)

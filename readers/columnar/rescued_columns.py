@@ -42,9 +42,9 @@ class RescuedColumns(NamedColumns):
         self._misfits: list[str] = []
 
     @property
-    def wanted(self) -> list[str]:
+    def names_to_read(self) -> list[str]:
         """The file's names of all columns to read."""
-        return [*super().wanted, *self._others]
+        return [*super().names_to_read, *self._others]
 
     def batch(
         self, stored: pa.RecordBatch, prepare: Callable[[pa.Array, pa.Field], pa.Array] | None = None

@@ -109,9 +109,9 @@ class DateTimeFormats:
 
 
 def _completed(
-    strings: pa.Array, values: pa.Array, is_read: Mask, one: Callable[[str], int | None]
+    strings: pa.Array, values: pa.Array, is_read: Mask, read_one: Callable[[str], int | None]
 ) -> pa.Array:
-    """``values`` where the texts were read, and elsewhere the result of ``one``."""
+    """``values`` where the texts were read, and elsewhere the result of ``read_one``."""
     good = pa.array(is_read)
     values = pc.if_else(good, values, pa.scalar(None, values.type))
-    return with_odd_texts(values, pc.and_not(strings.is_valid(), good), strings, one)
+    return with_odd_texts(values, pc.and_not(strings.is_valid(), good), strings, read_one)

@@ -142,8 +142,8 @@ class Connections:
     def _settings(self, url: str, origin: Origin) -> Mapping[str, Any]:
         """The environment's proxies and certificates, cached because finding them is slow."""
         if origin not in self._known_settings:
-            found = self._session.merge_environment_settings(url, {}, True, None, None)
-            self._known_settings[origin] = found
+            settings = self._session.merge_environment_settings(url, {}, True, None, None)
+            self._known_settings[origin] = settings
         return self._known_settings[origin]
 
     def _late(self) -> Unanswered:
@@ -162,12 +162,12 @@ class Connections:
         length = answer.raw.length_remaining
         if length is not None and length > self._max_body_bytes:
             raise self._too_large(f"has {length} bytes,")
-        found = bytearray()
+        body = bytearray()
         for piece in _unpacked(answer, self._within(answer.raw)):
-            found += piece
-            if len(found) > self._max_body_bytes:
+            body += piece
+            if len(body) > self._max_body_bytes:
                 raise self._too_large("unpacks to")
-        return bytes(found)
+        return bytes(body)
 
     def _within(self, raw: Any) -> Iterator[bytes]:
         count = 0
@@ -296,11 +296,11 @@ class _Watched:
 
 
 def _watched(pools: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
+    watched = {}
     for scheme, pool in pools.items():
         connection = type(f"Watched{pool.ConnectionCls.__name__}", (_Watched, pool.ConnectionCls), {})
-        found[scheme] = type(f"Watched{pool.__name__}", (pool,), {"ConnectionCls": connection})
-    return found
+        watched[scheme] = type(f"Watched{pool.__name__}", (pool,), {"ConnectionCls": connection})
+    return watched
 
 
 class _WatchedAdapter(HTTPAdapter):
@@ -333,13 +333,13 @@ def _pieces(raw: Any) -> Iterator[bytes]:
 
 def _beginning(answer: Any) -> bytes:
     """The start of an error's body, or the part of it that can be read."""
-    found = bytearray()
+    body = bytearray()
     with contextlib.suppress(Unanswered, Refused, *_BROKEN):
         for piece in _unpacked(answer, _pieces(answer.raw)):
-            found += piece
-            if len(found) > _SHOWN_BODY_BYTES:
+            body += piece
+            if len(body) > _SHOWN_BODY_BYTES:
                 break
-    return bytes(found[:_SHOWN_BODY_BYTES])
+    return bytes(body[:_SHOWN_BODY_BYTES])
 
 
 def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -171,12 +171,12 @@ class ChainWalk(Walk):
         if self._kind == "none":
             return None
         if self._next_path is None:
-            found: Position | None = response.next_link
+            position: Position | None = response.next_link
         else:
-            found = cursor_of(response, self._next_path)
-        if found is None:
+            position = cursor_of(response, self._next_path)
+        if position is None:
             return None
         if self._kind == "cursor":
-            self._client.refuse_secret(str(found), response.place)
-            return found
-        return self._client.followed(str(found), response, split.split_id)
+            self._client.refuse_secret(str(position), response.place)
+            return position
+        return self._client.followed(str(position), response, split.split_id)

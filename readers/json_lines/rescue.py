@@ -84,10 +84,13 @@ def _rest(value: Any, kind: pa.DataType, read: Any) -> Any:
     if types.is_struct(kind) and isinstance(value, JsonObject):
         return _rest_of_object(value, [kind.field(number) for number in range(kind.num_fields)], read)
     if types.is_list(kind) and isinstance(value, list):
-        rests = (_rest(item, kind.value_type, one) for item, one in zip(value, read, strict=True))
+        rests = (_rest(item, kind.value_type, read_item) for item, read_item in zip(value, read, strict=True))
         return value if any(rest is not None for rest in rests) else None
     if types.is_map(kind) and isinstance(value, JsonObject):
-        rests = (_rest(item, kind.item_type, one) for (_, item), (_, one) in zip(value, read, strict=True))
+        rests = (
+            _rest(item, kind.item_type, read_item)
+            for (_, item), (_, read_item) in zip(value, read, strict=True)
+        )
         return value if any(rest is not None for rest in rests) else None
     return None
 

@@ -30,7 +30,7 @@ class ChangeRows(Protocol):
     """Makes the batches of one schema."""
 
     @property
-    def wanted(self) -> Sequence[str] | None:
+    def columns_read(self) -> Sequence[str] | None:
         """The names of the columns that are read from a table; None for all of them."""
 
     def batch(

@@ -50,7 +50,7 @@ class DebeziumRows:
         now_ns: returns the time in nanoseconds since 1970 UTC.
     """
 
-    wanted = None
+    columns_read = None
 
     def __init__(
         self,

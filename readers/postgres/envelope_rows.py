@@ -25,7 +25,7 @@ from flip27_source.readers.postgres.json_values import envelope_encoder
 class EnvelopeRows:
     """Makes the batches of ``ENVELOPE_SCHEMA``, or of some of its columns."""
 
-    wanted = None
+    columns_read = None
 
     def __init__(self, schema: pa.Schema) -> None:
         check_columns(schema, names.ENVELOPE_SCHEMA, change_format="envelope")

@@ -35,7 +35,7 @@ class TypedRows:
         self._converters: dict[tuple[str, PgType, pa.DataType], ValueConverter] = {}
 
     @property
-    def wanted(self) -> list[str]:
+    def columns_read(self) -> list[str]:
         """The names of the table's columns that the schema has."""
         return [name for name in self._schema.names if name not in _CHANGE_COLUMNS]
 

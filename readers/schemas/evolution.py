@@ -144,24 +144,24 @@ class SchemaEvolution:
         """True if fields outside the schema must be detected."""
         return self.looks_for_columns or self.rescued_at is not None
 
-    def new_columns(self, *found: pa.Schema) -> pa.Schema:
-        """The columns of ``found`` that the schema does not have, or has with a type that must be wider.
+    def new_columns(self, *schemas: pa.Schema) -> pa.Schema:
+        """The columns of ``schemas`` that the schema does not have, or has with a type that must be wider.
 
         Args:
-            found: schemas of files or lines; the type of a new column is that of the first one that has it.
+            schemas: schemas of files or lines; the type of a new column is that of the first one that has it.
         """
         known = {name.lower() for name in self.elsewhere}
         grown = self.schema
-        for one in found:
-            own = pa.schema([field for field in one if field.name.lower() not in known])
+        for schema in schemas:
+            own = pa.schema([field for field in schema if field.name.lower() not in known])
             grown = evolved(grown, own, widens=self.widens)
         if self.hints is not None:
             grown = hinted(grown, self.hints)
         return additions(self.schema, grown, widens=self.widens)
 
-    def check(self, place: str, *found: pa.Schema) -> None:
-        """Refuse the ``new_columns`` of ``found`` at ``place``, if the mode requires it."""
-        new = self.new_columns(*found) if self.looks_for_columns else ()
+    def check(self, place: str, *schemas: pa.Schema) -> None:
+        """Refuse the ``new_columns`` of ``schemas`` at ``place``, if the mode requires it."""
+        new = self.new_columns(*schemas) if self.looks_for_columns else ()
         if len(new):
             raise self.refusal(new, place)
 

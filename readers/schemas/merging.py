@@ -112,14 +112,14 @@ def merged(schemas: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) ->
     return pa.schema(list(columns.values()))
 
 
-def wider_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     """The type that Spark infers for texts of both types: string, unless both are numbers."""
-    if not (_is_number(one) and _is_number(other)):
+    if not (_is_number(left) and _is_number(right)):
         return pa.string()
-    if types.is_floating(one) or types.is_floating(other):
+    if types.is_floating(left) or types.is_floating(right):
         return pa.float64()
     try:
-        return wider(one, other)
+        return wider(left, right)
     except NoCommonTypeError:
         return pa.float64()
 

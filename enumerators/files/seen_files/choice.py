@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.globs import split_glob
 from flip27_source.enumerators.files.position import FilesPosition
-from flip27_source.enumerators.files.seen_files.cursors import ModifiedCursor, NameCursor
-from flip27_source.enumerators.files.seen_files.exact import ExactFiles, OverwrittenFiles
+from flip27_source.enumerators.files.seen_files.by_cursor import ModifiedCursor, NameCursor
+from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles, OverwrittenFiles
 from flip27_source.enumerators.files.seen_files.strategy import SeenStrategy
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, is_at_or_below

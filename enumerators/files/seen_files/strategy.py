@@ -1,6 +1,6 @@
 """The base of the strategies for seen files, and the data of one round of discovery.
 
-The strategies themselves decide which files are known: see ``exact`` and ``cursors``.
+The strategies themselves decide which files are known: see ``by_hash`` and ``by_cursor``.
 """
 
 from __future__ import annotations

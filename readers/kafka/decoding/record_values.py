@@ -42,8 +42,8 @@ class RecordValues(ValueDecoder):
         self._record = writer.record
         nullable = pa.schema([kind.field(number).with_nullable(True) for number in range(kind.num_fields)])
         self._columns = NamedColumns(writer.place, nullable, writer.stored.names)
-        self._fields = [writer.stored.field(name) for name in self._columns.wanted]
-        self._getters = [writer.getter(name) for name in self._columns.wanted]
+        self._fields = [writer.stored.field(name) for name in self._columns.names_to_read]
+        self._getters = [writer.getter(name) for name in self._columns.names_to_read]
         self._batch([])
 
     def decode(self, values: pa.Array) -> Decoded:
