@@ -146,9 +146,6 @@ def line_blocks(
         drop_header: skip the first non-blank line of each file and the blank lines before it, in
             whichever range of the file it is.
         comment: the prefix of lines that are not a header either; empty for none.
-
-    Raises:
-        SplitReadError: a file cannot be read, is damaged or has changed since it was discovered.
     """
     pieces: list[bytes] = []
     parts: list[LinePart] = []

@@ -8,7 +8,6 @@ request is made, and goes only into the request.
 from __future__ import annotations
 
 import codecs
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -86,9 +85,9 @@ class HttpClient:
         self,
         options: Options,
         *,
-        pause: Callable[[float], None] = time.sleep,
-        now_s: Callable[[], float] = time.time,
-        most_requests: int = 10_000,
+        pause: Callable[[float], None],
+        now_s: Callable[[], float],
+        most_requests: int,
     ) -> None:
         with needed("requests", by="the http reader", extra="http"):
             from flip27_source.readers.http_api import connections

@@ -73,9 +73,6 @@ class ValueConverter:
 
         Args:
             where: names the table, for errors.
-
-        Raises:
-            SplitReadError: the target cannot hold a value.
         """
         if types.is_large_binary(texts.type) or types.is_large_string(texts.type):
             texts = texts.cast(pa.binary())

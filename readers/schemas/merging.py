@@ -95,9 +95,6 @@ def merged(schemas: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) ->
     Args:
         schemas: a path and the schema there.
         known: columns with given types; their types in the files may differ.
-
-    Raises:
-        SchemaError: the types of a column in two files have no common type; the error names both files.
     """
     given = {field.name.lower() for field in known or ()}
     columns: dict[str, pa.Field] = {}
