@@ -95,16 +95,13 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
             )
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the next split."""
         if self._unassigned:
             self.context.assign_split(self._unassigned.pop(0))
 
     def add_splits_back(self, splits: Sequence[SequenceSplit], subtask_id: int) -> None:
-        """Keep the splits for the next request."""
         self._unassigned = [*splits, *self._unassigned]
 
     def snapshot_state(self, checkpoint_id: int) -> list[SequenceSplit]:
-        """The splits that are not assigned yet."""
         return list(self._unassigned)
 
     def backlog(self, live: Sequence[SequenceSplit]) -> Backlog:
@@ -112,7 +109,6 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
         return Backlog.of(split.size for split in (*self._unassigned, *live))
 
     def bound_split(self, split: SequenceSplit, budget: Budget) -> BoundedRange[SequenceSplit] | None:
-        """The next numbers of the split, within the limit of one batch."""
         rows = self._rows_per_split if budget.rows is None else budget.rows
         rows = min(rows, self._rows_per_split)
         left = split.rows

@@ -112,7 +112,7 @@ class SourceReaderContext:
 
         For a record that cannot be decoded in a split that can be read. The part is recorded with the report
         of this subtask once the batch is complete, is listed with the quarantined splits, counts towards
-        ``maxQuarantinedSplits``, and is read again after ``flip27 edit quarantine retry``. ``sets_aside`` of
+        ``maxQuarantinedSplits``, and is read again after ``flip27 edit quarantine retry``. ``quarantines`` of
         the reader must return True.
 
         Args:
@@ -210,7 +210,7 @@ class SplitReader(ABC, Generic[SplitT]):
     after the report of their task: see ``flip27_source.native``."""
 
     @classmethod
-    def sets_aside(cls, options: Options) -> bool:
+    def quarantines(cls, options: Options) -> bool:
         """Whether, with these options, the reader may call ``context.set_aside``: its tasks then report."""
         return False
 

@@ -47,7 +47,6 @@ class BinaryReader(FileReader):
         check_columns("binary", self.context.schema, _SCHEMA)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield one row for each file; small files share batches."""
         rows: list[dict[str, Any]] = []
         size = 0
         for split, fetched in self._with_content(splits):

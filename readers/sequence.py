@@ -22,7 +22,6 @@ class SequenceReader(SplitReader[SequenceSplit]):
         return pa.schema([pa.field("id", pa.int64(), nullable=False)])
 
     def read(self, split: SequenceSplit) -> Iterator[pa.RecordBatch]:
-        """Yield Arrow batches of up to 65,536 numbers."""
         numbers = range(split.next, split.end if split.end is not None else split.next, split.step)
         for first in range(0, len(numbers), _ROWS_PER_ARROW_BATCH):
             part = pa.array(numbers[first : first + _ROWS_PER_ARROW_BATCH], pa.int64())

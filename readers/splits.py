@@ -77,15 +77,10 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
         return options[FILE_RANGES] and is_splittable(path)
 
     def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the row of one split."""
         return self.read_together([split])
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield one row for each split, in order.
-
-        Raises:
-            SplitReadError: a file is gone or has changed.
-        """
+        """Yield one row for each split, in order."""
         check_columns("splits", self.context.schema, _SCHEMA)
         for at in range(0, len(splits), _BATCH_ROWS):
             group = splits[at : at + _BATCH_ROWS]

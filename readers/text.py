@@ -82,7 +82,6 @@ class TextReader(FileReader, ReadsRanges):
         check_comment(schema.field(0), options)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the lines of many splits; small files share batches."""
         for texts in self._texts(splits):
             # A view keeps invalid UTF-8 unchanged; a cast would refuse it.
             yield pa.RecordBatch.from_arrays([texts.view(pa.string())], schema=self.context.schema)

@@ -36,11 +36,7 @@ _SPARKS_KEY = b"SPARK::metadata::json"
 
 
 def header_options(wholetext: bool, options: Options) -> tuple[bool, bytes]:
-    """Whether headers are skipped, and the prefix of lines that are not a header.
-
-    Raises:
-        OptionError: each file is one row.
-    """
+    """Whether headers are skipped, and the prefix of lines that are not a header."""
     if options[HEADER] and wholetext:
         raise OptionError(
             "options header and wholetext are both true, but a file that is one row has no header line",
@@ -58,11 +54,7 @@ def commented(field: pa.Field, options: Options) -> pa.Field:
 
 
 def check_comment(field: pa.Field, options: Options) -> None:
-    """Check that the options agree with a column's comment about skipped headers.
-
-    Raises:
-        SchemaError: the options and the comment differ.
-    """
+    """Check that the options agree with a column's comment about skipped headers."""
     declared = _comment_of(field)
     if declared is None or header_in(declared) is None:
         return

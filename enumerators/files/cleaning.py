@@ -136,7 +136,6 @@ class Cleaning:
             self._archive = _checked_archive(archive, paths)
 
     def action_for(self, split: FileSplit) -> CleanFile:
-        """The action for a file that was read to its end."""
         return CleanFile(
             path=split.path,
             length=split.length,
@@ -312,11 +311,7 @@ def _not_cleaned(action: CleanFile, why: str) -> None:
 
 
 def _checked_archive(archive: str, paths: Sequence[str]) -> str:
-    """The archive directory without a trailing slash.
-
-    Raises:
-        OptionError: it is on another file system than the files, or the source would read its files.
-    """
+    """The archive directory without a trailing slash."""
     archive = archive.rstrip("/")
     if names_a_user(archive):
         raise has_a_user(archive, "option sourceArchiveDir")

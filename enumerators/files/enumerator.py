@@ -15,20 +15,10 @@ from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions
+from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
-from flip27_source.enumerators.files.options import (
-    CLEAN_SOURCE,
-    CLEAN_SOURCE_RETENTION_DURATION,
-    DISCOVERY,
-    FILE_NAME_ONLY,
-    FILE_ORDER,
-    FILES_OPTIONS,
-    INCLUDE_EXISTING_FILES,
-    LATEST_FIRST,
-    paths_of,
-)
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_move
@@ -62,20 +52,20 @@ class FilesEnumerator(
 ):
     """Finds the files of ``path`` that it has not seen before."""
 
-    options: ClassVar[tuple[Option[Any], ...]] = FILES_OPTIONS
+    options: ClassVar[tuple[Option[Any], ...]] = opts.FILES_OPTIONS
     split_version: ClassVar[int] = SPLIT_VERSION
 
     def __init__(
         self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None
     ) -> None:
         super().__init__(context, options, state)
-        self._cleaning = Cleaning(options, paths_of(options))
+        self._cleaning = Cleaning(options, opts.paths_of(options))
         self.search = FileSearch(
             options,
             may_be_emptied=self._cleaning.is_on or state is not None,
             keeps_etag=self._cleaning.is_on or context.reader_type.reads_later,
         )
-        self._order, self._latest_first = options[FILE_ORDER], options[LATEST_FIRST]
+        self._order, self._latest_first = options[opts.FILE_ORDER], options[opts.LATEST_FIRST]
         if self._latest_first and self._order != "modified":
             raise OptionError(
                 "option latestFirst is true, which orders files by modification time, but fileOrder is "
@@ -86,7 +76,7 @@ class FilesEnumerator(
         self._finished = FinishedRanges(() if position is None else position.partly_read)
         self._range_bytes = max(options[MAX_PARTITION_BYTES], _SMALLEST_RANGE_BYTES)
         self._notifications: Deliveries | None = None
-        if options[DISCOVERY] == "notifications" and not context.reads_once:
+        if options[opts.DISCOVERY] == "notifications" and not context.reads_once:
             # Imported late, because most sources do not need it, and each start would take 10 ms longer.
             from flip27_source.enumerators.files.notifications.deliveries import Deliveries
 
@@ -98,13 +88,12 @@ class FilesEnumerator(
                 may_wait=bool(self._pages),
             )
         # If the query skips existing files, a restart must not also skip files that came since.
-        self._start_is_unsaved = position is None and not options[INCLUDE_EXISTING_FILES]
+        self._start_is_unsaved = position is None and not options[opts.INCLUDE_EXISTING_FILES]
 
     def start(self) -> None:
-        """Check the path, then start to list it."""
         self.search.listing.lister.check_root()
         bounded = self.context.boundedness is Boundedness.BOUNDED
-        if bounded and self._position is None and not self.options_given[INCLUDE_EXISTING_FILES]:
+        if bounded and self._position is None and not self.options_given[opts.INCLUDE_EXISTING_FILES]:
             raise OptionError(
                 "option includeExistingFiles is false, and the first run of the query ends by itself: it "
                 "would skip every file that exists and read nothing",
@@ -129,7 +118,6 @@ class FilesEnumerator(
         return self._start_is_unsaved and self._position is not None
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """The position with partly read files, and the pages of waiting files."""
         state = super().snapshot_state(checkpoint_id)
         if state.position is None:
             return state
@@ -145,7 +133,6 @@ class FilesEnumerator(
             self._notifications.completed(checkpoint_id)
 
     def close(self) -> None:
-        """Stop receiving messages."""
         if self._notifications is not None:
             self._notifications.close()
 
@@ -157,12 +144,10 @@ class FilesEnumerator(
 
     @classmethod
     def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:
-        """A sample of the files that exist now."""
         return sample_files(options, count)
 
     @classmethod
     def rewrite_split(cls, split: FileSplit, rewrite: PathRewrite) -> FileSplit:
-        """The file at its new path."""
         return replace(split, path=rewrite.now(split.path))
 
     @classmethod
@@ -172,7 +157,7 @@ class FilesEnumerator(
         position: FilesPosition | None = state.position
         if position is None:
             return state
-        check_move(position, rewrite, paths_of(options))
+        check_move(position, rewrite, opts.paths_of(options))
         return replace(state, position=position.moved(rewrite))
 
     @classmethod
@@ -183,7 +168,7 @@ class FilesEnumerator(
         if state.position is None:
             return state, dict.fromkeys(split_ids, NOT_KNOWN)
         paths = {split.path for split in busy}
-        name_only = options[FILE_NAME_ONLY]
+        name_only = options[opts.FILE_NAME_ONLY]
         position, refused = forgotten(state.position, split_ids, busy=paths, name_only=name_only)
         return replace(state, position=position), refused
 
@@ -198,12 +183,12 @@ class FilesEnumerator(
     @classmethod
     def action_delay_s(cls, options: Options) -> float | None:
         """How long files stay after they were read; None if no files are cleaned."""
-        return None if options[CLEAN_SOURCE] == "off" else options[CLEAN_SOURCE_RETENTION_DURATION]
+        return None if options[opts.CLEAN_SOURCE] == "off" else options[opts.CLEAN_SOURCE_RETENTION_DURATION]
 
     @classmethod
     def wants_finished_splits(cls, options: Options) -> bool:
         """True if files are cleaned; otherwise a restart need not read the last plan."""
-        return options[CLEAN_SOURCE] != "off"
+        return options[opts.CLEAN_SOURCE] != "off"
 
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[FileSplit]) -> None:
         """Schedule the cleaning of files that were read to their end."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from flip27_source.enumerators.files.notifications.state import RemovedFile
 from flip27_source.enumerators.files.position import FilesPosition, identity_of
-from flip27_source.enumerators.files.seen_files.exact import ExactFiles, version_key
+from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles, version_key
 from flip27_source.enumerators.files.seen_files.hashes import SeenFiles, path_hash
 from flip27_source.errors import EditError
 from flip27_source.file_systems.file_ids import FileSplitId

@@ -19,7 +19,6 @@ def name_test(pattern: str) -> NameTest:
 
 
 def any_name(_name: str) -> bool:
-    """The test that every name passes."""
     return True
 
 

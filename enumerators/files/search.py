@@ -9,18 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
+from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
 from flip27_source.enumerators.files.listing.skipped_paths import SkippedPaths
-from flip27_source.enumerators.files.options import (
-    FILE_NAME_ONLY,
-    INCLUDE_EXISTING_FILES,
-    LATEST_FIRST,
-    MAX_FILE_AGE,
-    ON_LATE_FILE,
-    modified_range_us,
-    paths_of,
-)
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, strategy_named
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, switched
@@ -49,9 +41,9 @@ class FileSearch:
         self.listing = Listing.of(options, may_be_emptied=may_be_emptied)
         self._options = options
         self._keeps_etag = keeps_etag
-        self._modified_range = modified_range_us(options)
+        self._modified_range = opts.modified_range_us(options)
         self._max_age_us = _max_age_us(options)
-        self._strategy = chosen_strategy(options, paths_of(options))
+        self._strategy = chosen_strategy(options, opts.paths_of(options))
         self._too_old = SkippedPaths()
 
     def must_list(self, position: FilesPosition | None) -> bool:
@@ -69,7 +61,7 @@ class FileSearch:
             lister.forget()
             old = strategy_named(position.strategy, self._options)
             files, after = switched(old, strategy, current, position)
-        if position is None and not self._options[INCLUDE_EXISTING_FILES]:
+        if position is None and not self._options[opts.INCLUDE_EXISTING_FILES]:
             _log.info("%d files existed before the first start of the query and are not read", len(files))
             files = []
         self._too_old.end()
@@ -89,10 +81,10 @@ class FileSearch:
     def _round(self, position: FilesPosition | None) -> DiscoveryRound:
         return DiscoveryRound(
             listing=self.listing,
-            name_only=self._options[FILE_NAME_ONLY],
+            name_only=self._options[opts.FILE_NAME_ONLY],
             moves=() if position is None else position.moves,
             choose=self._chooser(position),
-            on_late=self._options[ON_LATE_FILE],
+            on_late=self._options[opts.ON_LATE_FILE],
             now_ms=time.time_ns() // 1_000_000,
         )
 
@@ -139,7 +131,6 @@ class _RequestedFiles(Lister):
         """There is nothing to check."""
 
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
-        """All of these files."""
         return ((path, partial(self._files.get, path)) for path in self._files)
 
 
@@ -158,7 +149,7 @@ def sample_files(options: Options, count: int) -> SplitSample[FileSplit]:
     listing.lister.check_root()
     requests = dict(listing.files())
     paths = sorted(requests)
-    earliest, latest = modified_range_us(options) or (float("-inf"), float("inf"))
+    earliest, latest = opts.modified_range_us(options) or (float("-inf"), float("inf"))
     sample: list[FileSplit] = []
     for path in _spread(paths, count):
         if len(sample) == count:
@@ -180,8 +171,8 @@ def _spread(paths: list[str], count: int) -> Collection[str]:
 
 
 def _max_age_us(options: Options) -> float | None:
-    age_s = options[MAX_FILE_AGE]
+    age_s = options[opts.MAX_FILE_AGE]
     is_limited = options[MAX_FILES_PER_TRIGGER] is not None or options[MAX_BYTES_PER_TRIGGER] is not None
-    if age_s is None or (options[LATEST_FIRST] and is_limited):
+    if age_s is None or (options[opts.LATEST_FIRST] and is_limited):
         return None
     return age_s * 1_000_000

@@ -118,19 +118,16 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         self._returned = [split for split in self._returned if split.split_id not in self._given_up]
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the next unassigned endpoint."""
         split = self._next()
         if split is not None:
             self.context.assign_split(split)
 
     def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
-        """Keep the splits at their positions for the next request."""
         for split in splits:
             self._handed_out.pop(split.split_id, None)
         self._returned = [*splits, *self._returned]
 
     def snapshot_state(self, checkpoint_id: int) -> HttpState:
-        """The endpoints that were assigned, removed, and added back."""
         return HttpState(
             handed_out=tuple(self._handed_out),
             given_up=tuple(self._given_up),
@@ -145,7 +142,6 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
 
     @classmethod
     def rewrite_state(cls, state: HttpState, rewrite: PathRewrite, options: Options) -> HttpState:
-        """The endpoints at their new URLs."""
         return HttpState(
             handed_out=tuple(map(rewrite.now, state.handed_out)),
             given_up=tuple(map(rewrite.now, state.given_up)),
@@ -161,11 +157,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
 
 
 def endpoints_of(options: Options) -> tuple[str, ...]:
-    """The URLs of all endpoints that the options name.
-
-    Raises:
-        OptionError: an endpoint is not a URL, or contains credentials.
-    """
+    """The URLs of all endpoints that the options name."""
     path = options.require(PATH, why="the http enumerator reads an API")
     endpoints = options[ENDPOINTS]
     return endpoint_urls(path, endpoints)

@@ -128,7 +128,6 @@ class Assigner:
         return self._changed.union(name for name, topic in topics.items() if topic.missing or topic.lacking)
 
     def state(self) -> KafkaState | None:
-        """The state; None before the first poll."""
         if self._topics is None:
             return None
         topics = {
@@ -138,7 +137,6 @@ class Assigner:
         return KafkaState(topics=topics, held=tuple(self._held))
 
     def take(self, result: PollResult) -> None:
-        """Take in the result of a poll."""
         is_first = self._topics is None
         topics = self._topics = self._topics or {}
         if result.topics is not None and result.described is not None:
@@ -179,11 +177,9 @@ class Assigner:
                     self._ends.pop(split_id_of(name, number), None)
 
     def next_split(self) -> KafkaSplit | None:
-        """The next partition to assign, with its start."""
         return self._held.popleft() if self._held else None
 
     def returned(self, splits: Iterable[KafkaSplit]) -> None:
-        """Take assigned partitions back."""
         self._held.extendleft(reversed(list(splits)))
 
     @property

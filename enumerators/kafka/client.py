@@ -41,29 +41,20 @@ class KafkaError(AccessError):
 
 
 def imported() -> Any:
-    """The module confluent_kafka.
-
-    Raises:
-        OptionError: it is not installed.
-    """
+    """The module confluent_kafka."""
     with needed("confluent-kafka", by="the kafka source", extra="kafka", error_type=OptionError):
         import confluent_kafka
     return confluent_kafka
 
 
 def new_consumer(properties: ClientProperties) -> Consumer:
-    """A consumer that does not join a group.
-
-    Raises:
-        OptionError: librdkafka does not accept a property.
-    """
+    """A consumer that does not join a group."""
     kafka = imported()
     consumer: Consumer = _made(kafka.Consumer, properties, {**_OF_CONSUMERS, **properties.values})
     return consumer
 
 
 def new_admin(properties: ClientProperties) -> AdminClient:
-    """A client for requests about topics and groups."""
     imported()
     from confluent_kafka.admin import AdminClient
 
@@ -113,7 +104,6 @@ class _MaskedLogger(logging.Logger):
         self._properties = properties
 
     def handle(self, record: logging.LogRecord) -> None:
-        """Pass the record on with its text masked."""
         record.msg = self._properties.hidden.in_text(record.getMessage())
         record.args = ()
         super().handle(record)

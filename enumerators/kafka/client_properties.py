@@ -65,11 +65,7 @@ class ClientProperties:
 
 
 def client_properties(options: Options, *, environment: Mapping[str, str] = os.environ) -> ClientProperties:
-    """The properties that the options set, and those that this source needs.
-
-    Raises:
-        OptionError: a property is refused or missing, or a secret cannot be found.
-    """
+    """The properties that the options set, and those that this source needs."""
     given: dict[str, str] = {}
     secrets: dict[str, str] = {}
     for name, text in options.texts_under(KAFKA).items():

@@ -107,18 +107,13 @@ class Cluster:
         self._admin: AdminClient | None = None
 
     def close(self) -> None:
-        """End the connections."""
         if self._consumer is not None:
             self._consumer.close()
             self._consumer = None
         self._admin = None
 
     def names(self, pattern: re.Pattern[str]) -> list[str]:
-        """The names of the topics that match; internal ones only if the pattern begins with two underscores.
-
-        Raises:
-            KafkaError: the brokers do not answer.
-        """
+        """The topics that match; internal ones only if the pattern begins with two underscores."""
         kafka = imported()
         try:
             names = self._connected().list_topics(timeout=self._timeout_s).topics
@@ -131,11 +126,7 @@ class Cluster:
         )
 
     def topics(self, names: Iterable[str]) -> dict[str, Topic]:
-        """Describe these topics in one request; topics that do not exist are left out.
-
-        Raises:
-            KafkaError: the brokers do not answer, or refuse a topic.
-        """
+        """Describe these topics in one request; topics that do not exist are left out."""
         kafka = imported()
         requested = list(names)
         if not requested:

@@ -21,7 +21,7 @@ from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
 from flip27_source.enumerators.kafka.positions import fields_at, offsets_between
-from flip27_source.enumerators.kafka.split import KafkaSplit, divided, set_apart
+from flip27_source.enumerators.kafka.split import KafkaSplit, divided, range_split
 from flip27_source.enumerators.kafka.start_positions import ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
 from flip27_source.options import Option, Options
@@ -89,38 +89,32 @@ class KafkaEnumerator(
 
     @classmethod
     def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
-        """Spark's names of options that every source has."""
         return opts.implied_options(options)
 
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
-        """What ``flip27 check`` says about the cluster."""
         from flip27_source.enumerators.kafka.check import findings
 
         return findings(options)
 
     @classmethod
     def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
-        """The fields of a partition at an offset, a time, its beginning or its end."""
         return fields_at(position)
 
     @classmethod
     def is_cut_off(cls, split: KafkaSplit) -> bool:
         """Whether the split is a range of a partition, whose reading continues after it."""
-        return not split.is_apart
+        return not split.is_quarantined
 
     @classmethod
     def set_apart(cls, cut: KafkaSplit) -> KafkaSplit:
-        """The range under a separate id."""
-        return set_apart(cut)
+        return range_split(cut)
 
     @classmethod
     def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
-        """The offsets between two positions, if both are offsets."""
         return offsets_between(now, then)
 
     def start(self) -> None:
-        """Poll the cluster at once, and then periodically."""
         self._poll()
 
     def _poll(self) -> None:
@@ -138,13 +132,11 @@ class KafkaEnumerator(
         )
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the next partition."""
         split = self._assigner.next_split()
         if split is not None:
             self.context.assign_split(split)
 
     def add_splits_back(self, splits: Sequence[KafkaSplit], subtask_id: int) -> None:
-        """Keep the partitions for the next request."""
         self._assigner.returned(splits)
 
     def wants_checkpoint(self) -> bool:
@@ -152,7 +144,6 @@ class KafkaEnumerator(
         return not self._is_stored and self._assigner.known is not None
 
     def snapshot_state(self, checkpoint_id: int) -> KafkaState | None:
-        """The partitions that were found, and those that are not assigned."""
         if self._group is not None and self._moved:
             self.context.perform_after_completion(CommitOffsets(group=self._group, offsets=self._moved))
             self._moved = {}
@@ -162,7 +153,6 @@ class KafkaEnumerator(
         return state
 
     def perform(self, action: CommitOffsets) -> None:
-        """Commit the offsets of a batch that is complete."""
         if not self._group_offsets.commit(client_properties(self.options_given), action):
             self.context.metrics.count("offsetCommitsFailed")
 
@@ -183,13 +173,13 @@ class KafkaEnumerator(
         return () if self._waits_for_more(behind) else behind
 
     def carries_data(self, split: KafkaSplit) -> bool:
-        """Whether the split is a record that was set aside."""
+        """Whether the split is a quarantined record."""
         return split.record is not None
 
     def bound_split(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
-        """The next offsets of the partition; a range that was set aside is not cut."""
-        if split.is_apart:
-            return self._range_apart(split, budget)
+        """The next offsets of the partition; a quarantined range is not cut."""
+        if split.is_quarantined:
+            return self._quarantined_range(split, budget)
         at = self._position(split)
         if at is None:
             if split.next < 0:
@@ -214,7 +204,7 @@ class KafkaEnumerator(
             rest=KafkaSplit(split_id=at.split_id, next=end, topic_id=at.topic_id),
         )
 
-    def _range_apart(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
+    def _quarantined_range(self, split: KafkaSplit, budget: Budget) -> BoundedRange[KafkaSplit] | None:
         rows = (split.end or split.next) - split.next
         known = self._assigner.known
         if known is None or (budget.rows is not None and rows > budget.rows):
@@ -265,7 +255,6 @@ class KafkaEnumerator(
         )
 
     def close(self) -> None:
-        """End the connections."""
         self._poller.close()
         self._group_offsets.close()
 

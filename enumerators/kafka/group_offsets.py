@@ -35,11 +35,7 @@ class CommitOffsets:
 
 
 def group_of(options: Options) -> str | None:
-    """The consumer group that offsets are committed to; None if they are not.
-
-    Raises:
-        OptionError: no group is named.
-    """
+    """The consumer group that offsets are committed to; None if they are not."""
     if not options[COMMIT_OFFSETS]:
         return None
     group = options.texts_under(KAFKA).get("group.id", "").strip()
@@ -98,7 +94,6 @@ class GroupOffsets:
         return False
 
     def close(self) -> None:
-        """End the connection."""
         with self._lock:
             if self._consumer is not None:
                 self._consumer.close()

@@ -59,7 +59,6 @@ def start_positions(
     """Where each partition starts.
 
     Args:
-        known: the positions of the other reader.
         bounds: the partitions of the same topics in the cluster; None if they were not requested.
     """
     positions = []
@@ -109,11 +108,7 @@ def offsets_of_spark(line: str) -> dict[TopicPartition, int] | None:
 
 
 def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
-    """The offsets that a consumer group has committed.
-
-    Raises:
-        KafkaError: the brokers do not answer. DiscoveryError: the group has no offsets.
-    """
+    """The offsets that a consumer group has committed."""
     kafka: Any = imported()
     properties = client_properties(options)
     admin = new_admin(properties)
@@ -138,11 +133,7 @@ def offsets_of_group(options: Options, group: str) -> dict[TopicPartition, int]:
 
 
 def bounds_of(options: Options, topics: set[str]) -> dict[TopicPartition, Bounds]:
-    """The bounds of all partitions that the cluster has of these topics.
-
-    Raises:
-        KafkaError: the brokers do not answer.
-    """
+    """The bounds of all partitions that the cluster has of these topics."""
     with closing(Cluster(client_properties(options))) as cluster:
         present = cluster.topics(sorted(topics))
         keys = [(name, number) for name, topic in present.items() for number in topic.partitions]

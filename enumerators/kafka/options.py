@@ -22,12 +22,7 @@ from flip27_source.options import (
     optional,
     text,
 )
-from flip27_source.source_options import (
-    LOG_DATA_LOSS,
-    MAX_ROWS_PER_TRIGGER,
-    ON_DATA_LOSS,
-    STATE_LOCATION,
-)
+from flip27_source.source_options import LOG_DATA_LOSS, MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -240,11 +235,7 @@ KAFKA_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def implied_options(options: Options) -> Mapping[Option[Any], Any]:
-    """The options of every source that are set under Spark's names, and their values.
-
-    Raises:
-        OptionError: options contradict each other.
-    """
+    """The options of every source that are set under Spark's names, and their values."""
     implied: dict[Option[Any], Any] = {}
     fails = options[FAIL_ON_DATA_LOSS]
     if fails is not None:

@@ -13,12 +13,7 @@ from dataclasses import dataclass, field
 from flip27_source.enumerators.kafka import options as opts
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
 from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
-from flip27_source.enumerators.kafka.positions import (
-    AT_EARLIEST,
-    Position,
-    Positions,
-    TopicPartition,
-)
+from flip27_source.enumerators.kafka.positions import AT_EARLIEST, Position, Positions, TopicPartition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
@@ -106,8 +101,6 @@ class ClusterPoller:
     Args:
         first, last: where partitions start and end; ``last`` is None for a stream.
         polls_once: whether this run makes a single poll.
-        connect: opens the connection.
-        clock: the clock to use.
     """
 
     def __init__(
@@ -140,13 +133,11 @@ class ClusterPoller:
         self._starts_after = 0.0
 
     def close(self) -> None:
-        """End the connections."""
         if self._cluster is not None:
             self._cluster.close()
             self._cluster = None
 
     def poll(self, request: PollRequest) -> PollResult:
-        """Send the requests to the cluster."""
         try:
             return self._polled(request)
         except _FinalError as error:
@@ -188,9 +179,11 @@ class ClusterPoller:
             self._list_after = now + POLLS_PER_LISTING * self._interval_s
         topics = self._connected.topics(self._names)
         self._described_s = self._clock.now_s()
-        self._describe_after = self._described_s + max(
-            POLLS_PER_DESCRIPTION * self._interval_s, self._pause_s(self._described_s - now)
-        )
+        if self._interval_s:
+            pause_s = PAUSE_PER_DESCRIPTION * (self._described_s - now)
+            self._describe_after = self._described_s + max(POLLS_PER_DESCRIPTION * self._interval_s, pause_s)
+        else:
+            self._describe_after = self._described_s
         if not self._choice.partitions(topics):
             self._list_after = 0.0
             raise DiscoveryError(
@@ -241,10 +234,6 @@ class ClusterPoller:
         if unread:
             self._oldest_after = self._clock.now_s() + POLLS_PER_OLDEST * self._interval_s
         return oldest_ms
-
-    def _pause_s(self, duration_s: float) -> float:
-        """The pause after a description of this duration; none if polls follow each other without a pause."""
-        return PAUSE_PER_DESCRIPTION * duration_s if self._interval_s else 0.0
 
     def _resolved(
         self, request: PollRequest, present: list[TopicPartition], ends: Mapping[TopicPartition, int]

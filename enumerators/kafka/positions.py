@@ -77,9 +77,6 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
     """The fields of a split at a position that an edit names.
 
     The id of the topic is unset: the next batch sets it.
-
-    Raises:
-        EditError: it is not a position in a partition.
     """
     if position.word is not None:
         named = NAMED.get(position.word.lower())

@@ -26,7 +26,7 @@ class KafkaSplit:
         topic_id: id of the topic, which a recreated topic does not share; None if the brokers do not report
             it.
         at_timestamp_ms: with AT_TIMESTAMP, the time, in milliseconds since 1970 UTC.
-        record: the only record of a split ``orders/3@42``, as JSON (``PoisonedRecord``): it was set aside,
+        record: the only record of a split ``orders/3@42``, as JSON (``PoisonedRecord``): it was quarantined,
             and is read from here. None for a partition and its ranges.
     """
 
@@ -44,12 +44,11 @@ class KafkaSplit:
 
     @property
     def partition(self) -> int:
-        """The number of the partition."""
         return partition_of(self.split_id)[1]
 
     @property
-    def is_apart(self) -> bool:
-        """Whether it is a range or a record that was set aside."""
+    def is_quarantined(self) -> bool:
+        """Whether it is a range or a record that was quarantined."""
         return "@" in self.split_id
 
     @property
@@ -60,23 +59,19 @@ class KafkaSplit:
 
 
 def split_id_of(topic: str, partition: int) -> str:
-    """The id of a partition's split."""
     return f"{topic}/{partition}"
 
 
 def record_id_of(topic: str, partition: int, offset: int) -> str:
-    """The id of the split of a record that was set aside."""
+    """The id of the split of a record that was quarantined."""
     return f"{topic}/{partition}@{offset}"
 
 
-def range_id_of(split: KafkaSplit) -> str:
-    """The split id of a range that was set aside: ``orders/3@100-199``."""
-    return f"{split.split_id}@{split.next}-{(split.end or split.next) - 1}"
-
-
-def set_apart(split: KafkaSplit) -> KafkaSplit:
-    """A range of a partition as a separate split; one that was set aside before stays the same."""
-    return split if split.is_apart else replace(split, split_id=range_id_of(split))
+def range_split(split: KafkaSplit) -> KafkaSplit:
+    """A range of a partition as a split ``orders/3@100-199``; one that was quarantined stays the same."""
+    if split.is_quarantined:
+        return split
+    return replace(split, split_id=f"{split.split_id}@{split.next}-{(split.end or split.next) - 1}")
 
 
 def partition_of(split_id: str) -> tuple[str, int]:

@@ -158,11 +158,7 @@ START_AND_END_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def starting(options: Options, *, is_batch: bool) -> Positions:
-    """Where partitions start at the first poll of the first start.
-
-    Raises:
-        OptionError: a batch read is to start at the end.
-    """
+    """Where partitions start at the first poll of the first start."""
     given = _first_of(options, STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_OFFSETS)
     if given is None:
         default = AT_EARLIEST if is_batch else AT_LATEST
@@ -179,11 +175,7 @@ def starting(options: Options, *, is_batch: bool) -> Positions:
 
 
 def ending(options: Options, *, is_batch: bool) -> Positions | None:
-    """Where partitions end in a batch read; None in a stream.
-
-    Raises:
-        OptionError: an end is set for a stream.
-    """
+    """Where partitions end in a batch read; None in a stream."""
     given = _first_of(options, ENDING_TIMESTAMP, ENDING_OFFSETS_BY_TIMESTAMP, ENDING_OFFSETS)
     if is_batch:
         return given or Positions(everywhere=AT_LATEST, option=ENDING_OFFSETS.name)

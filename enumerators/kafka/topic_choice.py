@@ -30,11 +30,7 @@ class TopicChoice:
 
     @classmethod
     def of(cls, options: Options) -> TopicChoice:
-        """What the options choose.
-
-        Raises:
-            OptionError: none of the three options is set, or several are.
-        """
+        """What the options choose."""
         choices: tuple[Option[Any], ...] = (opts.SUBSCRIBE, opts.SUBSCRIBE_PATTERN, opts.ASSIGN)
         given = [option.name for option in choices if options[option] is not None]
         if len(given) != 1:

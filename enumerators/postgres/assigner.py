@@ -108,7 +108,6 @@ class TableProgress:
 
     @property
     def is_read(self) -> bool:
-        """Whether all chunks are read."""
         return self.is_cut and not any(map(self.is_missing, range(len(self.snapshots))))
 
     def is_missing(self, number: int) -> bool:
@@ -181,7 +180,6 @@ class Assigner:
     # Facts.
 
     def observe(self, seen: Observation) -> None:
-        """Take in an observation of the server."""
         end = seen.end if self._most_end is None else min(seen.end, self._most_end)
         self._end = max(self._end, end)
         if seen.horizon is not None and self._pending is None:
@@ -316,17 +314,14 @@ class Assigner:
 
     @property
     def pending(self) -> Horizon | None:
-        """The horizon that is to settle next."""
         return self._pending
 
     @property
     def known(self) -> tuple[TableName, ...]:
-        """All tables that are read."""
         return (*self._known, *(progress.table for progress in self._tables.values()))
 
     @property
     def tables(self) -> tuple[TableProgress, ...]:
-        """The tables whose snapshot is still needed."""
         return tuple(self._tables.values())
 
     def next_chunk(self) -> PostgresSplit | None:
@@ -367,7 +362,6 @@ class Assigner:
         )
 
     def state(self) -> AssignerState:
-        """The state to store."""
         return AssignerState(
             known=tuple(self._known),
             tables=tuple(self._tables.values()),

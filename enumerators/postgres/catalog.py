@@ -100,11 +100,7 @@ class CatalogTable:
 
 
 def find_tables(connection: Connection, patterns: Sequence[TablePattern]) -> list[CatalogTable]:
-    """The tables that the patterns name, by schema and name.
-
-    Raises:
-        DiscoveryError: a pattern names a table that does not exist, or no table matches any pattern.
-    """
+    """The tables that the patterns name, by schema and name."""
     rows = [row for row in connection.execute(_TABLES) if matched(patterns, row[1], row[2])]
     for pattern in patterns:
         if pattern.is_name and not any(pattern.matches(row[1], row[2]) for row in rows):

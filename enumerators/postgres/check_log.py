@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.check_tables import CheckedTable
 from flip27_source.enumerators.postgres.connection import checked, row_of
-from flip27_source.enumerators.postgres.open_transactions import (
-    WARN_AFTER_S,
-    OpenTransaction,
-    oldest_open,
-)
+from flip27_source.enumerators.postgres.open_transactions import WARN_AFTER_S, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.enumerators.postgres.publication import (
     Publication,
@@ -83,8 +79,6 @@ def log_findings(
     *,
     is_superuser: bool,
 ) -> Iterator[Finding]:
-    """The findings about publication, slot and WAL."""
-
     def row(sql: str) -> tuple[Any, ...]:
         return checked(options, "querying the log", lambda: row_of(connection, sql))
 
@@ -137,7 +131,6 @@ def log_findings(
 
 
 def free_slots(most: int, used: int) -> Finding:
-    """Whether the server has room for one more slot."""
     if used < most:
         return ok("replication slots", f"{most - used} of {most} are free")
     return failed(

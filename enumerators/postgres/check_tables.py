@@ -53,7 +53,6 @@ class CheckedTable:
 
     @property
     def sql(self) -> str:
-        """The name as SQL."""
         return quoted(self.catalog.table.schema, self.catalog.table.name)
 
 
@@ -87,7 +86,6 @@ def table_findings(
 
 
 def table_faults(table: CheckedTable, role: str) -> Iterator[Finding]:
-    """The faults of one table."""
     check, name, schema = f"table {table.catalog.table}", table.sql, quoted(table.catalog.table.schema)
     if not table.may_use_schema:
         yield failed(

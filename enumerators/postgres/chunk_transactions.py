@@ -33,11 +33,7 @@ class TransactionSnapshot:
 
     @classmethod
     def parse(cls, text: str) -> TransactionSnapshot:
-        """The snapshot that PostgreSQL writes as ``xmin:xmax:xid,xid``.
-
-        Raises:
-            ValueError: the text is not a snapshot.
-        """
+        """The snapshot that PostgreSQL writes as ``xmin:xmax:xid,xid``."""
         parts = text.split(":")
         if len(parts) != 3:
             raise ValueError(f"{text[:100]!r} is not a snapshot of the form xmin:xmax:xid,xid")

@@ -65,10 +65,6 @@ def leftovers(
     Args:
         publication: None to leave every publication as it is.
         system: the identifier of the server on which they were created; None if it is not known.
-
-    Raises:
-        ServerError: the slot is in use, the publication belongs to another role, or this is another server.
-        DiscoveryError: the slot is of another kind or database.
     """
     here = str(row_of(connection, "SELECT system_identifier::text FROM pg_control_system()")[0])
     if system not in (None, here):

@@ -142,11 +142,7 @@ def connection_parameters(options: Options) -> dict[str, Any]:
 
 
 def imported() -> Any:
-    """The module psycopg.
-
-    Raises:
-        OptionError: it is not installed.
-    """
+    """The module psycopg."""
     with needed("psycopg", by="the postgres source", extra="postgres", error_type=OptionError):
         import psycopg
     return psycopg

@@ -96,25 +96,21 @@ class PostgresEnumerator(
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
-        """The columns of the tables, and those of the change."""
         with connect(options, purpose="schema") as connection:
             return checked(options, "querying the columns", lambda: change_schema(connection, options))
 
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
-        """What ``flip27 check`` says about the server."""
         from flip27_source.enumerators.postgres.check import findings
 
         return findings(options)
 
     @classmethod
     def splits_in(cls, state: PostgresState | None) -> Sequence[PostgresSplit]:
-        """The unread chunks."""
         return () if state is None else held_chunks(state)
 
     @classmethod
     def without_splits(cls, state: PostgresState | None, split_ids: Collection[str]) -> PostgresState | None:
-        """The state in which these chunks count as read and empty."""
         return None if state is None else without_chunks(state, split_ids)
 
     @classmethod
@@ -137,7 +133,6 @@ class PostgresEnumerator(
             )
 
     def start(self) -> None:
-        """Poll the server at once, and then periodically."""
         self._request = self._next_request()
         self.context.call_async(
             lambda: self._poller.poll(self._request),
@@ -167,7 +162,6 @@ class PostgresEnumerator(
         return replace(split, chunk=replace(split.chunk, exported=self._state.exported))
 
     def add_splits_back(self, splits: Sequence[PostgresSplit], subtask_id: int) -> None:
-        """Keep the splits for the next request."""
         for split in splits:
             if split.log is not None and self._state is not None:
                 self._log_assigned = False
@@ -263,7 +257,6 @@ class PostgresEnumerator(
         return self._state is not None and not self._is_stored
 
     def snapshot_state(self, checkpoint_id: int) -> PostgresState | None:
-        """The slot, the tables, and the unread chunks."""
         if self._state is None or self._assigner is None:
             return None
         self._is_stored = True
@@ -277,7 +270,6 @@ class PostgresEnumerator(
         return self._state
 
     def close(self) -> None:
-        """End the connection."""
         self._poller.close()
 
     def _polled(self, result: PollResult | None, error: BaseException | None) -> None:
@@ -320,7 +312,6 @@ class PostgresEnumerator(
         self.context.metrics.gauge("chunksWaitSeconds", waited_s)
 
     def _reads_from(self, slot: str) -> None:
-        """Record that the query reads this slot from now on."""
         assert self._state is not None
         if self._state.slot != slot:
             self._state = replace(self._state, slot=slot)
@@ -363,7 +354,6 @@ class PostgresEnumerator(
         return self._clock.lag(position, self._assigner.end, has_changes=has_changes)
 
     def _publish(self) -> None:
-        """Publish the numbers of progress events."""
         if self._assigner is None or self._state is None:
             return
         gauge = self.context.metrics.gauge

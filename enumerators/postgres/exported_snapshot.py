@@ -53,24 +53,19 @@ class ExportedSnapshot:
     lsn: int
 
 
-def export_snapshot(
-    options: Options, tables: Sequence[TableName], *, idle_limit_s: float = IDLE_LIMIT_S
-) -> ExportedSnapshot:
+def export_snapshot(options: Options, tables: Sequence[TableName]) -> ExportedSnapshot:
     """Start a keeper process, and return the snapshot that it exports.
 
     Args:
         tables: the tables to lock against ALTER TABLE and TRUNCATE, after which the snapshot would see them
             empty.
-
-    Raises:
-        DiscoveryError: the server refused.
     """
     imported()
     # The password goes through a pipe: other users of the machine can read arguments.
     given = {
         "parameters": connection_parameters(options),
         "settings": session_settings(options),
-        "idle_limit_s": idle_limit_s,
+        "idle_limit_s": IDLE_LIMIT_S,
         "tables": [quoted(table.schema, table.name) for table in tables],
         "ancestors": _ancestors(os.getpid()),
     }

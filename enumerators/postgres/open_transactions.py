@@ -49,7 +49,6 @@ class OpenTransaction:
 
     @property
     def text(self) -> str:
-        """The description of the transaction in messages."""
         named = f"the prepared transaction {self.gid}" if self.pid is None else f"server process {self.pid}"
         session = f" ({self.session})" if self.session else ""
         since = None if self.since is None else self.since.astimezone(dt.UTC)

@@ -144,7 +144,6 @@ class ServerPoller:
         self._held_back = HeldBack()
 
     def close(self) -> None:
-        """End the connection."""
         if self._connection is not None:
             self._connection.close()
 
@@ -204,8 +203,8 @@ class ServerPoller:
             server.check_end(seen[-1].end, position=max(state.start, position or 0))
             if position is not None and slot.confirmed > position:
                 changes = True  # reading the window shows whether changes are lost
-            elif position is not None and self._may_peek():
-                began = time.monotonic()
+            elif position is not None and (self._run.is_bounded or time.monotonic() >= self._peek_after):
+                began = time.monotonic()  # pauses are needed, because each peek decodes the log again
                 changes = server.has_changes(
                     connection, slot, state.publication, position=position, end=seen[-1].end
                 )
@@ -223,10 +222,6 @@ class ServerPoller:
             published=published,
             waits=self._waits(connection, seen[-1], seen[0].horizon or request.pending),
         )
-
-    def _may_peek(self) -> bool:
-        """Whether to peek for changes now: the server decodes its log again each time."""
-        return self._run.is_bounded or time.monotonic() >= self._peek_after
 
     def _tables(self, connection: Connection) -> tuple[CatalogTable, ...]:
         patterns = self._options.require(opts.TABLES, why="the postgres source reads tables")

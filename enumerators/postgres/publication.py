@@ -49,7 +49,6 @@ class PublicationEntries:
     """The tables of a publication, by numbers that change when the publication or an entry is recreated.
 
     Attributes:
-        oid: the oid of the publication.
         entries: the oids of its tables, each with the oid of the table's entry. Publications of whole
             schemas, and of all tables, have no entries.
     """
@@ -65,9 +64,8 @@ class Publication:
     Attributes:
         tables: schema and name of its tables.
         is_via_root: whether the log names partitioned tables instead of their partitions.
-        owner: the role that owns it.
         is_owned: whether the connection's role is the owner, or a member of it.
-        left_out: kinds of changes that it does not publish.
+        unpublished: kinds of changes that it does not publish.
         filtered, cut: the tables of which it lacks rows, or columns.
     """
 
@@ -77,7 +75,7 @@ class Publication:
     is_via_root: bool
     owner: str
     is_owned: bool
-    left_out: tuple[str, ...]
+    unpublished: tuple[str, ...]
     filtered: frozenset[tuple[str, str]]
     cut: frozenset[tuple[str, str]]
 
@@ -91,7 +89,6 @@ class ScopeFault:
     """What a publication leaves out of the log.
 
     Attributes:
-        what: the words that follow the publication's name.
         is_fatal: whether the log cannot be read with the publication.
     """
 
@@ -101,11 +98,10 @@ class ScopeFault:
 
 
 def find_publication(connection: Connection, name: str) -> Publication | None:
-    """The publication with this name; None if it does not exist."""
     row = connection.execute(_PUBLICATION, [name]).fetchone()
     if row is None:
         return None
-    oid, is_via_root, owner, is_owned, left_out = row
+    oid, is_via_root, owner, is_owned, unpublished = row
     tables = connection.execute(_TABLES, [name]).fetchall()
     return Publication(
         name=name,
@@ -114,7 +110,7 @@ def find_publication(connection: Connection, name: str) -> Publication | None:
         is_via_root=is_via_root,
         owner=owner,
         is_owned=is_owned,
-        left_out=tuple(left_out),
+        unpublished=tuple(unpublished),
         filtered=frozenset((schema, table) for schema, table, is_filtered, _ in tables if is_filtered),
         cut=frozenset((schema, table) for schema, table, _, is_cut in tables if is_cut),
     )
@@ -131,9 +127,10 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
             remedy=f"ALTER PUBLICATION {name} SET (publish_via_partition_root = true);",
             is_fatal=True,
         )
-    if publication.left_out:
+    if publication.unpublished:
+        kinds = ", ".join(publication.unpublished)
         yield ScopeFault(
-            what=f"leaves out every {', '.join(publication.left_out)}: what is read differs from the tables",
+            what=f"leaves out every {kinds}: what is read differs from the tables",
             remedy=f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');",
         )
     for part, cut in (("rows", publication.filtered), ("columns", publication.cut)):
@@ -148,11 +145,7 @@ def scope_faults(publication: Publication, tables: Sequence[CatalogTable]) -> It
 
 
 def check_scope(connection: Connection, name: str, tables: Sequence[CatalogTable]) -> None:
-    """Warn of what the publication leaves out; a publication that does not exist leaves out nothing.
-
-    Raises:
-        DiscoveryError: changes of a partitioned table would have the names of its partitions.
-    """
+    """Warn of what the publication leaves out; a publication that does not exist leaves out nothing."""
     publication = find_publication(connection, name)
     for fault in () if publication is None else scope_faults(publication, tables):
         if fault.is_fatal:
@@ -167,17 +160,12 @@ def publication_sql(name: str, tables: Sequence[TableName]) -> str:
 
 
 def publication_entries(connection: Connection, name: str) -> PublicationEntries | None:
-    """The entries of a publication; None if it does not exist."""
     publication = find_publication(connection, name)
     return None if publication is None else publication.entries
 
 
 def ensure_publication(connection: Connection, name: str, tables: Sequence[TableName]) -> None:
-    """Create the publication, or add the tables that it lacks.
-
-    Raises:
-        DiscoveryError: the role lacks the right; the error names the statement for the tables' owner to run.
-    """
+    """Create the publication, or add the tables that it lacks."""
     import psycopg
 
     publication = find_publication(connection, name)
@@ -248,7 +236,6 @@ def table_losses(
 
     Args:
         known: the tables that were read before.
-        listed: the tables that exist now.
         published: schema and name of the tables in the publication.
         moved: the oids of the tables that were removed from the publication and added again.
     """

@@ -37,7 +37,6 @@ class Slot:
         active_pid: the backend that reads it now; None if none does.
         wal_status: reserved, extended, unreserved or lost.
         kept_bytes: how much WAL the server keeps for it.
-        is_failover: whether standbys may keep a copy of it; always false before PostgreSQL 17.
         asked_at: the server's time when it was queried.
     """
 
@@ -55,11 +54,7 @@ class Slot:
 
 
 def check_server(connection: Connection, *, reads_log: bool) -> str:
-    """Check that the server can be read, and return its system identifier.
-
-    Raises:
-        DiscoveryError: it is too old or a standby, or its wal_level is not logical.
-    """
+    """Check that the server can be read, and return its system identifier."""
     check_version(major_version(connection))
     is_standby, wal_level, system = row_of(
         connection,
@@ -73,12 +68,10 @@ def check_server(connection: Connection, *, reads_log: bool) -> str:
 
 
 def major_version(connection: Connection) -> int:
-    """The version of the server, such as 17."""
     return connection.info.server_version // 10_000
 
 
 def check_version(version: int) -> None:
-    """Refuse a server that is too old."""
     if version < OLDEST_VERSION:
         raise DiscoveryError(
             f"the server is PostgreSQL {version}", remedy=f"use PostgreSQL {OLDEST_VERSION} or newer"
@@ -86,7 +79,6 @@ def check_version(version: int) -> None:
 
 
 def check_primary(*, is_standby: bool) -> None:
-    """Refuse a standby."""
     if is_standby:
         raise DiscoveryError(
             "the server is a standby (pg_is_in_recovery() is true), whose snapshots and slots differ from "
@@ -120,7 +112,6 @@ def alter_failover(slot: str) -> str:
 
 
 def slot_of(connection: Connection, name: str) -> Slot | None:
-    """The slot with this name; None if there is none."""
     row = connection.execute(
         "SELECT plugin, database, confirmed_flush_lsn::text, active_pid, wal_status, "
         "coalesce(pg_wal_lsn_diff(pg_current_wal_insert_lsn(), restart_lsn), 0)::bigint, two_phase, "
@@ -183,17 +174,11 @@ def copy_slot(connection: Connection, source: str, name: str) -> int:
 
 
 def drop_slot(connection: Connection, name: str) -> None:
-    """Drop a slot."""
     connection.execute("SELECT pg_drop_replication_slot(%s)", [name])
 
 
 def check_slot(slot: Slot, *, database: str, position: int | None) -> None:
-    """Check that a slot can be read from ``position`` on.
-
-    Raises:
-        DiscoveryError: it is a slot of another kind or database.
-        DataLossError: the server has dropped log after ``position``.
-    """
+    """Check that a slot can be read from ``position`` on."""
     if slot.plugin != "pgoutput" or slot.database != database:
         raise DiscoveryError(
             f"slot {slot.name} has the plugin {slot.plugin} and belongs to database "

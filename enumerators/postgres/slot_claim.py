@@ -39,11 +39,7 @@ def query_of(options: Options, *, made: str) -> str:
 
 
 def claim_slot(connection: Connection, slot: str, query: str) -> None:
-    """Lock the slot for this query until the connection ends.
-
-    Raises:
-        DiscoveryError: another query has locked it.
-    """
+    """Lock the slot for this query until the connection ends."""
     numbers = [_number(f"slot {slot}"), _number(f"query {query}")]
     signed = [number - (1 << 32) if number >> 31 else number for number in numbers]
     connection.execute("SELECT pg_advisory_lock_shared(%s, %s)", signed)

@@ -123,7 +123,6 @@ class PostgresSplit:
 
     @property
     def size(self) -> SplitSize:
-        """The rows of a chunk; the bytes of a window of the log."""
         log = self.log
         if log is None:
             return SplitSize(files=0, rows=self.rows)
@@ -148,7 +147,6 @@ class LogRead(SourceEvent):
     """A window of the log was read to its end.
 
     Attributes:
-        rows: the number of delivered changes.
         truncated: the oids of tables with a TRUNCATE that some chunks saw and others did not.
         committed_at: when the last change in the window was committed, in microseconds since 1970 UTC.
     """
@@ -166,11 +164,7 @@ def lsn_text(lsn: int) -> str:
 
 
 def parse_lsn(text: str) -> int:
-    """The LSN that PostgreSQL writes as ``16/B374D848``.
-
-    Raises:
-        ValueError: the text is not an LSN.
-    """
+    """The LSN that PostgreSQL writes as ``16/B374D848``."""
     high, slash, low = text.strip().partition("/")
     try:
         numbers = int(high, 16), int(low, 16)

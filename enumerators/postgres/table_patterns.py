@@ -27,16 +27,11 @@ class TablePattern:
     is_name: bool
 
     def matches(self, schema: str, name: str) -> bool:
-        """Whether this table belongs to the pattern."""
         return re.fullmatch(self.schema, schema) is not None and re.fullmatch(self.name, name) is not None
 
 
 def table_patterns(value: str) -> tuple[TablePattern, ...]:
-    """The patterns in a list separated by commas.
-
-    Raises:
-        ValueError: a part of the list is neither a name nor a pattern.
-    """
+    """The patterns in a list separated by commas."""
     patterns = []
     at = 0
     while at <= len(value):
@@ -57,7 +52,6 @@ def table_patterns(value: str) -> tuple[TablePattern, ...]:
 
 
 def matched(patterns: Iterable[TablePattern], schema: str, name: str) -> bool:
-    """Whether any of the patterns matches this table."""
     return any(pattern.matches(schema, name) for pattern in patterns)
 
 

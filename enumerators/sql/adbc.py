@@ -30,11 +30,7 @@ _PACKAGES = {
 
 
 class AdbcDatabase(ArrowDatabase):
-    """A connection of an ADBC driver.
-
-    Args:
-        driver, uri, password: as given by the options.
-    """
+    """A connection of an ADBC driver."""
 
     def __init__(self, driver: str, uri: str, password: str | None) -> None:
         self.secrets = Secrets(uri, password)

@@ -6,17 +6,10 @@ import datetime as dt
 from collections.abc import Iterator
 from contextlib import closing
 
+from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import DEFAULT_LAG_S, ahead_of, is_time
 from flip27_source.enumerators.sql.open_transactions import writers_of
-from flip27_source.enumerators.sql.options import (
-    LAG,
-    ON_NULL_CURSOR,
-    TABLE,
-    WAIT_FOR_TRANSACTIONS,
-    check_sql_options,
-    cursor_columns,
-)
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.enumerators.sql.table import CursorTable
 from flip27_source.errors import Flip27Error
@@ -40,12 +33,8 @@ WHERE i.indrelid = to_regclass({table}) AND i.indisvalid AND i.indpred IS NULL A
 
 
 def findings(options: Options) -> Iterator[Finding]:
-    """All findings.
-
-    Raises:
-        OptionError: options are missing, or exclude each other.
-    """
-    check_sql_options(options)
+    """All findings."""
+    opts.check_sql_options(options)
     try:
         with closing(CursorTable(options)) as table:
             yield from _of_table(table, options)
@@ -56,13 +45,13 @@ def findings(options: Options) -> Iterator[Finding]:
 def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     yield ok("table", f"{table.name} of {table.database.dialect.name}, {len(table.fields)} columns")
     newest = table.newest()
-    named = ", ".join(cursor_columns(options))
+    named = ", ".join(opts.cursor_columns(options))
     last = "the table has no row yet" if newest is None else f"the newest row has {newest}"
     yield ok_unless("cursor columns", f"{named}; {last}", lambda: table.check_newest(newest))
     yield _nulls(table, options)
-    name = options[TABLE]
+    name = options[opts.TABLE]
     if table.database.dialect.name == "postgresql" and name is not None:
-        yield _index(table, name, cursor_columns(options))
+        yield _index(table, name, opts.cursor_columns(options))
     kind = "" if newest is None else newest.types[0]
     has_time = newest is not None and is_time(table.plain(newest), kind)
     yield _late_commits(table, options, has_time=has_time)
@@ -71,11 +60,11 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
 
 
 def _nulls(table: CursorTable, options: Options) -> Finding:
-    column = table.null_column() if options[ON_NULL_CURSOR] == "ignore" else None
+    column = table.null_column() if options[opts.ON_NULL_CURSOR] == "ignore" else None
     if column is not None:
         return warning(
             "NULL",
-            f"rows with NULL in {column} are left out (onNullCursor=ignore)",
+            f"rows with NULL in {column} are ignored (onNullCursor=ignore)",
             "declare the column NOT NULL",
         )
     return ok_unless("NULL", "no row has NULL in a cursor column", table.check_nulls)
@@ -101,10 +90,10 @@ def _index(table: CursorTable, name: str, columns: tuple[str, ...]) -> Finding:
 def _late_commits(table: CursorTable, options: Options, *, has_time: bool) -> Finding:
     """Whether rows of transactions that commit late are protected."""
     check, database = "late commits", table.database.dialect.name
-    lag_s = options[LAG]
+    lag_s = options[opts.LAG]
     if lag_s is None:
         lag_s = DEFAULT_LAG_S if has_time else 0.0
-    if database == "postgresql" and options[WAIT_FOR_TRANSACTIONS]:
+    if database == "postgresql" and options[opts.WAIT_FOR_TRANSACTIONS]:
         try:
             writing = writers_of(table.database)
         except Flip27Error as error:

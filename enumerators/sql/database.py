@@ -109,12 +109,7 @@ class RowDatabase(Database):
 
 
 def connected(options: Options) -> ArrowDatabase | RowDatabase:
-    """A new connection to the database of the options.
-
-    Raises:
-        DatabaseFailure: the database cannot be reached, or refuses the user.
-        OptionError: a driver is not installed, or an environment variable is not set.
-    """
+    """A new connection to the database of the options."""
     uri = options[URI] or _variable(options, URI_ENV)
     if uri is None:
         raise OptionError("option uri is not set", remedy=f'add .option("uri", ...): {URI.doc}')

@@ -30,7 +30,6 @@ class Dialect:
 
     Attributes:
         name: postgresql, sqlite, duckdb, or another name.
-        quoted: a name as an identifier.
         literal: a stored value of an Arrow type as SQL.
         as_text: an expression for the stored text of a column; None if Python makes the text.
         given: a value as a user wrote it, with its Arrow type, as a stored value.
@@ -38,7 +37,6 @@ class Dialect:
         has_types: whether a result without rows has types.
         compares_tuples: whether (a, b) > (1, 2) uses an index.
         cast_to_text: an expression for the text of a column that Spark has no type for.
-        settings: statements for each new connection.
         clock: a query for the time of the server; None for the clock of this machine.
     """
 
@@ -100,10 +98,10 @@ def _sqlite_plain(value: str) -> str:
 
 def _number(value: str) -> str | None:
     try:
-        found = Decimal(value)
+        number = Decimal(value)
     except InvalidOperation:
         return None
-    return value.strip() if found.is_finite() and re.fullmatch(r"[-+0-9.eE]+", value.strip()) else None
+    return value.strip() if number.is_finite() and re.fullmatch(r"[-+0-9.eE]+", value.strip()) else None
 
 
 def _ansi_literal(value: str, kind: str) -> str:

@@ -15,20 +15,11 @@ from typing import Any, ClassVar
 
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
+from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.check import FUTURE, findings
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.lag import ahead_of, newest_allowed
 from flip27_source.enumerators.sql.open_transactions import Waiting, settled, writers_of
-from flip27_source.enumerators.sql.options import (
-    ENUMERATOR_OPTIONS,
-    LAG,
-    ON_NULL_CURSOR,
-    PARTITION_ROWS,
-    TRANSACTION_TIMEOUT,
-    WAIT_FOR_TRANSACTIONS,
-    check_sql_options,
-    starts_at_latest,
-)
 from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
 from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable
 from flip27_source.errors import DiscoveryError, OptionError
@@ -55,7 +46,7 @@ _LONGEST_ID = 200
 class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     """Polls a table or query by columns that grow."""
 
-    options: ClassVar[tuple[Option[Any], ...]] = ENUMERATOR_OPTIONS
+    options: ClassVar[tuple[Option[Any], ...]] = opts.ENUMERATOR_OPTIONS
     default_reader: ClassVar[str | None] = "sql"
     repeatable: ClassVar[bool] = False
 
@@ -70,30 +61,25 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
 
     @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
-        """What ``flip27 check`` says about the table."""
         return findings(options)
 
     def start(self) -> None:
-        """Check the options, and start discovery."""
-        check_sql_options(self.options_given)
+        opts.check_sql_options(self.options_given)
         super().start()
 
     def wants_checkpoint(self) -> bool:
         """Whether the start position is ``latest`` and not stored yet: it must not move."""
         position: SqlPosition | None = self._position
-        return not self._is_start_stored and starts_at_latest(self.options_given) and position is not None
+        return (
+            not self._is_start_stored and opts.starts_at_latest(self.options_given) and position is not None
+        )
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
-        """The position, and the ranges that wait."""
         self._is_start_stored = self._is_start_stored or self._position is not None
         return super().snapshot_state(checkpoint_id)
 
     def discover(self, position: SqlPosition | None) -> Discovery[SqlSplit, SqlPosition | None]:
-        """The ranges up to the newest cursor that is safe to read.
-
-        Raises:
-            DiscoveryError: the table cannot be polled.
-        """
+        """The ranges up to the newest cursor that is safe to read."""
         try:
             with self._table.opened() as table:
                 return self._round(table, position)
@@ -104,7 +90,6 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             raise DiscoveryError(failure.what, remedy=failure.remedy) from None
 
     def close(self) -> None:
-        """Close the connection, at once or when the current round ends."""
         self._table.end()
 
     def _round(
@@ -113,7 +98,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         self._check_nulls(table)
         newest = table.newest()
         table.check_newest(newest)
-        if before is None and starts_at_latest(self.options_given):
+        if before is None and opts.starts_at_latest(self.options_given):
             start = self._safe(table, newest)
             if start is None and self._waiting is not None:
                 return Discovery((), None)  # an open transaction may still commit a row before the start
@@ -159,7 +144,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     def _rows_of_a_range(self, row_bytes: int) -> int:
         """The rows of a full range, so that a batch can be filled up to its limit."""
         options = self.options_given
-        step = min(options[PARTITION_ROWS], max(1, options[MAX_PARTITION_BYTES] // row_bytes))
+        step = min(options[opts.PARTITION_ROWS], max(1, options[MAX_PARTITION_BYTES] // row_bytes))
         rows, size = options[MAX_ROWS_PER_TRIGGER], options[MAX_BYTES_PER_TRIGGER]
         if rows is not None:
             step = rows // _parts(rows, step)
@@ -175,9 +160,9 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             return newest  # there is no later run that could miss a row
         allowed = self._old_enough(table, newest)
         options = self.options_given
-        if table.database.dialect.name != "postgresql" or not options[WAIT_FOR_TRANSACTIONS]:
+        if table.database.dialect.name != "postgresql" or not options[opts.WAIT_FOR_TRANSACTIONS]:
             return allowed
-        deadline = time.monotonic() + options[TRANSACTION_TIMEOUT]
+        deadline = time.monotonic() + options[opts.TRANSACTION_TIMEOUT]
         while True:
             safe, self._waiting = settled(self._waiting, allowed, writers_of(table.database))
             waiting = self._waiting
@@ -187,8 +172,8 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             if time.monotonic() > deadline:
                 processes = ", ".join(sorted(set(waiting.writers.values())))
                 raise DiscoveryError(
-                    f"writing transactions have been open for {options[TRANSACTION_TIMEOUT]:g} seconds, and "
-                    f"rows of {table.name} wait for them (processes {processes})",
+                    f"writing transactions have been open for {options[opts.TRANSACTION_TIMEOUT]:g} seconds, "
+                    f"and rows of {table.name} wait for them (processes {processes})",
                     remedy="end these transactions (pg_stat_activity, pg_prepared_xacts), or set a longer "
                     "transactionTimeout",
                 )
@@ -201,7 +186,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         zone, now = java_zone(self.options_given[TIME_ZONE] or "UTC"), table.now()
         try:
             allowed = newest_allowed(
-                table.plain(newest), kind, now=now, lag_s=self.options_given[LAG], zone=zone
+                table.plain(newest), kind, now=now, lag_s=self.options_given[opts.LAG], zone=zone
             )
         except ValueError as error:
             raise OptionError(
@@ -227,7 +212,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
             )  # fmt: skip
 
     def _check_nulls(self, table: CursorTable) -> None:
-        if self.options_given[ON_NULL_CURSOR] == "ignore":
+        if self.options_given[opts.ON_NULL_CURSOR] == "ignore":
             self.context.metrics.gauge("nullCursorRows", table.null_rows())
         else:
             table.check_nulls()

@@ -66,7 +66,6 @@ class Secrets:
         return DatabaseFailure(self.masked(said)[:1000], _remedy(said))
 
     def masked(self, text: str) -> str:
-        """The text without the secrets."""
         if "://" in self._uri:
             text = text.replace(self._uri, "***")
         for secret in self._hidden:

@@ -24,8 +24,6 @@ def newest_allowed(
 
     Args:
         text: the newest value of the first cursor column, as users write it.
-        kind: the Arrow type of the column.
-        now: the current time, with a zone.
         lag_s: None for the default.
         zone: the zone of times that have none.
 
@@ -78,7 +76,7 @@ def _in_form(form: re.Match[str], time: dt.datetime, zone: dt.tzinfo) -> str:
         digits = suffix[1:].replace(":", "").ljust(4, "0")
         offset = dt.timedelta(hours=int(digits[:2]), minutes=int(digits[2:]))
         local = time.astimezone(dt.timezone(sign * offset))
-    found = local.strftime(f"%Y-%m-%d{form['between']}%H:%M:%S")
+    text = local.strftime(f"%Y-%m-%d{form['between']}%H:%M:%S")
     if form["digits"]:
-        found += f".{local.microsecond:06d}000"[: 1 + len(form["digits"])]
-    return found + suffix
+        text += f".{local.microsecond:06d}000"[: 1 + len(form["digits"])]
+    return text + suffix

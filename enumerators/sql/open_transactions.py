@@ -71,11 +71,7 @@ def settled(
 
 
 def writers_of(database: Database) -> dict[str, str]:
-    """The transactions that hold locks for writing, and their processes.
-
-    Raises:
-        DiscoveryError: the server does not show them.
-    """
+    """The transactions that hold locks for writing, and their processes."""
     try:
         if database.value(IS_STANDBY) == "true":
             raise DiscoveryError(

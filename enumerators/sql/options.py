@@ -36,10 +36,10 @@ def _table(value: str) -> str:
 
 
 def _query(value: str) -> str:
-    found = value.strip().rstrip(";").rstrip()
-    if not re.match(r"(?:select|with|from|values)\b", found, re.IGNORECASE):
+    query = value.strip().rstrip(";").rstrip()
+    if not re.match(r"(?:select|with|from|values)\b", query, re.IGNORECASE):
         raise ValueError("a SELECT is expected")
-    return found
+    return query
 
 
 def texts(value: str) -> tuple[str, ...]:
@@ -187,20 +187,12 @@ ENUMERATOR_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def cursor_columns(options: Options) -> tuple[str, ...]:
-    """The names of the cursor columns.
-
-    Raises:
-        OptionError: they are not set.
-    """
+    """The names of the cursor columns."""
     return options.require(CURSOR_COLUMNS, why="rows are read in the order of these columns")
 
 
 def starting_values(options: Options) -> tuple[str, ...]:
-    """The values of startingCursor; empty for earliest and latest.
-
-    Raises:
-        OptionError: there are more values than cursor columns.
-    """
+    """The values of startingCursor; empty for earliest and latest."""
     given = options[STARTING_CURSOR].strip()
     if given.lower() in (EARLIEST, LATEST):
         return ()
@@ -233,11 +225,7 @@ def source_name(options: Options) -> str:
 
 
 def check_sql_options(options: Options) -> None:
-    """Refuse missing options and invalid combinations.
-
-    Raises:
-        OptionError: an option is missing, or excludes another one.
-    """
+    """Refuse missing options and invalid combinations."""
     if (options[TABLE] is None) == (options[QUERY] is None):
         what = "options table and query are both set"
         raise OptionError(

@@ -10,6 +10,7 @@ from flip27_source.enumerators.sql.options import QUERY, TABLE
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.options import Options
 
+_SAMPLE_ROWS = 1000
 ALIAS = "flip27_rows"
 
 
@@ -74,7 +75,6 @@ class Queries:
         return f"SELECT 1 FROM {self.relation} {_where([condition, self._not_null()])} LIMIT 1"
 
     def count(self, after: Cursor | None, upto: Cursor) -> str:
-        """The number of rows of a range."""
         return f"SELECT count(*) FROM {self.relation} {self._range(after, upto)}"
 
     def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> str:
@@ -91,9 +91,9 @@ class Queries:
             f"ORDER BY flip27_row"
         )
 
-    def first_rows(self, after: Cursor | None, upto: Cursor, *, rows: int) -> str:
-        """Up to ``rows`` complete rows of a range."""
-        return f"SELECT * FROM {self.relation} {self._range(after, upto)} LIMIT {rows}"
+    def sample(self, after: Cursor | None, upto: Cursor) -> str:
+        """The first complete rows of a range."""
+        return f"SELECT * FROM {self.relation} {self._range(after, upto)} LIMIT {_SAMPLE_ROWS}"
 
     def rows(self, after: Cursor | None, upto: Cursor, select: Sequence[str]) -> str:
         """The rows of a range in the order of their cursors; ``select`` are expressions."""

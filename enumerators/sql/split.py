@@ -44,7 +44,6 @@ class SqlSplit:
 
     @property
     def size(self) -> SplitSize:
-        """The rows and bytes."""
         return SplitSize(files=0, rows=self.rows, bytes=self.bytes)
 
 

@@ -14,8 +14,6 @@ from flip27_source.errors import OptionError
 
 
 class SqlAlchemyDatabase(RowDatabase):
-    """A connection of SQLAlchemy."""
-
     def __init__(self, uri: str, password: str | None) -> None:
         self.secrets = Secrets(uri, password)
         with driver_needed("sqlalchemy", also="sqlalchemy"):

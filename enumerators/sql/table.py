@@ -8,22 +8,15 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from flip27_source.enumerators.sql import options as opts
 from flip27_source.enumerators.sql.database import connected
 from flip27_source.enumerators.sql.dialects import text_of
 from flip27_source.enumerators.sql.failures import DatabaseFailure
-from flip27_source.enumerators.sql.options import (
-    CURSOR_COLUMNS,
-    STARTING_CURSOR,
-    cursor_columns,
-    source_name,
-    starting_values,
-)
 from flip27_source.enumerators.sql.queries import Queries, probe, qualified, relation_of
 from flip27_source.enumerators.sql.split import Cursor
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 
-_SAMPLE_ROWS = 1000
 _LEAST_ROW_BYTES = 8
 
 
@@ -33,33 +26,28 @@ class CursorTable:
     Attributes:
         fields: its columns.
         queries: its SQL.
-
-    Raises:
-        DatabaseFailure: the database cannot be reached, or the table cannot be read.
-        OptionError: a cursor column does not exist, or startingCursor does not fit.
     """
 
     def __init__(self, options: Options) -> None:
-        self.name = source_name(options)
+        self.name = opts.source_name(options)
         self.database = connected(options)
         try:
             relation = relation_of(options)
             self.fields = self.database.fields(probe(relation, self.database.dialect))
-            names = [self._column(name) for name in cursor_columns(options)]
+            names = [self._column(name) for name in opts.cursor_columns(options)]
             quoted = tuple(qualified(self.database.dialect.quoted(name)) for name in names)
             self._names = names
             self.queries = Queries(
                 dialect=self.database.dialect,
                 relation=relation,
                 columns=quoted,
-                start=self._start(quoted, starting_values(options)),
+                start=self._start(quoted, opts.starting_values(options)),
             )
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        """End the connection."""
         self.database.close()
 
     def newest(self, *, not_after: Cursor | None = None) -> Cursor | None:
@@ -75,11 +63,7 @@ class CursorTable:
         return cursors[0] if cursors else None
 
     def check_newest(self, newest: Cursor | None) -> None:
-        """Refuse a greatest cursor after which no row can follow: no value is above infinity and NaN.
-
-        Raises:
-            DiscoveryError: it is such a cursor.
-        """
+        """Refuse a greatest cursor after which no row can follow: no value is above infinity and NaN."""
         if newest is None:
             return
         pairs = zip(newest.values, newest.types, strict=True)
@@ -97,11 +81,7 @@ class CursorTable:
         return None
 
     def check_nulls(self) -> None:
-        """Refuse rows with NULL in a cursor column.
-
-        Raises:
-            DiscoveryError: there is one.
-        """
+        """Refuse rows with NULL in a cursor column."""
         column = self.null_column()
         if column is not None:
             raise DiscoveryError(
@@ -115,11 +95,9 @@ class CursorTable:
         return int(self.database.value(self.queries.null_rows()))
 
     def reaches(self, cursor: Cursor) -> bool:
-        """Whether there is a row with this cursor or a greater one."""
         return self.database.value(self.queries.reaches(cursor)) is not None
 
     def count(self, after: Cursor | None, upto: Cursor) -> int:
-        """The number of rows of a range."""
         return int(self.database.value(self.queries.count(after, upto)))
 
     def cuts(self, after: Cursor | None, upto: Cursor, *, rows: int, most: int) -> list[Cursor]:
@@ -128,8 +106,7 @@ class CursorTable:
 
     def row_bytes(self, after: Cursor | None, upto: Cursor) -> int:
         """The size of a row, from the first rows of a range."""
-        sample = self.queries.first_rows(after, upto, rows=_SAMPLE_ROWS)
-        return max(_LEAST_ROW_BYTES, self.database.row_bytes(sample))
+        return max(_LEAST_ROW_BYTES, self.database.row_bytes(self.queries.sample(after, upto)))
 
     def now(self) -> dt.datetime:
         """The current time, by the database server's clock if there is one."""
@@ -169,8 +146,8 @@ class CursorTable:
         if len(same) == 1:
             return same[0]
         raise OptionError(
-            f"option {CURSOR_COLUMNS.name} contains {name!r}, which is not a column of {self.name}; it has "
-            f"{', '.join(names)}",
+            f"option {opts.CURSOR_COLUMNS.name} contains {name!r}, which is not a column of {self.name}; it "
+            f"has {', '.join(names)}",
             remedy="name columns of the table; if the column was renamed or dropped, its positions are lost: "
             "start a new query with a startingCursor",
         )
@@ -187,7 +164,7 @@ class CursorTable:
                 literals.append(dialect.literal(dialect.given(value, stored), stored))
             except ValueError as error:
                 raise OptionError(
-                    f"option {STARTING_CURSOR.name} contains {value!r}: {error}",
+                    f"option {opts.STARTING_CURSOR.name} contains {value!r}: {error}",
                     remedy=f"write a value of the column's type, {kind}",
                 ) from None
         return dialect.compared(columns, ">=", literals)

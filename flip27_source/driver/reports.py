@@ -32,7 +32,7 @@ def report_demand(source: Source) -> ReportDemand:
     if (
         source.enumerator_type.resolve_event_types()
         or issubclass(source.reader_type, YieldsProgress)
-        or source.reader_type.sets_aside(options)
+        or source.reader_type.quarantines(options)
         or not SplitErrorPolicy.of(source).fails_always
         or options[ON_DATA_LOSS] == "report"
     ):

@@ -136,8 +136,8 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
     parts = [part for share in subject.shares.values() for part in share.set_aside]
     if not parts:
         return
-    if not subject.reader_type.sets_aside(subject.options):
-        raise Disagreement("sets_aside of the reader returns False, and it has set parts aside")
+    if not subject.reader_type.quarantines(subject.options):
+        raise Disagreement("quarantines of the reader returns False, and it has set parts aside")
     ids = [part.split_id for part in parts]
     twice = {name for name in ids if ids.count(name) > 1} | (
         set(ids) & {item.split_id for item in subject.splits}

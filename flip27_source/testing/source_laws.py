@@ -56,8 +56,8 @@ def _undisturbed(check: SourceCheck) -> None:
 
 def _a_batch_read(check: SourceCheck) -> None:
     source = check.given.resolve()
-    sets_aside = source.reader_type.sets_aside(source.options)
-    if check.takes_events or sets_aside or source.options[ON_SPLIT_ERROR] == "quarantine":
+    quarantines = source.reader_type.quarantines(source.options)
+    if check.takes_events or quarantines or source.options[ON_SPLIT_ERROR] == "quarantine":
         return  # a batch read has one batch and no reports: no events, and no quarantine
     try:
         rows = BatchRead(source, check.given.arrow_schema()).plan().rows()

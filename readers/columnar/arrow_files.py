@@ -29,14 +29,12 @@ class ArrowReader(ColumnarReader):
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema of the file's batches."""
         with reading(split.path, options), opened_by_arrow(split, options) as source:
             opened = ipc.open_file if _is_file(source, split) else ipc.open_stream
             with opened(source) as batches:
                 return batches.schema
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the record batches."""
         with opened_by_arrow(split, self.context.options, fetched) as source:
             batches = (_of_file if _is_file(source, split) else _of_stream)(source, split)
             columns: NamedColumns | None = None
@@ -45,8 +43,8 @@ class ArrowReader(ColumnarReader):
                     schema = stored.schema
                     columns = self.columns_of(split.path, schema.names, lambda: schema)  # noqa: B023 - called at once
                 stored.validate(full=True)
-                if columns.wanted:
-                    yield columns.batch(stored.select(list(dict.fromkeys(columns.wanted))))
+                if columns.names_to_read:
+                    yield columns.batch(stored.select(list(dict.fromkeys(columns.names_to_read))))
                 else:
                     yield from columns.without_columns(stored.num_rows)
 

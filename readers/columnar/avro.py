@@ -38,7 +38,6 @@ class AvroReader(ColumnarReader):
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema in the header."""
         fastavro, path = _fastavro(), split.path
         with reading(path, options), open_raw(path, options) as raw:
             stream: Any = io.BufferedReader(raw, 1 << 16) if isinstance(raw, io.FileIO) else raw
@@ -46,12 +45,10 @@ class AvroReader(ColumnarReader):
         return _schema_of(AvroTypes(schema), schema, path)
 
     def prepare(self) -> None:
-        """Import fastavro and prepare the handling of columns that the schema does not have."""
         self._fastavro = _fastavro()
         super().prepare()
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The records of the blocks."""
         path = split.path
         with open_raw(path, self.context.options, fetched) as raw:
             check_length(split, raw.seek(0, 2))
@@ -62,7 +59,7 @@ class AvroReader(ColumnarReader):
             avro_types = AvroTypes(schema)
             fields = {field["name"]: field["type"] for field in schema["fields"]}
             columns = self.columns_of(path, list(fields), lambda: _schema_of(avro_types, schema, path))
-            kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.wanted}
+            kinds = {name: _type_of(avro_types, name, fields[name], path) for name in columns.names_to_read}
             decode = self._decoder(avro_types.decoded_by(schema), path)
             for rows in _gathered(blocks_of(stream, header, split), decode):
                 if kinds:

@@ -60,11 +60,7 @@ class _EndOfFileError(Exception):
 
 
 def read_header(stream: BinaryIO, path: str) -> AvroHeader:
-    """Read the header from ``stream`` at position 0; afterwards ``stream`` is at the first block.
-
-    Raises:
-        CorruptFileError: the header is missing or truncated.
-    """
+    """Read the header from ``stream`` at position 0; afterwards ``stream`` is at the first block."""
     if stream.read(len(_MAGIC)) != _MAGIC:
         raise damaged(path, "byte 0: the file does not start like an Avro file")
     try:
@@ -86,11 +82,7 @@ def read_header(stream: BinaryIO, path: str) -> AvroHeader:
 
 
 def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterator[AvroBlock]:
-    """The blocks that start in the range of ``split``.
-
-    Raises:
-        CorruptFileError: a block is truncated or damaged.
-    """
+    """The blocks that start in the range of ``split``."""
     decompress = _CODECS[header.codec]
     position = header.end
     if split.start > header.end:

@@ -95,8 +95,8 @@ def _converted(column: pa.Array, target: pa.DataType, conversions: Conversions) 
         return column
     if types.is_null(stored):
         return pa.nulls(len(column), target)
-    for is_wanted, convert in _NESTED:
-        if is_wanted(target):
+    for is_kind, convert in _NESTED:
+        if is_kind(target):
             return convert(column, target, conversions)
     for conversion in conversions:
         if conversion.stored(stored) and conversion.becomes(stored, target):

@@ -11,13 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 
 from flip27_source.errors import SchemaError
-from flip27_source.readers.columnar.conversions import (
-    WIDENING,
-    Conversions,
-    MismatchError,
-    converted,
-    nulls,
-)
+from flip27_source.readers.columnar.conversions import WIDENING, Conversions, MismatchError, converted, nulls
 
 NO_COLUMN = pa.field("\0", pa.null())
 """A column that no file has; a reader has it if it needs the number of rows only."""
@@ -30,15 +24,6 @@ class NamedColumns:
 
     Attributes:
         names: the file's name for each column of the schema; None if the file does not have the column.
-
-    Args:
-        path: for messages.
-        schema: the wanted columns.
-        stored: the column names of the file.
-        conversions: the supported type conversions.
-
-    Raises:
-        SchemaError: a name occurs more than once.
     """
 
     def __init__(
@@ -62,7 +47,7 @@ class NamedColumns:
         self.names = tuple(names_in_file)
 
     @property
-    def wanted(self) -> list[str]:
+    def names_to_read(self) -> list[str]:
         """The file's names of the wanted columns that it has."""
         return [name for name in self.names if name is not None]
 

@@ -18,11 +18,7 @@ _ZONES_SINCE = dt.datetime(1900, 1, 1)
 
 
 def refuse_dates_of_spark_2(column: pa.Array, _field: pa.Field | None = None) -> pa.Array:
-    """Check and return a column of a Parquet file from Spark 2, or from a later release in legacy mode.
-
-    Raises:
-        MismatchError: it contains dates before 1900.
-    """
+    """Check and return a column of a Parquet file from Spark 2, or from a later release in legacy mode."""
     for leaf in _dates(column):
         earliest = pc.min(leaf.cast(pa.timestamp("us", "UTC"))).as_py()
         if earliest is not None and earliest < _PROLEPTIC_SINCE:
@@ -34,11 +30,7 @@ def refuse_dates_of_spark_2(column: pa.Array, _field: pa.Field | None = None) ->
 
 
 def refuse_dates_of_hive(column: pa.Array, _field: pa.Field | None = None) -> pa.Array:
-    """Check and return a column of an ORC file, whose dates may be in the Julian or the Gregorian calendar.
-
-    Raises:
-        MismatchError: it contains dates for which the calendars differ.
-    """
+    """Check and return a column of an ORC file, whose dates may be Julian or Gregorian."""
     for leaf in _dates(column):
         limit = _GREGORIAN_SINCE if types.is_date(leaf.type) else _ZONES_SINCE
         if pc.less(pc.min(leaf), pa.scalar(limit, leaf.type)).as_py():

@@ -44,12 +44,10 @@ class OrcReader(ColumnarReader):
             return _schema_of_spark(orc.ORCFile(source).schema)
 
     def prepare(self) -> None:
-        """Prepare the schema evolution and the zone of timestamps, which are stored without one."""
         self.conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
         super().prepare()
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the stripes."""
         from pyarrow import orc  # imported late because it is as large as the rest of a reader
 
         with opened_by_arrow(split, self.context.options, fetched) as source:
@@ -58,7 +56,7 @@ class OrcReader(ColumnarReader):
             named = self._named(_schema_of_spark(stored))
             names = named.names
             columns = self.columns_of(split.path, names, lambda: named)
-            positions = [names.index(name) for name in columns.wanted]
+            positions = [names.index(name) for name in columns.names_to_read]
             if not positions:
                 if split.start == 0:
                     yield from columns.without_columns(file.nrows)

@@ -16,14 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.columnar.conversions import (
-    WIDENING,
-    Cast,
-    Conversions,
-    IsType,
-    checked_cast,
-    to,
-)
+from flip27_source.readers.columnar.conversions import WIDENING, Cast, Conversions, IsType, checked_cast, to
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
 from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
@@ -126,7 +119,6 @@ def _as_word(column: pa.Array, target: pa.DataType) -> pa.Array:
 
 
 def _as_decimal(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """Numbers as decimals of the same values."""
     if types.is_integer(column.type) and _LONG_DIGITS + target.scale <= MOST_DIGITS:
         # Arrow casts a number only to a decimal that can hold every value of the number's type.
         return (

@@ -66,12 +66,10 @@ class ParquetReader(ColumnarReader):
 
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
-        """The schema in the footer."""
         with reading(split.path, options), _opened(split, options) as parquet:
             return _stored(parquet)
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
-        """The rows of the row groups."""
         with _opened(split, self.context.options, fetched) as parquet:
             names = parquet.schema_arrow.names
             columns = self.columns_of(split.path, names, lambda: _stored(parquet))
@@ -79,7 +77,7 @@ class ParquetReader(ColumnarReader):
             has_old_calendar = any(key in metadata for key in _LEGACY_KEYS)
             prepare = refuse_dates_of_spark_2 if has_old_calendar else None
             for group in _row_groups(parquet.metadata, split):
-                if not columns.wanted:
+                if not columns.names_to_read:
                     yield from columns.without_columns(parquet.metadata.row_group(group).num_rows)
                     continue
                 for stored in _batches(parquet, columns, group):
@@ -162,7 +160,7 @@ def _batches(parquet: pq.ParquetFile, columns: NamedColumns, group: int) -> Iter
     returned = 0
     try:
         for batch in parquet.iter_batches(
-            rows, row_groups=[group], columns=columns.wanted, use_threads=False
+            rows, row_groups=[group], columns=columns.names_to_read, use_threads=False
         ):
             returned += batch.num_rows
             yield batch

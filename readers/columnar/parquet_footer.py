@@ -125,7 +125,6 @@ class _Compact:
         return encoded
 
     def skip(self, kind: int, *, in_list: bool = False) -> None:
-        """Skip a value."""
         if kind in _FIXED_BYTES:
             self.position += 1 if in_list and kind < 3 else _FIXED_BYTES[kind]
         elif kind in (4, 5, 6):

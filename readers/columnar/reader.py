@@ -60,7 +60,6 @@ class ColumnarReader(FileReader, InfersFileSchema, ReadsRanges):
 
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """The columns of all of these files."""
         schemas = ((split.path, of_spark(split.path, cls.stored_schema(split, options))) for split in splits)
         return without_null_type(merged(schemas, options[SCHEMA_HINTS]), cls.null_type)
 
@@ -70,12 +69,10 @@ class ColumnarReader(FileReader, InfersFileSchema, ReadsRanges):
         return True
 
     def prepare(self) -> None:
-        """Prepare the handling of columns that the schema does not have."""
         context = self.context
         self._evolution = SchemaEvolution.of(context.schema, context.options, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """The rows of all splits, part by part."""
         options = self.context.options
         for split, fetched in fetched_ahead(splits, options):
             if split.length:
@@ -88,9 +85,6 @@ class ColumnarReader(FileReader, InfersFileSchema, ReadsRanges):
         Args:
             names: the column names of the file.
             stored: gives the schema of the file; called only if the evolution must detect other columns.
-
-        Raises:
-            NewColumnsError: the file has new columns, and the schema evolution does not ignore them.
         """
         schema, evolution = self.context.schema, self._evolution
         if evolution.is_strict:

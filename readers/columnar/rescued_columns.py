@@ -18,11 +18,7 @@ from flip27_source.schemas.new_columns import additions
 
 
 class RescuedColumns(NamedColumns):
-    """NamedColumns that also fills the schema's column of rescued data.
-
-    Args:
-        stored: the schema of the file.
-    """
+    """NamedColumns that also fills the schema's column of rescued data."""
 
     def __init__(
         self,
@@ -46,9 +42,9 @@ class RescuedColumns(NamedColumns):
         self._misfits: list[str] = []
 
     @property
-    def wanted(self) -> list[str]:
+    def names_to_read(self) -> list[str]:
         """The file's names of all columns to read."""
-        return [*super().wanted, *self._others]
+        return [*super().names_to_read, *self._others]
 
     def batch(
         self, stored: pa.RecordBatch, prepare: Callable[[pa.Array, pa.Field], pa.Array] | None = None

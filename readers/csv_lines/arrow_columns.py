@@ -84,7 +84,6 @@ def document_columns(data: bytes, dialect: Dialect, width: int) -> TextColumns |
 
 
 def columns_of_rows(rows: Iterable[list[str]], dialect: Dialect, width: int) -> TextColumns:
-    """The first ``width`` fields of each row."""
     columns: list[list[str | None]] = [[] for _ in range(width)]
     wrong_count: list[bool] = []
     for fields in rows:

@@ -20,11 +20,7 @@ RAISE_ERROR: Final = "RAISE_ERROR"
 
 
 def character(value: str) -> str:
-    """The character that an option sets; empty means ``NONE``.
-
-    Raises:
-        ValueError: it is not a single ASCII character.
-    """
+    """The character that an option sets; empty means ``NONE``."""
     if value == "":
         return NONE
     if len(value) != 1 or not value.isascii() or value in "\r\n":
@@ -42,7 +38,6 @@ class Dialect:
     """The characters and words with a meaning.
 
     Attributes:
-        sep: between two fields.
         quote: around a field; ``NONE`` turns quoting off.
         escape: before a quote inside a quoted field.
         null_value: text that means null; an empty unquoted field also means null.

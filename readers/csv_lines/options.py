@@ -126,11 +126,7 @@ DIALECT_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def dialect_of(options: Options) -> Dialect:
-    """The dialect that the options define.
-
-    Raises:
-        OptionError: one character has two meanings.
-    """
+    """The dialect that the options define."""
     sep = options[SEP] or options[DELIMITER] or ","
     quote, escape = options[QUOTE], options[ESCAPE]
     if sep in (quote, escape):

@@ -27,7 +27,6 @@ def quotes_pair_up(data: bytes, dialect: Dialect) -> bool:
 
     Args:
         data: lines; the last one also ends in a newline.
-        dialect: has a quote character.
     """
     quote, escape = dialect.quote.encode(), dialect.escape.encode()
     if dialect.nul_is_special and b"\0" in data:

@@ -11,13 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from flip27_source.readers.csv_lines.dialect import (
-    BACK_TO_DELIMITER,
-    NONE,
-    RAISE_ERROR,
-    SKIP_VALUE,
-    Dialect,
-)
+from flip27_source.readers.csv_lines.dialect import BACK_TO_DELIMITER, NONE, RAISE_ERROR, SKIP_VALUE, Dialect
 from flip27_source.readers.scalars.texts import JAVA_BLANKS
 
 _END = "\n"
@@ -107,12 +101,11 @@ class _Tokenizer:
         self._trims = self._has_stray_quote = self._is_skipped = False
 
     def records(self) -> Iterator[Record]:
-        """All records, in order."""
         comment = self._dialect.comment
         while self._next_at < len(self._text):
             start = self._next_at
             if comment and self._text.startswith(comment, start):
-                self._skip_line()
+                self._next_at = min(self._line_stop_from(start) + len(self._line_end), len(self._text))
             elif fields := self.record():
                 yield Record(fields, start, self._next_at)
         if self._fields:
@@ -151,10 +144,6 @@ class _Tokenizer:
             stop = self._text.find(self._line_end, at)
             self._line_stop = len(self._text) if stop < 0 else stop
         return self._line_stop
-
-    def _skip_line(self) -> None:
-        stop = self._line_stop_from(self._next_at)
-        self._next_at = min(stop + len(self._line_end), len(self._text))
 
     def _is_at_end(self) -> bool:
         return self._char in (self._sep, _END)

@@ -67,17 +67,18 @@ class LineRows(CsvRows):
     def __init__(self, block: LineBlock, dialect: Dialect) -> None:
         self._block, self._dialect = block, dialect
         self._comment = dialect.comment.encode()
-        self._data = in_utf8(_without_comments(block.data, self._comment), dialect.encoding)
+        data = block.data
+        if self._comment and self._comment in data:
+            data = re.sub(rb"(?m)^" + re.escape(self._comment) + rb"[^\n]*\n", b"", data)
+        self._data = in_utf8(data, dialect.encoding)
 
     def columns(self, width: int) -> TextColumns:
-        """The first ``width`` fields of each row."""
         try:
             return text_columns(self._data, self._dialect, width)
         except UnescapedQuoteError:
             raise self._refusal() from None
 
     def fields(self, row: int) -> list[str]:
-        """All fields of a row."""
         line = self._lines[row].as_py()
         try:
             return split_line(line, self._dialect)
@@ -93,7 +94,6 @@ class LineRows(CsvRows):
         return self._block.place_of_line(self._numbers[row])
 
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """The split of each of these lines."""
         return self._block.splits_of_lines(self._numbers[row] for row in rows)
 
     def _refusal(self) -> SplitReadError:
@@ -126,7 +126,6 @@ class DocumentRows(CsvRows):
         self._data = in_utf8(data.removeprefix(BOM), dialect.encoding)
 
     def columns(self, width: int) -> TextColumns:
-        """The first ``width`` fields of each row."""
         texts = self._columns_by_arrow(width)
         if texts is None:
             rows = (record.fields for record in self._records)
@@ -136,7 +135,6 @@ class DocumentRows(CsvRows):
         return TextColumns(columns, wrong_count)
 
     def fields(self, row: int) -> list[str]:
-        """All fields of a row."""
         return self._records[row].fields
 
     def records(self) -> pa.Array:
@@ -154,7 +152,6 @@ class DocumentRows(CsvRows):
         return Place(self._split, len(self._text[:start].encode()))
 
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """The split of the file, for each row."""
         return [self._split] * len(rows)
 
     @cached_property
@@ -183,12 +180,6 @@ def _refusal(place: Place, text: str) -> SplitReadError:
         f"{place}: a quoted field has an unescaped quote: {quotation(text)}",
         remedy='escape the quote in the file, or set .option("unescapedQuoteHandling", "STOP_AT_DELIMITER")',
     )
-
-
-def _without_comments(data: bytes, comment: bytes) -> bytes:
-    if comment and comment in data:
-        data = re.sub(rb"(?m)^" + re.escape(comment) + rb"[^\n]*\n", b"", data)
-    return data
 
 
 def in_utf8(data: bytes, encoding: str) -> bytes:

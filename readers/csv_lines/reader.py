@@ -18,13 +18,7 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.message_texts import quotation
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.readers.csv_lines.options import (
-    DIALECT_OPTIONS,
-    ENFORCE_SCHEMA,
-    HEADER,
-    MULTI_LINE,
-    dialect_of,
-)
+from flip27_source.readers.csv_lines import options as opts
 from flip27_source.readers.csv_lines.ranges_and_quotes import (
     CsvRows,
     DocumentRows,
@@ -61,32 +55,31 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     """Reads each non-blank line of a CSV file as a row; columns are matched by position."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
-        *DIALECT_OPTIONS, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
+        *opts.DIALECT_OPTIONS, TIME_ZONE, MAX_LINE_BYTES, *FILE_OPTIONS, *INFERENCE_OPTIONS,
         *CSV_INFERENCE_OPTIONS, RESCUED_DATA_COLUMN,
         *FLOAT_WORD_OPTIONS, *DATETIME_OPTIONS, *SPARK_CSV,
     )  # fmt: skip
 
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """The schema that Spark infers from the first lines of each file."""
         samples = [(split.path, _sample(split, options)) for split in splits]
         return csv_schema(samples, options)
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
-        return is_cut_into_ranges(path, multi_line=options[MULTI_LINE])
+        return is_cut_into_ranges(path, multi_line=options[opts.MULTI_LINE])
 
     def prepare(self) -> None:
         """Check options and schema, and choose how each column is converted."""
         options = self.context.options
-        self._dialect = dialect_of(options)
+        self._dialect = opts.dialect_of(options)
         self._mode = options[MODE]
         self._columns = RecordColumns.of(self.context, self.constant_names)
         self._evolution = self._columns.evolution
         self._rescue = None
         if self._evolution.is_strict:
-            header_of = self._header_of if options[HEADER] else None
+            header_of = self._header_of if options[opts.HEADER] else None
             inferred = CsvTypes(options) if options[INFER_SCHEMA] and self._evolution.widens else None
             self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
         self._headers: dict[str, list[str]] = {}
@@ -101,17 +94,16 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         self._converters = [converter(field, zone, words, formats) for field in self._fields]
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of many splits; small files share batches."""
         options = self.context.options
-        if options[HEADER] and (self._evolution.mode != "none" or not options[ENFORCE_SCHEMA]):
+        if options[opts.HEADER] and (self._evolution.mode != "none" or not options[opts.ENFORCE_SCHEMA]):
             for split in splits:
                 self._check_header(split)
         yield from map(self._batch, self._all_rows(splits))
 
     def _all_rows(self, splits: Sequence[FileSplit]) -> Iterator[CsvRows]:
         options = self.context.options
-        header, comment = options[HEADER], self._dialect.comment.encode()
-        if options[MULTI_LINE]:
+        header, comment = options[opts.HEADER], self._dialect.comment.encode()
+        if options[opts.MULTI_LINE]:
             return (_document(split, options, drop_header=header) for split in splits if split.length)
         blocks = line_blocks(splits, options, block_bytes=_BLOCK_BYTES, drop_header=header, comment=comment)
         return (LineRows(block, self._dialect) for block in blocks)
@@ -167,8 +159,8 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
             return
         count = len(self._fields)
         names, expected = schema.names, [field.name for field in self._fields]
-        compared = min(count, len(names)) if options[ENFORCE_SCHEMA] else max(count, len(names))
-        by_position = options[ENFORCE_SCHEMA] and options.is_set(ENFORCE_SCHEMA)
+        compared = min(count, len(names)) if options[opts.ENFORCE_SCHEMA] else max(count, len(names))
+        by_position = options[opts.ENFORCE_SCHEMA] and options.is_set(opts.ENFORCE_SCHEMA)
         if not by_position and _lowered(names[:compared]) != _lowered(expected[:compared]):
             raise SchemaError(
                 f"{split.path}: the header names the columns {', '.join(names)}, but the schema has "
@@ -192,15 +184,15 @@ def _record_at(rows: CsvRows, row: int) -> tuple[Place, str]:
 
 
 def _document(split: FileSplit, options: Options, *, drop_header: bool) -> DocumentRows:
-    return DocumentRows(split, whole_text(split, options), dialect_of(options), drop_header=drop_header)
+    return DocumentRows(split, whole_text(split, options), opts.dialect_of(options), drop_header=drop_header)
 
 
 def _sample(split: FileSplit, options: Options) -> CsvRows:
     """The rows of a file for schema inference, including its header."""
-    if options[MULTI_LINE]:
+    if options[opts.MULTI_LINE]:
         return _document(split, options, drop_header=False)
     block = LineBlock(first_lines(split, options), (LinePart(0, split, 0),))
-    return LineRows(block, dialect_of(options))
+    return LineRows(block, opts.dialect_of(options))
 
 
 def _lowered(names: Sequence[str]) -> list[str]:

@@ -70,11 +70,7 @@ def csv_formats(options: Options) -> DateTimeFormats:
 
 
 def csv_schema(samples: Sequence[tuple[str, CsvRows]], options: Options) -> pa.Schema | None:
-    """The columns of some files, given by path and first rows; None if there is no row.
-
-    Raises:
-        SchemaError: headers start differently; columns are matched by position and would be swapped.
-    """
+    """The columns of some files, given by path and first rows; None if there is no row."""
     samples = [(path, rows) for path, rows in samples if len(rows.records())]
     if not samples:
         return None
@@ -179,10 +175,10 @@ def _integer(kind: pa.DataType) -> Callable[[str], pa.DataType | None]:
     return lambda text: kind if is_whole(text, kind) else None
 
 
-def _joined(one: pa.DataType, other: pa.DataType, mixed: pa.DataType) -> pa.DataType:
+def _joined(left: pa.DataType, right: pa.DataType, mixed: pa.DataType) -> pa.DataType:
     """The type that covers both; ``mixed`` is the type for dates and timestamps together."""
-    if one == other or types.is_null(one):
-        return other
-    if types.is_temporal(one) and types.is_temporal(other):
+    if left == right or types.is_null(left):
+        return right
+    if types.is_temporal(left) and types.is_temporal(right):
         return mixed
-    return wider_number(one, other)
+    return wider_number(left, right)

@@ -14,22 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.options import Options
+from flip27_source.readers.datetimes import options as opts
 from flip27_source.readers.datetimes.calendars import DAY_US, localised
 from flip27_source.readers.datetimes.columns import Mask, local_times
 from flip27_source.readers.datetimes.fields import days_by_pattern, micros_by_pattern
-from flip27_source.readers.datetimes.options import (
-    DATE_FORMAT,
-    DATETIME_FALLBACK,
-    TIMESTAMP_FORMAT,
-    TIMESTAMP_NTZ_FORMAT,
-)
 from flip27_source.readers.datetimes.patterns import DateTimePattern
-from flip27_source.readers.datetimes.spark_texts import (
-    date_days,
-    parse_dates,
-    parse_timestamps,
-    timestamp_us,
-)
+from flip27_source.readers.datetimes.spark_texts import date_days, parse_dates, parse_timestamps, timestamp_us
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, with_odd_texts
 from flip27_source.time_zones import java_zone
 
@@ -53,10 +43,10 @@ class DateTimeFormats:
     def of(cls, options: Options, *, day_numbers: bool = False) -> DateTimeFormats:
         """The formats that the options define."""
         return cls(
-            date=options[DATE_FORMAT],
-            timestamp=options[TIMESTAMP_FORMAT],
-            timestamp_ntz=options[TIMESTAMP_NTZ_FORMAT],
-            fallback=options[DATETIME_FALLBACK],
+            date=options[opts.DATE_FORMAT],
+            timestamp=options[opts.TIMESTAMP_FORMAT],
+            timestamp_ntz=options[opts.TIMESTAMP_NTZ_FORMAT],
+            fallback=options[opts.DATETIME_FALLBACK],
             day_numbers=day_numbers,
         )
 
@@ -119,9 +109,9 @@ class DateTimeFormats:
 
 
 def _completed(
-    strings: pa.Array, values: pa.Array, is_read: Mask, one: Callable[[str], int | None]
+    strings: pa.Array, values: pa.Array, is_read: Mask, read_one: Callable[[str], int | None]
 ) -> pa.Array:
-    """``values`` where the texts were read, and elsewhere the result of ``one``."""
+    """``values`` where the texts were read, and elsewhere the result of ``read_one``."""
     good = pa.array(is_read)
     values = pc.if_else(good, values, pa.scalar(None, values.type))
-    return with_odd_texts(values, pc.and_not(strings.is_valid(), good), strings, one)
+    return with_odd_texts(values, pc.and_not(strings.is_valid(), good), strings, read_one)

@@ -93,7 +93,6 @@ class Number:
         return self.least == self.most and not self.signed
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """The position after this element."""
         sign = text[at : at + 1]
         negative = sign == "-" and self.signed
         positive = sign == "+" and self.grows
@@ -118,7 +117,6 @@ class Fraction:
     most: int
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """The position after this element."""
         end = _end_of_digits(text, at, self.most)
         if end == at:
             raise _MismatchError
@@ -134,7 +132,6 @@ class Name:
     first: int
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """The position after this element."""
         for number, name in enumerate(self.names, self.first):
             if text[at : at + len(name)].lower() == name.lower():
                 return _stored(fields, self.field, number, at + len(name))
@@ -149,7 +146,6 @@ class Offset:
     utc: str
 
     def read(self, text: str, at: int, fields: Fields) -> int:
-        """The position after this element."""
         if text[at : at + len(self.utc)].lower() == self.utc.lower():
             return _stored(fields, OFFSET, 0, at + len(self.utc))
         match = _offset_form(self.form).match(text, at)
@@ -203,11 +199,7 @@ class DateTimePattern:
 
 @lru_cache(maxsize=64)
 def datetime_pattern(pattern: str) -> DateTimePattern:
-    """The elements of a pattern.
-
-    Raises:
-        ValueError: the pattern has an unsupported letter, or is invalid for Spark.
-    """
+    """The elements of a pattern."""
     levels: list[list[Element]] = [[]]
     for kind, text in _pieces(pattern):
         if kind == "literal":

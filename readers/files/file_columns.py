@@ -227,7 +227,8 @@ def _check_metadata(schema: pa.Schema) -> None:
 
 def _metadata(split: FileSplit) -> dict[str, Any]:
     local = local_path(split.path)
-    path = with_percents(_NOT_IN_URIS.sub(_percent, split.path if local is None else f"file:{local}"))
+    name = split.path if local is None else f"file:{local}"
+    path = with_percents(_NOT_IN_URIS.sub(lambda match: f"%{ord(match[0]):02X}", name))
     end = split.length if split.end is None else split.end
     return {
         "file_path": path,
@@ -238,10 +239,6 @@ def _metadata(split: FileSplit) -> dict[str, Any]:
         # Spark shows milliseconds, the precision of Java's file systems.
         "file_modification_time": split.modified_us // 1000 * 1000,
     }
-
-
-def _percent(match: re.Match[str]) -> str:
-    return f"%{ord(match[0]):02X}"
 
 
 def _metadata_column(values: dict[str, Any], field: pa.Field, rows: int) -> pa.Array:

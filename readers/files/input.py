@@ -129,9 +129,6 @@ def open_raw(
     """The stored bytes of a file as an unbuffered seekable stream.
 
     ``reads_on``: the caller will read from some position to the end, or nearly.
-
-    Raises:
-        SplitReadError: the file cannot be opened.
     """
     if fetched is not None:
         return io.BytesIO(fetched.result())
@@ -174,11 +171,7 @@ def _says_how(options: Options) -> bool:
 
 @contextmanager
 def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[Any]:
-    """The bytes of a file for Arrow's readers; Arrow opens local files itself, without Python.
-
-    Raises:
-        SplitReadError: the file cannot be opened, or its length has changed since it was discovered.
-    """
+    """The bytes of a file for Arrow's readers; Arrow opens local files itself, without Python."""
     local = disk_path(split.path)
     if fetched is not None:
         with pa.BufferReader(fetched.result()) as source:
@@ -197,11 +190,7 @@ def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None 
 
 
 def read_whole(split: FileSplit, options: Options) -> bytes:
-    """The stored bytes of a file, in as few calls as the file system allows.
-
-    Raises:
-        SplitReadError: the file cannot be read, or its length has changed since it was discovered.
-    """
+    """The stored bytes of a file, in as few calls as the file system allows."""
     path = split.path
     local = disk_path(path)
     with reading(path, options):

@@ -142,15 +142,10 @@ def line_blocks(
     """All lines of ``splits``, in order, in blocks of about ``block_bytes``.
 
     Args:
-        splits: the ranges to read.
-        options: for the ``storage.*`` options.
         block_bytes: the target size; a longer line makes a larger block.
         drop_header: skip the first non-blank line of each file and the blank lines before it, in
             whichever range of the file it is.
         comment: the prefix of lines that are not a header either; empty for none.
-
-    Raises:
-        SplitReadError: a file cannot be read, is damaged or has changed since it was discovered.
     """
     pieces: list[bytes] = []
     parts: list[LinePart] = []

@@ -25,7 +25,6 @@ class RecordColumns:
     """The columns of a reader of text files.
 
     Attributes:
-        schema: all columns.
         evolution: the columns that are read from the records, which are all others than the next two.
         corrupt_at: the index of the column for malformed records; None if there is none.
         has_not_null: some field is NOT NULL.
@@ -42,9 +41,6 @@ class RecordColumns:
 
         Args:
             constant_names: known columns that are not in ``context.schema``.
-
-        Raises:
-            SchemaError: the column for malformed records or for rescued data has another type than string.
         """
         name = context.options[CORRUPT_RECORD_COLUMN]
         corrupt_at = index_of_corrupt(context.schema, name)
@@ -78,9 +74,6 @@ class RecordColumns:
 
         Args:
             record_at: the place and the text of the record of a row, for the error.
-
-        Raises:
-            SplitReadError: there is such a null.
         """
         null = first_forbidden_null(batch) if self.has_not_null else None
         if null is not None:
@@ -97,11 +90,7 @@ def index_of_corrupt(schema: pa.Schema, name: str, *, records: str = "lines") ->
     """The index of the column for malformed records; None if the schema has none.
 
     Args:
-        name: the name of the column.
         records: what the reader's records are, for the error.
-
-    Raises:
-        SchemaError: the column is not a nullable string.
     """
     index = int(schema.get_field_index(name))
     if index < 0:

@@ -64,11 +64,9 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
         return constants_of(schema, options)
 
     def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of one split."""
         return self.read_together([split])
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of many splits, in order."""
         return spark_sized(self._rows_of_groups(splits))
 
     def _rows_of_groups(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
@@ -96,11 +94,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
 
 
 def check_columns(reader: str, schema: pa.Schema, known: pa.Schema) -> None:
-    """Check that a schema has only some of the columns of a reader whose columns are fixed.
-
-    Raises:
-        SchemaError: it has another column, or a column with another type.
-    """
+    """Check that a schema has only some of the columns of a reader whose columns are fixed."""
     for field in schema:
         index = known.get_field_index(field.name)
         if index < 0 or known.field(index).type != field.type:

@@ -30,11 +30,7 @@ _MOST_BYTES = (1 << 31) - 1
 
 
 def whole_text(split: FileSplit, options: Options) -> bytes:
-    """The content of a file, decompressed.
-
-    Raises:
-        SplitReadError: the file cannot be read, has changed, or is larger than a value can be.
-    """
+    """The content of a file, decompressed."""
     with open_file(split, options) as stream, reading(split.path, options):
         _check_whole(split)
         if split.length > _MOST_BYTES and not is_compressed(split.path):
@@ -44,11 +40,7 @@ def whole_text(split: FileSplit, options: Options) -> bytes:
 
 
 def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Options) -> Iterator[pa.Array]:
-    """The lines of files as binary values, without separators.
-
-    Raises:
-        SplitReadError: a file cannot be read, has changed, or has a line longer than ``maxLineBytes``.
-    """
+    """The lines of files as binary values, without separators."""
     for split in splits:
         with open_file(split, options) as stream, reading(split.path, options):
             _check_whole(split)

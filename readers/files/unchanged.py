@@ -22,12 +22,7 @@ _AT_ONCE = 16
 
 
 def check_unchanged(split: FileSplit, options: Options) -> None:
-    """Check one file.
-
-    Raises:
-        FileMissingError: the file no longer exists.
-        SplitReadError: the file has changed, or its file system does not answer.
-    """
+    """Check one file."""
     path = split.path
     local = disk_path(path)
     with reading(path, options):

@@ -55,12 +55,12 @@ def records_of(response: Response, path: Path) -> list[bytes]:
         SplitReadError: the body does not match the options.
     """
     try:
-        found = _at(response.body, path)
-        if found is None:
+        raw_list = _at(response.body, path)
+        if raw_list is None:
             raise _no_records(response, path, "the member is missing")
-        if found == b"null":
+        if raw_list == b"null":
             return []  # how some servers write an empty list
-        records = [bytes(raw) for raw in _LIST.decode(found)]
+        records = [bytes(raw) for raw in _LIST.decode(raw_list)]
     except msgspec.ValidationError as error:
         raise _no_records(response, path, str(error)) from None
     except _NOT_DECODED as error:
@@ -77,21 +77,21 @@ def records_of(response: Response, path: Path) -> list[bytes]:
 def cursor_of(response: Response, path: Path) -> str | int | None:
     """The string or integer at ``path``; None if it is missing, null, false or empty."""
     try:
-        found = _at(response.body, path)
+        raw = _at(response.body, path)
     except msgspec.ValidationError:
         return None
     except _NOT_DECODED as error:
         raise _no_json(response, error) from None
     try:
-        value = None if found is None else _ANY.decode(found)
+        value = None if raw is None else _ANY.decode(raw)
     except _NOT_DECODED:  # such as a number of 5,000 digits
-        value = found
+        value = raw
     if value is None or value is False or value == "":
         return None
     if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     raise SplitReadError(
-        f"{response.place}: the value at {'.'.join(path)} is not a cursor: {quotation(found or b'')}",
+        f"{response.place}: the value at {'.'.join(path)} is not a cursor: {quotation(raw or b'')}",
         remedy="name the member with the next cursor or link, which must be a string or an integer",
     )
 
@@ -104,7 +104,6 @@ class Identity:
 
     @property
     def has_ids(self) -> bool:
-        """True if records have unique ids."""
         return self._path is not None
 
     def digest(self, record: bytes, place: str) -> str:
@@ -129,22 +128,22 @@ class Identity:
             return taken
         if not self.has_ids:
             return None
-        found = [number for number, record in enumerate(records) if self.digest(record, place) == last]
-        return found[0] + 1 if len(found) == 1 else None
+        numbers = [number for number, record in enumerate(records) if self.digest(record, place) == last]
+        return numbers[0] + 1 if len(numbers) == 1 else None
 
 
 def value_of(record: bytes, path: Path, option: str, place: str) -> bytes:
     """The JSON text at ``path`` in a record; ``option`` requires that it exists."""
     try:
-        found = _at(record, path)
+        raw = _at(record, path)
     except _NOT_DECODED:
-        found = None
-    if found is None or found == b"null":
+        raw = None
+    if raw is None or raw == b"null":
         raise SplitReadError(
             f"{place}: a record has no {'.'.join(path)}: {quotation(record)}",
             remedy=f"check option {option}: every record needs a value in this field",
         )
-    return found
+    return raw
 
 
 def time_of(record: bytes, path: Path, place: str) -> tuple[float | datetime, Position]:

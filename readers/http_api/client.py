@@ -8,7 +8,6 @@ request is made, and goes only into the request.
 from __future__ import annotations
 
 import codecs
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -23,14 +22,8 @@ from flip27_source.errors import AccessError, Flip27Error, SplitReadError
 from flip27_source.file_systems.url_credentials import may_be_stored, secret_parameter
 from flip27_source.optional_packages import needed
 from flip27_source.options import Options
+from flip27_source.readers.http_api import options as opts
 from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
-from flip27_source.readers.http_api.options import (
-    HEADERS,
-    HTTP_RETRIES,
-    MAX_BACKOFF,
-    MAX_RESPONSE_BYTES,
-    REQUEST_TIMEOUT,
-)
 
 T = TypeVar("T")
 
@@ -86,36 +79,32 @@ class _Failure:
 
 
 class HttpClient:
-    """Makes requests until they succeed or have failed too often.
-
-    Args:
-        pause: waits for a number of seconds.
-        now_s: the time, in seconds since the epoch.
-        most_requests: the most requests in a row without rows or progress.
-    """
+    """Makes requests until they succeed or have failed too often."""
 
     def __init__(
         self,
         options: Options,
         *,
-        pause: Callable[[float], None] = time.sleep,
-        now_s: Callable[[], float] = time.time,
-        most_requests: int = 10_000,
+        pause: Callable[[float], None],
+        now_s: Callable[[], float],
+        most_requests: int,
     ) -> None:
         with needed("requests", by="the http reader", extra="http"):
             from flip27_source.readers.http_api import connections
 
         self._http: Any = connections
         self._connections = self._http.Connections(
-            timeout_s=options[REQUEST_TIMEOUT], max_body_bytes=options[MAX_RESPONSE_BYTES]
+            timeout_s=options[opts.REQUEST_TIMEOUT], max_body_bytes=options[opts.MAX_RESPONSE_BYTES]
         )
         self._credential = Credential.of(options)
-        headers = options[HEADERS]
+        headers = options[opts.HEADERS]
         self._headers = {"Accept": "application/json", **checked_headers(headers)}
         credentials = [self._credential.token, *credentials_in(headers)]
         self._credentials = spellings(credentials)
         self._hidden = spellings([*credentials, *headers.values()])
-        self._policy = RetryPolicy(retries=options[HTTP_RETRIES], longest_pause_s=options[MAX_BACKOFF])
+        self._policy = RetryPolicy(
+            retries=options[opts.HTTP_RETRIES], longest_pause_s=options[opts.MAX_BACKOFF]
+        )
         self._pause = pause
         self._now_s = now_s
         self._most_requests = most_requests
@@ -163,7 +152,6 @@ class HttpClient:
             self._pause(self._policy.pause_s(failures) if asked_s is None else min(asked_s, longest_s))
 
     def shown(self, url: str) -> str:
-        """The URL without secrets."""
         return shortened(self.masked(shown_url(url, filter(None, [self._credential.param]))))
 
     def masked(self, text: str) -> str:
@@ -239,7 +227,6 @@ class HttpClient:
             )
 
     def close(self) -> None:
-        """Close the connections."""
         self._connections.close()
 
     def _tried(
@@ -259,7 +246,14 @@ class HttpClient:
             raise SplitReadError(
                 f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
-        response = self._response(url, answer)
+        response = Response(
+            url=url,
+            place=self.shown(url),
+            status=answer.status,
+            body=answer.body.removeprefix(codecs.BOM_UTF8),
+            next_link=answer.next_link,
+            framed=answer.framed,
+        )
         if response.status != HTTPStatus.OK and not also(response.status):
             return self._failure_of_status(response, answer)
         try:
@@ -269,16 +263,6 @@ class HttpClient:
         except SplitReadError as error:
             # The error quotes the answer, and some servers quote the request in the answer.
             raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
-
-    def _response(self, url: str, answer: Any) -> Response:
-        return Response(
-            url=url,
-            place=self.shown(url),
-            status=answer.status,
-            body=answer.body.removeprefix(codecs.BOM_UTF8),
-            next_link=answer.next_link,
-            framed=answer.framed,
-        )
 
     def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
         status = response.status

@@ -127,56 +127,54 @@ class Connections:
             except (Unanswered, *_BROKEN) as error:
                 if deadline.is_over or isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
                     raise self._late() from None
-                raise _broken(error) from None
+                raise Unanswered(
+                    f"the connection broke or the body was cut off: {_described(error)}"
+                ) from None
             # A body without a length looks complete when its connection is closed.
             if deadline.is_over:
                 raise self._late()
         return taken
 
     def close(self) -> None:
-        """Close the connections."""
         self._watchdog.close()
         self._session.close()
 
     def _settings(self, url: str, origin: Origin) -> Mapping[str, Any]:
         """The environment's proxies and certificates, cached because finding them is slow."""
         if origin not in self._known_settings:
-            found = self._session.merge_environment_settings(url, {}, True, None, None)
-            self._known_settings[origin] = found
+            settings = self._session.merge_environment_settings(url, {}, True, None, None)
+            self._known_settings[origin] = settings
         return self._known_settings[origin]
 
     def _late(self) -> Unanswered:
         return Unanswered(f"no complete answer within {self._timeout_s:g} seconds (requestTimeout)")
 
     def _taken(self, answer: Any) -> Answer:
-        raw = answer.raw
-        framed = raw.length_remaining is not None or bool(raw.chunked)
-        body = self._body(answer) if answer.status_code == 200 else _beginning(answer)
         return Answer(
             status=answer.status_code,
             headers=answer.headers,
-            body=body,
             next_link=answer.links.get("next", {}).get("url"),
-            framed=framed,
+            framed=answer.raw.length_remaining is not None or bool(answer.raw.chunked),
+            body=self._body(answer) if answer.status_code == 200 else _beginning(answer),
         )
 
     def _body(self, answer: Any) -> bytes:
         length = answer.raw.length_remaining
         if length is not None and length > self._max_body_bytes:
             raise self._too_large(f"has {length} bytes,")
-        found = bytearray()
-        for piece in _unpacked(answer, self._within(answer.raw, "has")):
-            found += piece
-            if len(found) > self._max_body_bytes:
+        body = bytearray()
+        for piece in _unpacked(answer, self._within(answer.raw)):
+            body += piece
+            if len(body) > self._max_body_bytes:
                 raise self._too_large("unpacks to")
-        return bytes(found)
+        return bytes(body)
 
-    def _within(self, raw: Any, what: str) -> Iterator[bytes]:
+    def _within(self, raw: Any) -> Iterator[bytes]:
         count = 0
         for piece in _pieces(raw):
             count += len(piece)
             if count > self._max_body_bytes:
-                raise self._too_large(what)
+                raise self._too_large("has")
             yield piece
 
     def _too_large(self, what: str) -> Refused:
@@ -298,11 +296,11 @@ class _Watched:
 
 
 def _watched(pools: Mapping[str, Any]) -> dict[str, Any]:
-    found = {}
+    watched = {}
     for scheme, pool in pools.items():
         connection = type(f"Watched{pool.ConnectionCls.__name__}", (_Watched, pool.ConnectionCls), {})
-        found[scheme] = type(f"Watched{pool.__name__}", (pool,), {"ConnectionCls": connection})
-    return found
+        watched[scheme] = type(f"Watched{pool.__name__}", (pool,), {"ConnectionCls": connection})
+    return watched
 
 
 class _WatchedAdapter(HTTPAdapter):
@@ -335,13 +333,13 @@ def _pieces(raw: Any) -> Iterator[bytes]:
 
 def _beginning(answer: Any) -> bytes:
     """The start of an error's body, or the part of it that can be read."""
-    found = bytearray()
+    body = bytearray()
     with contextlib.suppress(Unanswered, Refused, *_BROKEN):
         for piece in _unpacked(answer, _pieces(answer.raw)):
-            found += piece
-            if len(found) > _SHOWN_BODY_BYTES:
+            body += piece
+            if len(body) > _SHOWN_BODY_BYTES:
                 break
-    return bytes(found[:_SHOWN_BODY_BYTES])
+    return bytes(body[:_SHOWN_BODY_BYTES])
 
 
 def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
@@ -356,10 +354,6 @@ def _unpacked(answer: Any, pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _not_made(error: Exception) -> Refused:
     return Refused(f"it cannot be sent: {_described(error)}", "check the path, endpoints and headers")
-
-
-def _broken(error: BaseException) -> Unanswered:
-    return Unanswered(f"the connection broke or the body was cut off: {_described(error)}")
 
 
 def _described(error: BaseException) -> str:

@@ -72,8 +72,8 @@ def checked_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
 
 def credentials_in(headers: Mapping[str, str]) -> list[str]:
     """Values of headers that look like credentials, with and without a scheme such as Basic."""
-    found = [value for name, value in headers.items() if is_secret_name(name)]
-    return [*found, *(value.rpartition(" ")[2] for value in found)]
+    secrets = [value for name, value in headers.items() if is_secret_name(name)]
+    return [*secrets, *(value.rpartition(" ")[2] for value in secrets)]
 
 
 def _fits_header(value: str) -> bool:
@@ -82,9 +82,9 @@ def _fits_header(value: str) -> bool:
 
 def spellings(secrets: list[str]) -> list[str]:
     """The spellings of secrets in URLs, JSON and quotations, longest first; very short texts are skipped."""
-    found: set[str] = set()
+    spelled: set[str] = set()
     for text in secrets:
         if len(text) > 3:
-            found |= {text, quote(text), quote(text, safe=""), quote_plus(text), text.replace("/", r"\/")}
-    found |= {repr(text)[1:-1] for text in found}
-    return sorted(found, key=len, reverse=True)
+            spelled |= {text, quote(text), quote(text, safe=""), quote_plus(text), text.replace("/", r"\/")}
+    spelled |= {repr(text)[1:-1] for text in spelled}
+    return sorted(spelled, key=len, reverse=True)

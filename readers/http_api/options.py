@@ -260,11 +260,7 @@ _ONLY_FOR: dict[str, tuple[Option[Any], ...]] = {
 
 
 def check_http_options(options: Options) -> None:
-    """Refuse invalid combinations of options.
-
-    Raises:
-        OptionError: an option is missing, or has no effect with the others.
-    """
+    """Refuse invalid combinations of options."""
     chosen = options[PAGINATION]
     for pagination, own in _ONLY_FOR.items():
         for option in own:

@@ -45,10 +45,10 @@ class PageWalk(Walk):
                 return
             if not len(page.records) == len(following.records) == size:
                 # If the page has grown or the page size has changed, the next page starts elsewhere.
-                found, page, first = self._found_again(split, number, self._fetched(split, number))
+                last_page, page, first = self._found_again(split, number, self._fetched(split, number))
                 size = len(page.records)
-                if found != number or first < size:
-                    number = found
+                if last_page != number or first < size:
+                    number = last_page
                     continue
             number, page, first = number + 1, following, 0
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.enumerators.http_api.urls import with_params
 from flip27_source.options import Options
+from flip27_source.readers.http_api import options as opts
 from flip27_source.readers.http_api.answers import (
     Identity,
     Page,
@@ -24,19 +25,6 @@ from flip27_source.readers.http_api.answers import (
     repeated,
 )
 from flip27_source.readers.http_api.client import HttpClient, Response
-from flip27_source.readers.http_api.options import (
-    CHECK_RECORDS,
-    CURSOR_PARAM,
-    CURSOR_PATH,
-    EMPTY_PAGE_ENDS,
-    ID_FIELD,
-    LINK_PATH,
-    PAGE_SIZE,
-    PAGE_SIZE_PARAM,
-    PAGINATION,
-    RECORDS_PATH,
-    START_CURSOR,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +47,18 @@ class Walk(ABC):
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         self._client = client
-        self._records_path = options[RECORDS_PATH]
-        self._identity = Identity(options[ID_FIELD])
-        self._checks = options[CHECK_RECORDS]
-        size_param = options[PAGE_SIZE_PARAM]
-        self._size_params = {} if size_param is None else {size_param: options[PAGE_SIZE]}
+        self._records_path = options[opts.RECORDS_PATH]
+        self._identity = Identity(options[opts.ID_FIELD])
+        self._checks = options[opts.CHECK_RECORDS]
+        size_param = options[opts.PAGE_SIZE_PARAM]
+        self._size_params = {} if size_param is None else {size_param: options[opts.PAGE_SIZE]}
 
     @abstractmethod
     def steps(self, split: HttpSplit) -> Iterator[Step]:
         """The steps over all records that now follow the position of ``split``."""
 
     def steps_until(self, split: HttpSplit, end: HttpSplit) -> Iterator[Step]:
-        """Steps over the same records that led from ``split`` to ``end``; ignore their positions.
-
-        Raises:
-            SplitReadError: the server no longer has these records.
-        """
+        """Steps over the same records that led from ``split`` to ``end``; ignore their positions."""
         left = end.count - split.count
         if left == 0:
             return
@@ -130,11 +114,11 @@ class ChainWalk(Walk):
 
     def __init__(self, options: Options, client: HttpClient) -> None:
         super().__init__(options, client)
-        self._kind = options[PAGINATION]
-        self._cursor_param = options[CURSOR_PARAM]
-        self._start = options[START_CURSOR] if self._kind == "cursor" else None
-        self._next_path = options[CURSOR_PATH] if self._kind == "cursor" else options[LINK_PATH]
-        self._empty_page_ends = options[EMPTY_PAGE_ENDS]
+        self._kind = options[opts.PAGINATION]
+        self._cursor_param = options[opts.CURSOR_PARAM]
+        self._start = options[opts.START_CURSOR] if self._kind == "cursor" else None
+        self._next_path = options[opts.CURSOR_PATH] if self._kind == "cursor" else options[opts.LINK_PATH]
+        self._empty_page_ends = options[opts.EMPTY_PAGE_ENDS]
 
     def steps(self, split: HttpSplit) -> Iterator[Step]:
         """A position is the last cursor or link followed, and the number of records taken after it.
@@ -187,12 +171,12 @@ class ChainWalk(Walk):
         if self._kind == "none":
             return None
         if self._next_path is None:
-            found: Position | None = response.next_link
+            position: Position | None = response.next_link
         else:
-            found = cursor_of(response, self._next_path)
-        if found is None:
+            position = cursor_of(response, self._next_path)
+        if position is None:
             return None
         if self._kind == "cursor":
-            self._client.refuse_secret(str(found), response.place)
-            return found
-        return self._client.followed(str(found), response, split.split_id)
+            self._client.refuse_secret(str(position), response.place)
+            return position
+        return self._client.followed(str(position), response, split.split_id)

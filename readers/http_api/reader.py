@@ -59,7 +59,6 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         self._client: HttpClient | None = None
 
     def open(self, context: SourceReaderContext) -> None:
-        """Check the options, and prepare the connections and the conversion."""
         super().open(context)
         options = context.options
         check_http_options(options)
@@ -100,7 +99,6 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
             yield Progress(None)
 
     def close(self) -> None:
-        """Close the connections."""
         if self._client is not None:
             self._client.close()
 

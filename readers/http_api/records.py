@@ -76,9 +76,9 @@ class RecordConverter:
         if self._corrupt_index is not None:
             columns.insert(self._corrupt_index, corrupt)
         batch = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        found = first_forbidden_null(batch)
-        if found is not None:
-            name, row = found
+        null = first_forbidden_null(batch)
+        if null is not None:
+            name, row = null
             raise SplitReadError(
                 f"{place}: the column {name} is NOT NULL, but record {first + row} of the page has no value "
                 "for it",

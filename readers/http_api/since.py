@@ -74,16 +74,16 @@ class SinceWalk(Walk):
             allowed -= Counter(split.seen)
         while True:
             page, new = self._fetched(split)
-            wanted: list[_Dated] = []
+            matching: list[_Dated] = []
             for dated in new:
                 if self._is_before(dated, limit, page.place):
-                    wanted.append(dated)
+                    matching.append(dated)
                 elif dated.time == limit and allowed[digest := self._digest(dated, page)]:
                     allowed[digest] -= 1
-                    wanted.append(dated)
-            left -= len(wanted)
-            if wanted:
-                yield Step([dated.record for dated in wanted], end, page.place, wanted[0].number)
+                    matching.append(dated)
+            left -= len(matching)
+            if matching:
+                yield Step([dated.record for dated in matching], end, page.place, matching[0].number)
             if not new or self._is_past(new[-1], limit, left, page.place):
                 break
             split = self._after(split, new, page)

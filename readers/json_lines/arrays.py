@@ -33,7 +33,8 @@ def build_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         ]
         if not fields:
             return pa.array([None if value is None else {} for value in values], kind)
-        return pa.StructArray.from_arrays(children, fields=fields, mask=_null_mask(values))
+        mask = pa.array([value is None for value in values], pa.bool_())
+        return pa.StructArray.from_arrays(children, fields=fields, mask=mask)
     if pt.is_list(kind):
         items = build_array([item for value in values for item in value or ()], kind.value_type)
         return pa.ListArray.from_arrays(_offsets(values), items, type=kind)
@@ -44,15 +45,8 @@ def build_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
         return pa.MapArray.from_arrays(_offsets(values), keys, items, type=kind)
     stored = pa.int64() if pt.is_timestamp(kind) else _STORED_AS.get(kind, kind)
     array = pa.array(values, stored)
-    return array if stored == kind else pc.cast(array, options=_unchecked(kind))
-
-
-def _unchecked(kind: pa.DataType) -> pc.CastOptions:
-    return pc.CastOptions(target_type=kind, allow_invalid_utf8=True)
-
-
-def _null_mask(values: Sequence[Any]) -> pa.Array:
-    return pa.array([value is None for value in values], pa.bool_())
+    unchecked = pc.CastOptions(target_type=kind, allow_invalid_utf8=True)
+    return array if stored == kind else pc.cast(array, options=unchecked)
 
 
 def _offsets(values: Sequence[Any]) -> pa.Array:

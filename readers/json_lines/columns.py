@@ -53,7 +53,6 @@ class Parsed:
     """One row for each line.
 
     Attributes:
-        columns: the columns of the schema.
         doubtful: numbers of the rows that Spark may read differently; ignore their values.
     """
 
@@ -77,7 +76,6 @@ class JsonColumnsParser:
     """Parses lines to the columns of ``schema``; ``time_zone`` applies to timestamps without a zone.
 
     Args:
-        formats: how texts become dates and timestamps.
         strict: refuse lines that have fields without a column.
         takes_words: accept NaN and infinities as numbers.
     """
@@ -97,7 +95,9 @@ class JsonColumnsParser:
         self._schema = schema
         self._time_zone = time_zone
         self._formats = formats
-        self._read_schema = pa.schema([_read_field(field) for field in schema])
+        self._read_schema = pa.schema(
+            [pa.field(field.name, with_leaves(field.type, _read_leaf)) for field in schema]
+        )
         self._least_layout_bytes = least_layout_bytes
         self._by_layout = LayoutColumns(self._read_schema)
         self._blocks_to_skip = self._blocks_refused = 0
@@ -193,12 +193,8 @@ def _refused(error: Exception) -> Refused:
     return Refused(int(match[1]) if match else None)
 
 
-def _read_field(field: pa.Field) -> pa.Field:
-    """The field that pyarrow reads: nullable, with dates, times and base64 as text."""
-    return pa.field(field.name, with_leaves(field.type, _read_leaf))
-
-
 def _read_leaf(kind: pa.DataType) -> pa.DataType:
+    """The type that pyarrow reads: dates, times and base64 as text."""
     return pa.string() if pt.is_temporal(kind) or pt.is_binary(kind) else kind
 
 

@@ -80,7 +80,6 @@ JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def json_dialect(options: Options) -> JsonDialect:
-    """The dialect that the options define."""
     from flip27_source.readers.json_lines.strings import JsonDialect
 
     return JsonDialect(**{attribute: options[option] for attribute, option in _DIALECT.items()})

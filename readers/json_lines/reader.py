@@ -37,7 +37,6 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
 
     @classmethod
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-        """The schema that Spark infers from the first lines of each file, or from the documents."""
         from flip27_source.readers.json_lines.schema import schema_of_sample
 
         return schema_of_sample(splits, options)
@@ -48,11 +47,9 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         return is_splittable(path) and not options[MULTI_LINE]
 
     def prepare(self) -> None:
-        """Prepare the parsers for the schema."""
         from flip27_source.readers.json_lines.rows import JsonRows
 
         self._rows = JsonRows(self.context, self.constant_names)
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """The rows of all splits, in batches of the schema."""
         return self._rows.of(splits)

@@ -28,11 +28,7 @@ class JsonRescue:
         self._fields = list(evolution.schema)
 
     def check(self, lines: Sequence[bytes], place_of: Callable[[int], object]) -> None:
-        """Refuse new columns and report the first line that has one.
-
-        Raises:
-            NewColumnsError: some line has a new column; the types cover all of these lines.
-        """
+        """Refuse new columns and report the first line that has one."""
         new = self._new_columns(lines)
         if len(new):
             first = next(n for n, line in enumerate(lines) if len(self._new_columns([line])))
@@ -88,10 +84,13 @@ def _rest(value: Any, kind: pa.DataType, read: Any) -> Any:
     if types.is_struct(kind) and isinstance(value, JsonObject):
         return _rest_of_object(value, [kind.field(number) for number in range(kind.num_fields)], read)
     if types.is_list(kind) and isinstance(value, list):
-        rests = (_rest(item, kind.value_type, one) for item, one in zip(value, read, strict=True))
+        rests = (_rest(item, kind.value_type, read_item) for item, read_item in zip(value, read, strict=True))
         return value if any(rest is not None for rest in rests) else None
     if types.is_map(kind) and isinstance(value, JsonObject):
-        rests = (_rest(item, kind.item_type, one) for (_, item), (_, one) in zip(value, read, strict=True))
+        rests = (
+            _rest(item, kind.item_type, read_item)
+            for (_, item), (_, read_item) in zip(value, read, strict=True)
+        )
         return value if any(rest is not None for rest in rests) else None
     return None
 

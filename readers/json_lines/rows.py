@@ -40,7 +40,6 @@ class JsonRows:
     """Reads files with the schema and the options of one reader.
 
     Args:
-        context: the context of the reader.
         constant_names: columns that the reader does not fill.
     """
 
@@ -65,7 +64,6 @@ class JsonRows:
         self._lines = JsonLines(parser)
 
     def of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """The rows of all splits, in batches of the schema."""
         options = self._context.options
         if options[MULTI_LINE]:
             return (self._document(split) for split in splits if split.length)

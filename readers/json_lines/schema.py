@@ -25,14 +25,7 @@ from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.files.line_blocks import first_lines
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
-from flip27_source.readers.json_lines.options import (
-    DROP_FIELD_IF_ALL_NULL,
-    INFER_TIMESTAMP,
-    MULTI_LINE,
-    PREFERS_DECIMAL,
-    PRIMITIVES_AS_STRING,
-    json_dialect,
-)
+from flip27_source.readers.json_lines import options as opts
 from flip27_source.readers.json_lines.strings import SPARK_DIALECT, JsonDialect, MalformedJsonError
 from flip27_source.readers.json_lines.tokens import MAX_NUMBER_DIGITS, Token, Tokens
 from flip27_source.readers.schemas.merging import wider_number
@@ -94,11 +87,11 @@ class JsonTypes:
     """
 
     def __init__(self, options: Options, *, refuses_twice: bool = False) -> None:
-        self.dialect = json_dialect(options)
-        self._primitives_as_string = options[PRIMITIVES_AS_STRING]
-        self._prefers_decimal = options[PREFERS_DECIMAL]
-        self._infer_timestamp = options[INFER_TIMESTAMP]
-        self._drop_all_null = options[DROP_FIELD_IF_ALL_NULL]
+        self.dialect = opts.json_dialect(options)
+        self._primitives_as_string = options[opts.PRIMITIVES_AS_STRING]
+        self._prefers_decimal = options[opts.PREFERS_DECIMAL]
+        self._infer_timestamp = options[opts.INFER_TIMESTAMP]
+        self._drop_all_null = options[opts.DROP_FIELD_IF_ALL_NULL]
         self._zone = java_zone(options[TIME_ZONE] or "UTC")
         # Spark's JsonInferSchema does not try other formats either.
         self._formats = replace(DateTimeFormats.of(options), fallback=False)
@@ -114,8 +107,8 @@ class JsonTypes:
             FieldTwiceError: an object has a field twice and ``refuses_twice`` is set.
         """
 
-        def join(one: _Kind, other: _Kind) -> _Kind:
-            return _joined_roots(one, other, malformed)
+        def join(left: _Kind, right: _Kind) -> _Kind:
+            return _joined_roots(left, right, malformed)
 
         nothing: _Kind = _Fields()
         root = reduce(join, self._roots(lines, malformed), nothing)
@@ -168,11 +161,7 @@ class JsonTypes:
 
 
 def schema_of_sample(splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
-    """The columns of the files; None if there are none.
-
-    Raises:
-        SchemaError: an object has a field twice, or names differ only in case.
-    """
+    """The columns of the files; None if there are none."""
     malformed = None if options[MODE] == "DROPMALFORMED" else options[CORRUPT_RECORD_COLUMN]
     types = JsonTypes(options, refuses_twice=True)
     looked_at: list[str] = []
@@ -191,7 +180,7 @@ def _sampled_lines(splits: Sequence[FileSplit], options: Options, looked_at: lis
     """The lines for schema inference; the path of their file is first appended to ``looked_at``."""
     for split in splits:
         looked_at.append(split.path)
-        if options[MULTI_LINE]:
+        if options[opts.MULTI_LINE]:
             yield whole_text(split, options)
         else:
             yield from first_lines(split, options).split(b"\n")
@@ -233,40 +222,40 @@ def _finished(kind: _Kind, drop_all_null: bool) -> pa.DataType | None:
     return kind
 
 
-def _joined(one: _Kind, other: _Kind) -> _Kind:
-    """The type that covers both; string if no other type does. ``one`` may be changed in place."""
-    if isinstance(one, _Fields) and isinstance(other, _Fields):
-        for name, kind in other.items():
-            one[name] = _joined(one[name], kind) if name in one else kind
-        return one
-    if isinstance(one, _Items) and isinstance(other, _Items):
-        return _Items(_joined(one.kind, other.kind))
-    if _is_null(other):
-        return one
-    if _is_null(one):
-        return other
-    if isinstance(one, _Fields | _Items) or isinstance(other, _Fields | _Items):
+def _joined(left: _Kind, right: _Kind) -> _Kind:
+    """The type that covers both; string if no other type does. ``left`` may be changed in place."""
+    if isinstance(left, _Fields) and isinstance(right, _Fields):
+        for name, kind in right.items():
+            left[name] = _joined(left[name], kind) if name in left else kind
+        return left
+    if isinstance(left, _Items) and isinstance(right, _Items):
+        return _Items(_joined(left.kind, right.kind))
+    if _is_null(right):
+        return left
+    if _is_null(left):
+        return right
+    if isinstance(left, _Fields | _Items) or isinstance(right, _Fields | _Items):
         return pa.string()
-    return one if one == other else wider_number(one, other)
+    return left if left == right else wider_number(left, right)
 
 
 def _is_null(kind: _Kind) -> bool:
     return isinstance(kind, pa.DataType) and bool(types.is_null(kind))
 
 
-def _joined_roots(one: _Kind, other: _Kind, malformed: str | None) -> _Kind:
+def _joined_roots(left: _Kind, right: _Kind, malformed: str | None) -> _Kind:
     """Join the types of two lines; a line that is not an object or array of objects is malformed."""
-    while isinstance(one, _Items):
-        one = one.kind
-    while isinstance(other, _Items):
-        other = other.kind
-    pair = (one, other)
+    while isinstance(left, _Items):
+        left = left.kind
+    while isinstance(right, _Items):
+        right = right.kind
+    pair = (left, right)
     for kind, rest in (pair, pair[::-1]):
         if isinstance(kind, _Fields) and not isinstance(rest, _Fields):
             if _is_null(rest) or malformed is None:
                 return kind
             return _joined(kind, _Fields({malformed: pa.string()}))
-    return _joined(one, other)
+    return _joined(left, right)
 
 
 def _decimal_of_text(text: str) -> pa.DataType | None:

@@ -126,7 +126,6 @@ class Tokens(StringCursor):
                 depth -= 1
 
     def string(self) -> str:
-        """Text of the current string."""
         if self._unread:
             self._unread = False
             self.text = self._quoted(0x22)

@@ -71,15 +71,7 @@ class ParsedLine:
 
 
 class JsonLineParser:
-    """Parses lines to the fields of ``schema``; ``zone`` applies to timestamps without a zone.
-
-    Args:
-        formats: how texts become dates and timestamps.
-        dialect: the syntax accepted beyond the JSON standard.
-
-    Raises:
-        SchemaError: a column has a type that the reader does not support.
-    """
+    """Parses lines to the fields of ``schema``; ``zone`` applies to timestamps without a zone."""
 
     def __init__(
         self,

@@ -46,8 +46,7 @@ class Run:
     """Messages of one partition, in the order of their offsets.
 
     Attributes:
-        size: the size of their values in bytes.
-        range_id: the id that the range of these messages has if it is set aside.
+        range_id: the id that the range of these messages has if it is quarantined.
     """
 
     topic: str

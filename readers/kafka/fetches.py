@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from flip27_source.enumerators.kafka.client import failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
-from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, set_apart
+from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
 
@@ -107,7 +107,7 @@ class Fetches:
         for group in _groups(splits):
             ranges = {
                 (split.topic, split.partition): _Range(
-                    split, set_apart(split).split_id, split.next, split.end or 0
+                    split, range_split(split).split_id, split.next, split.end or 0
                 )
                 for split in group
             }

@@ -29,8 +29,7 @@ from flip27_source.readers.kafka.consumers import pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
 from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
 from flip27_source.readers.kafka.fetches import Fetches
-from flip27_source.readers.kafka.poisoned_records import run_of
-from flip27_source.readers.kafka.record_errors import QUARANTINE, RecordErrors
+from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordErrors, run_of
 from flip27_source.readers.kafka.topic_ids import other_topics
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_options import STATE_LOCATION, TIME_ZONE
@@ -40,7 +39,7 @@ BATCH_BYTES = 32 * 1024 * 1024
 
 
 class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchema):
-    """Reads ranges of partitions, and records that were set aside."""
+    """Reads ranges of partitions, and quarantined records."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
         *DECODING_OPTIONS, TIME_ZONE, *DATETIME_OPTIONS, *JSON_DIALECT_OPTIONS,
@@ -48,8 +47,7 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
     loses_whole_splits: ClassVar[bool] = False
 
     @classmethod
-    def sets_aside(cls, options: Options) -> bool:
-        """Whether records that cannot be decoded are set aside."""
+    def quarantines(cls, options: Options) -> bool:
         return decodes_values(options) and options[ON_RECORD_ERROR] == QUARANTINE
 
     @classmethod
@@ -66,7 +64,6 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         return records.set(records.get_field_index(VALUE), pa.field(VALUE, kind))
 
     def open(self, context: SourceReaderContext) -> None:
-        """Check the schema, and prepare the properties of the client and the decoding of values."""
         super().open(context)
         known = record_schema(include_headers=True)
         for field in context.schema:
@@ -88,18 +85,15 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         self._errors = RecordErrors(context)
 
     def read(self, split: KafkaSplit) -> Iterator[pa.RecordBatch]:
-        """The records of one range."""
         return self.read_together([split])
 
     def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
-        """The records of all ranges, in order."""
         ranges = [split for split in splits if split.end is not None and split.end > split.next]
         for is_poisoned, group in itertools.groupby(ranges, key=lambda split: split.record is not None):
             together = list(group)
             yield from self._batches(map(run_of, together)) if is_poisoned else self._fetched(together)
 
     def _fetched(self, ranges: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
-        """The records of ranges, fetched from the brokers."""
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
         ranges = self._of_the_same_topics(ranges, timeout_s)
         with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
@@ -140,8 +134,8 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
             decoded = self._value_decoder.decode(arrays[at])
             arrays[at], failures = decoded.values, decoded.failures
         batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
-        left_out = self._errors.left_out(failures, runs)
-        return _without(batch, left_out) if left_out else batch
+        quarantined = self._errors.quarantined(failures, runs)
+        return _without(batch, quarantined) if quarantined else batch
 
     def _lost(self, split: KafkaSplit, what: str) -> None:
         options = self.context.options

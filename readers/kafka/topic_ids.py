@@ -27,9 +27,6 @@ def other_topics(
     """The topics of these ranges that now have another id, with that id; found with one request.
 
     Topics that the brokers do not have, and topics without ids, are left out.
-
-    Raises:
-        KafkaError: the brokers do not answer within the time.
     """
     planned = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     if not planned:

@@ -27,9 +27,6 @@ _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Array:
     """The arrays as lists of texts, nested ``dimensions`` deep; NULL is null, and lower bounds are dropped.
 
-    Args:
-        texts: the arrays; none is null.
-
     Raises:
         UnfitError: an array has other dimensions, or a text is not an array.
     """
@@ -53,14 +50,7 @@ def element_lists(texts: pa.Array, *, dimensions: int, delimiter: str) -> pa.Arr
 
 
 def nested_lists(texts: pa.Array, *, delimiter: str) -> list[Any]:
-    """The arrays as nested lists of texts, each with its own number of dimensions; lower bounds are dropped.
-
-    Args:
-        texts: the arrays; none is null.
-
-    Raises:
-        UnfitError: a text is not an array.
-    """
+    """The arrays as nested lists of texts, of any number of dimensions; lower bounds are dropped."""
     parser = _ArrayText(delimiter)
     return [_decoded(parser.parse(text)[0]) for text in texts.view(pa.binary()).to_pylist()]
 

@@ -30,7 +30,7 @@ class ChangeRows(Protocol):
     """Makes the batches of one schema."""
 
     @property
-    def wanted(self) -> Sequence[str] | None:
+    def columns_read(self) -> Sequence[str] | None:
         """The names of the columns that are read from a table; None for all of them."""
 
     def batch(
@@ -44,7 +44,6 @@ class ChangeRows(Protocol):
 
 
 def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
-    """The implementation for the format that the options select."""
     if options[CHANGE_FORMAT] == "envelope":
         from flip27_source.readers.postgres.envelope_rows import EnvelopeRows
 
@@ -59,11 +58,7 @@ def change_rows(schema: pa.Schema, options: Options) -> ChangeRows:
 
 
 def check_columns(schema: pa.Schema, known: pa.Schema, *, change_format: str) -> None:
-    """Check that a schema has only columns of the format.
-
-    Raises:
-        SchemaError: it has another column.
-    """
+    """Check that a schema has only columns of the format."""
     others = [name for name in schema.names if name not in known.names]
     if others:
         raise SchemaError(

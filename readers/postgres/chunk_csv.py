@@ -22,9 +22,6 @@ def csv_batch(rows: bytes | bytearray, columns: Sequence[str]) -> pa.RecordBatch
     Args:
         rows: complete rows, one after the other; at least one.
         columns: names of the selected columns. Without columns, a batch has rows but no columns.
-
-    Raises:
-        SplitReadError: a row has another number of columns, or a value is not UTF-8.
     """
     if not columns:
         # Each row is an empty line.

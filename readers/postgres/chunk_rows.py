@@ -117,15 +117,15 @@ def _join(connection: Connection, exported: str) -> None:
 
 
 def chunk_texts(
-    connection: Connection, opened: OpenChunk, wanted: Sequence[str] | None, filter_sql: str | None
+    connection: Connection, opened: OpenChunk, column_names: Sequence[str] | None, filter_sql: str | None
 ) -> Iterator[tuple[int, Mapping[str, pa.Array]]]:
     """Yield blocks of rows: their number, and the texts of the wanted columns that the table has.
 
     Args:
-        wanted: the names of the wanted columns; None for all columns.
+        column_names: the names of the wanted columns; None for all columns.
     """
     chunk = opened.chunk
-    names = [column.name for column in opened.columns if wanted is None or column.name in wanted]
+    names = [column.name for column in opened.columns if column_names is None or column.name in column_names]
     conditions, parameters = key_range(chunk.key, chunk.lower, chunk.upper)
     sql = (
         f"COPY (SELECT {', '.join(map(quoted_with_parameters, names))} "

@@ -20,12 +20,12 @@ class ColumnChanges:
     """Compares the columns of tables with those of the DataFrame, as ``onSchemaChange`` requires.
 
     Args:
-        wanted: the table's columns in the DataFrame; None if the format can deliver rows with any columns.
+        selected: the table's columns in the DataFrame; None if the format can deliver rows with any columns.
     """
 
-    def __init__(self, context: SourceReaderContext, wanted: Sequence[str] | None) -> None:
+    def __init__(self, context: SourceReaderContext, selected: Sequence[str] | None) -> None:
         self._context = context
-        self._wanted = wanted
+        self._selected = selected
         self._mode = context.options[ON_SCHEMA_CHANGE]
         self._is_whole = context.options.get("schemaEvolutionMode") in _WHOLE
 
@@ -40,7 +40,7 @@ class ColumnChanges:
             NewColumnsError: there are new columns; they are recorded, and the query has them after a restart.
             SplitReadError: the option forbids the change, or the DataFrame cannot have such a column.
         """
-        if self._wanted is None:
+        if self._selected is None:
             return
         self._check_case(table, types)
         if self._mode == "ignore":
@@ -54,9 +54,9 @@ class ColumnChanges:
         self._context.check_new_columns(pa.schema(fields), where=f"table {table}")
 
     def _check_same(self, table: str, types: Mapping[str, PgType]) -> None:
-        assert self._wanted is not None
-        new = [name for name in types if name not in self._wanted] if self._is_whole else []
-        gone = [name for name in self._wanted if name not in types]
+        assert self._selected is not None
+        new = [name for name in types if name not in self._selected] if self._is_whole else []
+        gone = [name for name in self._selected if name not in types]
         if new or gone:
             said = [f"also has {', '.join(new)}"] if new else []
             said += [f"has no {', '.join(gone)}"] if gone else []
@@ -68,13 +68,13 @@ class ColumnChanges:
             )
 
     def _check_case(self, table: str, types: Mapping[str, PgType]) -> None:
-        assert self._wanted is not None
+        assert self._selected is not None
         by_lower = {name.lower(): name for name in self._context.schema.names}
         for name in types:
             known = by_lower.get(name.lower())
-            if name in self._wanted or known is None:
+            if name in self._selected or known is None:
                 continue
-            if known in self._wanted and known not in types:
+            if known in self._selected and known not in types:
                 raise SplitReadError(
                     f"the schema has a column {known}, but table {table} has {name}",
                     remedy=f"use the table's name of the column in the schema: {name}",

@@ -17,11 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CopiedBlock:
-    """Rows, concatenated.
-
-    Attributes:
-        lengths: the number of bytes of each row.
-    """
+    """Rows, concatenated."""
 
     data: bytearray
     lengths: list[int]

@@ -85,10 +85,6 @@ def _odd(text: str, name: str, pattern: str, parse: Callable[[str], date]) -> da
     raise UnfitError(text, f"it is not a value of the type {name}")
 
 
-def _midnights(texts: pa.Array) -> pa.Array:
-    return _dates(texts).cast(_TIMESTAMP)
-
-
 def _days(texts: pa.Array) -> pa.Array:
     timestamps = _timestamps(texts)
     refuse(texts, np.asarray(timestamps.view(pa.int64())) % DAY_US != 0, "a date has no time of day")
@@ -97,7 +93,7 @@ def _days(texts: pa.Array) -> pa.Array:
 
 _LOCAL: Mapping[tuple[str, pa.DataType], Parse] = {
     ("date", pa.date32()): _dates,
-    ("date", _TIMESTAMP): _midnights,
+    ("date", _TIMESTAMP): lambda texts: _dates(texts).cast(_TIMESTAMP),
     ("timestamp", _TIMESTAMP): _timestamps,
     ("timestamp", pa.date32()): _days,
 }

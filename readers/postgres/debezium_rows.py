@@ -50,7 +50,7 @@ class DebeziumRows:
         now_ns: returns the time in nanoseconds since 1970 UTC.
     """
 
-    wanted = None
+    columns_read = None
 
     def __init__(
         self,
@@ -74,7 +74,6 @@ class DebeziumRows:
 
     @classmethod
     def of(cls, schema: pa.Schema, options: Options) -> DebeziumRows:
-        """The instance that the options define."""
         database = options.require(opts.DATABASE, why="the postgres source reads the tables of one database")
         return cls(
             schema,
@@ -87,7 +86,6 @@ class DebeziumRows:
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order, or of rows of a chunk."""
         columns: Columns = {
             "key": lambda: self._objects.key(changes, types, key),
             "value": lambda: self._values(changes, types),

@@ -22,13 +22,7 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.postgres.column_types import PgType, numeric_digits
 from flip27_source.readers.postgres.debezium_times import time_encoder
 from flip27_source.readers.postgres.json_texts import JsonTexts, json_strings, quoted
-from flip27_source.readers.postgres.json_values import (
-    SCALARS,
-    Encode,
-    array_encoder,
-    as_they_are,
-    one_by_one,
-)
+from flip27_source.readers.postgres.json_values import SCALARS, Encode, array_encoder, as_they_are, one_by_one
 from flip27_source.readers.postgres.parsers import UnfitError
 from flip27_source.readers.scalars.text_bytes import bytes_of
 

@@ -59,11 +59,9 @@ class DeliveredChanges:
 
     @property
     def is_chunk(self) -> bool:
-        """Whether these are rows of a chunk."""
         return len(self.op) > 0 and bool(self.op[0] == READ)
 
     def take(self, rows: Int64s) -> DeliveredChanges:
-        """The changes at these indexes, in this order."""
         return DeliveredChanges(
             relation=self.relation,
             op=self.op[rows],
@@ -214,10 +212,6 @@ def _split(changes: DeliveredChanges, moved: Bools) -> DeliveredChanges:
     return replace(
         split,
         op=op,
-        after=[_nulled(texts, deletes) for texts in split.after],
+        after=[pc.if_else(pa.array(deletes), pa.scalar(None, texts.type), texts) for texts in split.after],
         unchanged=[None if mask is None else mask & ~deletes for mask in split.unchanged],
     )
-
-
-def _nulled(texts: pa.Array, mask: Bools) -> pa.Array:
-    return pc.if_else(pa.array(mask), pa.scalar(None, texts.type), texts)

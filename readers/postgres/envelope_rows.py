@@ -25,7 +25,7 @@ from flip27_source.readers.postgres.json_values import envelope_encoder
 class EnvelopeRows:
     """Makes the batches of ``ENVELOPE_SCHEMA``, or of some of its columns."""
 
-    wanted = None
+    columns_read = None
 
     def __init__(self, schema: pa.Schema) -> None:
         check_columns(schema, names.ENVELOPE_SCHEMA, change_format="envelope")
@@ -35,7 +35,6 @@ class EnvelopeRows:
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order, or of rows of a chunk."""
         columns: Columns = {
             "table": lambda: table_names(changes),
             "op": lambda: op_texts(changes.op),

@@ -25,7 +25,6 @@ Encode: TypeAlias = Callable[[pa.Array], JsonTexts]
 
 
 def envelope_encoder(type: PgType) -> Encode:
-    """The encoder for the values of a type."""
     encode = SCALARS.get(type.name, json_strings)
     return array_encoder(encode, type.delimiter) if type.is_array else encode
 

@@ -70,19 +70,15 @@ class MessageBlock:
         self._check_texts()
 
     def int64_at(self, positions: Int64s) -> Int64s:
-        """The 8-byte integers at these positions."""
         return self._int64s[positions].astype(np.int64)
 
     def uint32_at(self, positions: Int64s) -> Int64s:
-        """The 4-byte integers at these positions."""
         return self._uint32s[positions].astype(np.int64)
 
     def uint16_at(self, positions: Int64s) -> Int64s:
-        """The 2-byte integers at these positions."""
         return self._uint16s[positions].astype(np.int64)
 
     def message(self, index: int) -> bytes:
-        """The bytes of one message."""
         return self.octets[self.starts[index] : self.ends[index]].tobytes()
 
     def error(self, index: int, what: str, *, at: int | None = None, remedy: str = REPORT) -> SplitReadError:

@@ -14,13 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.message_blocks import (
-    Bools,
-    Bytes,
-    Int64s,
-    MessageBlock,
-    block_of,
-)
+from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s, MessageBlock, block_of
 from flip27_source.readers.postgres.relations import KnownRelations, Relation
 from flip27_source.readers.postgres.rows_by_table import RowsByTable, by_table
 from flip27_source.readers.postgres.transactions import OpenTransaction, PlacedChanges, placed_changes
@@ -79,7 +73,6 @@ class PgOutputDecoder:
         Args:
             data: the messages one after the other, and owned by the decoder from now on. A block may begin
                 or end within a transaction. Blocks of a few MB are fastest.
-            lengths: the number of bytes of each message.
             skip: the number of bytes to ignore at the start of each message: 6 for rows of COPY in binary
                 format, which are a number of fields and a length before the message.
 
@@ -91,11 +84,7 @@ class PgOutputDecoder:
         return list(self._changes(block))
 
     def finish(self) -> None:
-        """Check that the last transaction is complete; call this after the last block.
-
-        Raises:
-            SplitReadError: the log ends within a transaction.
-        """
+        """Check that the last transaction is complete; call this after the last block."""
         if self._opened is not None:
             raise SplitReadError(
                 f"the log ends within a transaction, after message {self._messages} of this read",

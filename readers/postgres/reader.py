@@ -22,19 +22,8 @@ from flip27_source.enumerators.postgres.chunks import CTID
 from flip27_source.enumerators.postgres.column_types import PgType
 from flip27_source.enumerators.postgres.connection import START_AGAIN, connect, failed, imported, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
-from flip27_source.enumerators.postgres.server import (
-    await_durable,
-    check_slot,
-    existing_slot,
-    log_end,
-)
-from flip27_source.enumerators.postgres.split import (
-    ChunkRead,
-    LogRead,
-    LogWindow,
-    PostgresSplit,
-    lsn_text,
-)
+from flip27_source.enumerators.postgres.server import await_durable, check_slot, existing_slot, log_end
+from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, LogWindow, PostgresSplit, lsn_text
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.reader import SourceReaderContext, SplitReader
 from flip27_source.readers.postgres.change_rows import change_rows
@@ -81,11 +70,10 @@ class PostgresReader(SplitReader[PostgresSplit]):
         """Prepare the rows; connections are made when they are needed."""
         super().open(context)
         self._rows = change_rows(context.schema, context.options)
-        self._columns = ColumnChanges(context, self._rows.wanted)
+        self._columns = ColumnChanges(context, self._rows.columns_read)
         self._types: dict[tuple[int, int], PgType] = {}
 
     def read(self, split: PostgresSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of a chunk, or the changes of a window."""
         psycopg = imported()
         try:
             if split.chunk is not None:
@@ -96,7 +84,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
             raise self._failed(split, error) from None
 
     def close(self) -> None:
-        """Close the side connection."""
         if self._side is not None:
             self._side.close()
 
@@ -124,7 +111,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
             self._columns.check(str(opened.table), types, old=())
             key = [column.name for column in chunk.key if column != CTID]
             filter_sql = self.context.options[opts.SNAPSHOT_WHERE]
-            for count, texts in chunk_texts(connection, opened, self._rows.wanted, filter_sql):
+            for count, texts in chunk_texts(connection, opened, self._rows.columns_read, filter_sql):
                 rows += count
                 read = rows_of_chunk(opened.table, texts, rows=count, lsn=chunk.lsn)
                 yield self._rows.batch(read, types, key=key)
@@ -241,12 +228,14 @@ class PostgresReader(SplitReader[PostgresSplit]):
 
     def _check_dropped(self, relation: Relation, column: RelationColumn) -> None:
         """Check that rows can have the column's values as text, because their type no longer exists."""
-        wanted = self._rows.wanted
+        columns_read = self._rows.columns_read
         said = f"column {column.name} of {relation} has a type that has since been dropped"
-        if wanted is None:
+        if columns_read is None:
             self._types[column.type_oid, column.type_modifier] = _TEXT
             _log.warning("%s (oid %d): its values are strings", said, column.type_oid)
-        elif column.name in wanted and not pa.types.is_string(self.context.schema.field(column.name).type):
+        elif column.name in columns_read and not pa.types.is_string(
+            self.context.schema.field(column.name).type
+        ):
             raise SplitReadError(
                 f"{said} (oid {column.type_oid})",
                 remedy="start a query with a new stateLocation, whose snapshot has the current columns",

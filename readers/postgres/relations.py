@@ -68,11 +68,7 @@ class Versions:
         """The index of the description that is valid for each change.
 
         Args:
-            oids: the table of each change.
             messages: the message of each change, as its index in the block.
-
-        Raises:
-            SplitReadError: a table has no description.
         """
         numbers = np.searchsorted(self.keys, _keys(oids, messages + 1), side="right") - 1
         known = np.array([relation.oid for relation in self.relations] + [-1], np.int64)  # -1: no description

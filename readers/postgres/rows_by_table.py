@@ -51,7 +51,6 @@ class RowsByTable:
         return len(self.messages)
 
     def relation(self, row: int) -> Relation:
-        """The table of one change."""
         return self.known[int(self.numbers[row])]
 
 

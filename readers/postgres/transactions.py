@@ -76,9 +76,6 @@ def placed_changes(
 
     Args:
         opened: the transaction that is open at the start of the block.
-
-    Raises:
-        SplitReadError: Begin and Commit messages do not match, or a change is not in a transaction.
     """
     is_begin = block.kinds == _BEGIN
     begins = np.flatnonzero(is_begin)

@@ -42,7 +42,6 @@ class TupleColumns:
     unchanged: list[Bools | None]
 
     def of(self, group: Group) -> Tuples:
-        """The tuples of one table."""
         count = len(group.relation.columns)
         return Tuples(
             texts=[_texts_of(texts, group) for texts in self.texts[:count]],
@@ -64,10 +63,6 @@ def read_tuples(
     Args:
         rows: the indexes of the changes that have a tuple, in ascending order.
         starts: the position of each tuple in the block.
-
-    Raises:
-        SplitReadError: a tuple is truncated, has another number of columns than its table, or has values
-            that are not texts.
     """
     texts: list[pa.Array] = []
     unchanged: list[Bools | None] = []

@@ -35,14 +35,13 @@ class TypedRows:
         self._converters: dict[tuple[str, PgType, pa.DataType], ValueConverter] = {}
 
     @property
-    def wanted(self) -> list[str]:
+    def columns_read(self) -> list[str]:
         """The names of the table's columns that the schema has."""
         return [name for name in self._schema.names if name not in _CHANGE_COLUMNS]
 
     def batch(
         self, changes: DeliveredChanges, types: Mapping[str, PgType], *, key: Sequence[str]
     ) -> pa.RecordBatch:
-        """A batch of changes from the log, in its order, or of rows of a chunk."""
         numbers = {column.name: i for i, column in enumerate(changes.relation.columns)}
         deletes = changes.op == DELETE
         is_delete = pa.array(deletes) if deletes.any() else None

@@ -53,12 +53,7 @@ class ValueConverter:
     """Converts the texts of one column.
 
     Args:
-        column: its name, for errors.
-        type: its type in PostgreSQL.
         target: the type that its values get.
-
-    Raises:
-        SchemaError: no value of ``type`` can become a value of ``target``.
     """
 
     def __init__(self, *, column: str, type: PgType, target: pa.DataType) -> None:
@@ -78,9 +73,6 @@ class ValueConverter:
 
         Args:
             where: names the table, for errors.
-
-        Raises:
-            SplitReadError: the target cannot hold a value.
         """
         if types.is_large_binary(texts.type) or types.is_large_string(texts.type):
             texts = texts.cast(pa.binary())

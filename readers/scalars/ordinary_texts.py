@@ -34,13 +34,13 @@ class Spelling:
 
 
 def read_texts(
-    texts: pa.Array, spellings: Sequence[Spelling], one: Callable[[str], Any], kind: pa.DataType
+    texts: pa.Array, spellings: Sequence[Spelling], read_one: Callable[[str], Any], kind: pa.DataType
 ) -> pa.Array:
     """The values of ``texts``; nulls stay null.
 
     Args:
         spellings: tried in this order.
-        one: the value of any other text, as ``pa.array`` accepts it for ``kind``.
+        read_one: the value of any other text, as ``pa.array`` accepts it for ``kind``.
     """
     for spelling in spellings:
         try:
@@ -58,24 +58,26 @@ def read_texts(
         except pa.ArrowInvalid:
             continue
         odd = pc.and_not(odd, ordinary)
-    return with_odd_texts(values, odd, texts, one)
+    return with_odd_texts(values, odd, texts, read_one)
 
 
-def with_odd_texts(values: pa.Array, odd: pa.Array, texts: pa.Array, one: Callable[[str], Any]) -> pa.Array:
-    """``values``, with those of the odd texts from ``one``."""
+def with_odd_texts(
+    values: pa.Array, odd: pa.Array, texts: pa.Array, read_one: Callable[[str], Any]
+) -> pa.Array:
+    """``values``, with those of the odd texts from ``read_one``."""
     if not odd.true_count:
         return values
-    return pc.replace_with_mask(values, odd, read_one_by_one(texts.filter(odd), one, values.type))
+    return pc.replace_with_mask(values, odd, read_one_by_one(texts.filter(odd), read_one, values.type))
 
 
-def read_one_by_one(texts: pa.Array, one: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
-    """The values of ``texts`` from ``one``, which is called once for equal texts; nulls stay null.
+def read_one_by_one(texts: pa.Array, read_one: Callable[[str], Any], kind: pa.DataType) -> pa.Array:
+    """The values of ``texts`` from ``read_one``, which is called once for equal texts; nulls stay null.
 
     Bytes that are not UTF-8 are replaced.
     """
     distinct = texts.dictionary_encode()
     contents = distinct.dictionary.view(pa.binary()).to_pylist()
-    values = pa.array([one(content.decode("utf-8", "replace")) for content in contents], kind)
+    values = pa.array([read_one(content.decode("utf-8", "replace")) for content in contents], kind)
     return values.take(distinct.indices)
 
 

@@ -21,7 +21,6 @@ class TextBytes:
 
     @property
     def lengths(self) -> Bounds:
-        """The number of bytes of each text."""
         return np.diff(self.bounds)
 
     def lie_between(self, low: str, high: str) -> bool:

@@ -56,10 +56,6 @@ def converter(
 
     Args:
         float_words: texts that mean numbers in float and double columns, in addition to Java's.
-        formats: how texts become dates and timestamps.
-
-    Raises:
-        SchemaError: a CSV file cannot hold the type.
     """
     kind = field.type
     if types.is_string(kind):
@@ -102,7 +98,7 @@ def _number_parser(kind: pa.DataType) -> Converter | None:
     return None
 
 
-def _numbers(kind: pa.DataType, characters: bytes, plain: str, one: Callable[[str], Any]) -> Converter:
+def _numbers(kind: pa.DataType, characters: bytes, plain: str, read_one: Callable[[str], Any]) -> Converter:
     """Converter for a type that Arrow can cast to.
 
     Args:
@@ -113,7 +109,7 @@ def _numbers(kind: pa.DataType, characters: bytes, plain: str, one: Callable[[st
             also cast as a whole if they have only digits, minus, point and slash: the codes of these
             characters are adjacent, so a fast range check recognises most columns.
         plain: pattern of single texts that Arrow reads as Java does.
-        one: returns the value of any other text; None if it is malformed.
+        read_one: returns the value of any other text; None if it is malformed.
     """
 
     def suits(texts: pa.Array) -> bool:
@@ -127,7 +123,7 @@ def _numbers(kind: pa.DataType, characters: bytes, plain: str, one: Callable[[st
         return not text_bytes.content.tobytes().translate(None, characters)
 
     spelling = Spelling(pattern=plain, suits=suits, read=lambda texts: texts.cast(kind))
-    return lambda texts: read_texts(texts, [spelling], one, kind)
+    return lambda texts: read_texts(texts, [spelling], read_one, kind)
 
 
 def _arrow_can_scale(texts: pa.Array, scale: int) -> bool:

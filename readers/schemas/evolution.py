@@ -105,11 +105,7 @@ class SchemaEvolution:
 
     @classmethod
     def of(cls, schema: pa.Schema, options: Options, elsewhere: tuple[str, ...] = ()) -> SchemaEvolution:
-        """The evolution for the columns that come from the content of files.
-
-        Raises:
-            SchemaError: rescued data is wanted, but the schema has no column for it.
-        """
+        """The evolution for the columns that come from the content of files."""
         mode = options[SCHEMA_EVOLUTION_MODE] or "none"
         hints = options[SCHEMA_HINTS] if mode == WIDENING_MODE else None
         name = rescued_column(options)
@@ -148,33 +144,28 @@ class SchemaEvolution:
         """True if fields outside the schema must be detected."""
         return self.looks_for_columns or self.rescued_at is not None
 
-    def new_columns(self, *found: pa.Schema) -> pa.Schema:
-        """The columns of ``found`` that the schema does not have, or has with a type that must be wider.
+    def new_columns(self, *schemas: pa.Schema) -> pa.Schema:
+        """The columns of ``schemas`` that the schema does not have, or has with a type that must be wider.
 
         Args:
-            found: schemas of files or lines; the type of a new column is that of the first one that has it.
+            schemas: schemas of files or lines; the type of a new column is that of the first one that has it.
         """
         known = {name.lower() for name in self.elsewhere}
         grown = self.schema
-        for one in found:
-            own = pa.schema([field for field in one if field.name.lower() not in known])
+        for schema in schemas:
+            own = pa.schema([field for field in schema if field.name.lower() not in known])
             grown = evolved(grown, own, widens=self.widens)
         if self.hints is not None:
             grown = hinted(grown, self.hints)
         return additions(self.schema, grown, widens=self.widens)
 
-    def check(self, place: str, *found: pa.Schema) -> None:
-        """Refuse the ``new_columns`` of ``found`` at ``place``, if the mode requires it.
-
-        Raises:
-            NewColumnsError: there are such columns.
-        """
-        new = self.new_columns(*found) if self.looks_for_columns else ()
+    def check(self, place: str, *schemas: pa.Schema) -> None:
+        """Refuse the ``new_columns`` of ``schemas`` at ``place``, if the mode requires it."""
+        new = self.new_columns(*schemas) if self.looks_for_columns else ()
         if len(new):
             raise self.refusal(new, place)
 
     def refusal(self, new: pa.Schema, place: str) -> NewColumnsError:
-        """The error for new columns."""
         columns = columns_text(new)
         return NewColumnsError(
             f"{place}: {self._described(new)}",

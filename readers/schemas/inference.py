@@ -31,7 +31,6 @@ class InfersFileSchema(InfersSchema[FileSplit]):
 
     @classmethod
     def sample_size(cls, options: Options) -> int:
-        """The number of files to sample."""
         return options[SAMPLING_FILES]
 
     @classmethod
@@ -57,11 +56,7 @@ class InfersFileSchema(InfersSchema[FileSplit]):
 
 
 def of_spark(path: str, stored: pa.Schema) -> pa.Schema:
-    """The schema of a file with Spark's types; the null type stays.
-
-    Raises:
-        SchemaError: Spark has no type for a column.
-    """
+    """The schema of a file with Spark's types; the null type stays."""
     fields = []
     for field in stored:
         try:

@@ -95,9 +95,6 @@ def merged(schemas: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) ->
     Args:
         schemas: a path and the schema there.
         known: columns with given types; their types in the files may differ.
-
-    Raises:
-        SchemaError: the types of a column in two files have no common type; the error names both files.
     """
     given = {field.name.lower() for field in known or ()}
     columns: dict[str, pa.Field] = {}
@@ -112,14 +109,14 @@ def merged(schemas: Iterable[tuple[str, pa.Schema]], known: pa.Schema | None) ->
     return pa.schema(list(columns.values()))
 
 
-def wider_number(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+def wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType:
     """The type that Spark infers for texts of both types: string, unless both are numbers."""
-    if not (_is_number(one) and _is_number(other)):
+    if not (_is_number(left) and _is_number(right)):
         return pa.string()
-    if types.is_floating(one) or types.is_floating(other):
+    if types.is_floating(left) or types.is_floating(right):
         return pa.float64()
     try:
-        return wider(one, other)
+        return wider(left, right)
     except NoCommonTypeError:
         return pa.float64()
 
@@ -143,9 +140,6 @@ def hinted(inferred: pa.Schema, hints: pa.Schema) -> pa.Schema:
 
     A hint ``a.b`` sets field b of the struct a, unless a column is named ``a.b``. The path to the elements
     of an array is ``element``; for maps it is ``key`` and ``value``.
-
-    Raises:
-        SchemaError: a hint names a field that its column does not have.
     """
     columns = {field.name.lower(): field for field in inferred}
     for hint in hints:

@@ -114,7 +114,6 @@ def array_of(values: list[Any], target: pa.DataType) -> pa.Array:
 
 
 def as_text(value: Any) -> str:
-    """A Python value as text."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):

@@ -34,7 +34,6 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
 
     @classmethod
     def find_schema(cls, options: Options) -> pa.Schema:
-        """The columns of the table or query."""
         check_sql_options(options)
         try:
             with closing(connected(options)) as database:
@@ -45,7 +44,6 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             ) from None
 
     def read(self, split: SqlSplit) -> Iterator[pa.RecordBatch]:
-        """The rows of the range, in the order of their cursors."""
         try:
             table = self._opened()
             rows = 0
@@ -65,7 +63,6 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             )
 
     def close(self) -> None:
-        """Close the connection."""
         if self._table is not None:
             self._table.close()
 

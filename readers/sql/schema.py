@@ -28,18 +28,14 @@ _OF_PYTHON: dict[type, pa.DataType] = {
 
 
 def schema_of(database: ArrowDatabase | RowDatabase, options: Options) -> pa.Schema:
-    """The columns, with types of Spark.
-
-    Raises:
-        DatabaseFailure: the table cannot be read.
-    """
+    """The columns, with types of Spark."""
     relation = relation_of(options)
     if isinstance(database, RowDatabase):
         return _of_rows(database, relation, options[TABLE])
     if database.dialect.name == "sqlite":
         return _of_sqlite(database, relation, options[TABLE])
-    found = database.fields(probe(relation, database.dialect))
-    return pa.schema([pa.field(field.name, spark_type(field)) for field in found])
+    fields = database.fields(probe(relation, database.dialect))
+    return pa.schema([pa.field(field.name, spark_type(field)) for field in fields])
 
 
 def _of_sqlite(database: ArrowDatabase, relation: str, table: str | None) -> pa.Schema:
@@ -73,12 +69,12 @@ def _of_rows(database: RowDatabase, relation: str, table: str | None) -> pa.Sche
 def _reflected(database: RowDatabase, table: str) -> dict[str, pa.DataType]:
     """The types of those columns of a table whose declared type has a counterpart in Spark."""
     schema, _, name = table.rpartition(".")
-    found = {}
+    kinds = {}
     for column in database.columns(re.sub(r'["`\[\]]', "", name), re.sub(r'["`\[\]]', "", schema) or None):
         kind = _of_declared(column["type"])
         if kind is not None:
-            found[column["name"]] = kind
-    return found
+            kinds[column["name"]] = kind
+    return kinds
 
 
 def _of_declared(kind: Any) -> pa.DataType | None:
@@ -100,9 +96,9 @@ def _of_declared(kind: Any) -> pa.DataType | None:
 def _of_values(values: tuple[Any, ...]) -> pa.DataType:
     """The type of some values. JSON objects and decimals are text: other decimals may have more digits."""
     try:
-        found = pa.array(values).type
+        kind = pa.array(values).type
     except pa.ArrowException:
         return pa.string()
-    if pa.types.is_decimal(found) or "struct" in str(found):
+    if pa.types.is_decimal(kind) or "struct" in str(kind):
         return pa.string()
-    return spark_type(pa.field("value", found))
+    return spark_type(pa.field("value", kind))

@@ -23,7 +23,7 @@ class Picky(EchoReader):
     reports: ClassVar[bool] = True
 
     @classmethod
-    def sets_aside(cls, options: Options) -> bool:
+    def quarantines(cls, options: Options) -> bool:
         return cls.reports
 
     def read(self, split: Item) -> Iterator[tuple[Any, ...]]:

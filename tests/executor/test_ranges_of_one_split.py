@@ -57,7 +57,7 @@ class NumbersReader(SplitReader[Numbers]):
     """Cannot read ranges that have a number in BROKEN, and sets numbers in BAD aside."""
 
     @classmethod
-    def sets_aside(cls, options: Options) -> bool:
+    def quarantines(cls, options: Options) -> bool:
         return True
 
     def read(self, split: Numbers) -> Iterator[tuple[str]]:

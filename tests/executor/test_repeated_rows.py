@@ -73,7 +73,7 @@ class PickyLogReader(LogReader):
     """Sets each row ``bad`` aside."""
 
     @classmethod
-    def sets_aside(cls, options: Options) -> bool:
+    def quarantines(cls, options: Options) -> bool:
         return True
 
     def read(self, split: Item) -> Iterator[tuple[str]]:

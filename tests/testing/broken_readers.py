@@ -126,7 +126,7 @@ class LeavesItsDoorOpen(PieceReader):
 
 class SetsAsideUnderItsOwnName(PieceReader):
     @classmethod
-    def sets_aside(cls, options: Options) -> bool:
+    def quarantines(cls, options: Options) -> bool:
         return True
 
     def read(self, split: Piece) -> Iterator[Any]:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.globs import (
     NameTest,
     any_name,
@@ -18,12 +19,6 @@ from flip27_source.enumerators.files.listing.errors import has_a_user, unreachab
 from flip27_source.enumerators.files.listing.fsspec_systems import FsspecLister
 from flip27_source.enumerators.files.listing.lister import FileFound, FileKnown, Lister
 from flip27_source.enumerators.files.listing.local_disk import LocalLister, local_root
-from flip27_source.enumerators.files.options import (
-    IGNORE_MISSING_FILES,
-    PATH_GLOB_FILTER,
-    RECURSIVE_FILE_LOOKUP,
-    paths_of,
-)
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import (
     checked_location,
@@ -54,15 +49,15 @@ class Listing:
     @classmethod
     def of(cls, options: Options, *, may_be_emptied: bool = False) -> Listing:
         """The files of the source with these options; see :func:`open_listers`."""
-        glob = options[PATH_GLOB_FILTER]
+        glob = options[opts.PATH_GLOB_FILTER]
         return cls(
             lister=open_listers(
-                paths_of(options),
+                opts.paths_of(options),
                 options.with_prefix("storage."),
-                ignore_missing=options[IGNORE_MISSING_FILES],
+                ignore_missing=options[opts.IGNORE_MISSING_FILES],
                 may_be_emptied=may_be_emptied,
             ),
-            recursive=options[RECURSIVE_FILE_LOOKUP],
+            recursive=options[opts.RECURSIVE_FILE_LOOKUP],
             takes=any_name if glob is None else name_test(glob),
         )
 

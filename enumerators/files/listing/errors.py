@@ -22,12 +22,10 @@ def has_a_user(path: str, what: str = "path") -> OptionError:
 
 
 def no_such_path(path: str) -> OptionError:
-    """The error for a path that does not exist."""
     return OptionError(f"path {path} does not exist", remedy="create the directory, or correct the path")
 
 
 def cannot_be_listed(path: str, error: OSError) -> OptionError:
-    """The error for a local directory that cannot be listed."""
     remedy = "correct the path: it must be a directory or a link to a directory"
     if isinstance(error, PermissionError):
         remedy = "give the driver's user read and execute permission on the directory"

@@ -79,10 +79,10 @@ class FsspecLister(Lister):
         self._directory_links.begin()
         folders = [self._root]
         for level in range(len(self._levels)):
-            is_left_out = self._levels.left_out(level)
+            is_ignored = self._levels.ignored(level)
             below: list[str] = []
             for info in (info for folder in folders for info in self._entries(folder)):
-                if is_left_out(info["name"].rstrip("/").rpartition("/")[2]):
+                if is_ignored(info["name"].rstrip("/").rpartition("/")[2]):
                     continue
                 if info["type"] == "directory":
                     below.append(info["name"].rstrip("/"))
@@ -169,7 +169,6 @@ class FsspecLister(Lister):
         return _file_info(info)
 
     def _entries(self, folder: str) -> Any:
-        """The entries directly in a folder."""
         if is_azure(self._fs):
             check_name("abfs", folder)
         try:

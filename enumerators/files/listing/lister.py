@@ -58,7 +58,7 @@ class Lister(ABC):
         return (listed for listed in self.files(recursive=recursive) if listed[0] > path)
 
     def entry(self, path: str, *, recursive: bool) -> FileFound | None:
-        """What ``files`` would yield for this file if it existed; None if it would leave the file out.
+        """What ``files`` would yield for this file if it existed; None if it would ignore the file.
 
         ``path`` may be spelled differently than in a listing. File systems that may have millions of files do
         this without a listing.
@@ -92,14 +92,14 @@ class GlobLevels:
     """
 
     def __init__(self, globs: Sequence[str]) -> None:
-        self._left_out = [_left_out_by(glob) for glob in globs]
+        self._ignored = [_ignored_by(glob) for glob in globs]
 
     def __len__(self) -> int:
-        return len(self._left_out)
+        return len(self._ignored)
 
-    def left_out(self, level: int) -> NameTest:
-        """The test whether a name is left out of the listing of a directory; the root has level 0."""
-        return self._left_out[level] if level < len(self._left_out) else is_hidden
+    def ignored(self, level: int) -> NameTest:
+        """The test whether a listing ignores a name in a directory; the root has level 0."""
+        return self._ignored[level] if level < len(self._ignored) else is_hidden
 
     def lists(self, name: str, root: str, *, recursive: bool) -> bool:
         """Whether the listing of a root would yield a file of this name."""
@@ -107,11 +107,11 @@ class GlobLevels:
         parts = name[len(start) :].split("/")
         if not name.startswith(start) or len(parts) < len(self) or not parts[-1]:
             return False
-        if any(self.left_out(level)(part) for level, part in enumerate(parts)):
+        if any(self.ignored(level)(part) for level, part in enumerate(parts)):
             return False
         return recursive or all(is_partition(part) for part in parts[len(self) : -1])
 
 
-def _left_out_by(glob: str) -> NameTest:
+def _ignored_by(glob: str) -> NameTest:
     shows_hidden, matches = glob.startswith((".", "_")), name_test(glob)
     return lambda name: (is_hidden(name) and not shows_hidden) or not matches(name)

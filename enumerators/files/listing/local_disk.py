@@ -91,11 +91,11 @@ class LocalLister(Lister):
             if known is not None:
                 folders += [(subfolder, level + 1) for subfolder in known]
                 continue
-            is_left_out = self._levels.left_out(level)
+            is_ignored = self._levels.ignored(level)
             takes_all_folders = recursive or level < len(self._levels)
             below: list[Folder] = []
             for entry in self._entries(folder[0]):
-                if is_left_out(entry.name):
+                if is_ignored(entry.name):
                     continue
                 try:
                     is_directory = entry.is_dir()

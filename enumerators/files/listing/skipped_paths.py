@@ -22,7 +22,6 @@ class SkippedPaths:
         self._current: set[bytes] = set()
 
     def __len__(self) -> int:
-        """The number of paths that are remembered."""
         return len(self._last | self._current)
 
     def begin(self) -> None:

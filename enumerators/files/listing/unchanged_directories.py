@@ -47,11 +47,9 @@ class UnchangedDirectories:
         self._come_across: set[str] = set()
 
     def __len__(self) -> int:
-        """The number of directories that are remembered."""
         return len(self._first_seen)  # every directory in _known is also in _first_seen
 
     def begin(self) -> None:
-        """Start a listing."""
         self._believed.clear()
         self._listed.clear()
         self._come_across.clear()
@@ -98,14 +96,12 @@ class UnchangedDirectories:
         self._come_across.clear()
 
     def remember(self, unsettled: Collection[str]) -> None:
-        """Record that all listed files are known, except ``unsettled``."""
         for path in unsettled:
             self._listed.pop(os.path.dirname(path), None)
         self._known.update(self._listed)
         self._listed.clear()
 
     def forget(self) -> None:
-        """List every directory again."""
         self._known.clear()
         self._listed.clear()
 

@@ -45,10 +45,6 @@ def read_files(position: FilesPosition | None, waiting: Iterable[FileSplit], opt
     Args:
         position: the position of discovery; None before the first listing.
         waiting: splits that were found and not read.
-        options: the source's options, with its path.
-
-    Raises:
-        OptionError: the path does not exist or cannot be listed.
     """
     listing = Listing.of(options)
     listing.lister.check_root()

@@ -35,7 +35,6 @@ class OurPaths:
         self._beginnings: dict[tuple[str | None, str | None], str] = {}
 
     def __call__(self, name: str) -> str:
-        """The path of a file as listings have it."""
         if self._encoded and "%" in name:
             name = path_text(unquote(name, errors="surrogateescape"))
         for old, new in self._rewrites:
@@ -75,7 +74,6 @@ class HadoopUris:
         self._theirs = "file://" if not self._ours else f"{scheme}://{authority}"
 
     def __call__(self, path: str) -> str:
-        """The URI of a file with this path."""
         return self._theirs + encoded(path.removeprefix(self._ours))
 
 

@@ -57,9 +57,6 @@ def compared(read: Mapping[str, int], options: Options) -> Comparison:
     Args:
         read: the modification times, in milliseconds since the epoch, of the files that were read; 0 if a
             time is not known.
-
-    Raises:
-        OptionError: the path does not exist or cannot be listed.
     """
     listing = Listing.of(options)
     listing.lister.check_root()

@@ -49,7 +49,6 @@ class AzureQueue(NotificationQueue):
         }
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages, with one request for each."""
         for receipt in receipts:
             self._called("delete messages", self.client.delete_message, receipt)
 
@@ -65,7 +64,6 @@ class AzureQueue(NotificationQueue):
 
     @cached_property
     def client(self) -> Any:
-        """The client of the queue."""
         try:
             from azure.storage.queue import QueueClient
         except ModuleNotFoundError:
@@ -97,11 +95,7 @@ class AzureQueue(NotificationQueue):
 
 
 def credential_of(storage: Mapping[str, Any]) -> Any:
-    """The credential of the files' file system, in the form that Azure's clients accept.
-
-    Raises:
-        OptionError: azure-identity is needed and missing.
-    """
+    """The credential of the files' file system, in the form that Azure's clients accept."""
     parts = dict(
         part.split("=", 1) for part in str(storage.get("connection_string") or "").split(";") if "=" in part
     )

@@ -118,20 +118,20 @@ class Deliveries:
         Args:
             dropped: waiting files that were removed, and are no longer read.
         """
-        state = self.state.with_set_aside(round.set_aside).without(round.forgotten).with_removed(dropped)
+        state = self.state.with_ignored(round.ignored).without(round.forgotten).with_removed(dropped)
         self.state = replace(state, found_by_listing=state.found_by_listing + round.found_by_listing)
         if dropped:
             self.rounds.forget(self.state.to_forget)
-        for message in round.set_aside:
+        for message in round.ignored:
             _log.warning(
-                "message %s of %s was set aside, because %s: %s",
+                "message %s of %s was ignored, because %s: %s",
                 message.message_id, message.queue, message.problem, message.body,
             )  # fmt: skip
         for path in sorted({split.path for split in dropped}):
             _log.info("%s was removed before it was read", path)
         if round.found_by_listing:
             _log.info("%d files were found by the listing, without a message", round.found_by_listing)
-        has_changed = bool(round.splits or round.set_aside or round.forgotten or dropped)
+        has_changed = bool(round.splits or round.ignored or round.forgotten or dropped)
         due = self._acknowledgements.handled(round.messages, has_changed=has_changed)
         self._inbox.delete_soon(due.at_once)
         for action in in_parts(due.after_next):
@@ -151,5 +151,4 @@ class Deliveries:
         return self._inbox.delete(action)
 
     def close(self) -> None:
-        """End the threads."""
         self._inbox.close()

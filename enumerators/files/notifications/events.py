@@ -36,20 +36,12 @@ def message_of(
 
 
 def events_of_s3(body: str) -> tuple[FileEvent, ...]:
-    """The objects that a message of S3, SNS or EventBridge names as written or removed.
-
-    Raises:
-        ValueError: the message has no known form; the text says what is wrong.
-    """
+    """The objects that a message of S3, SNS or EventBridge names as written or removed."""
     return _understood(body, "S3", _s3_events)
 
 
 def events_of_event_grid(body: str) -> tuple[FileEvent, ...]:
-    """The blobs that a message names, in the schema of Event Grid or as CloudEvents.
-
-    Raises:
-        ValueError: the message has no known form; the text says what is wrong.
-    """
+    """The blobs that a message names, in the schema of Event Grid or as CloudEvents."""
     return _understood(body, "Event Grid", _blob_events)
 
 

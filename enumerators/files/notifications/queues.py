@@ -5,13 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from flip27_source.enumerators.files.options import (
-    DISCOVERY,
-    NOTIFICATION_QUEUES,
-    NOTIFICATION_SERVICE,
-    SEEN_FILES,
-    paths_of,
-)
+from flip27_source.enumerators.files import options as opts
 from flip27_source.errors import OptionError, said_of
 from flip27_source.notifications import NotificationQueue
 from flip27_source.options import Options
@@ -25,21 +19,19 @@ SCHEMES = {"sqs": ("s3", "s3a"), "azurequeue": ("abfs", "abfss", "az", "wasb", "
 
 
 def is_notified(options: Options) -> bool:
-    """Whether files are found by notifications."""
-    return bool(options[DISCOVERY] == "notifications")
+    return bool(options[opts.DISCOVERY] == "notifications")
 
 
 def service_of(options: Options) -> str:
     """The service that the options name, or the one that has events for the path."""
-    given = options[NOTIFICATION_SERVICE]
+    given = options[opts.NOTIFICATION_SERVICE]
     if given is not None:
         return given
-    scheme = paths_of(options)[0].partition("://")[0]
+    scheme = opts.paths_of(options)[0].partition("://")[0]
     return next((name for name, schemes in SCHEMES.items() if scheme in schemes), "sqs")
 
 
 def open_queue(url: str, options: Options) -> NotificationQueue:
-    """A queue of the service of the source."""
     return find_notification_queue(service_of(options))(url, options)
 
 
@@ -54,30 +46,24 @@ def delete_messages(queue: NotificationQueue, receipts: Sequence[str]) -> None:
 
 
 def checked_queues(options: Options) -> Mapping[str, NotificationQueue]:
-    """The queues of the source, by their URLs.
-
-    Raises:
-        OptionError: there is none.
-    """
-    urls = options.require(NOTIFICATION_QUEUES, why="discovery=notifications reads the events of files there")
+    """The queues of the source, by their URLs."""
+    urls = options.require(
+        opts.NOTIFICATION_QUEUES, why="discovery=notifications reads the events of files there"
+    )
     return {url: open_queue(url, options) for url in urls}
 
 
 def check_options(options: Options, paths: Sequence[str]) -> None:
-    """Refuse options that notifications cannot work with.
-
-    Raises:
-        OptionError: an option contradicts discovery=notifications.
-    """
+    """Refuse options that notifications cannot work with."""
     options.require(
         STATE_LOCATION,
         why="discovery=notifications deletes messages once their files are in the state, which grows too "
         "large for Spark's offsets",
     )
-    if options[SEEN_FILES] != "exact":
+    if options[opts.SEEN_FILES] != "exact":
         raise OptionError(
-            f"option seenFiles is {options[SEEN_FILES]}, but discovery is notifications: messages come out "
-            "of order, so files would count as late",
+            f"option seenFiles is {options[opts.SEEN_FILES]}, but discovery is notifications: messages come "
+            "out of order, so files would count as late",
             remedy="set seenFiles=exact; its state is 16 bytes for each file",
         )
     service = service_of(options).lower()

@@ -15,7 +15,7 @@ from flip27_source.discovery import Discovery
 from flip27_source.enumerators.files.forgotten_files import without_removed
 from flip27_source.enumerators.files.listing.lister import FileInfo
 from flip27_source.enumerators.files.notifications.inbox import Inbox, Received
-from flip27_source.enumerators.files.notifications.state import MessageSetAside, RemovedFile, text_of
+from flip27_source.enumerators.files.notifications.state import IgnoredMessage, RemovedFile, text_of
 from flip27_source.enumerators.files.options import BACKFILL_INTERVAL, FILE_NAME_ONLY
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.search import FileSearch, requested
@@ -33,14 +33,14 @@ class NotifiedDiscovery(Discovery[FileSplit, FilesPosition]):
 
     Attributes:
         messages: the messages that were handled.
-        set_aside: the handled messages that could not be understood.
+        ignored: the handled messages that could not be understood.
         gone: paths that messages name as removed, and that do not exist.
         forgotten: removed files that are no longer known.
         found_by_listing: how many of the files no message has named.
     """
 
     messages: tuple[Received, ...] = ()
-    set_aside: tuple[MessageSetAside, ...] = ()
+    ignored: tuple[IgnoredMessage, ...] = ()
     gone: frozenset[str] = frozenset()
     forgotten: tuple[RemovedFile, ...] = ()
     found_by_listing: int = 0
@@ -52,7 +52,7 @@ class _Named:
 
     written: dict[str, Callable[[], FileInfo | None]] = field(default_factory=dict)
     removed: dict[str, Callable[[], FileInfo | None]] = field(default_factory=dict)
-    set_aside: list[MessageSetAside] = field(default_factory=list)
+    ignored: list[IgnoredMessage] = field(default_factory=list)
 
 
 class NotificationRounds:
@@ -137,7 +137,7 @@ class NotificationRounds:
             for file in forgotten:
                 self._to_forget.pop(file, None)
         return NotifiedDiscovery(
-            files, position, tuple(messages), tuple(named.set_aside), gone, forgotten, found_by_listing
+            files, position, tuple(messages), tuple(named.ignored), gone, forgotten, found_by_listing
         )
 
     def _named(self, messages: Iterable[Received]) -> _Named:
@@ -147,8 +147,8 @@ class NotificationRounds:
             not_text = _path_that_is_not_text(message.events)
             problem = message.problem or not_text
             if problem is not None:
-                named.set_aside.append(
-                    MessageSetAside(
+                named.ignored.append(
+                    IgnoredMessage(
                         queue=item.queue,
                         message_id=message.message_id,
                         problem=text_of(problem),

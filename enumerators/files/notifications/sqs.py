@@ -59,7 +59,6 @@ class SqsQueue(NotificationQueue):
         return {}
 
     def delete(self, receipts: Sequence[str]) -> None:
-        """Delete messages in batches of ten."""
         for entries in _entries(receipts):
             try:
                 self.client.delete_message_batch(QueueUrl=self.url, Entries=entries)
@@ -70,7 +69,6 @@ class SqsQueue(NotificationQueue):
 
     @cached_property
     def client(self) -> Any:
-        """The botocore client of the queue."""
         return client("sqs", self.options.with_prefix("storage."), queue_url=self.url)
 
 
@@ -80,12 +78,8 @@ def client(
     """A client of an AWS service, with the credentials of the files' file system.
 
     Args:
-        storage: the options ``storage.*``.
         queue_url: a queue, whose server and region are used; None: those of the file system.
         region: a region that replaces the one in the options.
-
-    Raises:
-        OptionError: botocore is missing, or has no region or profile of that name.
     """
     try:
         import botocore.config

@@ -31,7 +31,6 @@ class Place:
 
     Attributes:
         prefix: the prefix of the path's keys; empty for all keys.
-        queue: the name of the queue.
     """
 
     bucket: str
@@ -61,11 +60,7 @@ class Place:
 
 
 def place_of(path: str, queue: str | None) -> Place:
-    """The bucket and the prefix of a path, which may have globs.
-
-    Raises:
-        OptionError: the path is not one of S3, or the name not one of a queue.
-    """
+    """The bucket and the prefix of a path, which may have globs."""
     scheme, _, rest = path.partition("://")
     bucket, _, key = rest.partition("/")
     if scheme not in ("s3", "s3a") or not bucket or has_glob(bucket):
@@ -105,7 +100,6 @@ class Facts:
 
     @property
     def bucket_arn(self) -> str:
-        """The name of the bucket in policies."""
         partition = {"cn": "aws-cn", "us-gov": "aws-us-gov"}
         names = (name for start, name in partition.items() if self.region.startswith(start))
         return f"arn:{next(names, 'aws')}:s3:::{self.place.bucket}"
@@ -117,25 +111,18 @@ class Facts:
 
     @property
     def policy(self) -> dict[str, Any]:
-        """The policy of the queue."""
         text = self.attributes.get("Policy")
         policy: dict[str, Any] = json.loads(text) if text else {"Version": "2012-10-17", "Statement": []}
         return policy
 
     @property
     def statements(self) -> list[Mapping[str, Any]]:
-        """The statements of the policy."""
         return listed(self.policy.get("Statement"))
 
     @property
     def other_statements(self) -> list[Mapping[str, Any]]:
         """The statements of the policy except the one that ``create`` adds for the bucket."""
         return [statement for statement in self.statements if statement.get("Sid") != self.place.sid]
-
-    @property
-    def has_statement(self) -> bool:
-        """Whether the policy has that statement."""
-        return self.other_statements != self.statements
 
     @property
     def statement(self) -> dict[str, Any]:
@@ -180,7 +167,6 @@ class Facts:
 
     @property
     def rule(self) -> dict[str, Any]:
-        """The rule for the path."""
         rule: dict[str, Any] = {"Id": self.place.rule, "QueueArn": self.queue_arn, "Events": list(EVENTS)}
         if self.place.rule_prefix:
             prefix = {"Name": "prefix", "Value": self.place.rule_prefix}

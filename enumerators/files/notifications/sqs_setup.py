@@ -43,12 +43,7 @@ _RIGHTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One change.
-
-    Attributes:
-        what: the thing that is changed. name: its name. details: how it is changed.
-        do: makes the change.
-    """
+    """One change."""
 
     what: str
     name: str
@@ -71,11 +66,7 @@ class Aws:
         self.s3 = client("s3", storage)
 
     def facts_of(self, place: Place) -> Facts:
-        """Request the current setup.
-
-        Raises:
-            OptionError: the bucket does not exist, or a request was refused.
-        """
+        """Request the current setup."""
         bucket, queue = f"bucket {place.bucket}", f"queue {place.queue}"
         location = _requested(bucket, self.s3.get_bucket_location, Bucket=place.bucket)["LocationConstraint"]
         region = {None: DEFAULT_REGION, "": DEFAULT_REGION, "EU": "eu-west-1"}.get(location, location)
@@ -100,11 +91,7 @@ class Aws:
         return self._sqs[region]
 
     def creation(self, facts: Facts) -> Iterator[Step]:
-        """The steps that create what is missing, in order.
-
-        Raises:
-            OptionError: S3 would refuse the rule.
-        """
+        """The steps that create what is missing, in order."""
         place = facts.place
         if facts.overlapping and not facts.is_sending:
             raise OptionError(
@@ -154,7 +141,7 @@ class Aws:
                 details=f"with {sum(facts.messages.values()):,} messages",
                 do=lambda: self._delete(place),
             )
-        elif facts.has_statement and not facts.rules_of_other_paths:
+        elif facts.other_statements != facts.statements and not facts.rules_of_other_paths:
             yield Step(
                 what="policy",
                 name=place.queue,
@@ -163,11 +150,7 @@ class Aws:
             )
 
     def do(self, step: Step) -> None:
-        """Make the change of a step.
-
-        Raises:
-            OptionError: it was refused.
-        """
+        """Make the change of a step."""
         _requested(f"{step.what} {step.name}", step.do)
 
     def _make(self, facts: Facts) -> None:

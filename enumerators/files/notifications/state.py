@@ -10,7 +10,7 @@ import msgspec
 from flip27_source.enumerators.files.split import FileSplit
 
 KEPT_MESSAGES = 20
-"""The most messages that are kept as set aside; the log has all of them."""
+"""The most ignored messages that are kept; the log has all of them."""
 
 KEPT_BODY = 2000
 """The most characters of a message that are kept and logged."""
@@ -34,8 +34,8 @@ class DeleteMessages(msgspec.Struct, frozen=True, array_like=True, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MessageSetAside:
-    """A message that could not be understood, and was deleted.
+class IgnoredMessage:
+    """A message that was deleted because it could not be understood.
 
     Attributes:
         body: its first characters.
@@ -63,27 +63,25 @@ class NotificationsState:
     Attributes:
         found_by_listing: the number of files that a listing found before any message named them.
         removed: the number of files that were removed before they were read.
-        set_aside: the number of messages that could not be understood; messages: the last of them.
+        set_aside: the number of ignored messages; messages: the last of them.
         to_forget: files that were removed and are still known.
     """
 
     found_by_listing: int = 0
     removed: int = 0
     set_aside: int = 0
-    messages: tuple[MessageSetAside, ...] = ()
+    messages: tuple[IgnoredMessage, ...] = ()
     to_forget: tuple[RemovedFile, ...] = ()
 
     @property
     def gauges(self) -> dict[str, int]:
-        """The numbers that are published."""
         return {
             "filesFoundByListing": self.found_by_listing,
             "filesRemoved": self.removed,
             "messagesSetAside": self.set_aside,
         }
 
-    def with_set_aside(self, messages: Iterable[MessageSetAside]) -> NotificationsState:
-        """The state after these messages were set aside."""
+    def with_ignored(self, messages: Iterable[IgnoredMessage]) -> NotificationsState:
         more = tuple(messages)
         last = (*self.messages, *more)[-KEPT_MESSAGES:]
         return replace(self, set_aside=self.set_aside + len(more), messages=last)
@@ -98,7 +96,6 @@ class NotificationsState:
         return replace(self, removed=self.removed + len(gone), to_forget=(*self.to_forget, *gone))
 
     def without(self, forgotten: Iterable[RemovedFile]) -> NotificationsState:
-        """The state after these files were forgotten."""
         done = set(forgotten)
         return replace(self, to_forget=tuple(file for file in self.to_forget if file not in done))
 

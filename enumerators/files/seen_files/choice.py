@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.globs import split_glob
-from flip27_source.enumerators.files.options import (
-    ALLOW_OVERWRITES,
-    ALLOWED_LATENESS,
-    BACKFILL_INTERVAL,
-    FILE_NAME_ONLY,
-    SEEN_FILES,
-)
 from flip27_source.enumerators.files.position import FilesPosition
-from flip27_source.enumerators.files.seen_files.cursors import ModifiedCursor, NameCursor
-from flip27_source.enumerators.files.seen_files.exact import ExactFiles, OverwrittenFiles
+from flip27_source.enumerators.files.seen_files.by_cursor import ModifiedCursor, NameCursor
+from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles, OverwrittenFiles
 from flip27_source.enumerators.files.seen_files.strategy import SeenStrategy
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, is_at_or_below
@@ -25,28 +19,24 @@ from flip27_source.options import Options
 def strategy_named(name: str, options: Options) -> SeenStrategy:
     """The strategy with that name."""
     if name == NameCursor.name:
-        return NameCursor(options[BACKFILL_INTERVAL])
+        return NameCursor(options[opts.BACKFILL_INTERVAL])
     if name == ModifiedCursor.name:
-        return ModifiedCursor(options[ALLOWED_LATENESS])
+        return ModifiedCursor(options[opts.ALLOWED_LATENESS])
     return ExactFiles()
 
 
 def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
-    """The strategy that ``seenFiles`` and ``allowOverwrites`` choose.
-
-    Raises:
-        OptionError: other options conflict with it.
-    """
-    name = options[SEEN_FILES]
-    if options[ALLOW_OVERWRITES] and options[FILE_NAME_ONLY]:
+    """The strategy that ``seenFiles`` and ``allowOverwrites`` choose."""
+    name = options[opts.SEEN_FILES]
+    if options[opts.ALLOW_OVERWRITES] and options[opts.FILE_NAME_ONLY]:
         raise OptionError(
             "options allowOverwrites and fileNameOnly are both true: files with the same name would count "
             "as new versions of each other in every round",
             remedy="remove one of the two options",
         )
     if name == ExactFiles.name:
-        return OverwrittenFiles() if options[ALLOW_OVERWRITES] else ExactFiles()
-    for option in (ALLOW_OVERWRITES, FILE_NAME_ONLY):
+        return OverwrittenFiles() if options[opts.ALLOW_OVERWRITES] else ExactFiles()
+    for option in (opts.ALLOW_OVERWRITES, opts.FILE_NAME_ONLY):
         if options[option]:
             raise OptionError(
                 f"option {option.name} is true, but seenFiles is {name}, which does not record single files",

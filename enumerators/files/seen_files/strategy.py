@@ -1,6 +1,6 @@
 """The base of the strategies for seen files, and the data of one round of discovery.
 
-The strategies themselves decide which files are known: see ``exact`` and ``cursors``.
+The strategies themselves decide which files are known: see ``by_hash`` and ``by_cursor``.
 """
 
 from __future__ import annotations
@@ -70,7 +70,6 @@ class SortedOut:
 
     @property
     def all(self) -> list[FileKnown]:
-        """All of them."""
         return [*self.known, *self.new, *self.late]
 
 
@@ -131,11 +130,7 @@ def switched(
 def sorted_files(
     strategy: SeenStrategy, current: DiscoveryRound, position: FilesPosition
 ) -> tuple[SortedOut, list[FileSplit], FilesPosition]:
-    """All files, those of them that are read, and the position that reports the late ones.
-
-    Raises:
-        DiscoveryError: there are late files, and ``onLateFile`` is fail.
-    """
+    """All files, those of them that are read, and the position that reports the late ones."""
     files = strategy.sort_out(current, position)
     names = sorted(path for path, _ in files.late)
     if names and current.on_late == "fail":

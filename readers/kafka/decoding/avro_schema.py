@@ -22,12 +22,7 @@ class AvroSchema:
     """A writer's schema.
 
     Args:
-        schema: the schema, as JSON.
         named: the schemas of types that ``schema`` uses by name without defining them.
-        where: where the schema comes from, for messages.
-
-    Raises:
-        SchemaError: the schema is invalid, or is not that of a record.
     """
 
     def __init__(self, schema: Any, *, where: str, named: Mapping[str, Any] | None = None) -> None:
@@ -64,11 +59,7 @@ class AvroSchema:
         return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
 
     def record(self, value: bytes) -> Any:
-        """The fields of one value.
-
-        Raises:
-            ValueError: it cannot be decoded.
-        """
+        """The fields of one value."""
         data = io.BytesIO(value)
         try:
             record = self._read(data, self._decoded_by)
@@ -81,7 +72,6 @@ class AvroSchema:
         return record
 
     def getter(self, name: str) -> Callable[[Any], Any]:
-        """The function that returns a field of a record."""
         return itemgetter(name)
 
 

@@ -38,11 +38,6 @@ class JsonValues(ValueDecoder):
     Args:
         kind: the type of the structs.
         time_zone: the zone of timestamps without one.
-        formats: how texts become dates and timestamps.
-        dialect: the syntax accepted beyond the JSON standard.
-
-    Raises:
-        SchemaError: a field has a type that cannot be read from JSON.
     """
 
     def __init__(
@@ -58,7 +53,6 @@ class JsonValues(ValueDecoder):
         )
 
     def decode(self, values: pa.Array) -> Decoded:
-        """The values as structs."""
         pieces: list[tuple[Sequence[int] | np.ndarray, pa.Array]] = []
         failures: dict[int, str] = {}
         for start, block in _blocks(values):

@@ -78,11 +78,7 @@ DECODING_OPTIONS: tuple[Option[Any], ...] = (
 
 
 def registry_secrets(options: Options) -> tuple[tuple[str, str] | None, str | None]:
-    """Credentials and token for the registry.
-
-    Raises:
-        OptionError: a variable is not set, or does not have the form user:password; or both options are set.
-    """
+    """Credentials and token for the registry."""
     auth, token = (_variable(options, option) for option in (REGISTRY_AUTH_ENV, REGISTRY_TOKEN_ENV))
     if auth is None:
         return None, token
@@ -113,5 +109,4 @@ def _variable(options: Options, option: Option[str | None]) -> str | None:
 
 
 def decodes_values(options: Options) -> bool:
-    """Whether values are decoded."""
     return options[VALUE_FORMAT] is not None

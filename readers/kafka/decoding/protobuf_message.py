@@ -36,10 +36,6 @@ class ProtobufMessage:
         name: the full name of the type; if it is empty, ``path`` selects the type.
         path: the index of a message type in the last file, then the index of each nested type. If it is
             empty, too, the type is the first one in the last file.
-        where: where the descriptors come from, for error messages.
-
-    Raises:
-        SchemaError: the descriptors are invalid, or have no such type.
     """
 
     def __init__(
@@ -70,15 +66,10 @@ class ProtobufMessage:
 
     @property
     def type(self) -> pa.DataType:
-        """The type of the messages as a struct."""
         return pa.struct(list(self.stored))
 
     def record(self, value: bytes) -> Any:
-        """The message in ``value``.
-
-        Raises:
-            ValueError: ``value`` is not a message of this type.
-        """
+        """The message in ``value``."""
         message = self._class()
         try:
             message.ParseFromString(value)
@@ -87,7 +78,6 @@ class ProtobufMessage:
         return message
 
     def getter(self, name: str) -> Convert:
-        """The function that returns a field of a message."""
         return self._fields[name].value
 
 
@@ -204,11 +194,7 @@ class _Protobuf:
 
 
 def files_of_set(data: bytes) -> list[bytes]:
-    """The files of a FileDescriptorSet from protoc, in the same order.
-
-    Raises:
-        ValueError: it is not a FileDescriptorSet.
-    """
+    """The files of a FileDescriptorSet from protoc, in the same order."""
     protobuf = _Protobuf()
     try:
         files = protobuf.FileDescriptorSet.FromString(data).file
@@ -220,11 +206,7 @@ def files_of_set(data: bytes) -> list[bytes]:
 
 
 def renamed_file(data: bytes, name: str) -> bytes:
-    """A FileDescriptorProto with another name.
-
-    Raises:
-        ValueError: it is not a FileDescriptorProto.
-    """
+    """A FileDescriptorProto with another name."""
     protobuf = _Protobuf()
     try:
         file = protobuf.FileDescriptorProto.FromString(data)

@@ -35,23 +35,18 @@ class WriterSchema(Protocol):
 
 
 class RecordValues(ValueDecoder):
-    """Decodes records of one schema to structs.
-
-    Raises:
-        SchemaError: a field's type does not match the writer's schema.
-    """
+    """Decodes records of one schema to structs."""
 
     def __init__(self, kind: pa.StructType, writer: WriterSchema) -> None:
         self.type = kind
         self._record = writer.record
         nullable = pa.schema([kind.field(number).with_nullable(True) for number in range(kind.num_fields)])
         self._columns = NamedColumns(writer.place, nullable, writer.stored.names)
-        self._fields = [writer.stored.field(name) for name in self._columns.wanted]
-        self._getters = [writer.getter(name) for name in self._columns.wanted]
+        self._fields = [writer.stored.field(name) for name in self._columns.names_to_read]
+        self._getters = [writer.getter(name) for name in self._columns.names_to_read]
         self._batch([])
 
     def decode(self, values: pa.Array) -> Decoded:
-        """The values as structs."""
         records: list[Any] = []
         rows: list[int] = []
         failures: dict[int, str] = {}

@@ -94,7 +94,6 @@ def protobuf_payloads(
 
     Args:
         files: the descriptors; imported files come before those that import them.
-        where: where they come from, for error messages.
     """
 
     def decoder_of(path: tuple[int, ...]) -> ValueDecoder:
@@ -154,11 +153,7 @@ def _by_message_type(values: pa.Array) -> Unframed[tuple[int, ...]]:
 
 
 def _message_path(payload: bytes) -> tuple[tuple[int, ...], int]:
-    """The indexes of a Protobuf payload's message type in its file, and the position of the message.
-
-    Raises:
-        ValueError: the payload does not begin with valid indexes.
-    """
+    """The indexes of a Protobuf payload's message type in its file, and the position of the message."""
     count, at = _varint(payload, 0)
     if count == 0:
         return (0,), at

@@ -51,7 +51,6 @@ class SchemaRegistry:
     """Requests schemas from a registry and keeps them. ``registry_at`` returns the instance of the process.
 
     Args:
-        url: the URL of the API.
         credentials: user and password.
         token: a bearer token, used instead if there are no credentials.
     """

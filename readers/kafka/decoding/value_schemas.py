@@ -50,7 +50,6 @@ class TextValues(ValueDecoder):
     type = pa.string()
 
     def decode(self, values: pa.Array) -> Decoded:
-        """The values as strings."""
         try:
             return Decoded(values=pc.cast(values, pa.string()))
         except pa.ArrowInvalid:
@@ -70,12 +69,7 @@ def _one_by_one(values: pa.Array) -> Decoded:
 
 
 def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:
-    """The decoder whose values have the type ``kind``.
-
-    Raises:
-        SchemaError: the values cannot have that type.
-        OptionError: an option is missing.
-    """
+    """The decoder whose values have the type ``kind``."""
     value_format = options[VALUE_FORMAT]
     if value_format == "string":
         if not pt.is_string(kind):
@@ -92,9 +86,6 @@ def value_type(options: Options, topics: tuple[str, ...]) -> pa.DataType:
 
     Args:
         topics: the schema of the first topic's values is requested from the registry.
-
-    Raises:
-        SchemaError: no file and no registry gives the type.
     """
     value_format = options[VALUE_FORMAT]
     if value_format == "string":

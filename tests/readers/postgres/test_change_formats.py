@@ -231,7 +231,7 @@ def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
     types = {column.name: column.type for column in opened.columns}
     batches = [
         rows.batch(rows_of_chunk(chunk.table, texts, rows=count, lsn=0), types, key=[])
-        for count, texts in chunk_texts(connection, opened, rows.wanted, None)
+        for count, texts in chunk_texts(connection, opened, rows.columns_read, None)
     ]
     assert sum(batch.num_rows for batch in batches) == 300_000
     assert max(batch.nbytes for batch in batches) < 100 << 20

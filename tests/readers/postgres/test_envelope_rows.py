@@ -156,7 +156,7 @@ def test_rows_of_a_table_without_columns_are_empty_objects() -> None:
 
 
 def test_all_columns_of_a_table_are_read() -> None:
-    assert EnvelopeRows(ENVELOPE_SCHEMA).wanted is None
+    assert EnvelopeRows(ENVELOPE_SCHEMA).columns_read is None
 
 
 @pytest.mark.parametrize(

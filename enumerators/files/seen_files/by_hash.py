@@ -71,7 +71,6 @@ class ExactFiles(SeenStrategy):
     def adopt(
         self, current: DiscoveryRound, files: list[FileKnown], position: FilesPosition
     ) -> FilesPosition:
-        """The hashes of all these files."""
         seen = SeenFiles.of(current.hash_of(path) for path, _ in files)
         return replace(position, seen=seen.runs, strategy=self.name)
 
