@@ -53,7 +53,6 @@ class Command(TyperCommand):
     """A command of the app, whose help shows no type for a flag: ``--json``, not ``--json <bool>``."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters, ``--help`` among them."""
         return _without_types_of_flags(super().get_params(ctx))
 
 
@@ -61,7 +60,6 @@ class CommandGroup(TyperGroup):
     """A group of commands of the app, and the app itself, with the same help of flags."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters, ``--help`` among them."""
         return _without_types_of_flags(super().get_params(ctx))
 
 
@@ -93,7 +91,6 @@ def app_for(words: Sequence[str]) -> typer.Typer:
 
 
 def whole_app() -> typer.Typer:
-    """The app with all its commands."""
     return _app([*COMMANDS, *GROUPS])
 
 

@@ -72,7 +72,6 @@ class ActionPage:
         return self.count - self.done
 
     def groups(self) -> list[ActionGroup]:
-        """The actions that are not done."""
         groups = self.actions.values(ActionGroup)
         self.forget()
         return _without_first(groups, self.done)

@@ -76,7 +76,6 @@ class PendingActions:
 
     @property
     def delayed_count(self) -> int:
-        """The number of delayed actions that are not due yet."""
         return len(self._delayed)
 
     @property
@@ -99,7 +98,6 @@ class PendingActions:
         return len(self._given_up)
 
     def add(self, action: Any, due_checkpoint_id: int) -> None:
-        """Add an action that is due once ``due_checkpoint_id`` is complete."""
         self._add(PendingAction(action=action, due_checkpoint_id=due_checkpoint_id))
 
     def add_delayed(self, action: Any, due_checkpoint_id: int) -> None:

@@ -52,7 +52,6 @@ class Batch(Generic[SplitT]):
             self._pinned.append((subtask_id, split))
 
     def add_events(self, subtask_id: int, events: list[SourceEvent]) -> None:
-        """Append events for a subtask."""
         if events:
             self._events.setdefault(subtask_id, []).extend(events)
 

@@ -19,8 +19,6 @@ class CheckpointState(Enum):
 
 
 class CheckpointCall(Enum):
-    """The calls to the coordinator."""
-
     TRIGGER = "trigger, the next id"
     TRIGGER_OTHER = "trigger, another id"
     ACKNOWLEDGE = "a subtask's report"

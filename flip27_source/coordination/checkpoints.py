@@ -84,8 +84,6 @@ class WaitingSplit(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingEvent:
-    """An event to a subtask that is in no plan yet."""
-
     event: SourceEvent
     subtask_id: int
 
@@ -174,7 +172,6 @@ class PendingCheckpoint(Generic[SplitT]):
 
     @property
     def reports_in_order(self) -> tuple[SubtaskReport[SplitT], ...]:
-        """The reports, in the order of their subtasks."""
         return tuple(report for _, report in sorted(self.reports.items()))
 
     @property

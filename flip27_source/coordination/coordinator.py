@@ -133,7 +133,6 @@ class SourceCoordinator(Generic[SplitT]):
         return {**self._context.metrics.gauges, **known, **self._backlog.numbers()}
 
     def start(self) -> None:
-        """Start the enumerator and register the subtasks as its readers."""
         if self._started:
             raise ProtocolError("the coordinator was started twice")
         self._started = True
@@ -142,7 +141,6 @@ class SourceCoordinator(Generic[SplitT]):
             self.enumerator.add_reader(subtask_id)
 
     def handle_result(self, handler: Handler, result: Any, error: BaseException | None) -> None:
-        """Asynchronous work ended: pass its outcome to its handler."""
         self._check_started()
         self._backlog = None
         handler(result, error)
@@ -279,7 +277,6 @@ class SourceCoordinator(Generic[SplitT]):
         self._actions.ended(number, error)
 
     def close(self) -> None:
-        """End the run."""
         self.enumerator.close()
 
     def send_split(self, split: SplitT, subtask_id: int | None) -> None:
@@ -288,7 +285,6 @@ class SourceCoordinator(Generic[SplitT]):
         self._queues.send_split(split, subtask_id)
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event to a subtask."""
         self._queues.send_event(subtask_id, event)
 
     def add_action(self, action: Any, *, delayed: bool) -> None:

@@ -38,8 +38,6 @@ class Folded(Generic[SplitT]):
 
 
 class ReportResults(Generic[SplitT]):
-    """The results of one checkpoint."""
-
     def __init__(
         self, pending: PendingCheckpoint[SplitT], ledger: Ledger[SplitT], rules: SplitRules[SplitT]
     ) -> None:

@@ -55,7 +55,6 @@ class SplitErrorPolicy:
 
     @classmethod
     def of(cls, source: Source) -> SplitErrorPolicy:
-        """The policy of a source."""
         options = source.options
         return cls(
             on_error=options[ON_SPLIT_ERROR],

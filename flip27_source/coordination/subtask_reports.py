@@ -24,8 +24,6 @@ class ReportDemand(StrEnum):
 
 
 class SplitStatus(StrEnum):
-    """The outcome of a split in a batch."""
-
     FINISHED = "finished"
     LIVE = "live"
     """Read up to a position, where the next batch continues."""

@@ -127,7 +127,6 @@ def plan(
 
 
 def _edited(copy: StateCopy, request: EditRequest) -> Edited[Any]:
-    """The copy with the edit applied."""
     if copy.kind is None and request.operation is EditOperation.FORGET:
         # Only the class knows what the state remembers.
         return Edited(snapshot=copy.standing, changed=request.split_ids)
@@ -241,7 +240,6 @@ class _Named:
 
 
 def _selecting(request: EditRequest, candidates: Iterable[Candidate]) -> EditRequest:
-    """The request for these splits."""
     if request.operation is not EditOperation.REPLAY:
         return replace(request, split_ids=tuple(dict.fromkeys(item.split_id for item in candidates)))
     plans: dict[str, list[str]] = {}

@@ -72,12 +72,10 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no condition is given."""
         return not self.split_ids and self.glob is None and not self.has_time
 
     @property
     def has_time(self) -> bool:
-        """Whether the selection has a time condition."""
         return self.since is not None or self.until is not None
 
     @property
@@ -94,7 +92,6 @@ class Selection:
         return "; ".join(parts)
 
     def has(self, candidate: Candidate) -> bool:
-        """Whether a split is selected."""
         split_id = candidate.split_id
         return (
             (not self.split_ids or split_id in self.split_ids)
@@ -147,13 +144,11 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
 
 
 def live(copy: StateCopy) -> Iterator[Candidate]:
-    """Live splits, which continue in each batch."""
     for split in copy.standing.ledger.live:
         yield _candidate(copy, split, f"{LIVE} at {copy.text_of(split)}")
 
 
 def quarantined(copy: StateCopy) -> Iterator[Candidate]:
-    """Quarantined splits."""
     names = {name.checkpoint_id: name for name in copy.line.names}
     for item in copy.standing.ledger.quarantined:
         name = names.get(item.checkpoint_id)

@@ -64,7 +64,6 @@ class StateCopy:
 
     @property
     def name(self) -> CheckpointName:
-        """The newest checkpoint."""
         return self.line.names[-1]
 
     @cached_property
@@ -85,13 +84,11 @@ class StateCopy:
         return tuple(request for request in waiting if request.request_id not in recorded)
 
     def applied(self, request: EditRequest, standing: Snapshot[Any]) -> Edited[Any]:
-        """The effect of an edit on a state between two batches."""
         engine = EditEngine(self.editing, self.codec)
         return engine.apply(request, standing, self.history.stored, self.name, self.state_after)
 
     @cached_property
     def editing(self) -> Editing[Any]:
-        """The effects of edits on this source."""
         bounded = self._reader_bounds_splits
         live = () if bounded or self.kind is not None else map(StoredSplit.of, self.head.raw.ledger.live)
         rules: SplitRules[Any] = SplitRules(
@@ -121,12 +118,10 @@ class StateCopy:
         return replace(snapshot, ledger=ledger.state(waiting=waiting, events=()), plan=Plan())
 
     def split_of(self, stored: StoredSplit) -> Any:
-        """A split of the newest document, decoded."""
         raw = msgspec.Raw(stored.text.encode())
         return self.codec.decode_split(self.head.source.split_version, raw)
 
     def text_of(self, split: Any) -> str:
-        """The JSON of a split."""
         return bytes(self.codec.encode_split(split)).decode()
 
     def held(self) -> Iterator[Any]:
@@ -191,19 +186,15 @@ class OpaqueCodec(SnapshotCodec):
         super().__init__(kind)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> StoredSplit:
-        """The split as it is stored."""
         return StoredSplit.of(raw)
 
     def decode_splits(self, version: int, segment: Segment) -> list[StoredSplit]:
-        """The splits of a segment as they are stored."""
         return [StoredSplit.of(raw) for raw in segment.values(msgspec.Raw)]
 
     def encode_split(self, split: StoredSplit) -> msgspec.Raw:
-        """The JSON of a split."""
         return msgspec.Raw(split.text.encode())
 
     def decode_state(self, document: CheckpointDocument, load: Any) -> msgspec.Raw:
-        """The state of the enumerator as it is stored."""
         return document.raw.enumerator.state
 
     def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:

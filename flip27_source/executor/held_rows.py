@@ -69,7 +69,6 @@ class HeldRows:
             self.close()
 
     def close(self) -> None:
-        """Discard the rows."""
         self._items = []
         self._bytes = 0
         file, self._file, self._writer = self._file, None, None

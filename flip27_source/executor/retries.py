@@ -38,8 +38,6 @@ _log = logging.getLogger("flip27_source")
 
 
 class SubtaskAttempt:
-    """One attempt of one subtask that reports."""
-
     def __init__(
         self,
         source: Source,

@@ -108,7 +108,6 @@ class SplitBudget:
     clock: Callable[[], float] = time.monotonic
 
     def used_up(self, rows: int, size: int, since: float) -> bool:
-        """Whether a split has used up its share."""
         return (
             (self.rows is not None and rows >= self.rows)
             or (self.bytes is not None and size >= self.bytes)

@@ -62,7 +62,6 @@ class SplitsOfSubtask:
         self.results: list[SplitResult[Any]] = []
 
     def rows(self, splits: Sequence[Any]) -> Iterator[Item]:
-        """The rows of the splits, in order."""
         reader = self._reader
         if isinstance(reader, YieldsProgress) and self._reports:
             for split in splits:

@@ -35,8 +35,6 @@ _MERGED = ("parquet", "orc")
 
 
 class SparkReads:
-    """Reads files of one format in one session."""
-
     def __init__(
         self,
         spark: SparkSession,

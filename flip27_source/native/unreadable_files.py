@@ -27,8 +27,6 @@ _ATTEMPTS = 2
 
 
 class UnreadableFiles:
-    """The files that one batch leaves out."""
-
     def __init__(self, source: SourceOfSplits, checkpoint_name: str | None, options: Options) -> None:
         self._limit = source.max_quarantined
         self._policy = SplitErrorPolicy(

@@ -118,7 +118,6 @@ def _copied(
     *,
     query: bool = False,
 ) -> CreatedSavepoint:
-    """Copy the newest complete checkpoint."""
     source, target = open_store(state, options), open_store(to, options)
     batch = newest_batch(state, checkpoint, options)
     if batch is not None:

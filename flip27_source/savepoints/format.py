@@ -122,7 +122,6 @@ class Savepoint:
         return [*segments, *reports, *added, *queried]
 
     def load_segment(self, name: str) -> bytes:
-        """The data of one of its segments."""
         return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
 
     def stored_segment(self, name: str) -> bytes:

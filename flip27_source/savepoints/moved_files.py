@@ -45,7 +45,6 @@ class MovedFiles:
         }
 
     def snapshot(self) -> Snapshot[Any]:
-        """The snapshot with the new paths."""
         before = self._before
         return replace(
             before,
@@ -57,7 +56,6 @@ class MovedFiles:
         )
 
     def report(self, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
-        """A report with the new paths."""
         return replace(report, results=tuple(self._result(result) for result in report.results))
 
     def _ledger(self, ledger: LedgerState[Any]) -> LedgerState[Any]:

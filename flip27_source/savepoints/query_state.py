@@ -106,7 +106,6 @@ def checkpoint_of(query: Any) -> str:
 
 
 def state_in(checkpoint: str, options: dict[str, Any]) -> str:
-    """The state location inside a Spark checkpoint."""
     found = {lineage.parent for lineage in find_lineages(checkpoint, options)} - {None}
     if len(found) != 1:
         raise StateLocationError(

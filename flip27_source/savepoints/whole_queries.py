@@ -136,7 +136,6 @@ def restore_query(
 
 
 def now_ms() -> int:
-    """The time, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 

@@ -76,7 +76,6 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def columns_text(schema: pa.Schema) -> str:
-    """The columns of a schema as DDL."""
     return ", ".join(f"{_quoted(field.name)} {type_name(field.type)}" for field in schema)
 
 

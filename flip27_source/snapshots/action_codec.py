@@ -16,8 +16,6 @@ from ..values.stored_values import stored_actions
 
 
 class StoredAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pending action."""
-
     action: msgspec.Raw
     due: int
     attempts: int = 0

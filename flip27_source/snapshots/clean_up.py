@@ -40,7 +40,6 @@ class KnownDocument:
 
     @classmethod
     def of(cls, document: CheckpointDocument) -> KnownDocument:
-        """The parts of ``document`` that clean-up needs."""
         return cls(parent=document.parent, segments=document.segments)
 
 

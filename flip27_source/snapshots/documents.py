@@ -213,11 +213,9 @@ class CheckpointDocument:
 
     @property
     def reports(self) -> ReportDemand:
-        """Whether the plan's subtasks report."""
         return ReportDemand(self.raw.reports)
 
     def quarantined(self, load: Callable[[str], bytes]) -> list[StoredQuarantined]:
-        """The splits that were set aside, in order."""
         ledger, find = self.raw.ledger, SegmentFinder(self.raw.segments, load)
         beside = [
             item for block in ledger.quarantine_blocks for item in find(block.items).values(StoredQuarantined)
@@ -225,7 +223,6 @@ class CheckpointDocument:
         return [*ledger.quarantined, *beside]
 
     def delayed_actions(self, load: Callable[[str], bytes]) -> list[ActionPage]:
-        """The pages of delayed actions."""
         find = SegmentFinder(self.raw.segments, load)
         return [page.page(find) for page in self.raw.delayed]
 

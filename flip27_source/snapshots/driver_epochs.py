@@ -212,7 +212,6 @@ class _Listed(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The highest epoch; 0 if there is none."""
         return max(self.epochs, default=0)
 
 

@@ -36,7 +36,6 @@ class FailureLog:
                 self._counts[digest] = max(self._counts[digest], number)
 
     def count(self, split_id: str) -> int:
-        """How many times reading a split has failed."""
         return self._counts[file_names.split_digest(split_id)]
 
     def add(self, record: FailureRecord) -> int:

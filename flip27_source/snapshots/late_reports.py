@@ -30,8 +30,6 @@ _UNDELIVERED = frozenset({SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.R
 
 
 class LateReports:
-    """The late reports of one document."""
-
     def __init__(self, store: Store, lineage: str, name: CheckpointName) -> None:
         self._store = store
         self._lineage = lineage

@@ -116,8 +116,6 @@ class WaitingRequests:
 
 
 class Mailbox:
-    """The requests in one lineage."""
-
     def __init__(self, store: Store, lineage: str) -> None:
         self._store = store
         self.lineage = lineage
@@ -159,7 +157,6 @@ class Mailbox:
         return f"{self._store.location}/{self.lineage}"
 
     def file(self, request_id: str) -> str:
-        """Path of a request, relative to the state location."""
         return file_names.request_file(self.lineage, request_id)
 
     def ids(self) -> list[str]:
@@ -194,7 +191,6 @@ class Mailbox:
         return sorted(found, key=lambda item: (item.failed_ms, item.request_id))
 
     def failure(self, request_id: str) -> FailedRequest | None:
-        """The failure of a request; None if it has not failed."""
         return self._failure(request_id) if request_id in self._listed()[1] else None
 
     def withdraw(self, prefix: str, request_ids: Iterable[str], error_type: type[Flip27Error]) -> str:
@@ -218,7 +214,6 @@ class Mailbox:
         return matching[0]
 
     def waiting(self) -> WaitingRequests:
-        """All requests that have not failed."""
         damaged: dict[str, Flip27Error] = {}
         unread: dict[str, Flip27Error] = {}
         found = list(self._readable(damaged, unread))
@@ -264,7 +259,6 @@ class Mailbox:
                     yield request
 
     def _read(self, request_id: str) -> Request | None:
-        """A request; None if it no longer exists."""
         file = self.file(request_id)
         try:
             request = _decoded(file, self._store.read(file, MOST_BYTES))

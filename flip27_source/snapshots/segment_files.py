@@ -14,7 +14,6 @@ _CHUNK_BYTES = 1 << 20
 
 
 def pack_segment(data: bytes) -> bytes:
-    """The content of the file that stores ``data``."""
     packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
     return len(data).to_bytes(_SIZE_BYTES, "big") + packed
 

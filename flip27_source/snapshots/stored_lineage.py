@@ -36,7 +36,6 @@ class Line:
 
     @property
     def newest(self) -> CheckpointName | None:
-        """The newest checkpoint; None if there is none."""
         return self.names[-1] if self.names else None
 
     @property
@@ -106,7 +105,6 @@ class StoredLineage:
             return None
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
-        """Reads the segments of a document by their names."""
         sizes = document.segment_bytes
 
         def load(name: str) -> bytes:
@@ -193,7 +191,6 @@ class StoredLineage:
         return None
 
     def listed(self, folder: str) -> list[str]:
-        """The names in one of the lineage's folders."""
         return [] if self._store is None else self._store.list(f"{self.folder}/{folder}")
 
     def _newest_driver(self) -> NewestDriver | None:

@@ -54,8 +54,6 @@ STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateOptions:
-    """The options, checked."""
-
     location: str
     view: View
     lineage: str | None

@@ -54,15 +54,12 @@ class StateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format``."""
         return "flip27_state"
 
     def schema(self) -> StructType:
-        """The columns of the view."""
         return from_arrow_schema(self.asked().view.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
         return StateReader(self, schema)
 
     def asked(self) -> StateOptions:
@@ -92,7 +89,6 @@ class StateReader(DataSourceReader):
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The lineages at the location."""
         from flip27_source.snapshots.locations import find_lineages
 
         asked = self._data_source.asked()

@@ -29,7 +29,6 @@ def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each subtask that has reported."""
     for name in history.line().names:
         if not asked.checkpoint(name.checkpoint_id):
             continue
@@ -81,7 +80,6 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
 
 
 def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each data loss listed by the newest checkpoint or by the reports on it."""
     line = history.line()
     document = history.document(line.names[-1]) if line.names else None
     if document is None:
@@ -100,7 +98,6 @@ def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
-    """One row: the lineage's source, its driver and its newest checkpoint."""
     line = history.line()
     source = history.source()
     if source is None:

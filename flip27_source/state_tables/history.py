@@ -47,7 +47,6 @@ class StoredSplit:
 
     @classmethod
     def of(cls, raw: msgspec.Raw) -> StoredSplit:
-        """Decode a split from its JSON."""
         value = decode_json(raw)
         fields = value if isinstance(value, dict) else {}
         text = canonical(value)
@@ -83,7 +82,6 @@ class History:
 
     @cached_property
     def stored(self) -> StoredLineage:
-        """The lineage's files."""
         given = dict(self.lineage.held) or None
         if self.lineage.is_savepoint and self._store is not None:
             store = self._store
@@ -92,7 +90,6 @@ class History:
         return StoredLineage(self._store, self.lineage.folder, given)
 
     def line(self) -> Ancestry:
-        """The existing checkpoints and the status of each."""
         batches = self.lineage.batches
         line = self.stored.line(batches[-1].name if batches else None)
         if line.newest is None:
@@ -154,11 +151,9 @@ class History:
                 raise
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
-        """Reads segments of a document by their names."""
         return self.stored.segment_loader(document)
 
     def is_there(self, name: CheckpointName) -> bool:
-        """Whether a document is still listed."""
         return name in self.stored.names()
 
     def batch_id(self, name: CheckpointName) -> int | None:
@@ -171,11 +166,9 @@ class History:
 
     @cached_property
     def reports(self) -> Mapping[CheckpointName, tuple[int, ...]]:
-        """The subtasks that have reported, by document."""
         return self.stored.reports()
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
-        """The report of a subtask; None if it has not reported."""
         return self.stored.report(name, subtask) if subtask in self.reports.get(name, ()) else None
 
     @cached_property
@@ -214,7 +207,6 @@ class History:
         return None if document is None else document.source
 
     def driver(self) -> NewestDriver | None:
-        """The newest epoch and its driver; None if no driver has registered."""
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)
 
     def _is_committed(self, line: Line) -> bool:
@@ -229,12 +221,10 @@ class _SourceFile(msgspec.Struct, frozen=True):
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys."""
     return msgspec.json.encode(value, order="sorted").decode()
 
 
 def canonical_text(raw: msgspec.Raw) -> str:
-    """JSON with sorted keys, from JSON."""
     return canonical(decode_json(raw))
 
 

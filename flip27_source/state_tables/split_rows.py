@@ -110,7 +110,6 @@ class _Known:
 
 
 def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each split that a retained checkpoint has planned, or that waits, is live or set aside."""
     line = history.line()
     head = _head(history, line)
     if head is None:
@@ -151,7 +150,6 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each file or range in a batch, and one for each waiting file."""
     line = history.line()
     for share in shares(history, line, asked):
         is_complete = line.status[share.name] == COMPLETE
@@ -173,7 +171,6 @@ def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each split that was set aside."""
     line = history.line()
     head = _head(history, line)
     if head is None:

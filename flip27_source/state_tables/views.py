@@ -42,8 +42,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One view."""
-
     name: str
     doc: str
     columns: tuple[Column, ...]
@@ -51,7 +49,6 @@ class View:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
         return pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in self.columns])
 
 

@@ -153,23 +153,18 @@ class LiteralEnumerator(_ReadsFakeData, DiscoveringEnumerator[LiteralSplit]):
     """Finds the entries in order; its position is the number of found entries."""
 
     def discover(self, position: int | None) -> Discovery[LiteralSplit, int]:
-        """Entries that were added since."""
         found = list(self.data.splits.items())
         return Discovery([_literal_split(name, items) for name, items in found[position or 0 :]], len(found))
 
 
 class LiteralReader(_ReadsFakeData, SplitReader[LiteralSplit]):
-    """Yields the rows of an entry."""
-
     schema: ClassVar[pa.Schema]
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
-        """The schema that the data was given."""
         return cls.schema
 
     def read(self, split: LiteralSplit) -> Iterator[Row]:
-        """Row by row."""
         yield from self.data.rows(self.data.splits[split.split_id], split.split_id)
 
 
@@ -187,10 +182,7 @@ class PagedSplit:
 
 
 class PagedEnumerator(_ReadsFakeData, DiscoveringEnumerator[PagedSplit]):
-    """Finds the entries in order."""
-
     def discover(self, position: int | None) -> Discovery[PagedSplit, int]:
-        """Entries that were added since."""
         names = list(self.data.splits)
         return Discovery([PagedSplit(split_id=name) for name in names[position or 0 :]], len(names))
 
@@ -202,7 +194,6 @@ class PagedReader(_ReadsFakeData, YieldsProgress, SplitReader[PagedSplit]):
 
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
-        """The schema that the data was given."""
         return cls.schema
 
     def read(self, split: PagedSplit) -> Iterator[Row | Progress[PagedSplit]]:
@@ -248,12 +239,10 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         """Nothing to do: readers find the splits."""
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the split that was found first."""
         if self._waiting:
             self.context.assign_split(self._waiting.pop(0))
 
     def handle_source_event(self, subtask_id: int, event: Linked) -> None:
-        """A split was found."""
         self.data.heard.append(event)
         if event.name not in self._known:
             self._known.append(event.name)
@@ -264,7 +253,6 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         self._waiting = [*splits, *self._waiting]
 
     def snapshot_state(self, checkpoint_id: int) -> LinkedState:
-        """The found names, and the splits that are not assigned yet."""
         return LinkedState(known=tuple(self._known), waiting=tuple(self._waiting))
 
 
@@ -272,7 +260,6 @@ class LinkedReader(LiteralReader):
     """Yields the rows of an entry, and sends an event for each of its links."""
 
     def read(self, split: LiteralSplit) -> Iterator[Row]:
-        """Row by row; sends an event at each link."""
         for index, item in enumerate(self.data.splits[split.split_id]):
             if isinstance(item, Link):
                 self.context.send_event_to_coordinator(Linked(item.name))

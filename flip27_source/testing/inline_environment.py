@@ -42,7 +42,6 @@ class AsyncCall:
 
     @property
     def has_next_round(self) -> bool:
-        """Whether there is a further round."""
         return self.rounds == 0 or self.period_s is not None
 
 
@@ -84,8 +83,6 @@ class InlineRunner(BackgroundRunner):
 
 
 class InlineActions(ActionRunner):
-    """Performs actions at once."""
-
     def __init__(self, perform: Callable[[Any], None]) -> None:
         self._perform = perform
         self._outcomes: list[tuple[int, str | None]] = []

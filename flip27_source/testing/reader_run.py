@@ -90,7 +90,6 @@ class ReaderRun:
         return self._share(self.reader.read(split), until, pages)
 
     def read_together(self, splits: Sequence[Any]) -> Share:
-        """Read splits together."""
         assert isinstance(self.reader, ReadsTogether)
         return self._share(self.reader.read_together(splits))
 
@@ -168,7 +167,6 @@ class ReaderUnderTest:
     shares: dict[str, Share] = field(default_factory=dict)
 
     def run(self, **more: Any) -> ReaderRun:
-        """A run with a new reader."""
         return ReaderRun(self.reader_type, self.options, self.schema, **more)
 
     def read_all(self, splits: Sequence[Any] | None = None, **more: Any) -> dict[str, Share]:
@@ -178,7 +176,6 @@ class ReaderUnderTest:
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, split by split."""
         return [row for split in self.splits for row in self.shares[split.split_id].rows]
 
 

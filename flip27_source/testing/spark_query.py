@@ -81,12 +81,10 @@ class SparkQuery:
     # Spark's calls.
 
     def start(self) -> None:
-        """Start a new driver from the store and the logs."""
         self.holder = self.new_holder()
         self._is_replay = self.logs.has_uncommitted
 
     def new_holder(self) -> CoordinatorHolder:
-        """The holder of a new driver."""
         return CoordinatorHolder(
             self.source, self.boundedness, store=self.driver_store(), environment=self.environment()
         )
@@ -209,6 +207,5 @@ class BatchRead(SparkQuery):
         return self
 
     def rows(self) -> list[Row]:
-        """The rows of all planned tasks, task by task."""
         items = (item for task in self.tasks for item in self.start_attempt(task, 0, self.store))
         return [row for item in items for row in rows_of(item)]

@@ -52,7 +52,6 @@ def bytecode() -> Finding:
 
 
 def python_version(check: str, version: tuple[int, ...]) -> Finding:
-    """Whether a Python is new enough."""
     text = ".".join(map(str, version))
     if version >= OLDEST_PYTHON:
         return ok(check, text)
@@ -75,7 +74,6 @@ def required_packages() -> dict[str, str | None]:
 
 
 def installed_version(name: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -83,7 +81,6 @@ def installed_version(name: str) -> str | None:
 
 
 def package_version(check: str, name: str, version: str | None, oldest: str | None) -> Finding:
-    """Whether a package is installed and new enough."""
     wanted = name if oldest is None else f"'{name}>={oldest}'"
     if version is None:
         return failed(check, "not installed", _INSTALL.format(wanted))
@@ -93,7 +90,6 @@ def package_version(check: str, name: str, version: str | None, oldest: str | No
 
 
 def format_is_found() -> Finding:
-    """Whether Spark finds format("flip27") without registration."""
     if importlib.util.find_spec("pyspark_flip27") is not None:
         return ok("format", 'Spark finds format("flip27") by itself')
     return warning(

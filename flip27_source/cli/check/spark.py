@@ -86,8 +86,6 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
 
 
 def _findings_of_tasks(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
-    """The findings of each task."""
-
     def probe(_: Any) -> Any:
         # Pickled by value, so that it also runs if flip27-source is not installed there.
         import json

@@ -64,7 +64,6 @@ def demo(
 
 
 def answer_of(result: DemoResult) -> Answer:
-    """The result of the demo, as data and as a table."""
     data = {
         "files": result.files,
         "batches": result.batches,

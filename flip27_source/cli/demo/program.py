@@ -72,8 +72,6 @@ class Reached(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One crash: the batch, and its progress."""
-
     batch: int
     reached: Reached
 
@@ -146,7 +144,6 @@ class _Course:
         self.starts = 0
 
     def run(self) -> tuple[Kill, ...]:
-        """Run the query with all kills, and then to its end."""
         kills: list[Kill] = []
         while len(kills) < self._settings.kills:
             kill = self._start_and_kill(len(kills))
@@ -211,7 +208,6 @@ class _Course:
         return DemoError(what, remedy=f"see {self._folder.log}")
 
     def _write_due_files(self) -> None:
-        """Write the files that are due: they are spread evenly over the time."""
         settings = self._settings
         passed_s = time.monotonic() - self._began
         while self._written < settings.files and settings.over_s * self._written / settings.files <= passed_s:

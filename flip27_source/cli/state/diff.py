@@ -38,14 +38,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One checkpoint that is compared."""
-
     history: History
     name: CheckpointName
     document: CheckpointDocument
 
     def described(self) -> dict[str, Any]:
-        """A description of the checkpoint, for people and programs."""
         return {
             "lineage": self.history.lineage.name,
             "checkpoint_id": self.name.checkpoint_id,

@@ -28,7 +28,6 @@ class StoredState(OptionGroup):
     files: FileSystem = field(default_factory=FileSystem)
 
     def at(self, location: str) -> Place:
-        """The state at a location."""
         return Place(location=location, stored=self)
 
 
@@ -89,7 +88,6 @@ def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
 
 
 def newest_complete(line: Ancestry) -> CheckpointName | None:
-    """The newest checkpoint that is known to be complete."""
     return next((name for name in reversed(line.names) if line.status[name] == COMPLETE), None)
 
 
