@@ -157,7 +157,7 @@ class StateCopy:
             return issubclass(self._reader, YieldsProgress)
         # A split that its reader bounds is live at the position where its batch starts.
         live = {StoredSplit.of(raw).text for raw in self.head.raw.ledger.live}
-        load = self.history.segment_loader(self.head)
+        load = self.history.stored.segment_loader(self.head)
         planned = (
             StoredSplit.of(raw).text
             for _, segment in self.head.plan_segments(load)

@@ -10,17 +10,12 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import (
-    AttemptError,
-    DataLossError,
-    QuarantineError,
-    kept_text,
-)
+from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .events_and_losses import LossReports, SentEvents
 from .held_rows import bytes_of
@@ -85,7 +80,8 @@ class Quarantine:
                 if self._log is None or self._log.count(split_id):
                     # The split may fail, or has failed before: read it without delivering rows, then again.
                     held.clear()
-                    _exhaust(run)
+                    for _ in run:
+                        pass
                     self.sent.take_back(before)
                     run = reading()
             except StopIteration as end:
@@ -171,8 +167,3 @@ class Quarantine:
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             ) from error
-
-
-def _exhaust(items: Iterator[Item]) -> None:
-    for _ in items:
-        pass

@@ -87,7 +87,8 @@ class _NativeBatches:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         source, options = _source_of(rows), NativeOptions.parse(self.options)
-        planned = _planned_files(rows, options)
+        files = files_without_tasks(rows, options.own)
+        planned = PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
         if planned.files:
             name = planned.checkpoint_name
             _Batch(self, source, options, rows.sparkSession, name, batch_id).deliver(planned.files)
@@ -248,17 +249,8 @@ def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:
     return [
         file
         for file in files
-        if with_percents(local_path(file.path) or _without_scheme(file.path)) in decoded
+        if with_percents(local_path(file.path) or file.path.partition("://")[2]) in decoded
     ]
-
-
-def _without_scheme(path: str) -> str:
-    return path.partition("://")[2]
-
-
-def _planned_files(rows: DataFrame, options: NativeOptions) -> PlannedFiles:
-    files = files_without_tasks(rows, options.own)
-    return PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
 
 
 def _base_paths_of(source: SourceOfSplits) -> BasePaths | None:

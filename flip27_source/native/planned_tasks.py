@@ -50,7 +50,7 @@ def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, .
         files += found
     if files and any(changed_files(files, options)):
         return None
-    _count(scan, len(files))
+    scan.metrics().apply(_ROWS).add(len(files))  # Spark shows them in progress events
     return tuple(files)
 
 
@@ -95,8 +95,3 @@ def _files_in(planned: PlannedSubtask | None) -> list[FileSplit] | None:
     ):
         return None
     return Segment("splits", data=planned.splits).values(FileSplit)
-
-
-def _count(scan: Any, rows: int) -> None:
-    """Add rows to those that Spark shows in progress events."""
-    scan.metrics().apply(_ROWS).add(rows)

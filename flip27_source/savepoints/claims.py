@@ -32,6 +32,9 @@ class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     uid: str
 
+    def __str__(self) -> str:
+        return f"the query whose source {self.uid} has its state in {self.state}/{self.lineage}"
+
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a lineage's ``claim.json``; ``first`` is the first checkpoint of the lineage."""
@@ -78,8 +81,7 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     if is_ours and len(mine.list(f"{mark.lineage}/{file_names.CHECKPOINTS}")) < 2:
         return
     raise StateLocationError(
-        f"savepoint {savepoint.location} is claimed by the query whose source {mark.uid} has its state in "
-        f"{mark.state}/{mark.lineage}, which will delete the savepoint",
+        f"savepoint {savepoint.location} is claimed by {mark}, which will delete the savepoint",
         remedy="remove savepointClaim=claim to start from the savepoint while it exists, or claim a copy "
         f"of it (without the file {CLAIM})",
     )
@@ -102,7 +104,7 @@ def delete_subsumed(
     Returns:
         Whether this call deleted the savepoint.
     """
-    record = _record(mine, lineage)
+    record = _decoded(mine, file_names.claim_file(lineage), _Record)
     if record is None or committed.checkpoint_id - record.first + 1 < retained:
         return False
     store, folder = open_at(record.parent), record.folder
@@ -132,10 +134,6 @@ def files_of(savepoint: Savepoint) -> list[str]:
 
 def mark_of(store: Store, folder: str) -> ClaimMark | None:
     return _decoded(store, f"{folder}/{CLAIM}", ClaimMark)
-
-
-def _record(mine: Store, lineage: str) -> _Record | None:
-    return _decoded(mine, file_names.claim_file(lineage), _Record)
 
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)

@@ -32,7 +32,7 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.segment_files import check_packed, most_packed_bytes, unpack_segment
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
-from ..values.stored_json import compact_json, decode_json
+from ..values.stored_json import compact_json, decode_json, format_of
 
 FORMAT = 1
 METADATA = file_names.SAVEPOINT_METADATA
@@ -69,10 +69,6 @@ class SavepointMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     reports: list[str]
     query: StoredQuery | None = None
     readers: dict[str, str] = {}
-
-
-class _Format(msgspec.Struct):
-    format: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -217,7 +213,7 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
             f"{METADATA} is an unfinished savepoint",
         ) from None
     try:
-        found = decode_json(data, _Format).format
+        found = format_of(data)
         if found != FORMAT:
             raise IncompatibleStateError(
                 f"the savepoint {location} has format {found}; this library reads {FORMAT}",

@@ -44,6 +44,17 @@ def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) ->
     )
 
 
+def surely_newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) -> NewestBatch:
+    """As :func:`newest_batch`, but refuses a query whose Spark checkpoint is not known."""
+    batch = newest_batch(state, checkpoint, options)
+    if batch is None:
+        raise StateLocationError(
+            f"the checkpoint location of the query with its state in {redacted(state)} is not known",
+            remedy="give the query's checkpointLocation (--checkpoint-location)",
+        )
+    return batch
+
+
 def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store: Store) -> str:
     """The name of the query's only lineage, or of ``lineage``.
 

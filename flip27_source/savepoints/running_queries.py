@@ -142,7 +142,7 @@ def made_by_driver(
     driver = watch.living()
     if driver is None:
         return None
-    progress = progress or _unheard
+    progress = progress or (lambda _said: None)
     made = _PendingRequest(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
     if made is None:
         progress("the driver took no savepoint: copying the newest complete checkpoint")
@@ -303,7 +303,3 @@ def _submitted(requests: Mailbox, to: str) -> SavepointRequest:
 
 def _below(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}"
-
-
-def _unheard(_said: str) -> None:
-    """Ignore progress."""

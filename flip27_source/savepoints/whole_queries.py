@@ -128,7 +128,9 @@ def restore_query(
     target.replace(METADATA_FILE, _under_way(found))
     for source in sources:
         _write_lineage(source, state_store)
-    for name in sorted(query.files, key=_offsets_last):
+    # Without its offsets, an interrupted copy is not yet the checkpoint of a query.
+    logs = (f"{OFFSETS}/", f"{COMMITS}/")
+    for name in sorted(query.files, key=lambda name: (name.startswith(logs), name)):
         if name != METADATA_FILE:
             target.replace(file_names.checked_relative(name), _checked(found, name, query.files[name]))
     target.replace(METADATA_FILE, msgspec.json.encode({"id": str(uuid.uuid4())}))
@@ -191,10 +193,6 @@ def _under_way(savepoint: Savepoint) -> bytes:
     # Savepoints of one checkpoint have the same folder, whichever batch of the query they contain.
     digest = content_digest(msgspec.json.encode(savepoint.metadata))
     return _UNDER_WAY + f" {savepoint.folder} {digest}\n".encode()
-
-
-def _offsets_last(name: str) -> tuple[bool, str]:
-    return name.startswith((f"{OFFSETS}/", f"{COMMITS}/")), name
 
 
 def _checked(savepoint: Savepoint, name: str, digest: str) -> bytes:

@@ -16,21 +16,10 @@ import msgspec
 
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
-from ..errors import (
-    CorruptStateError,
-    IncompatibleStateError,
-    MissingStateError,
-    StateLocationError,
-)
+from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
 from . import file_names
 from .codec import EncodedDocument, SnapshotCodec
-from .documents import (
-    MOST_DOCUMENT_BYTES,
-    CheckpointDocument,
-    SourceIdentity,
-    decode_document,
-    encode_source,
-)
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SourceIdentity, decode_document, encode_source
 from .file_names import CheckpointName
 from .offsets import INITIAL_OFFSET, Offset
 from .readable_positions import live_positions

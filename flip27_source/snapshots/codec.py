@@ -16,13 +16,7 @@ from typing import Any
 import msgspec
 
 from ..coordination.actions import PendingAction
-from ..coordination.checkpoints import (
-    CheckpointMetadata,
-    LedgerState,
-    Snapshot,
-    WaitingEvent,
-    WaitingSplit,
-)
+from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot, WaitingEvent, WaitingSplit
 from ..coordination.packing import Assignment, Plan
 from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError, IncompatibleStateError, ProtocolError

@@ -21,7 +21,7 @@ from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
-from ..values.stored_json import decode_json
+from ..values.stored_json import decode_json, format_of
 from .file_names import CheckpointName, checked_segment_name
 
 FORMAT = 1
@@ -176,10 +176,6 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     epoch: int = 0
 
 
-class _Format(msgspec.Struct):
-    format: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDocument:
     """A decoded document whose author values are still JSON: no author code is needed to read it.
@@ -267,7 +263,7 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
             "from an older copy of its checkpoint and state",
         )
     try:
-        found = decode_json(data, _Format).format
+        found = format_of(data)
         if found not in _FORMATS:
             raise IncompatibleStateError(
                 f"checkpoint document {where} has format {found}; this library reads {FORMAT} to "

@@ -53,19 +53,12 @@ class LateReports:
         found: list[SubtaskReport[Any]] = []
         lineage = StoredLineage(self._store, self._lineage)
         while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(found))) is not None:
-            results: tuple[SplitResult[Any], ...] = tuple(
-                SplitResult(
-                    split_id=item.split,
-                    status=SplitStatus(item.status),
-                    error=item.error,
-                    attempts=item.attempts,
-                )
-                for item in stored.results
-            )
-            losses = tuple(loss.loss() for loss in stored.losses)
             found.append(
                 SubtaskReport(
-                    checkpoint_id=self._name.checkpoint_id, subtask_id=-1, results=results, losses=losses
+                    checkpoint_id=self._name.checkpoint_id,
+                    subtask_id=-1,
+                    results=tuple(item.result() for item in stored.results),
+                    losses=tuple(loss.loss() for loss in stored.losses),
                 )
             )
         return found
@@ -77,12 +70,7 @@ class LateReports:
             checkpoint=str(self._name),
             subtask=FIRST_LATE_SUBTASK,
             split_version=1,
-            results=[
-                StoredResult(
-                    split=one.split_id, status=one.status.value, error=one.error, attempts=one.attempts
-                )
-                for one in results
-            ],
+            results=[StoredResult.of(result) for result in results],
             losses=[StoredLoss.of(loss) for loss in losses],
         )
         number = len(self.read())

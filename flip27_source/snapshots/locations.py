@@ -175,7 +175,7 @@ def _folders_below(store: Store) -> Iterator[str]:
     first = [name for name in store.list("") if _may_hold_state(name)]
     yield from (f"{name}/" for name in first)
     for name in first:
-        yield from (f"{name}/{inner}/" for inner in _listed(store, name) if _may_hold_state(inner))
+        yield from (f"{name}/{inner}/" for inner in names_in(store, name) if _may_hold_state(inner))
 
 
 def _may_hold_state(name: str) -> bool:
@@ -189,11 +189,12 @@ def _is_lineage_name(name: str) -> bool:
         return False
 
 
-def _listed(store: Store, folder: str) -> list[str]:
+def names_in(store: Store, folder: str) -> list[str]:
+    """The names in a folder; [] if it is a file."""
     try:
         return store.list(folder)
     except StateLocationError:
-        return []  # a file
+        return []
 
 
 def _chosen(found: list[Lineage], only: str | None, location: str) -> list[Lineage]:

@@ -291,39 +291,32 @@ def check_target(target: str) -> None:
 
 def _decoded(file: str, data: bytes) -> Request:
     try:
-        request = unseal(_PART, data)
-        found = decode_json(request, _Kind)
-        if found.kind not in (EDIT, SAVEPOINT):
+        content = unseal(_PART, data)
+        stored = decode_json(content, _Kind)
+        unknown = None
+        if stored.kind not in (EDIT, SAVEPOINT):
+            unknown = f"the unknown kind {stored.kind!r:.100}"
+        elif stored.format != FORMAT:
+            unknown = f"format {stored.format}; this library reads {FORMAT}"
+        if unknown is not None:
             raise IncompatibleStateError(
-                f"request {file} has the unknown kind {found.kind!r:.100}",
+                f"request {file} has {unknown}",
                 remedy="run the query with the flip27-source version that wrote the request, or withdraw it",
             )
-        if found.format != FORMAT:
-            raise IncompatibleStateError(
-                f"request {file} has format {found.format}; this library reads {FORMAT}",
-                remedy="run the query with the flip27-source version that wrote the request, or withdraw it",
-            )
-        if found.kind == SAVEPOINT:
-            return _checked_savepoint(file, decode_json(request, SavepointRequest))
-        return _checked_edit(file, decode_json(request, _StoredEdit).edit)
+        if stored.kind == SAVEPOINT:
+            savepoint = decode_json(content, SavepointRequest)
+            request: Request = savepoint
+            problem = target_problem(savepoint.target) or time_problem("requested_ms", savepoint.requested_ms)
+        else:
+            request = decode_json(content, _StoredEdit).edit
+            problem = edit_problem(request)
     except BrokenSealError as error:
         raise _damaged(file, f"it {error}") from None
     except msgspec.MsgspecError as error:
         raise _damaged(file, error) from error
-
-
-def _checked_savepoint(file: str, request: SavepointRequest) -> SavepointRequest:
-    problem = target_problem(request.target) or time_problem("requested_ms", request.requested_ms)
     if problem is not None:
         raise _damaged(file, problem)
     return request
-
-
-def _checked_edit(file: str, edit: EditRequest) -> EditRequest:
-    problem = edit_problem(edit)
-    if problem is not None:
-        raise _damaged(file, problem)
-    return edit
 
 
 def _damaged(file: str, why: Any) -> CorruptStateError:

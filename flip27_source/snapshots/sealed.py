@@ -8,17 +8,13 @@ import msgspec
 
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import content_digest
-from ..values.stored_json import decode_json
+from ..values.stored_json import decode_json, format_of
 
 Content = TypeVar("Content")
 
 
 class BrokenSealError(ValueError):
     """The content does not match its digest."""
-
-
-class _Format(msgspec.Struct):
-    format: int
 
 
 def seal(part: str, content: msgspec.Struct | msgspec.Raw) -> bytes:
@@ -64,7 +60,7 @@ def decode_sealed(
     """
     try:
         content = unseal(part, data)
-        found = decode_json(content, _Format).format
+        found = format_of(content)
         if found != format_:
             raise IncompatibleStateError(
                 f"{what} has format {found}; this library reads {format_}",

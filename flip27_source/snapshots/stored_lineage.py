@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from ..errors import CorruptStateError, MissingStateError, StateError
 from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
-from .driver_epochs import NewestDriver, newest_driver
+from .driver_epochs import newest_driver
 from .file_names import CheckpointName
 from .report_contents import StoredReport, decode_stored_report
 from .segment_files import most_packed_bytes, unpack_segment
@@ -193,21 +193,18 @@ class StoredLineage:
     def listed(self, folder: str) -> list[str]:
         return [] if self._store is None else self._store.list(f"{self.folder}/{folder}")
 
-    def _newest_driver(self) -> NewestDriver | None:
-        is_in_files = self._store is not None and self._given is None
-        return newest_driver(self.store, self.folder) if is_in_files else None
-
     def _head(self, names: Collection[CheckpointName]) -> Line:
         """The newest checkpoint of the line that the newest driver continues, whether complete or not."""
         if not names:
             return Line()
         head = max(names)
-        twice = [checkpoint_id for checkpoint_id, count in _by_id(names).items() if count > 1]
+        counts = Counter(name.checkpoint_id for name in names)
+        twice = [checkpoint_id for checkpoint_id, count in counts.items() if count > 1]
         if twice:
             # A query went back to an earlier checkpoint: ids no longer tell which document is newest.
             later = [name for name in names if name.checkpoint_id >= min(twice)]
             head = max(later, key=lambda name: (self._written(name), name))
-        driver = self._newest_driver()
+        driver = newest_driver(self._store, self.folder) if self._store and self._given is None else None
         if driver is None or driver.epoch <= self._written(head)[0] or driver.record is None:
             return Line(names=(head,))
         # The newest driver has written nothing yet: it continues after this checkpoint, which is complete.
@@ -255,7 +252,3 @@ class StoredLineage:
             except StateError:
                 return []  # a damaged or missing document proves nothing, and the query does not need it
         return line if at == start else []
-
-
-def _by_id(names: Collection[CheckpointName]) -> Counter[int]:
-    return Counter(name.checkpoint_id for name in names)

@@ -125,18 +125,15 @@ class _Pushing:
         from flip27_source.state_tables.predicates import EVERYTHING
 
         wanted = EVERYTHING
-        for item in filters:
+        for given in filters:
+            item: Any = given
             if isinstance(item, In) and len(item.attribute) == 1:
                 wanted = wanted.narrowed(item.attribute[0], "=", item.value)
             elif type(item) in _COMPARISONS:
-                name, value = _compared(item)
-                wanted = wanted.narrowed(name, _COMPARISONS[type(item)], [value])
+                name = ".".join(item.attribute)
+                wanted = wanted.narrowed(name, _COMPARISONS[type(item)], [item.value])
         self._reader.wanted = wanted
         return filters
-
-
-def _compared(item: Any) -> tuple[str, Any]:
-    return ".".join(item.attribute), item.value
 
 
 def _check_columns(schema: pa.Schema, asked: StateOptions) -> None:

@@ -27,11 +27,7 @@ from pyspark.sql.types import StructType
 
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.source_options import (
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-)
+from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER
 
 from .task import SubtaskPartition, read_partition
 

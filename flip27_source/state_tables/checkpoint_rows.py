@@ -48,11 +48,10 @@ def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row for each pending side effect of the newest checkpoint: those that are due come first."""
-    line = history.line()
-    document = history.document(line.names[-1]) if line.names else None
-    if document is None:
+    head = history.newest()
+    if head is None:
         return
-    name = line.names[-1]
+    name, document = head
     newest = {"lineage": history.lineage.name, "checkpoint_id": name.checkpoint_id}
     due = document.raw.actions
     for item in (due and history.values(name, document, due, StoredAction)) or ():
@@ -80,11 +79,10 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
 
 
 def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    line = history.line()
-    document = history.document(line.names[-1]) if line.names else None
-    if document is None:
+    newest = history.newest()
+    if newest is None:
         return
-    name = line.names[-1]
+    name, document = newest
     reports = (history.report(name, subtask) for subtask in history.reports.get(name, ()))
     reported = [loss for report in reports if report is not None for loss in report.losses]
     for item in (*document.raw.ledger.losses, *reported):

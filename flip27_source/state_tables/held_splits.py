@@ -44,7 +44,7 @@ def splits_held_by_class(history: History, document: CheckpointDocument) -> Iter
         return
     codec = SnapshotCodec(kind)
     try:
-        state = codec.decode_state(document, history.segment_loader(document))
+        state = codec.decode_state(document, history.stored.segment_loader(document))
     except (CorruptStateError, IncompatibleStateError, MissingStateError):
         return
     for split in kind.splits_in(state):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
 from ..snapshots.stored_lineage import Line, StoredLineage
 from ..values.stored_json import decode_json
+
+T = TypeVar("T")
 
 COMPLETE = "complete"
 PENDING = "pending"
@@ -124,37 +126,27 @@ class History:
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
     ) -> list[Any] | None:
         """The values of a segment; None if clean-up has removed it with its document."""
-        find = SegmentFinder(document.raw.segments, self.segment_loader(document))
-        try:
-            return find(segment).values(kind)
-        except MissingStateError:
-            if self.is_there(name):
-                raise
-            return None
+        find = SegmentFinder(document.raw.segments, self.stored.segment_loader(document))
+        return self._unless_cleaned_up(name, lambda: find(segment).values(kind))
 
     def quarantined(self, name: CheckpointName, document: CheckpointDocument) -> list[StoredQuarantined]:
-        """The splits that were set aside; none if clean-up has removed their segment with its document."""
-        try:
-            return document.quarantined(self.segment_loader(document))
-        except MissingStateError:
-            if self.is_there(name):
-                raise
-            return []
+        """The quarantined splits; none if clean-up has removed their segment with its document."""
+        load = self.stored.segment_loader(document)
+        return self._unless_cleaned_up(name, lambda: document.quarantined(load)) or []
 
     def delayed_actions(self, name: CheckpointName, document: CheckpointDocument) -> Iterator[ActionGroup]:
         """The actions that wait for a time; none if clean-up has removed their segments with the document."""
+        for page in document.delayed_actions(self.stored.segment_loader(document)):
+            yield from self._unless_cleaned_up(name, page.groups) or ()
+
+    def _unless_cleaned_up(self, name: CheckpointName, read: Callable[[], T]) -> T | None:
+        """What ``read`` returns; None if a segment is missing, and its document is no longer listed."""
         try:
-            for page in document.delayed_actions(self.segment_loader(document)):
-                yield from page.groups()
+            return read()
         except MissingStateError:
-            if self.is_there(name):
+            if name in self.stored.names():
                 raise
-
-    def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
-        return self.stored.segment_loader(document)
-
-    def is_there(self, name: CheckpointName) -> bool:
-        return name in self.stored.names()
+            return None
 
     def batch_id(self, name: CheckpointName) -> int | None:
         """Spark's batch id of a checkpoint; None unless Spark's checkpoint was given."""
@@ -205,6 +197,12 @@ class History:
                 raise _unreadable(file, error) from error
         document = self.document(self.line().names[-1])
         return None if document is None else document.source
+
+    def newest(self) -> tuple[CheckpointName, CheckpointDocument] | None:
+        """The newest checkpoint of :meth:`line`; None if there is none, or clean-up has removed it."""
+        names = self.line().names
+        document = self.document(names[-1]) if names else None
+        return None if document is None else (names[-1], document)
 
     def driver(self) -> NewestDriver | None:
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)

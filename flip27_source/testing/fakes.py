@@ -76,10 +76,13 @@ class FakeSource(SourceUnderTest):
     @property
     def rows(self) -> list[Row]:
         """All current rows, split by split, without markers."""
-        items = (item for held in self.data.splits.values() for item in _flat(held))
-        skipped = Marker | Link | End
+        parts = (part for items in self.data.splits.values() for part in items)
+        pages = (part if isinstance(part, list) else [part] for part in parts)
         return [
-            item if isinstance(item, tuple) else (item,) for item in items if not isinstance(item, skipped)
+            item if isinstance(item, tuple) else (item,)
+            for page in pages
+            for item in page
+            if not isinstance(item, Marker | Link | End)
         ]
 
     @property
@@ -136,6 +139,14 @@ class _ReadsFakeData:
     data: ClassVar[FakeData]
 
 
+class _YieldsFakeRows(_ReadsFakeData):
+    schema: ClassVar[pa.Schema]
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return cls.schema
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralSplit:
     """One entry of the literal data."""
@@ -157,13 +168,7 @@ class LiteralEnumerator(_ReadsFakeData, DiscoveringEnumerator[LiteralSplit]):
         return Discovery([_literal_split(name, items) for name, items in found[position or 0 :]], len(found))
 
 
-class LiteralReader(_ReadsFakeData, SplitReader[LiteralSplit]):
-    schema: ClassVar[pa.Schema]
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        return cls.schema
-
+class LiteralReader(_YieldsFakeRows, SplitReader[LiteralSplit]):
     def read(self, split: LiteralSplit) -> Iterator[Row]:
         yield from self.data.rows(self.data.splits[split.split_id], split.split_id)
 
@@ -187,14 +192,8 @@ class PagedEnumerator(_ReadsFakeData, DiscoveringEnumerator[PagedSplit]):
         return Discovery([PagedSplit(split_id=name) for name in names[position or 0 :]], len(names))
 
 
-class PagedReader(_ReadsFakeData, YieldsProgress, SplitReader[PagedSplit]):
+class PagedReader(_YieldsFakeRows, YieldsProgress, SplitReader[PagedSplit]):
     """Yields page after page, with a Progress after each."""
-
-    schema: ClassVar[pa.Schema]
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        return cls.schema
 
     def read(self, split: PagedSplit) -> Iterator[Row | Progress[PagedSplit]]:
         """The pages from the split's page to the last one, including pages added in the meantime."""
@@ -298,11 +297,3 @@ def _inferred(rows: Sequence[Row]) -> pa.Schema:
         )
     kind = pa.array([row[0] for row in rows]).type if rows else pa.int64()
     return pa.schema([pa.field("value", kind)])
-
-
-def _flat(items: Sequence[Any]) -> Iterator[Any]:
-    for item in items:
-        if isinstance(item, list):
-            yield from item
-        else:
-            yield item

@@ -24,12 +24,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import MemoryStore, Store
 from ..source import Source
-from ..source_options import (
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-    TIME_ZONE,
-)
+from ..source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, TIME_ZONE
 from .inline_environment import inline_environment
 from .spark_side import Attempt, Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
 from .steps import Step

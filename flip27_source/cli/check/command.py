@@ -70,18 +70,14 @@ def check(
     findings = list(machine(java=remote is None))
     try:
         with session(remote) if spark or remote is not None else nullcontext() as running:
-            findings += _with_session(running)
+            if running is not None:
+                own = {name: installed_version(name) for name in ("flip27-source", *required_packages())}
+                findings += executors(running, own, platform.python_version())
             if wants_source:
                 findings += _of_source(options, schema, running)
     except Flip27Error as error:
         findings.append(failure("spark", error))
     return _answer(findings)
-
-
-def _with_session(spark: SparkSession | None) -> Iterator[Finding]:
-    if spark is not None:
-        own = {name: installed_version(name) for name in ("flip27-source", *required_packages())}
-        yield from executors(spark, own, platform.python_version())
 
 
 def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:

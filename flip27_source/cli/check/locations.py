@@ -174,7 +174,10 @@ def _conditional_create(store: Store, name: str) -> Finding:
 def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
     """Delete the probes at the end, and directories that were created for them."""
     local = local_path(location)
-    made = [] if local is None else _absent_parents(Path(os.path.abspath(local)))
+    made = []
+    if local is not None:
+        root = Path(os.path.abspath(local))
+        made = [path for path in (root, *root.parents) if not path.exists()]
     try:
         yield
     finally:
@@ -185,10 +188,6 @@ def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
             for directory in (Path(os.path.abspath(local), folder), *made):
                 with contextlib.suppress(OSError):
                     directory.rmdir()
-
-
-def _absent_parents(folder: Path) -> list[Path]:
-    return [path for path in (folder, *folder.parents) if not path.exists()]
 
 
 def _listed(options: Options) -> tuple[FileSplit | None, Finding]:

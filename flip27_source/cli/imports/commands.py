@@ -19,15 +19,7 @@ from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_fil
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 
-from ..commands import (
-    Execute,
-    FileSystem,
-    OptionGroup,
-    command,
-    option,
-    pairs,
-    source_options,
-)
+from ..commands import Execute, FileSystem, OptionGroup, command, option, pairs, source_options
 from ..rendering import Answer
 from .file_lists import files_in_list
 from .kafka_positions import SERVERS, positions_answer

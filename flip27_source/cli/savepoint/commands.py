@@ -11,17 +11,7 @@ import typer
 from flip27_source import savepoints
 from flip27_source.file_systems.paths import location
 
-from ..commands import (
-    DONE,
-    REFUSED,
-    FileSystem,
-    Query,
-    Yes,
-    argument,
-    command,
-    option,
-    seconds,
-)
+from ..commands import DONE, REFUSED, FileSystem, Query, Yes, argument, command, option, seconds
 from ..rendering import Answer, Table, say_meanwhile
 
 group = typer.Typer(no_args_is_help=True)

@@ -163,7 +163,7 @@ class Watcher:
             finished=row["finished"],
             quarantined=row["quarantined"],
             rows_per_s=_rate(_rows(read), passed_s),
-            splits_per_s=_rate(_splits(read), passed_s),
+            splits_per_s=_rate(sum(batch.row["splits"] for batch in read) if read else None, passed_s),
             batches=len(line.names),
             subtasks=[
                 _subtask(item.subtask, size(item.splits), reports.get(item.subtask, {}), is_complete)
@@ -198,10 +198,6 @@ def _rows(read: Sequence[_Batch]) -> int | None:
         return None
     rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
     return rows
-
-
-def _splits(read: Sequence[_Batch]) -> int | None:
-    return sum(batch.row["splits"] for batch in read) if read else None
 
 
 def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool) -> float:
