@@ -226,7 +226,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return cut
 
     def carries_data(self, split: SplitT) -> bool:
-        """Whether a split holds its data itself, such as a record that a reader has set aside.
+        """Whether a split holds its data itself, such as a quarantined record.
 
         Called for assigned splits of an enumerator with ``bound_split``, which is not called for those that
         carry data: they are planned whole, and their total size in one batch is limited.

@@ -32,9 +32,9 @@ from .checkpoints import (
     Snapshot,
     WaitingSplit,
 )
-from .completion_notices import notify_enumerator
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
+from .events_for_enumerator import notify_enumerator
 from .ledger import Ledger
 from .packing import Plan
 from .report_results import ReportResults

@@ -135,7 +135,7 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
     ledger = copy.standing.ledger
     assigned = {split.split_id for split in (*ledger.live, *ledger.ranges)}
     assigned |= {item.split.split_id for item in ledger.waiting}
-    for split in copy.held():
+    for split in copy.unassigned():
         if split.split_id not in assigned:
             yield _candidate(copy, split, f"{WAITING}: held by the enumerator")
     for split in (*ledger.ranges, *(item.split for item in ledger.waiting)):

@@ -38,8 +38,8 @@ from ..snapshots.locations import Lineage
 from ..snapshots.report_files import results_of
 from ..snapshots.request_mailbox import Mailbox
 from ..source import declared_options
-from ..state_tables.held_splits import class_of, held_splits
 from ..state_tables.history import Ancestry, History, StoredSplit
+from ..state_tables.unassigned_splits import class_of, unassigned_splits
 from .engine import EditEngine
 
 
@@ -124,9 +124,9 @@ class StateCopy:
     def text_of(self, split: Any) -> str:
         return bytes(self.codec.encode_split(split)).decode()
 
-    def held(self) -> Iterator[Any]:
+    def unassigned(self) -> Iterator[Any]:
         """The splits that the enumerator holds, as far as they can be told here."""
-        return map(self.split_of, held_splits(self.history, self.name, self.head))
+        return map(self.split_of, unassigned_splits(self.history, self.name, self.head))
 
     def _reports(self, name: CheckpointName, plan: Plan[Any]) -> dict[int, SubtaskReport[Any]]:
         stored = self.history.stored

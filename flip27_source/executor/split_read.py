@@ -17,8 +17,8 @@ from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AccessError, AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
+from .buffered_rows import BufferedRows
 from .events_and_losses import SentEvents
-from .held_rows import HeldRows
 from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
@@ -129,7 +129,7 @@ def read_bounded(
 
     Args:
         first: the split's result in the report of an earlier attempt: this attempt ends at the same place.
-        sent: the events of the reader, if failures must not cost whole pages: rows are then held back until
+        sent: the events of the reader, if failures must not cost whole pages: rows are then buffered until
             the Progress that covers them. If reading fails after a Progress, the share ends at that Progress
             instead of failing, and the events after it are taken back.
         check_position: raises if a position cannot be stored; None if no position is stored.
@@ -141,14 +141,14 @@ def read_bounded(
         return first
     pages = _Pages(split, budget, first)
     items = conformed(reader.read, split, [split], context)
-    held = HeldRows(f"split {split.split_id!r}")
+    buffer = BufferedRows(f"split {split.split_id!r}")
     covered = 0
     try:
         for item in items:
             if not isinstance(item, Progress):
                 pages.count(item)
                 if sent is not None:
-                    held.add(item)
+                    buffer.add(item)
                 else:
                     yield item
                 continue
@@ -156,7 +156,7 @@ def read_bounded(
                 check_position(item.split)
             pages.mark(item.split)
             covered = 0 if sent is None else sent.mark()
-            yield from held.given()
+            yield from buffer.given()
             if (ended := pages.ended()) is not None:
                 return ended
         return pages.exhausted()
@@ -168,7 +168,7 @@ def read_bounded(
             return pages.exhausted(after_error=True)
         raise
     finally:
-        held.close()
+        buffer.close()
         items.close()  # type: ignore[attr-defined]
 
 

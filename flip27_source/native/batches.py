@@ -130,7 +130,7 @@ class _Batch:
                 if not bad:
                     raise
                 try:
-                    self._unreadable_files.leave_out(bad)
+                    self._unreadable_files.give_up(bad)
                 except SplitReadError as refused:
                     raise refused from error
                 gone = {file.split_id for file, _ in bad}

@@ -37,8 +37,8 @@ HADOOP_PREFIXES: Option[Mapping[str, str]] = ReadingOption(
 NATIVE_OPTIONS: tuple[Option[Any], ...] = (HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE)
 
 _REFUSED = {
-    "ignorecorruptfiles": "set it on the stream, whose state lists the files that are left out",
-    "ignoremissingfiles": "set it on the stream, whose state lists the files that are left out",
+    "ignorecorruptfiles": "set it on the stream, whose state lists quarantined and ignored files",
+    "ignoremissingfiles": "set it on the stream, whose state lists quarantined and ignored files",
     "modifiedafter": "set it on the stream, which decides which files are read",
     "modifiedbefore": "set it on the stream, which decides which files are read",
     "pathglobfilter": "set it on the stream, which decides which files are read",

@@ -125,7 +125,7 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def quarantined_count(self) -> int:
-        """How many splits are set aside, inside the document and in its segments."""
+        """How many splits are quarantined, inside the document and in its segments."""
         return len(self.quarantined) + sum(block.count for block in self.quarantine_blocks)
 
 

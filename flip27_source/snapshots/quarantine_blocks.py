@@ -1,6 +1,6 @@
 """Quarantined splits in their stored form: inside the document if their total size is small, or in segments.
 
-A record that was set aside carries its bytes. The segments are written once and shared by the documents that
+A quarantined record carries its bytes. The segments are written once and shared by the documents that
 follow, so that a checkpoint only writes what is new. Pure.
 """
 

@@ -247,7 +247,7 @@ def _unreadable(file: str, error: Exception) -> Flip27Error:
     )
 
 
-class HeldPage(msgspec.Struct):
+class UnassignedPage(msgspec.Struct):
     """The stored form of a PendingPage: the splits of a segment after the first ``taken``."""
 
     splits: str
@@ -256,10 +256,10 @@ class HeldPage(msgspec.Struct):
 
 
 class _State(msgspec.Struct):
-    pages: list[HeldPage]
+    pages: list[UnassignedPage]
 
 
-def held_pages(document: CheckpointDocument) -> list[HeldPage]:
+def unassigned_pages(document: CheckpointDocument) -> list[UnassignedPage]:
     """The pages that wait to be assigned; empty if the state has another form."""
     try:
         return decode_json(document.raw.enumerator.state, _State).pages

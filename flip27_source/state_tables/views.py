@@ -94,7 +94,7 @@ _CHECKPOINTS = View(
         _key("live", _LONG, "splits that continue after it"),
         _key("waiting", _LONG, "splits that a limit has postponed to a later batch"),
         _key("finished", _LONG, "splits finished since the source's first start, including its batch"),
-        _key("quarantined", _LONG, "splits set aside before it"),
+        _key("quarantined", _LONG, "splits quarantined before it"),
         _key("ignored", _LONG, "splits ignored before it by an option, because they cannot be read"),
         _key(
             "data_losses", _LONG, "how often data was lost before it was read, since the source's first start"
@@ -124,7 +124,8 @@ _CHECKPOINTS = View(
 
 _SPLITS = View(
     name="splits",
-    doc="One row for each split that a retained checkpoint has planned, or that is in progress or set aside.",
+    doc="One row for each split that a retained checkpoint has planned, or that waits, is live or is "
+    "quarantined.",
     rows=split_rows,
     columns=(
         _LINEAGE,
@@ -135,8 +136,9 @@ _SPLITS = View(
             "`waiting`: postponed by a limit, or a chunk of a PostgreSQL table that is not assigned yet; "
             "`planned`: in the newest batch, which is not known to be "
             "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: returned by "
-            "the reader, not read; `quarantined`: set aside; `ignored`: it cannot be read, and an option "
-            "ignores such splits (of checkpoints that are no longer retained, the last 20)",
+            "the reader, not read; `quarantined`: it cannot be read, and can be retried; `ignored`: it "
+            "cannot be read, and an option ignores such splits (of checkpoints that are no longer retained, "
+            "the last 20)",
         ),
         _SPLIT,
         _column("position", _STRING, "live splits: the split at its current position, JSON"),
@@ -172,7 +174,7 @@ _FILES = View(
 
 _QUARANTINE = View(
     name="quarantine",
-    doc="One row for each split that cannot be read and was set aside, and each Kafka record that cannot be "
+    doc="One row for each split that is quarantined, and each Kafka record that cannot be "
     "decoded. Their rows were not delivered.",
     rows=quarantine_rows,
     columns=(

@@ -31,7 +31,11 @@ def _same_shares(what: str, found: dict[str, Share], expected: dict[str, Share])
         _same_rows(f"{what}, rows of split {split_id!r}", share.rows, expected[split_id].rows)
         agree(f"{what}, marks of split {split_id!r}", share.marks, expected[split_id].marks)
         agree(f"{what}, events of split {split_id!r}", share.events, expected[split_id].events)
-        agree(f"{what}, set aside of split {split_id!r}", share.set_aside, expected[split_id].set_aside)
+        agree(
+            f"{what}, quarantined parts of split {split_id!r}",
+            share.quarantined,
+            expected[split_id].quarantined,
+        )
 
 
 def _same_rows(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -133,11 +137,11 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
 
 
 def _parts_are_splits(subject: ReaderUnderTest) -> None:
-    parts = [part for share in subject.shares.values() for part in share.set_aside]
+    parts = [part for share in subject.shares.values() for part in share.quarantined]
     if not parts:
         return
     if not subject.reader_type.sets_aside(subject.options):
-        raise Disagreement("sets_aside of the reader returns False, and it has set parts aside")
+        raise Disagreement("sets_aside of the reader returns False, and it has quarantined parts")
     ids = [part.split_id for part in parts]
     twice = {name for name in ids if ids.count(name) > 1} | (
         set(ids) & {item.split_id for item in subject.splits}
@@ -147,10 +151,10 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
     for part in parts[:MOST_MARKS]:
         agree("a part that was stored and restored", stored(part), part)
         found = subject.read_all([stored(part)])[part.split_id]
-        if found.rows or found.set_aside != [part]:
+        if found.rows or found.quarantined != [part]:
             raise Disagreement(
-                f"{part!r:.200}, read alone, gives {len(found.rows)} rows and sets aside "
-                f"{shown(found.set_aside)}"
+                f"{part!r:.200}, read alone, gives {len(found.rows)} rows and quarantines "
+                f"{shown(found.quarantined)}"
             )
     again = subject.read_all(set_aside_before=frozenset(ids), attempt_number=1)
     _same_shares("read after an attempt that has set the parts aside", again, subject.shares)

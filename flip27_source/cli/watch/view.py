@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from flip27_source.snapshots.file_names import CheckpointName
-from flip27_source.state_tables.history import COMPLETE, History, held_pages
+from flip27_source.state_tables.history import COMPLETE, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.values.times import event_time
 
@@ -144,7 +144,7 @@ class Watcher:
             return self._once(segment, lambda: len(splits() or ()))
 
         # What a DiscoveringEnumerator has found and not assigned.
-        held = sum(size(page.splits) - page.taken for page in held_pages(document))
+        held = sum(size(page.splits) - page.taken for page in unassigned_pages(document))
         oldest = event_time(summary.get("backlogOldestEventTime"))
         return Frame(
             lineage=lineage,
