@@ -73,13 +73,13 @@ class Backlog:
     @classmethod
     def of(cls, sizes: Iterable[SplitSize]) -> Backlog:
         """The backlog of splits with these sizes."""
-        found = list(sizes)
-        rows = [size.rows for size in found if size.rows is not None]
-        octets = [size.bytes for size in found if size.bytes is not None]
+        known = list(sizes)
+        rows = [size.rows for size in known if size.rows is not None]
+        octets = [size.bytes for size in known if size.bytes is not None]
         return cls(
-            splits=len(found),
-            rows=sum(rows) if len(rows) == len(found) else None,
-            bytes=sum(octets) if len(octets) == len(found) else None,
+            splits=len(known),
+            rows=sum(rows) if len(rows) == len(known) else None,
+            bytes=sum(octets) if len(octets) == len(known) else None,
         )
 
     def __add__(self, other: Backlog) -> Backlog:

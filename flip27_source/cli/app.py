@@ -121,8 +121,8 @@ def _not_imported() -> None:
     raise AssertionError("a command is called whose package app_for has not imported")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         typer.echo(__version__)
         raise typer.Exit
 

@@ -166,14 +166,14 @@ class SubtaskGateway(Generic[SplitT]):
         return max(self._checkpoint_id, self._last_closed)
 
     def _take(self, call: GatewayCall, checkpoint_id: int | None = None) -> Effect:
-        found = _BY_CELL.get((self._state, call))
-        if found is None:
+        cell = _BY_CELL.get((self._state, call))
+        if cell is None:
             raise self._misused(call, checkpoint_id)
-        self._state = found.next_state
-        if found.effect is Effect.RELEASE:
+        self._state = cell.next_state
+        if cell.effect is Effect.RELEASE:
             self._splits.release()
             self._events.release()
-        return found.effect
+        return cell.effect
 
     def _misused(self, call: GatewayCall, checkpoint_id: int | None) -> ProtocolError:
         if call is GatewayCall.MARK_HIGHER:

@@ -105,23 +105,23 @@ class Selection:
         Raises:
             EditError: no split matches, a split given by id is missing, or a split has no stored id.
         """
-        found = [candidate for candidate in candidates if self.has(candidate)]
-        there = {candidate.split_id for candidate in found}
+        matching = [candidate for candidate in candidates if self.has(candidate)]
+        there = {candidate.split_id for candidate in matching}
         missing = [split_id for split_id in self.split_ids if split_id not in there]
-        if missing or not found:
+        if missing or not matching:
             named = f": {', '.join(missing[:_SHOWN])}" if missing else f" and matches {self}"
             raise EditError(
                 f"there is no split {what}{named}",
                 remedy="list the splits: flip27 state splits, or the view splits of flip27_state",
             )
-        for candidate in found:
+        for candidate in matching:
             if candidate.split_id == candidate.text:
                 raise EditError(
                     f"the id of split {candidate.text:.200} is computed by its class, which cannot be "
                     "imported here",
                     remedy="install the source here, or rewind it as a whole",
                 )
-        return found
+        return matching
 
     def _is_in_time(self, made_ms: int | None) -> bool:
         if made_ms is None:
@@ -163,8 +163,8 @@ def planned(copy: StateCopy, asked: Predicate, *, also_unread: bool = False) -> 
     ``also_unread``: and those that their tasks have returned or quarantined.
     """
     # The ids of stored splits are only certain once they are decoded.
-    wanted = asked if copy.kind is None else replace(asked, split_ids=None)
-    for share in shares(copy.history, copy.line, wanted):
+    narrowed = asked if copy.kind is None else replace(asked, split_ids=None)
+    for share in shares(copy.history, copy.line, narrowed):
         is_complete = copy.line.status[share.name] == COMPLETE
         for stored in share.splits:
             split = copy.split_of(stored)

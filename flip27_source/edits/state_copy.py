@@ -131,7 +131,7 @@ class StateCopy:
     def _reports(self, name: CheckpointName, plan: Plan[Any]) -> dict[int, SubtaskReport[Any]]:
         stored = self.history.stored
         late = LateReports(stored.store, stored.folder, name).read()
-        found: dict[int, SubtaskReport[Any]] = {}
+        reports: dict[int, SubtaskReport[Any]] = {}
         for assignment in plan.assignments:
             subtask, split_ids = assignment.subtask_id, {split.split_id for split in assignment.splits}
             report = stored.report(name, subtask)
@@ -144,8 +144,8 @@ class StateCopy:
                     ),
                     losses=tuple(loss.loss() for loss in report.losses),
                 )
-                found[subtask] = with_late(read, late, split_ids)
-        return found
+                reports[subtask] = with_late(read, late, split_ids)
+        return reports
 
     @property
     def _enumerator_type(self) -> Any:

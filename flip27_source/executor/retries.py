@@ -161,11 +161,11 @@ def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list
 
 def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> SubtaskReport[Any]:
     """``mine`` with the lost parts that the first attempt quarantined, because its report keeps them."""
-    found = {item.split_id for item in mine.results}
+    split_ids = {item.split_id for item in mine.results}
     lost = [
         item
         for item in first.results
-        if item.status is SplitStatus.FAILED and item.position is not None and item.split_id not in found
+        if item.status is SplitStatus.FAILED and item.position is not None and item.split_id not in split_ids
     ]
     return replace(mine, results=(*mine.results, *lost))
 

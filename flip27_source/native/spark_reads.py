@@ -118,12 +118,12 @@ def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Change these settings in this context, except those that the user has set."""
-    before = {name: spark.conf.get(name, _DEFAULTS[name]) or "" for name in wanted}
+    before = {name: spark.conf.get(name, _DEFAULTS[name]) or "" for name in settings}
     changed = [name for name, value in before.items() if value.rstrip("b") == _DEFAULTS[name]]
     for name in changed:
-        spark.conf.set(name, wanted[name])
+        spark.conf.set(name, settings[name])
     try:
         yield
     finally:

@@ -124,12 +124,12 @@ def delete_subsumed(
 
 def files_of(savepoint: Savepoint) -> list[str]:
     """The files to delete, relative to the savepoint's folder, with the savepoints of other sources."""
-    found = savepoint.files()
+    files = savepoint.files()
     for folder in savepoint.source_folders:
         inside = folder.removeprefix(f"{savepoint.folder}/")
         inner = read_savepoint(savepoint.store, folder)
-        found += [f"{inside}/{METADATA}", *(f"{inside}/{name}" for name in inner.files())]
-    return found
+        files += [f"{inside}/{METADATA}", *(f"{inside}/{name}" for name in inner.files())]
+    return files
 
 
 def mark_of(store: Store, folder: str) -> ClaimMark | None:

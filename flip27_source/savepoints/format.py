@@ -213,10 +213,10 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
             f"{METADATA} is an unfinished savepoint",
         ) from None
     try:
-        found = format_of(data)
-        if found != FORMAT:
+        number = format_of(data)
+        if number != FORMAT:
             raise IncompatibleStateError(
-                f"the savepoint {location} has format {found}; this library reads {FORMAT}",
+                f"the savepoint {location} has format {number}; this library reads {FORMAT}",
                 remedy="install the version of flip27-source that wrote the savepoint, or a newer one",
             )
         metadata = decode_json(data, SavepointMetadata)
@@ -253,11 +253,11 @@ def _added(target: Store, folder: str) -> dict[str, str]:
 
 def _reported(stored: StoredLineage, document: CheckpointDocument, name: CheckpointName) -> tuple[int, ...]:
     """The subtasks that have reported on a document, and late reports."""
-    found = stored.reports().get(name, ())
+    reported = stored.reports().get(name, ())
     planned = {item.subtask for item in document.raw.plan}
-    if document.reports is ReportDemand.REQUIRED and not planned <= set(found):
+    if document.reports is ReportDemand.REQUIRED and not planned <= set(reported):
         raise MissingStateError(
-            f"checkpoint {name} is not complete: {len(found)} of its {len(planned)} subtasks have reported",
+            f"checkpoint {name} is not complete: {len(reported)} of {len(planned)} subtasks have reported",
             remedy="wait for the batch to end, or create a savepoint of an earlier checkpoint",
         )
-    return found
+    return reported

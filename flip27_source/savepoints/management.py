@@ -228,16 +228,16 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
 
 def _entry(location: str, storage_options: Mapping[str, Any] | None) -> SavepointEntry:
     try:
-        found = describe(location, storage_options)
+        details = describe(location, storage_options)
     except Flip27Error as error:
         return SavepointEntry(directory=redacted(location), status=DAMAGED, problem=error.what)
     return SavepointEntry(
-        directory=found.directory,
+        directory=details.directory,
         status=READABLE,
-        created_at=found.created_at,
-        checkpoint_id=found.checkpoint_id,
-        lineage=found.lineage,
-        uid=found.source.uid,
+        created_at=details.created_at,
+        checkpoint_id=details.checkpoint_id,
+        lineage=details.lineage,
+        uid=details.source.uid,
     )
 
 

@@ -278,15 +278,15 @@ class _PendingRequest:
 
     def _savepoints(self, but: frozenset[str] = frozenset()) -> list[Savepoint]:
         """The complete savepoints in the target that the lineage's driver has taken."""
-        found = []
+        savepoints = []
         for folder in set(self._target.list("")) - but:
             try:
                 savepoint = read_savepoint(self._target, folder)
             except Flip27Error:
                 continue
             if savepoint.metadata.lineage == self._lineage and savepoint.document.is_savepoint:
-                found.append(savepoint)
-        return found
+                savepoints.append(savepoint)
+        return savepoints
 
 
 def _submitted(requests: Mailbox, to: str) -> SavepointRequest:

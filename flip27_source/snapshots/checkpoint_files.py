@@ -265,8 +265,8 @@ class CheckpointStorage:
             store.check_exclusive(file, source)
         return lineage
 
-    def _check_source(self, found: SourceIdentity) -> None:
-        changed = differences(found, self._source)
+    def _check_source(self, stored: SourceIdentity) -> None:
+        changed = differences(stored, self._source)
         if changed:
             raise IncompatibleStateError(
                 "the query's checkpoint was written with other settings:" + as_lines(changed),

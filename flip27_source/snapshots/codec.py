@@ -342,7 +342,7 @@ class SnapshotCodec:
     def _decode_value(
         self,
         raw: msgspec.Raw,
-        wanted: Any,
+        target_type: Any,
         find: SegmentFinder,
         rule: tuple[str, int, int, Callable[[int, Any], Any]],
     ) -> Any:
@@ -361,9 +361,9 @@ class SnapshotCodec:
             )
         try:
             if stored == current:
-                return decode_json(raw, wanted, dec_hook=segment)
+                return decode_json(raw, target_type, dec_hook=segment)
             upgraded = upgrade(stored, decode_json(raw))
-            return msgspec.convert(upgraded, type=wanted, dec_hook=segment)
+            return msgspec.convert(upgraded, type=target_type, dec_hook=segment)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
                 f"the stored {what} of {self._enumerator_type.__qualname__} does not match its type: {error}",

@@ -263,10 +263,10 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
             "from an older copy of its checkpoint and state",
         )
     try:
-        found = format_of(data)
-        if found not in _FORMATS:
+        number = format_of(data)
+        if number not in _FORMATS:
             raise IncompatibleStateError(
-                f"checkpoint document {where} has format {found}; this library reads {FORMAT} to "
+                f"checkpoint document {where} has format {number}; this library reads {FORMAT} to "
                 f"{FORMAT_WITH_RANGES}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )

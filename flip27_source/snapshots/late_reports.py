@@ -50,10 +50,10 @@ class LateReports:
 
     def read(self) -> list[SubtaskReport[Any]]:
         """The late reports, in order; they belong to no subtask."""
-        found: list[SubtaskReport[Any]] = []
+        reports: list[SubtaskReport[Any]] = []
         lineage = StoredLineage(self._store, self._lineage)
-        while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(found))) is not None:
-            found.append(
+        while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(reports))) is not None:
+            reports.append(
                 SubtaskReport(
                     checkpoint_id=self._name.checkpoint_id,
                     subtask_id=-1,
@@ -61,7 +61,7 @@ class LateReports:
                     losses=tuple(loss.loss() for loss in stored.losses),
                 )
             )
-        return found
+        return reports
 
     def add(self, results: Sequence[SplitResult[Any]], losses: Sequence[DataLoss]) -> None:
         """Add a late report to those that exist; it is durable on return."""

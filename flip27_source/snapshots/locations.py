@@ -82,16 +82,16 @@ def find_lineages(
     store = open_store(place, storage_options)
     names = set(store.list(""))
     if file_names.SAVEPOINT_METADATA in names:
-        found = [_beside(place, is_savepoint=True)]
+        lineages = [_beside(place, is_savepoint=True)]
     elif file_names.SOURCE_FILE in names:
-        found = [_beside(place)]
+        lineages = [_beside(place)]
     elif OFFSETS in names:
-        found = list(_of_spark_checkpoint(place, store, storage_options, state_location))
+        lineages = list(_of_spark_checkpoint(place, store, storage_options, state_location))
     else:
-        found = [Lineage(name=name, parent=place, folder=name) for name in _lineages_in(store, names)]
-    if not found:
+        lineages = [Lineage(name=name, parent=place, folder=name) for name in _lineages_in(store, names)]
+    if not lineages:
         raise _nothing_there(location, names)
-    return _chosen(found, only, location)
+    return _chosen(lineages, only, location)
 
 
 def _normal(location: str) -> str:
@@ -197,12 +197,12 @@ def names_in(store: Store, folder: str) -> list[str]:
         return []
 
 
-def _chosen(found: list[Lineage], only: str | None, location: str) -> list[Lineage]:
+def _chosen(lineages: list[Lineage], only: str | None, location: str) -> list[Lineage]:
     if only is None:
-        return found
-    chosen = [lineage for lineage in found if lineage.name == only]
+        return lineages
+    chosen = [lineage for lineage in lineages if lineage.name == only]
     if not chosen:
-        names = [lineage.name for lineage in found]
+        names = [lineage.name for lineage in lineages]
         near = difflib.get_close_matches(only, names, n=1)
         raise OptionError(
             f"there is no lineage {only} in {redacted(location)}"

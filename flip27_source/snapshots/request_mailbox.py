@@ -187,8 +187,8 @@ class Mailbox:
 
     def failed(self) -> list[FailedRequest]:
         """The failed requests, ordered by time of failure."""
-        found = [self._failure(request_id) for request_id in self._listed()[1]]
-        return sorted(found, key=lambda item: (item.failed_ms, item.request_id))
+        failures = [self._failure(request_id) for request_id in self._listed()[1]]
+        return sorted(failures, key=lambda item: (item.failed_ms, item.request_id))
 
     def failure(self, request_id: str) -> FailedRequest | None:
         return self._failure(request_id) if request_id in self._listed()[1] else None
@@ -216,9 +216,9 @@ class Mailbox:
     def waiting(self) -> WaitingRequests:
         damaged: dict[str, Flip27Error] = {}
         unread: dict[str, Flip27Error] = {}
-        found = list(self._readable(damaged, unread))
-        edits = (item for item in found if isinstance(item, EditRequest))
-        savepoints = (item for item in found if isinstance(item, SavepointRequest))
+        requests = list(self._readable(damaged, unread))
+        edits = (item for item in requests if isinstance(item, EditRequest))
+        savepoints = (item for item in requests if isinstance(item, SavepointRequest))
         return WaitingRequests(
             edits=tuple(sorted(edits, key=lambda item: (item.requested_us, item.request_id))),
             savepoints=tuple(sorted(savepoints, key=lambda item: (item.requested_ms, item.request_id))),
@@ -361,9 +361,9 @@ def _problems(edit: EditRequest) -> Iterator[str]:
             yield f"{name} is not Unicode: {text!r:.200}"
         if len(text) > _LONGEST_TEXT:
             yield f"{name} has {len(text)} characters, more than {_LONGEST_TEXT}"
-    found = time_problem("requested_us", edit.requested_us / 1000)
-    if found is not None:
-        yield found
+    problem = time_problem("requested_us", edit.requested_us / 1000)
+    if problem is not None:
+        yield problem
     if not all(map(is_unicode, edit.split_ids)):
         yield "split_ids contain an id that is not Unicode"
     if (edit.operation is EditOperation.REWIND) != (edit.checkpoint is not None) or (
@@ -381,9 +381,9 @@ def _position_problems(edit: EditRequest) -> Iterator[str]:
         yield f"{edit.operation} " + ("needs a position" if edit.position is None else "takes no position")
     if edit.position is None:
         return
-    found = unstorable(edit.position)
-    if found is not None:
-        yield f"the position cannot be stored as JSON: {found}"
+    unstorable_part = unstorable(edit.position)
+    if unstorable_part is not None:
+        yield f"the position cannot be stored as JSON: {unstorable_part}"
         return
     size = len(msgspec.json.encode(edit.position))
     if size > _LONGEST_POSITION_BYTES:

@@ -60,10 +60,10 @@ def decode_sealed(
     """
     try:
         content = unseal(part, data)
-        found = format_of(content)
-        if found != format_:
+        number = format_of(content)
+        if number != format_:
             raise IncompatibleStateError(
-                f"{what} has format {found}; this library reads {format_}",
+                f"{what} has format {number}; this library reads {format_}",
                 remedy="install the version of flip27-source that wrote the file, or a newer one",
             )
         return decode_json(content, kind)

@@ -119,12 +119,12 @@ class StoredLineage:
 
     def reports(self) -> dict[CheckpointName, tuple[int, ...]]:
         """The subtasks that have reported, by document; late reports have ids of their own."""
-        found: dict[CheckpointName, list[int]] = {}
+        by_document: dict[CheckpointName, list[int]] = {}
         for file in self.listed(file_names.REPORTS):
             if (parsed := file_names.parse_report(file)) is not None:
                 name, subtask = parsed
-                found.setdefault(name, []).append(subtask)
-        return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
+                by_document.setdefault(name, []).append(subtask)
+        return {name: tuple(sorted(subtasks)) for name, subtasks in by_document.items()}
 
     def report(self, name: CheckpointName, subtask: int, *, surely: bool = False) -> StoredReport | None:
         """The report of a subtask; None if there is none. ``surely``: it must exist (R19)."""
@@ -165,18 +165,18 @@ class StoredLineage:
             CorruptStateError: ``start`` is not an ancestor of ``end``.
             MissingStateError: a document between them no longer exists.
         """
-        found: list[tuple[CheckpointName, CheckpointDocument]] = []
+        chain: list[tuple[CheckpointName, CheckpointDocument]] = []
         at: CheckpointName | None = end
         while at is not None and at.checkpoint_id > start.checkpoint_id:
-            found.append((at, self.document(at)))
-            at = found[-1][1].parent
+            chain.append((at, self.document(at)))
+            at = chain[-1][1].parent
         if at != start:
             raise CorruptStateError(
                 f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id} in "
                 f"{self.folder}: the query was reset",
                 remedy="choose a checkpoint of the query's present line: flip27 state history",
             )
-        return found[::-1]
+        return chain[::-1]
 
     def committed_after(self, start: CheckpointName) -> CheckpointName | None:
         """The newest checkpoint after ``start`` that Spark must have committed; None if there is none.

@@ -124,15 +124,15 @@ class _Pushing:
     def __call__(self, filters: list[Filter]) -> list[Filter]:
         from flip27_source.state_tables.predicates import EVERYTHING
 
-        wanted = EVERYTHING
+        predicate = EVERYTHING
         for given in filters:
             item: Any = given
             if isinstance(item, In) and len(item.attribute) == 1:
-                wanted = wanted.narrowed(item.attribute[0], "=", item.value)
+                predicate = predicate.narrowed(item.attribute[0], "=", item.value)
             elif type(item) in _COMPARISONS:
                 name = ".".join(item.attribute)
-                wanted = wanted.narrowed(name, _COMPARISONS[type(item)], [item.value])
-        self._reader.wanted = wanted
+                predicate = predicate.narrowed(name, _COMPARISONS[type(item)], [item.value])
+        self._reader.wanted = predicate
         return filters
 
 

@@ -188,5 +188,5 @@ def _time(text: str | None) -> dt.datetime | None:
     """A time from a report; UTC if it has no zone."""
     if text is None:
         return None
-    found = dt.datetime.fromisoformat(text)
-    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+    time = dt.datetime.fromisoformat(text)
+    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)

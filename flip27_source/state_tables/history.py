@@ -166,12 +166,12 @@ class History:
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
         """By the digest of a split: the document of its newest failure, and the number of failures there."""
-        found: dict[str, tuple[CheckpointName, int]] = {}
+        failures: dict[str, tuple[CheckpointName, int]] = {}
         for file in self.stored.listed(file_names.FAILURES):
             if (parsed := file_names.parse_failure(file)) is not None:
                 name, digest, number = parsed
-                found[digest] = max(found.get(digest, (name, 0)), (name, number))
-        return found
+                failures[digest] = max(failures.get(digest, (name, 0)), (name, number))
+        return failures
 
     def failure(self, split_id: str) -> tuple[int, str | None]:
         """The number of failures of a split in the newest batch with a record of it, and the last error."""

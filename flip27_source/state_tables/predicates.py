@@ -46,8 +46,8 @@ class Predicate:
             comparison: ``=`` (to one of the values), ``>=``, ``>``, ``<=`` or ``<``.
         """
         if column == SPLIT_COLUMN and comparison == "=":
-            wanted = frozenset(str(value) for value in values)
-            return replace(self, split_ids=wanted if self.split_ids is None else self.split_ids & wanted)
+            texts = frozenset(str(value) for value in values)
+            return replace(self, split_ids=texts if self.split_ids is None else self.split_ids & texts)
         if column != CHECKPOINT_COLUMN or not all(isinstance(value, int) for value in values):
             return self
         if comparison == "=":

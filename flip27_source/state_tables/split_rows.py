@@ -176,16 +176,16 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
     if head is None:
         return
     names = {name.checkpoint_id: name for name in line.names}
-    found: dict[str, tuple[StoredSplit, int, int, str]] = {}
+    by_text: dict[str, tuple[StoredSplit, int, int, str]] = {}
     for item in history.quarantined(line.names[-1], head):
         split = StoredSplit.of(item.split)
-        found[split.text] = split, item.checkpoint, item.attempts, item.error
+        by_text[split.text] = split, item.checkpoint, item.attempts, item.error
     newest = line.names[-1].checkpoint_id
-    there = {split.split_id for split, *_ in found.values()}
+    there = {split.split_id for split, *_ in by_text.values()}
     for split, result in _quarantined_last(history, line, asked, there):
         # A part that is quarantined again, after its split was moved back, is listed once.
-        found[split.text] = split, newest, result.attempts, result.error or ""
-    for split, checkpoint_id, attempts, error in found.values():
+        by_text[split.text] = split, newest, result.attempts, result.error or ""
+    for split, checkpoint_id, attempts, error in by_text.values():
         if asked.split(split.split_id) and asked.checkpoint(checkpoint_id):
             name = names.get(checkpoint_id)
             path = split.fields.get("path")
@@ -214,24 +214,24 @@ def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share
 def _shares_of(
     history: History, name: CheckpointName, document: CheckpointDocument, asked: Predicate
 ) -> list[Share]:
-    found = []
+    of_batch = []
     for assignment in document.raw.plan:
         splits = history.splits(name, document, assignment.splits)
         if splits is None:
             return []  # clean-up has removed them
-        wanted = [split for split in splits if asked.split(split.split_id)]
-        if wanted:
+        chosen = [split for split in splits if asked.split(split.split_id)]
+        if chosen:
             report = history.report(name, assignment.subtask)
             share = Share(
                 name=name,
                 document=document,
                 subtask=assignment.subtask,
-                splits=wanted,
+                splits=chosen,
                 alone=len(splits) == 1,
                 report=report,
             )
-            found.append(share)
-    return found
+            of_batch.append(share)
+    return of_batch
 
 
 def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
@@ -286,15 +286,15 @@ def _add_parts(
 
 
 def _quarantined_last(
-    history: History, line: Ancestry, asked: Predicate, found: Collection[str]
+    history: History, line: Ancestry, asked: Predicate, known: Collection[str]
 ) -> Iterator[tuple[StoredSplit, StoredResult]]:
     """The wanted splits and parts that the reports on the newest checkpoint quarantine.
 
-    The reports of other splits are opened only to find a part whose id is wanted and not ``found``.
+    The reports of other splits are opened only to find a part whose id is wanted and not ``known``.
     """
     newest = line.names[-1].checkpoint_id
     narrowed = asked.narrowed("checkpoint_id", "=", [newest])
-    if asked.split_ids is not None and not asked.split_ids.issubset(found):
+    if asked.split_ids is not None and not asked.split_ids.issubset(known):
         narrowed = replace(narrowed, split_ids=None)
     for share in shares(history, line, narrowed):
         yield from ((split, result) for split, result in share.quarantined() if asked.split(split.split_id))

@@ -191,8 +191,8 @@ class MicroBatchEngine(SparkQuery):
             Crashed: as ``run_batch``, unless ``through_crashes``.
             RuntimeError: there is more data after ``max_batches``.
         """
-        found: list[Batch] = []
-        while len(found) <= max_batches:
+        batches: list[Batch] = []
+        while len(batches) <= max_batches:
             try:
                 batch = self.run_batch()
             except Crashed:
@@ -201,8 +201,8 @@ class MicroBatchEngine(SparkQuery):
                 self.restart()
                 continue
             if batch is None:
-                return found
-            found.append(batch)
+                return batches
+            batches.append(batch)
         raise RuntimeError(
             f"after {max_batches} batches there is still more to read: use a source that ends, or call "
             "run_batch as often as needed"

@@ -150,11 +150,11 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
         raise Disagreement(f"parts share their ids with other parts or splits: {sorted(twice)[:3]}")
     for part in parts[:MOST_MARKS]:
         agree("a part that was stored and restored", stored(part), part)
-        found = subject.read_all([stored(part)])[part.split_id]
-        if found.rows or found.quarantined != [part]:
+        alone = subject.read_all([stored(part)])[part.split_id]
+        if alone.rows or alone.quarantined != [part]:
             raise Disagreement(
-                f"{part!r:.200}, read alone, gives {len(found.rows)} rows and quarantines "
-                f"{shown(found.quarantined)}"
+                f"{part!r:.200}, read alone, gives {len(alone.rows)} rows and quarantines "
+                f"{shown(alone.quarantined)}"
             )
     again = subject.read_all(set_aside_before=frozenset(ids), attempt_number=1)
     _same_shares("read after an attempt that has set the parts aside", again, subject.shares)

@@ -293,8 +293,8 @@ def _updates(check: SourceCheck) -> None:
         if sorted(map(repr, after)) == sorted(map(repr, before)):
             raise TrivialInput("update has changed no row: change at least one at every call")
         what = f"after an update while a batch was run again from {step.name}"
-        found, wanted = ([check.key(row) for row in rows] for rows in (engine.rows, after))
-        agree_in_any_order(f"keys of rows {what}", found, wanted)
+        found, expected = ([check.key(row) for row in rows] for rows in (engine.rows, after))
+        agree_in_any_order(f"keys of rows {what}", found, expected)
         known = {repr(row) for row in (*before, *after)}
         stray = [row for row in engine.rows if repr(row) not in known]
         if stray:

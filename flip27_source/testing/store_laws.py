@@ -245,12 +245,12 @@ def check_store(
 
 def _expect_missing(store: Store, name: str) -> None:
     try:
-        found = store.read(name)
+        data = store.read(name)
     except MissingStateError as error:
         if name not in str(error):
             raise Disagreement(f"the error does not name {name!r}: {error}") from None
         return
-    raise Disagreement(f"read({name!r}) of a missing name returns {found[:50]!r}")
+    raise Disagreement(f"read({name!r}) of a missing name returns {data[:50]!r}")
 
 
 def _data_of(racer: int) -> bytes:

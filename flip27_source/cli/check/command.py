@@ -121,8 +121,8 @@ def _own_checks(source: Source) -> Iterator[Finding]:
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:
-    wanted = wanted_schema(source, ddl) if ddl is None or spark is None else spark_schema(spark, ddl)
-    return schema_fits(source, wanted, first) if isinstance(wanted, pa.Schema) else wanted
+    schema = wanted_schema(source, ddl) if ddl is None or spark is None else spark_schema(spark, ddl)
+    return schema_fits(source, schema, first) if isinstance(schema, pa.Schema) else schema
 
 
 def _answer(findings: list[Finding]) -> Answer:

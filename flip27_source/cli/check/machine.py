@@ -65,12 +65,12 @@ def required_packages() -> dict[str, str | None]:
         lines = metadata.requires("flip27-source") or ()
     except metadata.PackageNotFoundError:
         return {}
-    found = {}
+    oldest = {}
     for line in lines:
         match = re.fullmatch(r"([\w.-]+)\s*(?:>=\s*([\d.]+))?", line)
         if match is not None:  # others belong to extras
-            found[match[1]] = match[2]
-    return found
+            oldest[match[1]] = match[2]
+    return oldest
 
 
 def installed_version(name: str) -> str | None:
@@ -81,11 +81,11 @@ def installed_version(name: str) -> str | None:
 
 
 def package_version(check: str, name: str, version: str | None, oldest: str | None) -> Finding:
-    wanted = name if oldest is None else f"'{name}>={oldest}'"
+    requirement = name if oldest is None else f"'{name}>={oldest}'"
     if version is None:
-        return failed(check, "not installed", _INSTALL.format(wanted))
+        return failed(check, "not installed", _INSTALL.format(requirement))
     if oldest is not None and _numbers(version) < _numbers(oldest):
-        return failed(check, f"{version}, but {oldest} or newer is needed", _INSTALL.format(wanted))
+        return failed(check, f"{version}, but {oldest} or newer is needed", _INSTALL.format(requirement))
     return ok(check, version)
 
 

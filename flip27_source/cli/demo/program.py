@@ -192,11 +192,11 @@ class _Course:
         while True:
             self._write_due_files()
             # The outcome comes first, so the check below also finds a query that has failed since.
-            found = outcome()
+            result = outcome()
             if query.popen.poll():
                 raise self._error(f"the query failed; the end of {query.log}:\n{query.log_tail()}")
-            if found is not None:
-                return found
+            if result is not None:
+                return result
             if time.monotonic() > self._began + self._settings.timeout_s:
                 limit = f"the demo has not finished after {self._settings.timeout_s:.0f} s"
                 raise self._error(f"{limit}; the end of {query.log}:\n{query.log_tail()}")

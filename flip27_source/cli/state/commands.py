@@ -199,13 +199,13 @@ def diff(
 
     Without @CHECKPOINT the newest complete checkpoint is used.
     """
-    one, other = point_at(before, stored), point_at(after, stored)
-    differences = changes(one, other)
-    data = {"before": one.described(), "after": other.described(), "changes": differences}
+    left, right = point_at(before, stored), point_at(after, stored)
+    differences = changes(left, right)
+    data = {"before": left.described(), "after": right.described(), "changes": differences}
     if not differences:
         return Answer(data=data, shown=["No difference."])
     rows = [(change.part, change.what, change.before, change.after) for change in differences]
-    columns = ("part", "what", f"at {one.name.checkpoint_id}", f"at {other.name.checkpoint_id}")
+    columns = ("part", "what", f"at {left.name.checkpoint_id}", f"at {right.name.checkpoint_id}")
     return Answer(data=data, shown=[Table(columns=columns, rows=rows)])
 
 
