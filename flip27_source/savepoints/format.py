@@ -257,7 +257,8 @@ def _reported(stored: StoredLineage, document: CheckpointDocument, name: Checkpo
     planned = {item.subtask for item in document.raw.plan}
     if document.reports is ReportDemand.REQUIRED and not planned <= set(reported):
         raise MissingStateError(
-            f"checkpoint {name} is not complete: {len(reported)} of {len(planned)} subtasks have reported",
+            f"checkpoint {name} is not complete: {len(reported)} of its {len(planned)} subtasks have "
+            "reported",
             remedy="wait for the batch to end, or create a savepoint of an earlier checkpoint",
         )
     return reported
