@@ -55,11 +55,7 @@ _BASE: dict[str, type[Any]] = {
     READER_GROUP: SplitReader,
     NOTIFICATION_GROUP: NotificationQueue,
 }
-_WORD = {
-    ENUMERATOR_GROUP: "enumerator",
-    READER_GROUP: "reader",
-    NOTIFICATION_GROUP: "notificationService",
-}
+_WORD = {ENUMERATOR_GROUP: "enumerator", READER_GROUP: "reader", NOTIFICATION_GROUP: "notificationService"}
 
 _HOME = {NOTIFICATION_GROUP: "flip27_source.notifications"}
 

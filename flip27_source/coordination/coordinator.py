@@ -88,12 +88,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._collector = BatchCollector(
-            self.enumerator,
-            self._context,
-            settings,
-            self._queues,
-            self._ledger,
-            self._rules,
+            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules
         )
         self._started = False
         self._completing: int | None = None
@@ -405,9 +400,7 @@ class SourceCoordinator(Generic[SplitT]):
 
 
 def _pending_actions(
-    enumerator_type: type[SplitEnumerator[Any]],
-    settings: CoordinatorSettings,
-    restored: Snapshot[Any] | None,
+    enumerator_type: type[SplitEnumerator[Any]], settings: CoordinatorSettings, restored: Snapshot[Any] | None
 ) -> PendingActions:
     due, pages = ((), ()) if restored is None else (restored.actions, restored.delayed)
     delay_ms, stored = None, None

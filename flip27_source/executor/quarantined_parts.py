@@ -26,10 +26,7 @@ class QuarantinedParts:
     """
 
     def __init__(
-        self,
-        policy: SplitErrorPolicy,
-        first: SubtaskReport[Any] | None,
-        check: Callable[[Any], None],
+        self, policy: SplitErrorPolicy, first: SubtaskReport[Any] | None, check: Callable[[Any], None]
     ) -> None:
         self._limit = policy.max_quarantined
         self._has_first = first is not None

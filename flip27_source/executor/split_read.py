@@ -73,10 +73,7 @@ def unmarked(
 
 
 def read_whole(
-    reader: SplitReader[Any],
-    split: Any,
-    context: SourceReaderContext,
-    first: SplitResult[Any] | None = None,
+    reader: SplitReader[Any], split: Any, context: SourceReaderContext, first: SplitResult[Any] | None = None
 ) -> Reading:
     """Read a whole split; ``first`` is its result in the report of an earlier attempt, if there is one."""
     if first is not None and first.status is not SplitStatus.FINISHED:
@@ -248,10 +245,7 @@ class _Pages:
 
     def _live(self, *, caught_up: bool) -> SplitResult[Any]:
         return SplitResult(
-            split_id=self._split_id,
-            status=SplitStatus.LIVE,
-            position=self._position,
-            caught_up=caught_up,
+            split_id=self._split_id, status=SplitStatus.LIVE, position=self._position, caught_up=caught_up
         )
 
     def _checked(self, result: SplitResult[Any]) -> SplitResult[Any]:

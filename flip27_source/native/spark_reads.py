@@ -65,11 +65,7 @@ class SparkReads:
         """The schema that Spark infers from the files; for Parquet and ORC, from all of them."""
         merged = {"mergeSchema": "true"} if self._format.lower() in _MERGED else {}
         reads = SparkReads(
-            self._spark,
-            self._format,
-            {**merged, **self._options},
-            prefixes=self._prefixes,
-            bases=self._bases,
+            self._spark, self._format, {**merged, **self._options}, prefixes=self._prefixes, bases=self._bases
         )
         return reads.frame(files, None).schema
 

@@ -53,10 +53,7 @@ def claim(savepoint: Savepoint, mine: Store, lineage: str, uid: str, first_check
     """
     folder = savepoint.folder
     record = _Record(
-        parent=savepoint.store.location,
-        folder=folder,
-        first=first_checkpoint_id,
-        files=files_of(savepoint),
+        parent=savepoint.store.location, folder=folder, first=first_checkpoint_id, files=files_of(savepoint)
     )
     mine.create(file_names.claim_file(lineage), msgspec.json.encode(record, order="sorted"))
     mark = msgspec.json.encode(ClaimMark(lineage=lineage, state=mine.location, uid=uid), order="sorted")
@@ -88,11 +85,7 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
 
 
 def delete_subsumed(
-    mine: Store,
-    lineage: str,
-    committed: CheckpointName,
-    retained: int,
-    open_at: Callable[[str], Store],
+    mine: Store, lineage: str, committed: CheckpointName, retained: int, open_at: Callable[[str], Store]
 ) -> bool:
     """Delete the savepoint that a lineage owns, once the lineage has ``retained`` checkpoints.
 

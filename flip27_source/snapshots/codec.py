@@ -75,9 +75,7 @@ class SnapshotCodec:
     """Converts snapshots of one enumerator type, and events to its subtasks, to JSON and back."""
 
     def __init__(
-        self,
-        enumerator_type: type[SplitEnumerator[Any]],
-        reader_type: type[SplitReader[Any]] = SplitReader,
+        self, enumerator_type: type[SplitEnumerator[Any]], reader_type: type[SplitReader[Any]] = SplitReader
     ) -> None:
         self._enumerator_type = enumerator_type
         self._splits = stored_splits(enumerator_type)

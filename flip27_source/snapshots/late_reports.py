@@ -113,7 +113,5 @@ def with_late(
     if not late_results and not late_losses:
         return report
     return replace(
-        report,
-        results=(*report.results, *late_results.values()),
-        losses=(*report.losses, *late_losses),
+        report, results=(*report.results, *late_results.values()), losses=(*report.losses, *late_losses)
     )

@@ -145,11 +145,7 @@ def _of_spark_checkpoint(
 
 
 def _parent_of(
-    lineage: str,
-    place: str,
-    store: Store,
-    storage_options: Mapping[str, Any],
-    state_location: str | None,
+    lineage: str, place: str, store: Store, storage_options: Mapping[str, Any], state_location: str | None
 ) -> str:
     """The state location of a lineage that a Spark checkpoint names."""
     if state_location is not None:

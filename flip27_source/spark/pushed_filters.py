@@ -78,8 +78,7 @@ class PushedFilters:
         constants_of = reader.constants_of(schema, source.options)
         wanted = tuple(self._filters)
         return replace(
-            source,
-            enumerator_type=_selecting(kind, lambda split: may_have_rows(wanted, constants_of(split))),
+            source, enumerator_type=_selecting(kind, lambda split: may_have_rows(wanted, constants_of(split)))
         )
 
     def _is_comparable(self, column: tuple[str, ...]) -> bool:

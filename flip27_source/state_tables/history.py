@@ -242,8 +242,7 @@ def _split_id(fields: Mapping[str, Any], text: str) -> str:
 
 def _unreadable(file: str, error: Exception) -> Flip27Error:
     return CorruptStateError(
-        f"{file} cannot be read: {error}",
-        remedy="restore the file from a backup of the state location",
+        f"{file} cannot be read: {error}", remedy="restore the file from a backup of the state location"
     )
 
 

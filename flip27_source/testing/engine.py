@@ -150,11 +150,7 @@ class MicroBatchEngine(SparkQuery):
         self.itinerary.crash_points.append(CrashPoint(step, batch_id, nth, victim))
 
     def run_batch(
-        self,
-        *,
-        crash_at: Step | None = None,
-        speculation: Speculation | None = None,
-        actions: int = 1,
+        self, *, crash_at: Step | None = None, speculation: Speculation | None = None, actions: int = 1
     ) -> Batch | None:
         """Run the next batch, or repeat the one that is not committed; None if nothing is new.
 

@@ -109,10 +109,7 @@ def literal_source(
 
 
 def paged_source(
-    splits: Mapping[str, Sequence[Sequence[Item] | End]],
-    *,
-    schema: pa.Schema | None = None,
-    **options: str,
+    splits: Mapping[str, Sequence[Sequence[Item] | End]], *, schema: pa.Schema | None = None, **options: str
 ) -> FakeSource:
     """A source whose reader yields Progress: ``paged_source({"orders": [[1, 2], [3, CRASH], [4]]})``.
 

@@ -203,10 +203,7 @@ STORE_LAWS: tuple[Law[StoreUnderTest], ...] = (
     Law("list returns the names directly in a folder, sorted", _list_gives_the_names_in_a_folder),
     Law("deleting is idempotent and leaves nothing", _delete_is_idempotent),
     Law("a second store at the same location sees every change at once", _others_see_it_at_once),
-    Law(
-        "a listing hides nothing that another process writes after it",
-        _a_listing_hides_nothing,
-    ),
+    Law("a listing hides nothing that another process writes after it", _a_listing_hides_nothing),
 )
 """Laws of every store."""
 
@@ -223,10 +220,7 @@ EXCLUSIVE_LAWS: tuple[Law[StoreUnderTest], ...] = (
 
 
 def check_store(
-    make_store: Callable[[], Store],
-    *,
-    reopen: Callable[[Store], Store] | None = None,
-    shared: bool = True,
+    make_store: Callable[[], Store], *, reopen: Callable[[Store], Store] | None = None, shared: bool = True
 ) -> None:
     """Check that a store keeps the laws of stores.
 

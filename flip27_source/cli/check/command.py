@@ -52,8 +52,7 @@ def check(
     ] = None,
     spark: Annotated[bool, option("--spark", "Start a Spark session, and check the executors too.")] = False,
     remote: Annotated[
-        str | None,
-        option("--remote URL", "Like --spark, on a Spark Connect server: sc://..."),
+        str | None, option("--remote URL", "Like --spark, on a Spark Connect server: sc://...")
     ] = None,
     *,
     files: FileSystem,

@@ -33,8 +33,7 @@ class EditedState(OptionGroup):
     """The state to edit."""
 
     state: Annotated[
-        str,
-        option("--state", "The query's stateLocation, or a checkpointLocation that contains it."),
+        str, option("--state", "The query's stateLocation, or a checkpointLocation that contains it.")
     ]
     lineage: Lineage = None
     files: FileSystem

@@ -49,8 +49,7 @@ class NewQuery(OptionGroup):
     """The query that continues after the files that another system has read."""
 
     state: Annotated[
-        str,
-        option("--state", "The stateLocation of the new query; the savepoint is written below it."),
+        str, option("--state", "The stateLocation of the new query; the savepoint is written below it.")
     ]
     given_options: Annotated[
         list[str] | None,
@@ -191,8 +190,7 @@ def import_kafka(
         ),
     ] = None,
     consumer_group: Annotated[
-        str | None,
-        option("--group NAME", "A consumer group: the offsets that it has committed."),
+        str | None, option("--group NAME", "A consumer group: the offsets that it has committed.")
     ] = None,
     number: Number = None,
     given_options: Annotated[

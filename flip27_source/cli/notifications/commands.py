@@ -27,10 +27,7 @@ _ANSWERS = (
 
 
 @command(
-    group,
-    "create",
-    example="flip27 notifications create s3://landing/orders --execute",
-    answers=_ANSWERS,
+    group, "create", example="flip27 notifications create s3://landing/orders --execute", answers=_ANSWERS
 )
 def create(
     path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
@@ -59,12 +56,7 @@ def create(
     return _answer(facts, steps, notes, done=("created", "would be created"), is_done=is_done)
 
 
-@command(
-    group,
-    "drop",
-    example="flip27 notifications drop s3://landing/orders --execute",
-    answers=_ANSWERS,
-)
+@command(group, "drop", example="flip27 notifications drop s3://landing/orders --execute", answers=_ANSWERS)
 def drop(
     path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
 ) -> Answer:
