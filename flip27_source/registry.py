@@ -66,20 +66,17 @@ def find_enumerator(name: str) -> type[SplitEnumerator[Any]]:
     Raises:
         RegistryError: the name is unknown, the class cannot be imported, or is not a SplitEnumerator.
     """
-    found: type[SplitEnumerator[Any]] = _find(ENUMERATOR_GROUP, name)
-    return found
+    return _find(ENUMERATOR_GROUP, name)
 
 
 def find_reader(name: str) -> type[SplitReader[Any]]:
     """The reader class with this name; errors as for :func:`find_enumerator`."""
-    found: type[SplitReader[Any]] = _find(READER_GROUP, name)
-    return found
+    return _find(READER_GROUP, name)
 
 
 def find_notification_queue(name: str) -> type[NotificationQueue]:
     """The class of the queues of a service; errors as for :func:`find_enumerator`."""
-    found: type[NotificationQueue] = _find(NOTIFICATION_GROUP, name)
-    return found
+    return _find(NOTIFICATION_GROUP, name)
 
 
 def known_names(group: str) -> list[str]:

@@ -120,7 +120,7 @@ class SourceCoordinator(Generic[SplitT]):
             "ignoredSplits": self._ledger.ignored_count,
             "dataLosses": self._ledger.losses.count,
             "actionsGivenUp": self._actions.given_up,
-            "delayedActions": self._actions.delayed_count,
+            "delayedActions": len(self._actions.delayed),
         }
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
@@ -190,7 +190,7 @@ class SourceCoordinator(Generic[SplitT]):
         """
         self._check_started()
         self._check_call(CheckpointCall.STAND, self._last_id)
-        self._actions.start_delays(now_ms)
+        self._actions.delayed.start_waiting(now_ms)
         return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
@@ -251,7 +251,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._completing = None
         self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.
-        self._delay_is_unsaved = self._restored and self._actions.has_unsaved_delays
+        self._delay_is_unsaved = self._restored and self._actions.delayed.has_fresh
         self._restored = False
         return CompletedCheckpoint(checkpoint_id=checkpoint_id, reports=pending.reports_in_order)
 
@@ -366,8 +366,8 @@ class SourceCoordinator(Generic[SplitT]):
             ledger=ledger,
             plan=plan,
             actions=self._actions.pending,
-            delayed=self._actions.delayed(),
-            action_delay_ms=self._actions.delay_ms,
+            delayed=self._actions.delayed.stored(),
+            action_delay_ms=self._actions.delayed.delay_ms,
         )
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:

@@ -127,6 +127,7 @@ class DelayedActions:
 
     @property
     def has_fresh(self) -> bool:
+        """Whether an action is in memory only: after a crash its delay would start again."""
         return bool(self._fresh)
 
     def add(self, action: Any, due_checkpoint_id: int) -> None:

@@ -109,12 +109,13 @@ class _Batch:
         self._native = native
         self._source = source
         self._options = options
+        depth, names = source.base_depth, source.base_names
         self._reads = SparkReads(
             spark,
             native.format,
             options.spark,
             prefixes=options.own[HADOOP_PREFIXES],
-            bases=_base_paths_of(source),
+            bases=None if depth is None else BasePaths(depth=depth, names=names),
         )
         self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
         self._batch_id = batch_id
@@ -251,10 +252,6 @@ def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:
         for file in files
         if with_percents(local_path(file.path) or file.path.partition("://")[2]) in decoded
     ]
-
-
-def _base_paths_of(source: SourceOfSplits) -> BasePaths | None:
-    return None if source.base_depth is None else BasePaths(depth=source.base_depth, names=source.base_names)
 
 
 def _source_of(rows: DataFrame) -> SourceOfSplits:

@@ -33,7 +33,7 @@ class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
     uid: str
 
     def __str__(self) -> str:
-        return f"the query whose source {self.uid} has its state in {self.state}/{self.lineage}"
+        return f"whose source {self.uid} has its state in {self.state}/{self.lineage}"
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     if is_ours and len(mine.list(f"{mark.lineage}/{file_names.CHECKPOINTS}")) < 2:
         return
     raise StateLocationError(
-        f"savepoint {savepoint.location} is claimed by {mark}, which will delete the savepoint",
+        f"savepoint {savepoint.location} is claimed by the query {mark}, which will delete the savepoint",
         remedy="remove savepointClaim=claim to start from the savepoint while it exists, or claim a copy "
         f"of it (without the file {CLAIM})",
     )

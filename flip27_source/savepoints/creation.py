@@ -178,7 +178,7 @@ def _check_unclaimed(target: Store, folder: str) -> None:
     owner = mark_of(target, folder)
     if owner is not None:
         raise StateLocationError(
-            f"{target.location}/{folder} is already a savepoint of this checkpoint; {owner} has claimed it "
-            "and will delete it",
+            f"{target.location}/{folder} is already a savepoint of this checkpoint; the query {owner} has "
+            "claimed it and will delete it",
             remedy="give another directory",
         )

@@ -213,7 +213,7 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
     owner = mark_of(store, folder)
     if owner is not None:
         raise StateLocationError(
-            f"the savepoint {savepoint.location} is claimed by {owner}",
+            f"the savepoint {savepoint.location} is claimed by the query {owner}",
             remedy="keep the savepoint: that query deletes it when it no longer needs it; if the query no "
             f"longer exists, delete the file {CLAIM} first",
         )

@@ -184,7 +184,16 @@ def renewal_file(lineage: str, epoch: int, said_ms: int) -> str:
 
 def parse_report(file_name: str) -> tuple[CheckpointName, int] | None:
     """The document and the subtask in a report's file name; None for other names."""
-    match = _REPORT_NAME.fullmatch(file_name)
+    return _of_subtask(_REPORT_NAME, file_name)
+
+
+def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
+    """The document and the subtask in the file name of a failed addition; None for other names."""
+    return _of_subtask(_FAILED_ADDITION_NAME, file_name)
+
+
+def _of_subtask(pattern: re.Pattern[str], file_name: str) -> tuple[CheckpointName, int] | None:
+    match = pattern.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
     return None if match is None or name is None else (name, int(match[2]))
 
@@ -194,13 +203,6 @@ def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
     match = _FAILURE_NAME.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
     return None if match is None or name is None else (name, match[2], int(match[3]))
-
-
-def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
-    """The document and the subtask in the file name of a failed addition; None for other names."""
-    match = _FAILED_ADDITION_NAME.fullmatch(file_name)
-    name = None if match is None else CheckpointName.parse(match[1])
-    return None if match is None or name is None else (name, int(match[2]))
 
 
 def parse_request(file_name: str) -> str | None:
@@ -213,19 +215,13 @@ def parse_failed_request(file_name: str) -> str | None:
     return None if match is None else match[1]
 
 
-def parse_driver(file_name: str) -> int | None:
-    return _number(file_name)
+def parse_number(file_name: str) -> int | None:
+    """The epoch in a driver's file name, or the version in a schema's; None for other names."""
+    match = _NUMBER_NAME.fullmatch(file_name)
+    return None if match is None else int(match[1])
 
 
 def parse_renewal(file_name: str) -> tuple[int, int] | None:
+    """The epoch and the time in a renewal's file name; None for other names."""
     match = _RENEWAL_NAME.fullmatch(file_name)
     return None if match is None else (int(match[1]), int(match[2]))
-
-
-def parse_schema(file_name: str) -> int | None:
-    return _number(file_name)
-
-
-def _number(file_name: str) -> int | None:
-    match = _NUMBER_NAME.fullmatch(file_name)
-    return None if match is None else int(match[1])

@@ -65,4 +65,4 @@ def decode_stored_report(file: str, data: bytes) -> StoredReport:
         IncompatibleStateError: this library does not know the report's format.
     """
     what = f"report {file}"
-    return decode_sealed(data, "report", StoredReport, what=what, format_=FORMAT, remedy=REMEDY)
+    return decode_sealed(data, "report", StoredReport, what=what, formats=(FORMAT,), remedy=REMEDY)

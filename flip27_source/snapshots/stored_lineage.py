@@ -7,6 +7,7 @@ no code of authors: their values stay JSON. A query may be writing in the meanti
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -185,9 +186,11 @@ class StoredLineage:
         returned to Spark, or not logged by Spark. Two in a row prove that Spark had committed the first.
         """
         for name in sorted((name for name in self.names() if name > start), reverse=True):
-            line = self._back_to(start, name)
-            if len(line) > 1:
-                return line[1]
+            # A damaged or missing document proves nothing, and the query does not need it.
+            with contextlib.suppress(StateError):
+                chain = self.chain(start, name)
+                if len(chain) > 1:
+                    return chain[-2][0]
         return None
 
     def listed(self, folder: str) -> list[str]:
@@ -240,15 +243,3 @@ class StoredLineage:
                 break
             line.append(parent)
         return line
-
-    def _back_to(self, start: CheckpointName, name: CheckpointName) -> list[CheckpointName]:
-        """From ``name`` back to the successor of ``start``; empty if ``start`` is not an ancestor."""
-        line: list[CheckpointName] = []
-        at: CheckpointName | None = name
-        while at is not None and at.checkpoint_id > start.checkpoint_id:
-            line.append(at)
-            try:
-                at = self.document(at).parent
-            except StateError:
-                return []  # a damaged or missing document proves nothing, and the query does not need it
-        return line if at == start else []

@@ -85,11 +85,7 @@ class SparkQuery:
         )
 
     def trigger(self) -> bool:
-        """Plan and log the next batch: latestOffset, reportLatestOffset, offset log, commit(previous).
-
-        Returns:
-            False if nothing is new; the first batch runs even then, as in Spark.
-        """
+        """Plan and log the next batch; False if nothing is new, but the first batch runs even then."""
         return self.log(self.latest_offset(self.default_limits()))
 
     def latest_offset(self, limits: Limits | None) -> dict[str, Any]:

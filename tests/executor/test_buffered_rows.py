@@ -216,7 +216,7 @@ def test_a_full_disk_is_an_error_that_names_the_directory(tmp_path: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-c", FULL], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.stdout.startswith("split a: rows that have to be held back"), done.stderr
+    assert done.stdout.startswith("split a: rows that have to be buffered"), done.stderr
     assert f"temporary file in {tmp_path}: " in done.stdout
     assert list(tmp_path.iterdir()) == []
 

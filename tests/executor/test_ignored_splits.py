@@ -259,4 +259,4 @@ def test_a_batch_read_leaves_files_out_too_with_all_of_their_rows(
     options = {"path": str(tmp_path), "ignoreCorruptFiles": "true"}
     source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
     assert BatchRead(source, SCHEMA).plan().rows() == [("2",)]
-    assert "damaged.gz cannot be read and is skipped" in caplog.text
+    assert "damaged.gz cannot be read and is ignored" in caplog.text

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -112,9 +112,9 @@ def java_version(output: str | None) -> Finding:
     return ok("java", f"Java {match[1]}")
 
 
-def _java_output(environment: Mapping[str, str] = os.environ) -> str | None:
+def _java_output() -> str | None:
     """The output of ``java -version``; JAVA_HOME takes precedence, as in Spark."""
-    home = environment.get("JAVA_HOME")
+    home = os.environ.get("JAVA_HOME")
     java = shutil.which("java") if home is None else str(Path(home, "bin", "java"))
     if java is None:
         return None

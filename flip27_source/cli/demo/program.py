@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+import typer
 from rich.console import Console
 
 from flip27_source.errors import Flip27Error
 
+from ..commands import OptionGroup
 from .data import Comparison, compare, delivered_rows, write_file
 from .display import Display
 from .folder import DemoFolder
@@ -35,26 +37,24 @@ class DemoError(Flip27Error):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DemoSettings:
-    """How large the demo is.
+class DemoSettings(OptionGroup):
+    """How large the demo is, and how long it may take."""
 
-    Attributes:
-        files: number of files that are written.
-        rows_per_file: rows in each file.
-        over_s: seconds over which the files are written.
-        files_per_batch: maximum number of files in one batch of the query.
-        kills: how many times the query is killed in a batch.
-        parent: the folder in which the run's folder is created.
-        timeout_s: time limit of the whole demo.
-    """
-
-    files: int = 120
-    rows_per_file: int = 1_000
-    over_s: float = 12.0
-    files_per_batch: int = 15
-    kills: int = 2
-    parent: Path = Path("demo-output")
-    timeout_s: float = 600.0
+    files: Annotated[int, typer.Option("--files", min=1, help="Number of files to write.")] = 120
+    rows_per_file: Annotated[int, typer.Option("--rows-per-file", min=1, help="Rows per file.")] = 1_000
+    over_s: Annotated[
+        float, typer.Option("--over-s", min=0, help="Seconds over which the files are written.")
+    ] = 12.0
+    files_per_batch: Annotated[
+        int, typer.Option("--files-per-batch", min=1, help="Maximum number of files in one batch.")
+    ] = 15
+    kills: Annotated[
+        int, typer.Option("--kills", min=0, help="Number of crashes in the middle of a batch.")
+    ] = 2
+    parent: Annotated[Path, typer.Option("--parent", help="Folder in which the run gets a new folder.")] = (
+        Path("demo-output")
+    )
+    timeout_s: Annotated[float, typer.Option("--timeout-s", min=1, help="Time limit in seconds.")] = 600.0
 
     @property
     def fewest_batches(self) -> int:
