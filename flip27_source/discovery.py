@@ -192,10 +192,10 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
                 raise self._misused(f"created an incomplete Discovery: {error}") from error
             raise
 
-    def _checked_type(self, found: Discovery[SplitT, Any]) -> Discovery[SplitT, Any]:
-        if not isinstance(found, Discovery):
-            raise self._misused(f"returned a {type(found).__name__}: {found!r:.200}")
-        return found
+    def _checked_type(self, discovery: Discovery[SplitT, Any]) -> Discovery[SplitT, Any]:
+        if not isinstance(discovery, Discovery):
+            raise self._misused(f"returned a {type(discovery).__name__}: {discovery!r:.200}")
+        return discovery
 
     def _iterated(self, splits: Iterable[SplitT]) -> Iterator[SplitT]:
         try:

@@ -160,9 +160,9 @@ class SourceCoordinator(Generic[SplitT]):
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
         batch = self._collector.collect(limits, steady_ms)
-        wanted = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
-        wanted = wanted or self.enumerator.wants_checkpoint()
-        if not batch and not wanted:
+        is_needed = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
+        is_needed = is_needed or self.enumerator.wants_checkpoint()
+        if not batch and not is_needed:
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
         plan = batch.plan(

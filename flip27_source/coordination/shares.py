@@ -66,8 +66,8 @@ def fair_ranges(
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
     if not rest:
         # There is no limit to share, and there may be thousands of splits.
-        found = ((split, bound(split, left)) for split in live)
-        return [(split, cut) for split, cut in found if cut is not None]
+        bounded = ((split, bound(split, left)) for split in live)
+        return [(split, cut) for split, cut in bounded if cut is not None]
     shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
     hungry = shares
     is_first = True

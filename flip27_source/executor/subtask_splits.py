@@ -57,8 +57,8 @@ class SplitsOfSubtask:
         self._first = first
         self._check_position = check_position
         self._reports = reports
-        found = () if first is None else first.results
-        self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in found}
+        before = () if first is None else first.results
+        self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in before}
         self.results: list[SplitResult[Any]] = []
 
     def rows(self, splits: Sequence[Any]) -> Iterator[Item]:

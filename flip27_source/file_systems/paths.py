@@ -424,13 +424,13 @@ def answer_text(error: Exception) -> str:
 
 
 def _cause(error: Exception) -> BaseException:
-    found = error.__cause__ if isinstance(error, FileNotFoundError) else None
-    return found or error
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    return cause or error
 
 
 def _kind(url: str) -> str:
-    found = _URL.match(url)
-    return "" if found is None else found[1]
+    match = _URL.match(url)
+    return "" if match is None else match[1]
 
 
 def error_text(error: Exception, url: str) -> str:

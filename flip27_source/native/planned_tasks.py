@@ -44,10 +44,10 @@ def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, .
         return None
     files: list[FileSplit] = []
     for planned in _planned_in(scan):
-        found = _files_in(planned)
-        if found is None:
+        files_of_task = _files_in(planned)
+        if files_of_task is None:
             return None
-        files += found
+        files += files_of_task
     if files and any(changed_files(files, options)):
         return None
     scan.metrics().apply(_ROWS).add(len(files))  # Spark shows them in progress events

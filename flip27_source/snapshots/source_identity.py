@@ -68,9 +68,9 @@ def savepoint_differences(
     return result
 
 
-def as_lines(found: Iterable[Difference]) -> str:
+def as_lines(differences: Iterable[Difference]) -> str:
     """One indented line for each difference."""
-    return "".join(f"\n    {difference}" for difference in found)
+    return "".join(f"\n    {difference}" for difference in differences)
 
 
 def _can_upgrade(enumerator_type: type[SplitEnumerator[Any]], hook: str) -> bool:

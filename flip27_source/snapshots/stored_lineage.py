@@ -207,7 +207,8 @@ class StoredLineage:
             # A query went back to an earlier checkpoint: ids no longer tell which document is newest.
             later = [name for name in names if name.checkpoint_id >= min(twice)]
             head = max(later, key=lambda name: (self._written(name), name))
-        driver = newest_driver(self._store, self.folder) if self._store and self._given is None else None
+        is_in_files = self._store is not None and self._given is None
+        driver = newest_driver(self.store, self.folder) if is_in_files else None
         if driver is None or driver.epoch <= self._written(head)[0] or driver.record is None:
             return Line(names=(head,))
         # The newest driver has written nothing yet: it continues after this checkpoint, which is complete.

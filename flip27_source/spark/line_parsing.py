@@ -54,9 +54,9 @@ def parsed_lines(stream: DataFrame, schema: StructType | str, options: LineOptio
 class _Parser:
     """``from_csv`` or ``from_json``, with an internal column for malformed lines."""
 
-    def __init__(self, wanted: StructType, corrupt: str, options: LineOptions) -> None:
+    def __init__(self, parsed: StructType, corrupt: str, options: LineOptions) -> None:
         self.options = options
-        fields = [field for field in wanted.fields if field.name != corrupt]
+        fields = [field for field in parsed.fields if field.name != corrupt]
         self._schema = StructType([*fields, StructField(_MALFORMED, StringType())])
         mode = "FAILFAST" if options.mode == "FAILFAST" else "PERMISSIVE"
         self._spark_options = {**options.for_spark, "columnNameOfCorruptRecord": _MALFORMED, "mode": mode}

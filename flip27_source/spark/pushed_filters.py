@@ -76,9 +76,10 @@ class PushedFilters:
         if not issubclass(kind, DiscoveringEnumerator):
             return source
         constants_of = reader.constants_of(schema, source.options)
-        wanted = tuple(self._filters)
+        conditions = tuple(self._filters)
         return replace(
-            source, enumerator_type=_selecting(kind, lambda split: may_have_rows(wanted, constants_of(split)))
+            source,
+            enumerator_type=_selecting(kind, lambda split: may_have_rows(conditions, constants_of(split))),
         )
 
     def _is_comparable(self, column: tuple[str, ...]) -> bool:
@@ -92,9 +93,9 @@ class PushedFilters:
         return isinstance(kind, _COMPARED)
 
 
-def may_have_rows(wanted: Iterable[Filter], constants: Constants) -> bool:
+def may_have_rows(conditions: Iterable[Filter], constants: Constants) -> bool:
     """Whether a split with these constant columns may have rows for which all filters are true."""
-    return all(_may_be_true(one, constants) for one in wanted)
+    return all(_may_be_true(one, constants) for one in conditions)
 
 
 def _may_be_true(condition: Filter, constants: Constants) -> bool:
@@ -131,8 +132,8 @@ def _compared(kind: type[Filter], value: Any, other: Any) -> bool | None:
     return _COMPARISONS[kind](value, other)
 
 
-def _column_of(wanted: Filter) -> tuple[str, ...]:
-    inner = wanted.child if isinstance(wanted, filters.Not) else wanted
+def _column_of(condition: Filter) -> tuple[str, ...]:
+    inner = condition.child if isinstance(condition, filters.Not) else condition
     return tuple(getattr(inner, "attribute", ()))
 
 
@@ -143,8 +144,8 @@ def _selecting(
 
     class Selecting(kind):  # type: ignore[misc, valid-type]
         def _discovery(self) -> Discovery[Any, Any]:
-            found = self._checked_type(super()._discovery())
-            return replace(found, splits=[split for split in found.splits if is_wanted(split)])
+            discovery = self._checked_type(super()._discovery())
+            return replace(discovery, splits=[split for split in discovery.splits if is_wanted(split)])
 
     Selecting.__qualname__ = kind.__qualname__
     return Selecting

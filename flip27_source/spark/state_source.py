@@ -92,10 +92,10 @@ class StateReader(DataSourceReader):
         from flip27_source.snapshots.locations import find_lineages
 
         asked = self._data_source.asked()
-        found = find_lineages(
+        lineages = find_lineages(
             asked.location, asked.storage, only=asked.lineage, state_location=asked.state_location
         )
-        return [LineagePartition(lineage) for lineage in found]
+        return [LineagePartition(lineage) for lineage in lineages]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one lineage; called on executors."""

@@ -109,8 +109,8 @@ def _nothing_is_found_twice(subject: EnumeratorUnderTest) -> None:
 
 def _who_asks_does_not_matter(subject: EnumeratorUnderTest) -> None:
     for parallelism in (1, 2, 5):
-        found = subject.run(parallelism=parallelism).drain()
-        subject.agree_on_all(f"splits at parallelism {parallelism}", found)
+        splits = subject.run(parallelism=parallelism).drain()
+        subject.agree_on_all(f"splits at parallelism {parallelism}", splits)
 
 
 def _a_snapshot_disturbs_nothing(subject: EnumeratorUnderTest) -> None:
@@ -200,8 +200,8 @@ def _splits_that_come_back_are_assigned_again(subject: EnumeratorUnderTest) -> N
     run.drain()
     again = run.assigned[2:]
     subject.agree_on_all("splits after two came back", again)
-    found = restored.drain()
-    subject.agree_on_all("splits after one came back, a snapshot and a restore", [*taken, *found, second])
+    rest = restored.drain()
+    subject.agree_on_all("splits after one came back, a snapshot and a restore", [*taken, *rest, second])
 
 
 def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
@@ -209,8 +209,8 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
         run = subject.run(boundedness=Boundedness.BOUNDED)
     except OptionError:
         return  # the source has no end, and the error says so
-    found = run.drain()
-    subject.agree_on_all("splits of a bounded run", found)
+    splits = run.drain()
+    subject.agree_on_all("splits of a bounded run", splits)
     early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)
     early.drain()
     early.discover()

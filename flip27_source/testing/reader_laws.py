@@ -105,10 +105,10 @@ def _together_is_one_by_one(subject: ReaderUnderTest) -> None:
         return
     for splits in (subject.splits, subject.splits[::-1], subject.splits[:1], []):
         with subject.run() as run:
-            found = run.read_together(splits)
+            together = run.read_together(splits)
         expected = [row for split in splits for row in subject.shares[split.split_id].rows]
-        _same_rows(f"{len(splits)} splits together", found.rows, expected)
-        if found.marks:
+        _same_rows(f"{len(splits)} splits together", together.rows, expected)
+        if together.marks:
             raise Disagreement("a Progress from read_together, which does not belong to a single split")
 
 
@@ -132,8 +132,8 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
             replace(split, start=start, end=end)
             for start, end in zip(bounds, [*bounds[1:], None], strict=True)
         ]
-        found = [row for part in ranges for row in subject.read_all([part])[part.split_id].rows]
-        _same_rows(f"rows of {RANGES} ranges of {split.path!r}", found, subject.shares[split.split_id].rows)
+        rows = [row for part in ranges for row in subject.read_all([part])[part.split_id].rows]
+        _same_rows(f"rows of {RANGES} ranges of {split.path!r}", rows, subject.shares[split.split_id].rows)
 
 
 def _parts_are_splits(subject: ReaderUnderTest) -> None:

@@ -31,9 +31,9 @@ class StoreUnderTest:
         """A store at a new empty location."""
         store = self.make_store()
         for folder in ("folder", "other", "folder-2"):
-            if found := store.list(folder):
+            if names := store.list(folder):
                 raise TrivialInput(
-                    f"make_store returned a store that holds {found[:3]} in {folder!r}: return a store at "
+                    f"make_store returned a store that holds {names[:3]} in {folder!r}: return a store at "
                     "an empty location at every call"
                 )
         return store
