@@ -173,15 +173,15 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         return annotation_of(cls, "discover", "position", "position_type")
 
     def _discover_next(self) -> Discovery[SplitT, Any]:
-        found = self._checked_type(self._discovery())
+        discovery = self._checked_type(self._discovery())
         # A generator runs here, on the thread, and before the position counts as reached.
-        splits = list(self._iterated(found.splits))
+        splits = list(self._iterated(discovery.splits))
         for split in splits:
             self._stored_splits.check_split(split)
-        if found.position is not self._ahead:
-            self._stored_positions.check(found.position)
-        self._ahead = found.position
-        return replace(found, splits=splits)
+        if discovery.position is not self._ahead:
+            self._stored_positions.check(discovery.position)
+        self._ahead = discovery.position
+        return replace(discovery, splits=splits)
 
     def _discovery(self) -> Discovery[SplitT, Any]:
         try:
@@ -192,10 +192,10 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
                 raise self._misused(f"created an incomplete Discovery: {error}") from error
             raise
 
-    def _checked_type(self, found: Discovery[SplitT, Any]) -> Discovery[SplitT, Any]:
-        if not isinstance(found, Discovery):
-            raise self._misused(f"returned a {type(found).__name__}: {found!r:.200}")
-        return found
+    def _checked_type(self, discovery: Discovery[SplitT, Any]) -> Discovery[SplitT, Any]:
+        if not isinstance(discovery, Discovery):
+            raise self._misused(f"returned a {type(discovery).__name__}: {discovery!r:.200}")
+        return discovery
 
     def _iterated(self, splits: Iterable[SplitT]) -> Iterator[SplitT]:
         try:
@@ -242,20 +242,20 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         stored_splits(cls).check_split(split)
         return split
 
-    def _discovered(self, found: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
+    def _discovered(self, discovery: Discovery[SplitT, Any] | None, error: BaseException | None) -> None:
         if isinstance(error, ContractError | DataLossError | StateError):
             raise error
-        if found is None:
+        if discovery is None:
             known = error if isinstance(error, Flip27Error) else None
             raise DiscoveryError(
                 f"{type(self).__name__} could not discover splits: {error if known is None else known.what}",
                 remedy=f"{(known and known.remedy) or 'fix the cause'}; then restart the query: nothing is "
                 "lost; option discoveryRetries sets how many failures in a row are retried",
             ) from error
-        self._position = found.position
-        if found.splits:
+        self._position = discovery.position
+        if discovery.splits:
             add = self._pages.appendleft if self._latest_first else self._pages.append
-            add(Page(found.splits))
+            add(Page(discovery.splits))
         self._publish()
 
     def _merged_pages(self) -> deque[Page[SplitT]]:

@@ -73,13 +73,13 @@ class Backlog:
     @classmethod
     def of(cls, sizes: Iterable[SplitSize]) -> Backlog:
         """The backlog of splits with these sizes."""
-        found = list(sizes)
-        rows = [size.rows for size in found if size.rows is not None]
-        octets = [size.bytes for size in found if size.bytes is not None]
+        known = list(sizes)
+        rows = [size.rows for size in known if size.rows is not None]
+        octets = [size.bytes for size in known if size.bytes is not None]
         return cls(
-            splits=len(found),
-            rows=sum(rows) if len(rows) == len(found) else None,
-            bytes=sum(octets) if len(octets) == len(found) else None,
+            splits=len(known),
+            rows=sum(rows) if len(rows) == len(known) else None,
+            bytes=sum(octets) if len(octets) == len(known) else None,
         )
 
     def __add__(self, other: Backlog) -> Backlog:
@@ -226,7 +226,7 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         return cut
 
     def carries_data(self, split: SplitT) -> bool:
-        """Whether a split holds its data itself, such as a record that a reader has set aside.
+        """Whether a split holds its data itself, such as a quarantined record.
 
         Called for assigned splits of an enumerator with ``bound_split``, which is not called for those that
         carry data: they are planned whole, and their total size in one batch is limited.

@@ -9,11 +9,7 @@ from .errors import OptionError
 
 
 def variable_of(
-    option: str,
-    variable: str,
-    *,
-    otherwise: str | None = None,
-    environment: Mapping[str, str] = os.environ,
+    option: str, variable: str, *, otherwise: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> str:
     """The value of the environment variable that an option names.
 

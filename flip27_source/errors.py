@@ -132,7 +132,7 @@ class AttemptError(Flip27Error):
 
 
 class HeldRowsError(Flip27Error):
-    """Rows are held back because the rest of their split may fail, and there is no room for them."""
+    """Rows are buffered because the rest of their split may fail, and there is no room for them."""
 
 
 class QuarantineError(Flip27Error):

@@ -178,12 +178,12 @@ class Options:
         JSON values (numbers, true, objects) are decoded, except for names and credentials: a
         password of digits stays a string.
         """
-        found: dict[str, Any] = {}
+        values: dict[str, Any] = {}
         for key, text in self._raw.items():
             if key.startswith(prefix):
                 name = key[len(prefix) :]
-                found[name] = text if name.endswith(_TEXT_ENDINGS) else _maybe_json(text)
-        return found
+                values[name] = text if name.endswith(_TEXT_ENDINGS) else _maybe_json(text)
+        return values
 
     def with_values(self, implied: Mapping[Option[Any], Any]) -> Options:
         """These options, with the values of some of them replaced."""

@@ -43,10 +43,10 @@ def _fatal_loss(what: str, split_id: str | None, remedy: str | None) -> None:
     raise DataLossError(named, remedy=remedy)
 
 
-def _not_set_aside(part: Any, error: str, split_id: str) -> None:
+def _no_quarantine(part: Any, error: str, split_id: str) -> None:
     raise SplitReadError(
         f"{part.split_id!r} of split {split_id!r} cannot be read: {error}",
-        remedy="correct the options or the schema that it is read with; a stream would set it aside in its "
+        remedy="correct the options or the schema that it is read with; a stream would quarantine it in its "
         "state, but a batch read has no state",
     )
 
@@ -71,8 +71,8 @@ class SourceReaderContext:
             same position and ends there; a reader may use it to request no data after it.
         is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add files
             (FLINK-5777).
-        set_aside_before: ids of the parts that an earlier attempt of this subtask set aside; this attempt
-            must set aside exactly these, even those that it could read.
+        set_aside_before: ids of the parts that an earlier attempt of this subtask quarantined; this attempt
+            must quarantine exactly these, even those that it could read.
     """
 
     options: Options
@@ -93,14 +93,14 @@ class SourceReaderContext:
         default=_fatal_loss, repr=False, compare=False
     )
     set_aside_before: frozenset[str] = frozenset()
-    part_taker: Callable[[Any, str, str], None] = field(default=_not_set_aside, repr=False, compare=False)
+    part_taker: Callable[[Any, str, str], None] = field(default=_no_quarantine, repr=False, compare=False)
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
         """Report that a part of a split was lost before it was read.
 
         With ``onDataLoss=report`` the loss is recorded in the report of this subtask, and the method returns:
         continue with the remaining data. If the whole split is lost, raise a DataLossError instead; the
-        split is then left out.
+        split is then ignored.
 
         Raises:
             DataLossError: ``onDataLoss`` is ``fail``, the default.
@@ -108,7 +108,7 @@ class SourceReaderContext:
         self.loss_reporter(what, split_id, remedy)
 
     def set_aside(self, part: Any, *, error: str, split_id: str) -> None:
-        """Leave a part of a split out of the batch and keep it in the state, to be read later.
+        """Quarantine a part of a split: its rows are not delivered, and the state keeps it to be read later.
 
         For a record that cannot be decoded in a split that can be read. The part is recorded with the report
         of this subtask once the batch is complete, is listed with the quarantined splits, counts towards
@@ -124,7 +124,7 @@ class SourceReaderContext:
 
         Raises:
             SplitReadError: this is a batch read, which has no state.
-            QuarantineError: the task has set aside more than ``maxQuarantinedSplits``.
+            QuarantineError: the task has quarantined more than ``maxQuarantinedSplits``.
             AttemptError: an earlier attempt has reported, and has delivered this part.
         """
         self.part_taker(part, error, split_id)
@@ -202,7 +202,7 @@ class SplitReader(ABC, Generic[SplitT]):
 
     loses_whole_splits: ClassVar[bool] = True
     """Whether ``read`` may raise a DataLossError, because nothing is left of a split. If it only calls
-    ``context.report_data_loss``, set it to False: with ``onDataLoss=report`` its rows are then not held back
+    ``context.report_data_loss``, set it to False: with ``onDataLoss=report`` its rows are then not buffered
     until the end of their split."""
 
     reads_later: ClassVar[bool] = False

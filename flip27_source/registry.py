@@ -55,11 +55,7 @@ _BASE: dict[str, type[Any]] = {
     READER_GROUP: SplitReader,
     NOTIFICATION_GROUP: NotificationQueue,
 }
-_WORD = {
-    ENUMERATOR_GROUP: "enumerator",
-    READER_GROUP: "reader",
-    NOTIFICATION_GROUP: "notificationService",
-}
+_WORD = {ENUMERATOR_GROUP: "enumerator", READER_GROUP: "reader", NOTIFICATION_GROUP: "notificationService"}
 
 _HOME = {NOTIFICATION_GROUP: "flip27_source.notifications"}
 
@@ -70,20 +66,17 @@ def find_enumerator(name: str) -> type[SplitEnumerator[Any]]:
     Raises:
         RegistryError: the name is unknown, the class cannot be imported, or is not a SplitEnumerator.
     """
-    found: type[SplitEnumerator[Any]] = _find(ENUMERATOR_GROUP, name)
-    return found
+    return _find(ENUMERATOR_GROUP, name)
 
 
 def find_reader(name: str) -> type[SplitReader[Any]]:
     """The reader class with this name; errors as for :func:`find_enumerator`."""
-    found: type[SplitReader[Any]] = _find(READER_GROUP, name)
-    return found
+    return _find(READER_GROUP, name)
 
 
 def find_notification_queue(name: str) -> type[NotificationQueue]:
     """The class of the queues of a service; errors as for :func:`find_enumerator`."""
-    found: type[NotificationQueue] = _find(NOTIFICATION_GROUP, name)
-    return found
+    return _find(NOTIFICATION_GROUP, name)
 
 
 def known_names(group: str) -> list[str]:
@@ -97,12 +90,12 @@ def registered_names(group: str, *, distribution: str | None = None) -> list[str
     Args:
         distribution: only names of this package, by its name on PyPI, in any spelling.
     """
-    found = {
+    names = {
         point.name
         for point in _entry_points(group=group)
         if distribution is None or (point.dist and _plain(point.dist.name) == _plain(distribution))
     }
-    return sorted(found - _BUILT_IN[group].keys())
+    return sorted(names - _BUILT_IN[group].keys())
 
 
 def canonical_name(group: str, name: str | None) -> str | None:
@@ -156,29 +149,29 @@ def _imported(group: str, name: str, path: str) -> Any:
             remedy="install its package (and the extra it needs) with pip on the driver and on "
             "every executor node; --py-files does not reach the coordinator process",
         ) from error
-    found: Any = module
+    target: Any = module
     for part in class_name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(target, part):
             raise RegistryError(
                 f"{_WORD[group]} {name!r}: module {module_name} has no {class_name}",
                 remedy="write package.module:Class, with the name of a class in that module",
             )
-        found = getattr(found, part)
-    return found
+        target = getattr(target, part)
+    return target
 
 
-def _checked(group: str, name: str, found: Any) -> type[Any]:
+def _checked(group: str, name: str, registered: Any) -> type[Any]:
     base = _BASE[group]
-    if not isinstance(found, type) or not issubclass(found, base):
+    if not isinstance(registered, type) or not issubclass(registered, base):
         raise RegistryError(
-            f"{_WORD[group]} {name!r} is {found!r}, which is not a {base.__name__}",
+            f"{_WORD[group]} {name!r} is {registered!r}, which is not a {base.__name__}",
             remedy=f"derive the class from {_HOME.get(group, 'flip27_source')}.{base.__name__}",
         )
-    missing = sorted(getattr(found, "__abstractmethods__", ()))
+    missing = sorted(getattr(registered, "__abstractmethods__", ()))
     if missing:
         raise RegistryError(
-            f"{_WORD[group]} {name!r} cannot be created: {found.__qualname__} does not define "
+            f"{_WORD[group]} {name!r} cannot be created: {registered.__qualname__} does not define "
             f"{', '.join(missing)}",
             remedy="define the missing methods in the class",
         )
-    return found
+    return registered

@@ -153,10 +153,10 @@ def _restored(name: str, size: int | None, held: _Bytes) -> Segment:
 def _check_finite(values: Sequence[Any]) -> None:
     from .values.differences import non_finite
 
-    found = non_finite(values)
-    if found is not None:
+    number = non_finite(values)
+    if number is not None:
         raise ContractError(
-            f"the values of a segment cannot be stored as JSON: {found}, which would be decoded as None",
+            f"the values of a segment cannot be stored as JSON: {number}, which would be decoded as None",
             remedy="omit such numbers, or store them as text",
         )
 

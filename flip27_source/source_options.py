@@ -202,8 +202,8 @@ MAX_QUARANTINED_SPLITS: Option[int] = ReadingOption(
     name="maxQuarantinedSplits",
     parse=integer(minimum=0),
     default=100,
-    doc="Maximum number of quarantined splits and records (onRecordError); the query fails if there are "
-    "more.",
+    doc="Maximum number of quarantined splits and records (onSplitError, onRecordError); the query "
+    "fails if there are more.",
 )
 MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
     name="maxRowsPerSplit",

@@ -76,7 +76,7 @@ THOROUGH = (
     "enumerators/files/test_hostile_web_servers.py", "enumerators/files/test_listing.py",
     "enumerators/files/test_object_store_stream.py", "enumerators/files/test_random_files.py",
     "enumerators/files/test_sorted_hashes.py", "enumerators/http_api", "enumerators/kafka/test_kills.py",
-    "enumerators/postgres/test_model.py", "enumerators/sql", "executor/test_held_rows.py",
+    "enumerators/postgres/test_model.py", "enumerators/sql", "executor/test_buffered_rows.py",
     "executor/test_ignored_splits.py", "file_systems/test_scenarios.py", "model",
     "readers/csv_lines/test_quote_checks.py", "readers/csv_lines/test_values.py",
     "readers/files/test_bad_file_memory.py", "readers/files/test_bad_files.py",

@@ -49,28 +49,24 @@ _PACKAGES = {"import": "imports"}
 """The packages of groups whose names are keywords of Python."""
 
 
-class Command(TyperCommand):
-    """A command of the app, whose help shows no type for a flag: ``--json``, not ``--json <bool>``."""
+class _FlagsWithoutTypes:
+    """The help shows no type for a flag: ``--json``, not ``--json <bool>``."""
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters, ``--help`` among them."""
-        return _without_types_of_flags(super().get_params(ctx))
+        parameters: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        # Typer adds --help and the options of completion by itself, so our declarations do not reach those.
+        for parameter in parameters:
+            if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+                parameter.metavar = ""
+        return parameters
 
 
-class CommandGroup(TyperGroup):
-    """A group of commands of the app, and the app itself, with the same help of flags."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        """Its parameters, ``--help`` among them."""
-        return _without_types_of_flags(super().get_params(ctx))
+class Command(_FlagsWithoutTypes, TyperCommand):
+    """A command of the app."""
 
 
-def _without_types_of_flags(parameters: list[Any]) -> list[Any]:
-    # Typer adds --help and the options of completion by itself, so our declarations do not reach those.
-    for parameter in parameters:
-        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
-            parameter.metavar = ""
-    return parameters
+class CommandGroup(_FlagsWithoutTypes, TyperGroup):
+    """A group of commands of the app, and the app itself."""
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -93,7 +89,6 @@ def app_for(words: Sequence[str]) -> typer.Typer:
 
 
 def whole_app() -> typer.Typer:
-    """The app with all its commands."""
     return _app([*COMMANDS, *GROUPS])
 
 
@@ -126,8 +121,8 @@ def _not_imported() -> None:
     raise AssertionError("a command is called whose package app_for has not imported")
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(asked: bool) -> None:
+    if asked:
         typer.echo(__version__)
         raise typer.Exit
 

@@ -83,7 +83,6 @@ class Rendering:
         self._hidden = hidden
 
     def answer(self, answer: Answer) -> None:
-        """Print an answer."""
         if self._as_json:
             self._json(answer.data)
             return
@@ -125,7 +124,6 @@ class Rendering:
 
 
 def cell_text(value: Any) -> str:
-    """A value as text for people."""
     if value is None:
         return ""
     if isinstance(value, dt.datetime):

@@ -72,7 +72,6 @@ class ActionPage:
         return self.count - self.done
 
     def groups(self) -> list[ActionGroup]:
-        """The actions that are not done."""
         groups = self.actions.values(ActionGroup)
         self.forget()
         return _without_first(groups, self.done)
@@ -97,15 +96,15 @@ def kept_where(
     pages: Iterable[ActionPage], is_kept: Callable[[ActionGroup], Sequence[bool]]
 ) -> tuple[ActionPage, ...]:
     """The pages without the actions for which ``is_kept`` is false; other pages stay as they are."""
-    found = []
+    remaining = []
     for page in pages:
         left = [_filtered(group, is_kept(group)) for group in page.groups()]
         kept = sum(len(group.actions) for group in left)
         if kept == page.left:
-            found.append(page)
+            remaining.append(page)
         elif kept:
-            found.append(ActionPage.of([group for group in left if group.actions]))
-    return tuple(found)
+            remaining.append(ActionPage.of([group for group in left if group.actions]))
+    return tuple(remaining)
 
 
 def actions_of(group: ActionGroup, stored: StoredValues) -> list[Any]:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import ActionError
-from .action_pages import ActionPage
 from .delayed_actions import DelayedAction, DelayedActions, Taken
 
 
@@ -47,9 +46,13 @@ class ActionPolicy:
 
 
 class PendingActions:
-    """The actions of one coordinator, in the order in which they were added."""
+    """The actions of one coordinator, in the order in which they were added.
 
-    __slots__ = ("_actions", "_delayed", "_given_up", "_next", "_policy", "_running", "_taken")
+    Attributes:
+        delayed: those that wait for a time.
+    """
+
+    __slots__ = ("_actions", "_given_up", "_next", "_policy", "_running", "_taken", "delayed")
 
     def __init__(
         self,
@@ -60,7 +63,7 @@ class PendingActions:
     ) -> None:
         self._policy = policy
         self._next = 0
-        self._delayed = DelayedActions() if delayed is None else delayed
+        self.delayed = DelayedActions() if delayed is None else delayed
         self._taken: dict[int, tuple[DelayedAction, Taken]] = {}
         self._actions: dict[int, PendingAction] = {}
         self._running: set[int] = set()
@@ -75,48 +78,24 @@ class PendingActions:
         return tuple(self._actions.values())
 
     @property
-    def delayed_count(self) -> int:
-        """The number of delayed actions that are not due yet."""
-        return len(self._delayed)
-
-    @property
-    def delay_ms(self) -> int | None:
-        """How long delayed actions wait; None: they are not due in this run."""
-        return self._delayed.delay_ms
-
-    @property
-    def has_unsaved_delays(self) -> bool:
-        """Whether a delayed action is in memory only: after a crash its delay would start again."""
-        return self._delayed.has_fresh
-
-    def delayed(self) -> tuple[ActionPage, ...]:
-        """The pages of the delayed actions that are not due yet; the next document names them."""
-        return self._delayed.stored()
-
-    @property
     def given_up(self) -> int:
         """Number of actions that failed too often and are not tried again in this run."""
         return len(self._given_up)
 
     def add(self, action: Any, due_checkpoint_id: int) -> None:
-        """Add an action that is due once ``due_checkpoint_id`` is complete."""
         self._add(PendingAction(action=action, due_checkpoint_id=due_checkpoint_id))
 
     def add_delayed(self, action: Any, due_checkpoint_id: int) -> None:
         """Add an action that waits for ``delay_ms`` from the next :meth:`take_delayed`."""
-        if self._delayed.delay_ms == 0:
+        if self.delayed.delay_ms == 0:
             self.add(action, due_checkpoint_id)
         else:
-            self._delayed.add(action, due_checkpoint_id)
-
-    def start_delays(self, now_ms: int) -> None:
-        """Delayed actions that were added since the last call wait from ``now_ms`` on."""
-        self._delayed.start_waiting(now_ms)
+            self.delayed.add(action, due_checkpoint_id)
 
     def take_delayed(self, now_ms: int) -> list[tuple[int, Any]]:
         """Take the actions whose delay is over, each with its number; at most a few thousand at a time."""
         due = []
-        for item, taken in self._delayed.take_due(now_ms):
+        for item, taken in self.delayed.take_due(now_ms):
             number = self._next
             self._next += 1
             self._running.add(number)
@@ -148,7 +127,7 @@ class PendingActions:
         if error is not None:
             self._keep(number)
         if number in self._taken:
-            self._delayed.ended(self._taken.pop(number)[1])
+            self.delayed.ended(self._taken.pop(number)[1])
         if error is None:
             self._actions.pop(number, None)
             return

@@ -8,14 +8,7 @@ from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
 from .batch_limits import BatchBudget
-from .packing import (
-    MIN_PARTITION_COST_BYTES,
-    Assignment,
-    Plan,
-    cost_bytes,
-    cost_of_naming,
-    pack,
-)
+from .packing import MIN_PARTITION_COST_BYTES, Assignment, Plan, cost_bytes, cost_of_naming, pack
 from .subtask_reports import ReportDemand
 
 
@@ -52,7 +45,6 @@ class Batch(Generic[SplitT]):
             self._pinned.append((subtask_id, split))
 
     def add_events(self, subtask_id: int, events: list[SourceEvent]) -> None:
-        """Append events for a subtask."""
         if events:
             self._events.setdefault(subtask_id, []).extend(events)
 

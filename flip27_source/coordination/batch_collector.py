@@ -23,8 +23,6 @@ from .waiting_queues import WaitingQueues
 
 
 class BatchCollector(Generic[SplitT]):
-    """Collects the batches of one coordinator."""
-
     def __init__(
         self,
         enumerator: SplitEnumerator[SplitT],

@@ -23,7 +23,6 @@ class Limits:
 
     @classmethod
     def of(cls, options: Options) -> Limits:
-        """The limits that a source's options set."""
         return cls(
             files=options[MAX_FILES_PER_TRIGGER],
             rows=options[MAX_ROWS_PER_TRIGGER],
@@ -59,7 +58,6 @@ class BatchBudget:
 
     @property
     def exhausted(self) -> bool:
-        """Whether a limit is reached and the batch is not empty."""
         if self.splits == 0:
             return False
         limits = self._limits

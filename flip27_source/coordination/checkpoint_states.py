@@ -19,8 +19,6 @@ class CheckpointState(Enum):
 
 
 class CheckpointCall(Enum):
-    """The calls to the coordinator."""
-
     TRIGGER = "trigger, the next id"
     TRIGGER_OTHER = "trigger, another id"
     ACKNOWLEDGE = "a subtask's report"
@@ -78,7 +76,7 @@ def transition(state: CheckpointState, call: CheckpointCall, what: str) -> Check
     Raises:
         ProtocolError: the call is not allowed in this state.
     """
-    found = _BY_CELL.get((state, call))
-    if found is None:
+    cell = _BY_CELL.get((state, call))
+    if cell is None:
         raise ProtocolError(f"{what}: {call.value!r} is not allowed while {state.value}")
-    return found.next_state
+    return cell.next_state

@@ -53,8 +53,8 @@ class CheckpointSummary:
         live_splits: unbounded splits that continue after this checkpoint.
         finished_splits: splits handed to batches since the source began.
         waiting_splits: assigned splits that a limit has postponed to a later batch.
-        quarantined_splits: splits that cannot be read and were set aside.
-        ignored_splits: splits that cannot be read and were left out.
+        quarantined_splits: splits that are quarantined: they cannot be read, and can be retried.
+        ignored_splits: splits that are ignored: they cannot be read, and are only counted.
         data_losses: how often data was lost before it was read.
         backlog: the backlog after this checkpoint.
         gauges: the numbers that the enumerator published.
@@ -84,8 +84,6 @@ class WaitingSplit(Generic[SplitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingEvent:
-    """An event to a subtask that is in no plan yet."""
-
     event: SourceEvent
     subtask_id: int
 
@@ -115,8 +113,8 @@ class LedgerState(Generic[SplitT]):
         waiting: splits that are assigned and not yet planned, in order.
         ranges: ranges of splits that were not read in their batch and are read again as they are, in order.
         events: events to subtasks that are in no plan yet, in order.
-        quarantined: splits that were set aside.
-        ignored: the last few splits that an option left out. ignored_count: how many there were.
+        quarantined: splits that cannot be read, and can be retried.
+        ignored: the last few splits that an option ignores. ignored_count: how many there were.
         losses: the last few reported losses of data. loss_count: how many there were.
         finished: number of splits that were handed to batches for good.
     """
@@ -174,7 +172,6 @@ class PendingCheckpoint(Generic[SplitT]):
 
     @property
     def reports_in_order(self) -> tuple[SubtaskReport[SplitT], ...]:
-        """The reports, in the order of their subtasks."""
         return tuple(report for _, report in sorted(self.reports.items()))
 
     @property

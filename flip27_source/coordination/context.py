@@ -27,11 +27,7 @@ class AsyncRunner(Protocol):
     """Runs asynchronous work elsewhere; its results arrive through ``handle_result``."""
 
     def submit(
-        self,
-        work: Callable[[], Any],
-        handler: Handler,
-        period_s: float | None,
-        retry: RetryPolicy,
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
     ) -> None: ...
 
 

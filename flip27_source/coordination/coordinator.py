@@ -32,9 +32,9 @@ from .checkpoints import (
     Snapshot,
     WaitingSplit,
 )
-from .completion_notices import notify_enumerator
 from .context import AsyncRunner, CoordinatorContext, CoordinatorSettings, Handler
 from .delayed_actions import DelayedActions
+from .events_for_enumerator import notify_enumerator
 from .ledger import Ledger
 from .packing import Plan
 from .report_results import ReportResults
@@ -88,12 +88,7 @@ class SourceCoordinator(Generic[SplitT]):
             self._restore(restored)
         self.enumerator = enumerator_type(self._context, settings.options, state)
         self._collector = BatchCollector(
-            self.enumerator,
-            self._context,
-            settings,
-            self._queues,
-            self._ledger,
-            self._rules,
+            self.enumerator, self._context, settings, self._queues, self._ledger, self._rules
         )
         self._started = False
         self._completing: int | None = None
@@ -125,7 +120,7 @@ class SourceCoordinator(Generic[SplitT]):
             "ignoredSplits": self._ledger.ignored_count,
             "dataLosses": self._ledger.losses.count,
             "actionsGivenUp": self._actions.given_up,
-            "delayedActions": self._actions.delayed_count,
+            "delayedActions": len(self._actions.delayed),
         }
         known = {name: value for name, value in own.items() if value}
         if self._backlog is None:
@@ -133,7 +128,6 @@ class SourceCoordinator(Generic[SplitT]):
         return {**self._context.metrics.gauges, **known, **self._backlog.numbers()}
 
     def start(self) -> None:
-        """Start the enumerator and register the subtasks as its readers."""
         if self._started:
             raise ProtocolError("the coordinator was started twice")
         self._started = True
@@ -142,7 +136,6 @@ class SourceCoordinator(Generic[SplitT]):
             self.enumerator.add_reader(subtask_id)
 
     def handle_result(self, handler: Handler, result: Any, error: BaseException | None) -> None:
-        """Asynchronous work ended: pass its outcome to its handler."""
         self._check_started()
         self._backlog = None
         handler(result, error)
@@ -167,9 +160,9 @@ class SourceCoordinator(Generic[SplitT]):
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
         batch = self._collector.collect(limits, steady_ms)
-        wanted = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
-        wanted = wanted or self.enumerator.wants_checkpoint()
-        if not batch and not wanted:
+        is_needed = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
+        is_needed = is_needed or self.enumerator.wants_checkpoint()
+        if not batch and not is_needed:
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
         plan = batch.plan(
@@ -197,7 +190,7 @@ class SourceCoordinator(Generic[SplitT]):
         """
         self._check_started()
         self._check_call(CheckpointCall.STAND, self._last_id)
-        self._actions.start_delays(now_ms)
+        self._actions.delayed.start_waiting(now_ms)
         return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
@@ -258,7 +251,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._completing = None
         self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.
-        self._delay_is_unsaved = self._restored and self._actions.has_unsaved_delays
+        self._delay_is_unsaved = self._restored and self._actions.delayed.has_fresh
         self._restored = False
         return CompletedCheckpoint(checkpoint_id=checkpoint_id, reports=pending.reports_in_order)
 
@@ -279,7 +272,6 @@ class SourceCoordinator(Generic[SplitT]):
         self._actions.ended(number, error)
 
     def close(self) -> None:
-        """End the run."""
         self.enumerator.close()
 
     def send_split(self, split: SplitT, subtask_id: int | None) -> None:
@@ -288,7 +280,6 @@ class SourceCoordinator(Generic[SplitT]):
         self._queues.send_split(split, subtask_id)
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event to a subtask."""
         self._queues.send_event(subtask_id, event)
 
     def add_action(self, action: Any, *, delayed: bool) -> None:
@@ -375,8 +366,8 @@ class SourceCoordinator(Generic[SplitT]):
             ledger=ledger,
             plan=plan,
             actions=self._actions.pending,
-            delayed=self._actions.delayed(),
-            action_delay_ms=self._actions.delay_ms,
+            delayed=self._actions.delayed.stored(),
+            action_delay_ms=self._actions.delayed.delay_ms,
         )
 
     def _waiting_backlog(self, waiting: tuple[WaitingSplit[SplitT], ...]) -> Backlog:
@@ -409,9 +400,7 @@ class SourceCoordinator(Generic[SplitT]):
 
 
 def _pending_actions(
-    enumerator_type: type[SplitEnumerator[Any]],
-    settings: CoordinatorSettings,
-    restored: Snapshot[Any] | None,
+    enumerator_type: type[SplitEnumerator[Any]], settings: CoordinatorSettings, restored: Snapshot[Any] | None
 ) -> PendingActions:
     due, pages = ((), ()) if restored is None else (restored.actions, restored.delayed)
     delay_ms, stored = None, None

@@ -39,8 +39,6 @@ def described(what: str, split_id: str | None) -> str:
 
 
 class DataLosses:
-    """The losses of a source since it began."""
-
     __slots__ = ("_reported", "count", "listed")
 
     def __init__(self, listed: tuple[DataLoss, ...] = (), count: int = 0) -> None:

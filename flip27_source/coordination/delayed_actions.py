@@ -127,7 +127,7 @@ class DelayedActions:
 
     @property
     def has_fresh(self) -> bool:
-        """Whether there are actions that are in no document yet."""
+        """Whether an action is in memory only: after a crash its delay would start again."""
         return bool(self._fresh)
 
     def add(self, action: Any, due_checkpoint_id: int) -> None:
@@ -145,7 +145,6 @@ class DelayedActions:
                 group.since_ms = now_ms
 
     def take_due(self, now_ms: int) -> Iterator[tuple[DelayedAction, Taken]]:
-        """Take the actions that are due, after :meth:`start_waiting`."""
         self.start_waiting(now_ms)
         while self.delay_ms is not None and self._taken < MOST_TAKEN:
             since_ms = self._next_since_ms()

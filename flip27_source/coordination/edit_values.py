@@ -16,8 +16,6 @@ NAMED = 20
 
 
 class EditOperation(StrEnum):
-    """The kinds of edit."""
-
     SKIP = "skip"
     """Remove splits that have not been read yet."""
     REPLAY = "replay"
@@ -102,7 +100,6 @@ class AppliedEdit(Edit):
         refused: str | None = None,
         dropped_actions: int = 0,
     ) -> AppliedEdit:
-        """The result of ``request``."""
         ids, rest = tuple(changed), left_alone or {}
         return cls(
             **{asked.name: getattr(request, asked.name) for asked in fields(Edit)},

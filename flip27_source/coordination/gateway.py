@@ -42,8 +42,6 @@ class GatewayCall(Enum):
 
 
 class Effect(Enum):
-    """The effect of a call besides the new state."""
-
     NONE = "nothing"
     PASS = "to the outbox"
     HOLD = "held back"
@@ -89,8 +87,6 @@ _BY_CELL = {(item.state, item.call): item for item in TRANSITIONS}
 
 
 class SubtaskGateway(Generic[SplitT]):
-    """The gateway of one subtask."""
-
     __slots__ = ("_checkpoint_id", "_events", "_last_closed", "_splits", "_state", "subtask_id")
 
     def __init__(self, subtask_id: int, *, last_closed: int = 0) -> None:
@@ -104,7 +100,6 @@ class SubtaskGateway(Generic[SplitT]):
 
     @property
     def state(self) -> GatewayState:
-        """Whether the gateway is open, marked or closed."""
         return self._state
 
     def send_split(self, split: SplitT) -> None:
@@ -149,7 +144,6 @@ class SubtaskGateway(Generic[SplitT]):
         return self._events.take_all()
 
     def peek(self) -> SplitT | None:
-        """The first split in the outbox; None if there is none."""
         return self._splits.peek()
 
     def take(self) -> SplitT:
@@ -161,7 +155,6 @@ class SubtaskGateway(Generic[SplitT]):
         return self._splits.waiting()
 
     def waiting_events(self) -> Iterator[SourceEvent]:
-        """The events that were sent and are in no plan yet, in order."""
         return self._events.waiting()
 
     def __len__(self) -> int:
@@ -173,15 +166,14 @@ class SubtaskGateway(Generic[SplitT]):
         return max(self._checkpoint_id, self._last_closed)
 
     def _take(self, call: GatewayCall, checkpoint_id: int | None = None) -> Effect:
-        """Apply the table's transition for this call."""
-        found = _BY_CELL.get((self._state, call))
-        if found is None:
+        cell = _BY_CELL.get((self._state, call))
+        if cell is None:
             raise self._misused(call, checkpoint_id)
-        self._state = found.next_state
-        if found.effect is Effect.RELEASE:
+        self._state = cell.next_state
+        if cell.effect is Effect.RELEASE:
             self._splits.release()
             self._events.release()
-        return found.effect
+        return cell.effect
 
     def _misused(self, call: GatewayCall, checkpoint_id: int | None) -> ProtocolError:
         if call is GatewayCall.MARK_HIGHER:

@@ -15,7 +15,7 @@ from ..split import SplitT
 from .checkpoints import LedgerState, QuarantinedSplit, WaitingEvent, WaitingSplit
 from .data_losses import DataLosses
 
-IGNORED_KEPT = 20
+IGNORED_LISTED = 20
 """Number of skipped splits that are kept by name; all are counted."""
 
 
@@ -28,7 +28,7 @@ class Ledger(Generic[SplitT]):
         "_pins",
         "_planned",
         "_planned_id",
-        "_set_aside_ids",
+        "_quarantined_ids",
         "finished",
         "ignored",
         "ignored_count",
@@ -45,7 +45,7 @@ class Ledger(Generic[SplitT]):
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
         self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
-        self._set_aside_ids = {item.split.split_id for item in self.quarantined}
+        self._quarantined_ids = {item.split.split_id for item in self.quarantined}
         self.ignored: tuple[QuarantinedSplit[SplitT], ...] = state.ignored
         self.ignored_count = state.ignored_count
         self.losses = DataLosses(state.losses, state.loss_count)
@@ -149,25 +149,25 @@ class Ledger(Generic[SplitT]):
         if cut.split_id not in self._live:
             self.finished -= 1
 
-    def set_aside(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
+    def quarantine(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
         """Quarantine a split of the plan, or a part: a range that the enumerator has cut, or a record.
 
-        The split that a part belongs to continues after it. A part that is set aside again, because the
+        The split that a part belongs to continues after it. A part that is quarantined again, because the
         position of its split was moved back, is listed once.
         """
         split_id = item.split.split_id
         if not is_range:
             self.taken_back(split_id)
-        elif split_id in self._set_aside_ids:
+        elif split_id in self._quarantined_ids:
             self.quarantined = [known for known in self.quarantined if known.split != item.split]
-        self._set_aside_ids.add(split_id)
+        self._quarantined_ids.add(split_id)
         self.quarantined.append(item)
 
-    def left_out(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
+    def ignore(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
         """Skip a split or range because of an option: it is counted, and the last ones are kept by name."""
         if not is_range:
             self.taken_back(item.split.split_id)
-        self.ignored = (*self.ignored, item)[-IGNORED_KEPT:]
+        self.ignored = (*self.ignored, item)[-IGNORED_LISTED:]
         self.ignored_count += 1
 
     def completed(self, checkpoint_id: int) -> None:

@@ -19,37 +19,29 @@ class Outbox(Generic[ItemT]):
         self._held: list[ItemT] = []
 
     def add(self, item: ItemT, *, is_held: bool) -> None:
-        """Append an item."""
         (self._held if is_held else self._items).append(item)
 
     def release(self) -> None:
-        """Make held-back items available."""
         self._items.extend(self._held)
         self._held.clear()
 
     def peek(self) -> ItemT | None:
-        """The first available item; None if there is none."""
         return self._items[0] if self._items else None
 
     def take(self) -> ItemT:
-        """Remove and return the first available item."""
         return self._items.popleft()
 
     def take_all(self) -> list[ItemT]:
-        """Remove and return all available items."""
         taken = list(self._items)
         self._items.clear()
         return taken
 
     def __contains__(self, item: object) -> bool:
-        """Whether an item is available."""
         return item in self._items
 
     def waiting(self) -> Iterator[ItemT]:
-        """All items, held-back items last."""
         yield from self._items
         yield from self._held
 
     def __len__(self) -> int:
-        """Number of available items."""
         return len(self._items)

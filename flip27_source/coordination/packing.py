@@ -80,12 +80,12 @@ def subtask_count(
 
     With ``max_partition_bytes`` more subtasks are allowed, so that none gets more than that.
     """
-    wanted = -(-total_cost // min_partition_cost)
+    by_cost = -(-total_cost // min_partition_cost)
     rounds = 1
     if max_partition_bytes is not None:
         # Whole rounds, because three subtasks on two cores take as long as four.
         rounds = max(1, -(-total_cost // (max_partition_bytes * parallelism)))
-    return max(1, min(wanted, rounds * parallelism))
+    return max(1, min(by_cost, rounds * parallelism))
 
 
 def pack(

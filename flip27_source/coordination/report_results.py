@@ -38,8 +38,6 @@ class Folded(Generic[SplitT]):
 
 
 class ReportResults(Generic[SplitT]):
-    """The results of one checkpoint."""
-
     def __init__(
         self, pending: PendingCheckpoint[SplitT], ledger: Ledger[SplitT], rules: SplitRules[SplitT]
     ) -> None:
@@ -88,7 +86,7 @@ class ReportResults(Generic[SplitT]):
             # A part of a split whose other rows were delivered.
             is_part = result.status is SplitStatus.FAILED and result.position is not None
             if result.split_id not in known and is_part and result.position is not None:
-                self._ledger.set_aside(self._item(result.position, result), is_range=True)
+                self._ledger.quarantine(self._item(result.position, result), is_range=True)
 
     def _item(self, split: SplitT, result: SplitResult[SplitT]) -> QuarantinedSplit[SplitT]:
         return QuarantinedSplit(
@@ -129,5 +127,5 @@ class ReportResults(Generic[SplitT]):
                 self._folded.returned.append((split, subtask_id))
             case SplitStatus.FAILED | SplitStatus.IGNORED:
                 failed = result.status is SplitStatus.FAILED
-                place = self._ledger.set_aside if failed else self._ledger.left_out
+                place = self._ledger.quarantine if failed else self._ledger.ignore
                 place(self._item(result.position or split, result), is_range=rules.is_range(split))

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Generic
 
 from ..enumerator import BoundedRange, Budget
-from ..split import SplitSize, SplitT, size_of
+from ..split import SplitT, size_of
 
 Bound = Callable[[SplitT, Budget], "BoundedRange[SplitT] | None"]
 
@@ -36,7 +36,7 @@ class _Share(Generic[SplitT]):
 
     def used(self, name: str) -> int:
         """The amount of a limit that the range uses; 0 if unknown."""
-        return 0 if self.cut is None else _amount(size_of(self.cut.read), name)
+        return 0 if self.cut is None else getattr(size_of(self.cut.read), name) or 0
 
     def ask(self, bound: Bound[SplitT]) -> BoundedRange[SplitT] | None:
         """Bound the split by its share."""
@@ -66,8 +66,8 @@ def fair_ranges(
     rest = {name: value for name in _NAMES if (value := getattr(left, name)) is not None}
     if not rest:
         # There is no limit to share, and there may be thousands of splits.
-        found = ((split, bound(split, left)) for split in live)
-        return [(split, cut) for split, cut in found if cut is not None]
+        bounded = ((split, bound(split, left)) for split in live)
+        return [(split, cut) for split, cut in bounded if cut is not None]
     shares = [_Share(split, dict.fromkeys(rest, 0)) for split in live]
     hungry = shares
     is_first = True
@@ -85,7 +85,8 @@ def fair_ranges(
             if share.ask(bound) is None and is_new:
                 _find_step(share, rest, bound, is_first=is_first)
             is_first = is_first and share.cut is None
-            rest = {name: _less(amount, share.used(name) - used[name]) for name, amount in rest.items()}
+            more = {name: max(0, share.used(name) - used[name]) for name in rest}
+            rest = {name: max(0, amount - more[name]) for name, amount in rest.items()}
         # Splits that have not been bounded yet come first, then splits with the smallest share.
         again = sorted(
             (share for share in hungry[:asked] if share.wants_more),
@@ -123,11 +124,3 @@ def _find_step(share: _Share[SplitT], rest: dict[str, int], bound: Bound[SplitT]
             return
         if share.ask(bound) is not None:
             return
-
-
-def _less(amount: int, used: int) -> int:
-    return max(0, amount - max(0, used))
-
-
-def _amount(size: SplitSize, name: str) -> int:
-    return getattr(size, name) or 0

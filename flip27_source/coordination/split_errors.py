@@ -41,8 +41,8 @@ class SplitErrorPolicy:
     Attributes:
         on_error: ``onSplitError``.
         reports_loss: whether the query continues after lost data: ``onDataLoss=report``.
-        loses_whole_splits: whether a split may be lost as a whole; it is then left out.
-        ignored_by: the options that are set to true and leave out splits with a certain error.
+        loses_whole_splits: whether a split may be lost as a whole; it is then ignored.
+        ignored_by: the options that are set to true and ignore splits with a certain error.
         max_attempts: number of attempts to read a split. max_quarantined: ``maxQuarantinedSplits``.
     """
 
@@ -55,7 +55,6 @@ class SplitErrorPolicy:
 
     @classmethod
     def of(cls, source: Source) -> SplitErrorPolicy:
-        """The policy of a source."""
         options = source.options
         return cls(
             on_error=options[ON_SPLIT_ERROR],
@@ -68,7 +67,7 @@ class SplitErrorPolicy:
 
     @property
     def fails_always(self) -> bool:
-        """Whether every split must be read, so that no rows are held back."""
+        """Whether every split must be read, so that no rows are buffered."""
         leaves_out_lost = self.reports_loss and self.loses_whole_splits
         return self.on_error == "fail" and not self.ignored_by and not leaves_out_lost
 

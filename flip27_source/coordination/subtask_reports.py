@@ -24,8 +24,6 @@ class ReportDemand(StrEnum):
 
 
 class SplitStatus(StrEnum):
-    """The outcome of a split in a batch."""
-
     FINISHED = "finished"
     LIVE = "live"
     """Read up to a position, where the next batch continues."""
@@ -43,7 +41,7 @@ class SplitResult(Generic[SplitT]):
 
     Attributes:
         position: with LIVE, the split at its position after the rows of this batch; with FAILED, the part or
-            range of the split that was set aside, if it has its own id.
+            range of the split that was quarantined, if it has its own id.
         caught_up: LIVE only: whether the reader found no more data for now; False if a budget ended the
             read.
         error: FAILED and IGNORED only: the error.
@@ -89,7 +87,7 @@ class SubtaskReport(Generic[SplitT]):
 
     Attributes:
         results: one for each split of the subtask that did not simply finish, and for each part that was
-            set aside.
+            quarantined.
         events: the events that the reader sent, in order (R4).
         losses: data that was lost before it was read.
     """

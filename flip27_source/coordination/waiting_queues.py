@@ -41,12 +41,10 @@ class WaitingQueues(Generic[SplitT]):
             self._take_a_turn(subtask_id)
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None:
-        """Send an event to a subtask."""
         self._gateways[subtask_id].send_event(event)
         self._take_a_turn(subtask_id)
 
     def mark_for_checkpoint(self, checkpoint_id: int) -> None:
-        """The checkpoint has been triggered and will be frozen."""
         for gateway in self._gateways.values():
             gateway.mark_for_checkpoint(checkpoint_id)
 

@@ -14,16 +14,7 @@ if TYPE_CHECKING:
     from .selection import Change
     from .submitted import PendingEdit, WithdrawnEdit, pending, submit, withdraw
 
-__all__ = [
-    "Change",
-    "EditPlan",
-    "PendingEdit",
-    "WithdrawnEdit",
-    "pending",
-    "plan",
-    "submit",
-    "withdraw",
-]
+__all__ = ["Change", "EditPlan", "PendingEdit", "WithdrawnEdit", "pending", "plan", "submit", "withdraw"]
 
 __getattr__ = late_names(
     __name__,

@@ -127,7 +127,6 @@ def plan(
 
 
 def _edited(copy: StateCopy, request: EditRequest) -> Edited[Any]:
-    """The copy with the edit applied."""
     if copy.kind is None and request.operation is EditOperation.FORGET:
         # Only the class knows what the state remembers.
         return Edited(snapshot=copy.standing, changed=request.split_ids)
@@ -140,24 +139,24 @@ def only_lineage(state: str, lineage: str | None, storage_options: Mapping[str, 
     Raises:
         EditError: there are several, or no query can continue with the lineage.
     """
-    found = find_lineages(state, storage_options, only=lineage)
-    if len(found) > 1:
+    lineages = find_lineages(state, storage_options, only=lineage)
+    if len(lineages) > 1:
         raise EditError(
-            f"{redacted(state)} contains several lineages: {', '.join(item.name for item in found)}",
+            f"{redacted(state)} contains several lineages: {', '.join(item.name for item in lineages)}",
             remedy="choose one (--lineage)",
         )
-    (one,) = found
-    if one.is_savepoint:
+    (chosen,) = lineages
+    if chosen.is_savepoint:
         raise EditError(
             f"{redacted(state)} is a savepoint, which never changes",
             remedy="start a query from the savepoint, and edit the state of that query",
         )
-    if one.parent is None:
+    if chosen.parent is None:
         raise EditError(
-            f"the state of {one.name} is inside Spark's offset log, where it cannot be edited",
+            f"the state of {chosen.name} is inside Spark's offset log, where it cannot be edited",
             remedy="edits need a state location: set stateLocation on a new query",
         )
-    return one
+    return chosen
 
 
 def _operation(given: EditOperation | str) -> EditOperation:
@@ -241,7 +240,6 @@ class _Named:
 
 
 def _selecting(request: EditRequest, candidates: Iterable[Candidate]) -> EditRequest:
-    """The request for these splits."""
     if request.operation is not EditOperation.REPLAY:
         return replace(request, split_ids=tuple(dict.fromkeys(item.split_id for item in candidates)))
     plans: dict[str, list[str]] = {}
@@ -369,13 +367,13 @@ def _rewinding(
 def _target(copy: StateCopy, to_checkpoint: int | None, to_time: dt.datetime | None) -> CheckpointName:
     names = copy.line.names[:-1]
     if to_checkpoint is not None:
-        found = [name for name in names if name.checkpoint_id == to_checkpoint]
+        matching = [name for name in names if name.checkpoint_id == to_checkpoint]
     else:
         assert to_time is not None
         until_ms = to_time.timestamp() * 1000
-        found = [name for name in names if _made_ms(copy, name) <= until_ms]
-    if found:
-        return found[-1]
+        matching = [name for name in names if _made_ms(copy, name) <= until_ms]
+    if matching:
+        return matching[-1]
     what = f"checkpoint {to_checkpoint}" if to_time is None else f"a checkpoint up to {to_time.isoformat()}"
     retained = "there is no checkpoint before the current one"
     if names:

@@ -26,8 +26,6 @@ StateAfter = Callable[[CheckpointName], Snapshot[Any]]
 
 
 class EditEngine:
-    """Applies edits to the state of one source; keeps no state itself."""
-
     def __init__(self, editing: Editing[Any], codec: SnapshotCodec) -> None:
         self._editing = editing
         self._codec = codec
@@ -108,7 +106,6 @@ class EditEngine:
             yield from (split for split in splits if split.split_id in plans[name])
 
     def _splits_in(self, lineage: StoredLineage, document: CheckpointDocument) -> Iterator[Any]:
-        """The splits in the batch of a checkpoint."""
         for _, segment in document.plan_segments(lineage.segment_loader(document)):
             yield from self._codec.decode_splits(document.source.split_version, segment)
 

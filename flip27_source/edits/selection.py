@@ -72,12 +72,10 @@ class Selection:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no condition is given."""
         return not self.split_ids and self.glob is None and not self.has_time
 
     @property
     def has_time(self) -> bool:
-        """Whether the selection has a time condition."""
         return self.since is not None or self.until is not None
 
     @property
@@ -94,7 +92,6 @@ class Selection:
         return "; ".join(parts)
 
     def has(self, candidate: Candidate) -> bool:
-        """Whether a split is selected."""
         split_id = candidate.split_id
         return (
             (not self.split_ids or split_id in self.split_ids)
@@ -108,23 +105,23 @@ class Selection:
         Raises:
             EditError: no split matches, a split given by id is missing, or a split has no stored id.
         """
-        found = [candidate for candidate in candidates if self.has(candidate)]
-        there = {candidate.split_id for candidate in found}
+        matching = [candidate for candidate in candidates if self.has(candidate)]
+        there = {candidate.split_id for candidate in matching}
         missing = [split_id for split_id in self.split_ids if split_id not in there]
-        if missing or not found:
+        if missing or not matching:
             named = f": {', '.join(missing[:_SHOWN])}" if missing else f" and matches {self}"
             raise EditError(
                 f"there is no split {what}{named}",
                 remedy="list the splits: flip27 state splits, or the view splits of flip27_state",
             )
-        for candidate in found:
+        for candidate in matching:
             if candidate.split_id == candidate.text:
                 raise EditError(
                     f"the id of split {candidate.text:.200} is computed by its class, which cannot be "
                     "imported here",
                     remedy="install the source here, or rewind it as a whole",
                 )
-        return found
+        return matching
 
     def _is_in_time(self, made_ms: int | None) -> bool:
         if made_ms is None:
@@ -138,7 +135,7 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
     ledger = copy.standing.ledger
     assigned = {split.split_id for split in (*ledger.live, *ledger.ranges)}
     assigned |= {item.split.split_id for item in ledger.waiting}
-    for split in copy.held():
+    for split in copy.unassigned():
         if split.split_id not in assigned:
             yield _candidate(copy, split, f"{WAITING}: held by the enumerator")
     for split in (*ledger.ranges, *(item.split for item in ledger.waiting)):
@@ -147,13 +144,11 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
 
 
 def live(copy: StateCopy) -> Iterator[Candidate]:
-    """Live splits, which continue in each batch."""
     for split in copy.standing.ledger.live:
         yield _candidate(copy, split, f"{LIVE} at {copy.text_of(split)}")
 
 
 def quarantined(copy: StateCopy) -> Iterator[Candidate]:
-    """Quarantined splits."""
     names = {name.checkpoint_id: name for name in copy.line.names}
     for item in copy.standing.ledger.quarantined:
         name = names.get(item.checkpoint_id)
@@ -168,8 +163,8 @@ def planned(copy: StateCopy, asked: Predicate, *, also_unread: bool = False) -> 
     ``also_unread``: and those that their tasks have returned or quarantined.
     """
     # The ids of stored splits are only certain once they are decoded.
-    wanted = asked if copy.kind is None else replace(asked, split_ids=None)
-    for share in shares(copy.history, copy.line, wanted):
+    narrowed = asked if copy.kind is None else replace(asked, split_ids=None)
+    for share in shares(copy.history, copy.line, narrowed):
         is_complete = copy.line.status[share.name] == COMPLETE
         for stored in share.splits:
             split = copy.split_of(stored)

@@ -38,8 +38,8 @@ from ..snapshots.locations import Lineage
 from ..snapshots.report_files import results_of
 from ..snapshots.request_mailbox import Mailbox
 from ..source import declared_options
-from ..state_tables.held_splits import class_of, held_splits
 from ..state_tables.history import Ancestry, History, StoredSplit
+from ..state_tables.unassigned_splits import class_of, unassigned_splits
 from .engine import EditEngine
 
 
@@ -64,7 +64,6 @@ class StateCopy:
 
     @property
     def name(self) -> CheckpointName:
-        """The newest checkpoint."""
         return self.line.names[-1]
 
     @cached_property
@@ -85,13 +84,11 @@ class StateCopy:
         return tuple(request for request in waiting if request.request_id not in recorded)
 
     def applied(self, request: EditRequest, standing: Snapshot[Any]) -> Edited[Any]:
-        """The effect of an edit on a state between two batches."""
         engine = EditEngine(self.editing, self.codec)
         return engine.apply(request, standing, self.history.stored, self.name, self.state_after)
 
     @cached_property
     def editing(self) -> Editing[Any]:
-        """The effects of edits on this source."""
         bounded = self._reader_bounds_splits
         live = () if bounded or self.kind is not None else map(StoredSplit.of, self.head.raw.ledger.live)
         rules: SplitRules[Any] = SplitRules(
@@ -121,22 +118,20 @@ class StateCopy:
         return replace(snapshot, ledger=ledger.state(waiting=waiting, events=()), plan=Plan())
 
     def split_of(self, stored: StoredSplit) -> Any:
-        """A split of the newest document, decoded."""
         raw = msgspec.Raw(stored.text.encode())
         return self.codec.decode_split(self.head.source.split_version, raw)
 
     def text_of(self, split: Any) -> str:
-        """The JSON of a split."""
         return bytes(self.codec.encode_split(split)).decode()
 
-    def held(self) -> Iterator[Any]:
+    def unassigned(self) -> Iterator[Any]:
         """The splits that the enumerator holds, as far as they can be told here."""
-        return map(self.split_of, held_splits(self.history, self.name, self.head))
+        return map(self.split_of, unassigned_splits(self.history, self.name, self.head))
 
     def _reports(self, name: CheckpointName, plan: Plan[Any]) -> dict[int, SubtaskReport[Any]]:
         stored = self.history.stored
         late = LateReports(stored.store, stored.folder, name).read()
-        found: dict[int, SubtaskReport[Any]] = {}
+        reports: dict[int, SubtaskReport[Any]] = {}
         for assignment in plan.assignments:
             subtask, split_ids = assignment.subtask_id, {split.split_id for split in assignment.splits}
             report = stored.report(name, subtask)
@@ -149,8 +144,8 @@ class StateCopy:
                     ),
                     losses=tuple(loss.loss() for loss in report.losses),
                 )
-                found[subtask] = with_late(read, late, split_ids)
-        return found
+                reports[subtask] = with_late(read, late, split_ids)
+        return reports
 
     @property
     def _enumerator_type(self) -> Any:
@@ -162,7 +157,7 @@ class StateCopy:
             return issubclass(self._reader, YieldsProgress)
         # A split that its reader bounds is live at the position where its batch starts.
         live = {StoredSplit.of(raw).text for raw in self.head.raw.ledger.live}
-        load = self.history.segment_loader(self.head)
+        load = self.history.stored.segment_loader(self.head)
         planned = (
             StoredSplit.of(raw).text
             for _, segment in self.head.plan_segments(load)
@@ -191,19 +186,15 @@ class OpaqueCodec(SnapshotCodec):
         super().__init__(kind)
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> StoredSplit:
-        """The split as it is stored."""
         return StoredSplit.of(raw)
 
     def decode_splits(self, version: int, segment: Segment) -> list[StoredSplit]:
-        """The splits of a segment as they are stored."""
         return [StoredSplit.of(raw) for raw in segment.values(msgspec.Raw)]
 
     def encode_split(self, split: StoredSplit) -> msgspec.Raw:
-        """The JSON of a split."""
         return msgspec.Raw(split.text.encode())
 
     def decode_state(self, document: CheckpointDocument, load: Any) -> msgspec.Raw:
-        """The state of the enumerator as it is stored."""
         return document.raw.enumerator.state
 
     def decode_actions(self, segment: Segment) -> tuple[PendingAction, ...]:

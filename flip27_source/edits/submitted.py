@@ -63,13 +63,13 @@ def pending(
 
 
 def _pending(mailbox: Mailbox, history: History) -> list[PendingEdit]:
-    found = mailbox.waiting()
-    applied = _applied(history) if found.edits else {}
+    requests = mailbox.waiting()
+    applied = _applied(history) if requests.edits else {}
     waiting = [
         PendingEdit(request_id=item.request_id, request=item, applied_in=applied.get(item.request_id))
-        for item in found.edits
+        for item in requests.edits
     ]
-    problems = {name: str(error) for name, error in sorted((found.damaged | found.unread).items())}
+    problems = {name: str(error) for name, error in sorted((requests.damaged | requests.unread).items())}
     problems |= {item.request_id: item.reason for item in mailbox.failed() if item.kind != SAVEPOINT}
     return waiting + [
         PendingEdit(request_id=name, request=None, error=error) for name, error in problems.items()
@@ -103,17 +103,17 @@ def _opened(
     state: str, lineage: str | None, storage_options: Mapping[str, Any] | None
 ) -> tuple[Mailbox, History]:
     options = dict(storage_options or {})
-    found = only_lineage(state, lineage, options)
-    store = found.store(options)
+    chosen = only_lineage(state, lineage, options)
+    store = chosen.store(options)
     assert store is not None
-    return Mailbox(store, found.folder), History(store, found)
+    return Mailbox(store, chosen.folder), History(store, chosen)
 
 
 def _applied(history: History) -> dict[str, int]:
     """The retained checkpoints that have applied requests, by request."""
-    found: dict[str, int] = {}
+    checkpoint_ids: dict[str, int] = {}
     for name in history.line().names:
         document = history.document(name)
         if document is not None:
-            found.update((edit.request_id, name.checkpoint_id) for edit in document.raw.edits)
-    return found
+            checkpoint_ids.update((edit.request_id, name.checkpoint_id) for edit in document.raw.edits)
+    return checkpoint_ids

@@ -25,7 +25,6 @@ class SentEvents:
         self._events: list[SourceEvent] = []
 
     def send(self, event: SourceEvent) -> None:
-        """Add an event."""
         if self._check is not None:
             self._check(event)  # refused here, so that the traceback shows the sender
         self._events.append(event)
@@ -35,12 +34,10 @@ class SentEvents:
         return len(self._events)
 
     def take_back(self, mark: int) -> None:
-        """Remove the events that were sent after ``mark``."""
         del self._events[mark:]
 
     @property
     def events(self) -> tuple[SourceEvent, ...]:
-        """The events, in the order in which they were sent."""
         return tuple(self._events)
 
 

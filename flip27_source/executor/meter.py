@@ -26,7 +26,6 @@ class Meter:
         self.bytes = 0
 
     def count(self, item: Item) -> None:
-        """Count a batch or a row."""
         if not isinstance(item, pa.RecordBatch):
             self.rows += 1
             if self._column is not None:

@@ -1,6 +1,6 @@
-"""Quarantine: sets aside or skips splits that cannot be read; delivers all rows of a split or none (R12).
+"""Quarantine: quarantines or ignores splits that cannot be read; delivers all rows of a split or none (R12).
 
-The rows of a split are held back until the split has ended, up to a size limit, so that a failure costs
+The rows of a split are buffered until the split has ended, up to a size limit, so that a failure costs
 only one attempt. The rows of a larger split are delivered while it is read. If it then fails, the task
 fails too; the next attempt finds the recorded failure, reads the split once without delivering rows, and
 reads it again, with rows, if that succeeded.
@@ -10,26 +10,21 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import (
-    AttemptError,
-    DataLossError,
-    QuarantineError,
-    kept_text,
-)
+from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
 from ..snapshots.failure_counts import FailureLog, FailureRecord
+from .buffered_rows import bytes_of
 from .events_and_losses import LossReports, SentEvents
-from .held_rows import bytes_of
 from .split_read import Item, Reading
 
 _log = logging.getLogger("flip27_source")
 
-HELD_BACK_BYTES = 64 * 1024 * 1024
-"""Maximum size of the rows of one split that are held back in memory."""
+BUFFERED_BYTES = 64 * 1024 * 1024
+"""Maximum size of the rows of one split that are buffered in memory."""
 
 
 class Quarantine:
@@ -37,8 +32,8 @@ class Quarantine:
 
     Args:
         log: failures of other attempts; None if they are not stored: then every split that is too
-            large to be held back is read twice.
-        losses: collects the losses of splits that are left out because their data was lost.
+            large to be buffered is read twice.
+        losses: collects the losses of splits that are ignored because their data was lost.
         sent: the events of the reader; those of failed tries are taken back.
     """
 
@@ -58,7 +53,7 @@ class Quarantine:
         self._losses = losses
         self.sent = sent
         self._attempt_number = attempt_number
-        self._set_aside = 0
+        self._quarantined = 0
 
     def may_give_up(self, error: Exception) -> bool:
         """Whether a split that fails with this error may be given up; otherwise its task fails."""
@@ -75,25 +70,26 @@ class Quarantine:
         tries = 0
         before = self.sent.mark()
         while True:
-            held, size = [], 0
+            rows, size = [], 0
             run = reading()
             try:
-                while size <= HELD_BACK_BYTES:
+                while size <= BUFFERED_BYTES:
                     item = next(run)
-                    held.append(item)
+                    rows.append(item)
                     size += bytes_of(item)
                 if self._log is None or self._log.count(split_id):
                     # The split may fail, or has failed before: read it without delivering rows, then again.
-                    held.clear()
-                    _exhaust(run)
+                    rows.clear()
+                    for _ in run:
+                        pass
                     self.sent.take_back(before)
                     run = reading()
             except StopIteration as end:
-                yield from held
+                yield from rows
                 result: SplitResult[Any] = end.value
                 return result
             except Exception as error:
-                held.clear()
+                rows.clear()
                 self.sent.take_back(before)
                 outcome = self._policy.outcome(error)
                 if outcome is None:
@@ -106,11 +102,11 @@ class Quarantine:
                         return demanded
                     return self._give_up(split_id, outcome, error, number)
                 continue
-            return (yield from self._for_real(split_id, held, run))
+            return (yield from self._for_real(split_id, rows, run))
 
-    def _for_real(self, split_id: str, held: list[Item], run: Reading) -> Reading:
-        yield from held
-        held.clear()
+    def _for_real(self, split_id: str, rows: list[Item], run: Reading) -> Reading:
+        yield from rows
+        rows.clear()
         try:
             return (yield from run)
         except Exception as error:
@@ -152,7 +148,7 @@ class Quarantine:
         self, split_id: str, outcome: SplitStatus, error: Exception, attempts: int
     ) -> SplitResult[Any]:
         if outcome is SplitStatus.IGNORED:
-            _log.warning("split %s cannot be read and is skipped: %s", split_id, kept_text(error))
+            _log.warning("split %s cannot be read and is ignored: %s", split_id, kept_text(error))
         else:
             self._check_limit(split_id, error)
         if self._policy.is_reported_loss(error):
@@ -162,17 +158,12 @@ class Quarantine:
         return SplitResult(split_id=split_id, status=outcome, error=kept_text(error), attempts=attempts)
 
     def _check_limit(self, split_id: str, error: Exception) -> None:
-        self._set_aside += 1
+        self._quarantined += 1
         limit = self._policy.max_quarantined
-        if self._set_aside > limit:
+        if self._quarantined > limit:
             raise QuarantineError(
-                f"{self._set_aside} splits of one task cannot be read, more than "
+                f"{self._quarantined} splits of one task cannot be read, more than "
                 f"maxQuarantinedSplits={limit}; the last one is {split_id!r}: {kept_text(error)}",
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             ) from error
-
-
-def _exhaust(items: Iterator[Item]) -> None:
-    for _ in items:
-        pass

@@ -1,6 +1,6 @@
 """Results of ranges: a task may read several ranges of one split, so each has its own result. Pure.
 
-The result of a range that was not read has the id that the range has when it is set aside (``set_apart``).
+The result of a range that was not read has the id that the range has when it is quarantined (``set_apart``).
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ from ..source import Source
 from ..source_options import EVENT_TIME_COLUMN, STATE_LOCATION
 from .events_and_losses import LossReports, SentEvents
 from .meter import Meter
-from .parts_set_aside import PartsSetAside
 from .quarantine import Quarantine
+from .quarantined_parts import QuarantinedParts
 from .range_results import NOT_READ, ids_not_read, with_ranges
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
@@ -38,8 +38,6 @@ _log = logging.getLogger("flip27_source")
 
 
 class SubtaskAttempt:
-    """One attempt of one subtask that reports."""
-
     def __init__(
         self,
         source: Source,
@@ -60,7 +58,7 @@ class SubtaskAttempt:
         results = () if self._first is None else self._first.results
         policy = SplitErrorPolicy.of(source)
         self._losses = LossReports(policy, context.checkpoint_id)
-        self._parts = PartsSetAside(policy, self._first, codec.check_split)
+        self._parts = QuarantinedParts(policy, self._first, codec.check_split)
         self._context = replace(
             context,
             checkpoint_name=f"{place.lineage}/{place.name}",
@@ -162,12 +160,12 @@ def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list
 
 
 def _with_lost_parts(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> SubtaskReport[Any]:
-    """``mine`` with the lost parts that the first attempt set aside, because its report keeps them."""
-    found = {item.split_id for item in mine.results}
+    """``mine`` with the lost parts that the first attempt quarantined, because its report keeps them."""
+    split_ids = {item.split_id for item in mine.results}
     lost = [
         item
         for item in first.results
-        if item.status is SplitStatus.FAILED and item.position is not None and item.split_id not in found
+        if item.status is SplitStatus.FAILED and item.position is not None and item.split_id not in split_ids
     ]
     return replace(mine, results=(*mine.results, *lost))
 

@@ -17,8 +17,8 @@ from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AccessError, AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
+from .buffered_rows import BufferedRows
 from .events_and_losses import SentEvents
-from .held_rows import HeldRows
 from .spark_schema import conform
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
@@ -73,10 +73,7 @@ def unmarked(
 
 
 def read_whole(
-    reader: SplitReader[Any],
-    split: Any,
-    context: SourceReaderContext,
-    first: SplitResult[Any] | None = None,
+    reader: SplitReader[Any], split: Any, context: SourceReaderContext, first: SplitResult[Any] | None = None
 ) -> Reading:
     """Read a whole split; ``first`` is its result in the report of an earlier attempt, if there is one."""
     if first is not None and first.status is not SplitStatus.FINISHED:
@@ -108,7 +105,6 @@ class SplitBudget:
     clock: Callable[[], float] = time.monotonic
 
     def used_up(self, rows: int, size: int, since: float) -> bool:
-        """Whether a split has used up its share."""
         return (
             (self.rows is not None and rows >= self.rows)
             or (self.bytes is not None and size >= self.bytes)
@@ -130,7 +126,7 @@ def read_bounded(
 
     Args:
         first: the split's result in the report of an earlier attempt: this attempt ends at the same place.
-        sent: the events of the reader, if failures must not cost whole pages: rows are then held back until
+        sent: the events of the reader, if failures must not cost whole pages: rows are then buffered until
             the Progress that covers them. If reading fails after a Progress, the share ends at that Progress
             instead of failing, and the events after it are taken back.
         check_position: raises if a position cannot be stored; None if no position is stored.
@@ -142,14 +138,14 @@ def read_bounded(
         return first
     pages = _Pages(split, budget, first)
     items = conformed(reader.read, split, [split], context)
-    held = HeldRows(f"split {split.split_id!r}")
+    buffer = BufferedRows(f"split {split.split_id!r}")
     covered = 0
     try:
         for item in items:
             if not isinstance(item, Progress):
                 pages.count(item)
                 if sent is not None:
-                    held.add(item)
+                    buffer.add(item)
                 else:
                     yield item
                 continue
@@ -157,7 +153,7 @@ def read_bounded(
                 check_position(item.split)
             pages.mark(item.split)
             covered = 0 if sent is None else sent.mark()
-            yield from held.given()
+            yield from buffer.given()
             if (ended := pages.ended()) is not None:
                 return ended
         return pages.exhausted()
@@ -169,7 +165,7 @@ def read_bounded(
             return pages.exhausted(after_error=True)
         raise
     finally:
-        held.close()
+        buffer.close()
         items.close()  # type: ignore[attr-defined]
 
 
@@ -249,10 +245,7 @@ class _Pages:
 
     def _live(self, *, caught_up: bool) -> SplitResult[Any]:
         return SplitResult(
-            split_id=self._split_id,
-            status=SplitStatus.LIVE,
-            position=self._position,
-            caught_up=caught_up,
+            split_id=self._split_id, status=SplitStatus.LIVE, position=self._position, caught_up=caught_up
         )
 
     def _checked(self, result: SplitResult[Any]) -> SplitResult[Any]:

@@ -82,7 +82,7 @@ def _without_reports(
 ) -> Quarantine | None:
     """How a task that writes no report handles unreadable splits; None if it fails.
 
-    In a batch read it may leave them out. In a stream nothing is left out that is not recorded: the batch was
+    In a batch read it may ignore them. In a stream nothing is ignored that is not recorded: the batch was
     planned without a state location, and the options apply from the next batch on.
     """
     policy = SplitErrorPolicy.of(source)

@@ -14,7 +14,7 @@ from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskRepo
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from ..source_options import MAX_BYTES_PER_SPLIT, MAX_ROWS_PER_SPLIT, MAX_SPLIT_DURATION
 from ..split import size_of
-from .held_rows import HeldRows
+from .buffered_rows import BufferedRows
 from .quarantine import Quarantine
 from .split_read import Item, Reading, SplitBudget, conformed, read_bounded, read_whole, unmarked
 
@@ -32,7 +32,7 @@ class SplitsOfSubtask:
         check_position: raises if the position of a Progress cannot be stored; None if none is stored.
         reports: whether the subtask reports. If it does not, splits that the reader bounds are read to their
             end, as in a batch read, and none can be returned.
-        set_apart: the split that is set aside instead of a range of a split. Its id is that of the range's
+        set_apart: the split that is quarantined instead of a range of a split. Its id is that of the range's
             result, because a task may read several ranges of one split.
 
     Attributes:
@@ -57,12 +57,11 @@ class SplitsOfSubtask:
         self._first = first
         self._check_position = check_position
         self._reports = reports
-        found = () if first is None else first.results
-        self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in found}
+        before = () if first is None else first.results
+        self._expected: Mapping[str, SplitResult[Any]] = {item.split_id: item for item in before}
         self.results: list[SplitResult[Any]] = []
 
     def rows(self, splits: Sequence[Any]) -> Iterator[Item]:
-        """The rows of the splits, in order."""
         reader = self._reader
         if isinstance(reader, YieldsProgress) and self._reports:
             for split in splits:
@@ -144,10 +143,10 @@ class SplitsOfSubtask:
         elif len(read) > 1 and self._quarantine is not None:
             sent = self._quarantine.sent
             before = sent.mark()
-            with HeldRows(f"{len(read)} splits that are read together") as held:
+            with BufferedRows(f"{len(read)} splits that are read together") as buffer:
                 try:
                     for item in unmarked(conformed(reader.read_together, read, read, self._context)):
-                        held.add(item)
+                        buffer.add(item)
                 except Exception as error:
                     sent.take_back(before)
                     if not self._quarantine.may_give_up(error):
@@ -157,7 +156,7 @@ class SplitsOfSubtask:
                         "%d splits cannot be read together and are read one by one: %s", len(read), error
                     )
                 else:
-                    yield from held.given()
+                    yield from buffer.given()
                     group = [split for split in group if self._result_before(split) is not None]
         for split in group:
             yield from self._kept(self._whole(split))

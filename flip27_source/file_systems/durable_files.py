@@ -197,14 +197,14 @@ class DurableFiles:
         name = TEMPORARY_PREFIX + hashlib.sha256(os.fsencode(target)).hexdigest()[:32]
         handle = os.open(source, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
         with open(handle, "rb", buffering=0) as file:
-            found = os.fstat(file.fileno())
+            info = os.fstat(file.fileno())
             chunks = iter(lambda: file.read(_CHUNK_BYTES), b"")
             with self._written(into, chunks, name) as temporary:
                 copied = os.lstat(temporary).st_size
                 if copied != length:
                     raise OSError(errno.EIO, f"{copied} bytes were copied, {length} were expected", source)
-                os.utime(temporary, ns=(found.st_atime_ns, found.st_mtime_ns))
-                os.chmod(temporary, stat.S_IMODE(found.st_mode))
+                os.utime(temporary, ns=(info.st_atime_ns, info.st_mtime_ns))
+                os.chmod(temporary, stat.S_IMODE(info.st_mode))
                 self._disk.rename(temporary, target)
         self._disk.sync_folder(into)
 

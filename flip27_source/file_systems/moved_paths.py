@@ -106,17 +106,17 @@ def _pairs(value: str) -> list[tuple[str, str]]:
         "pairs are expected: /old=/new, /other=/place; or JSON if a path contains = or a comma: "
         '{"/old": "/new"}'
     )
-    found: Any
+    pairs: Any
     if value.startswith("{"):
         try:
-            found = list(json.loads(value).items())
+            pairs = list(json.loads(value).items())
         except ValueError:
             raise ValueError(expected) from None
     else:
-        found = [tuple(side.strip() for side in part.split("=")) for part in value.split(",")]
-    if not found or not all(len(pair) == 2 and _are_texts(pair) for pair in found):
+        pairs = [tuple(side.strip() for side in part.split("=")) for part in value.split(",")]
+    if not pairs or not all(len(pair) == 2 and _are_texts(pair) for pair in pairs):
         raise ValueError(expected)
-    return found  # type: ignore[no-any-return]
+    return pairs  # type: ignore[no-any-return]
 
 
 def _are_texts(pair: tuple[Any, ...]) -> bool:

@@ -402,7 +402,6 @@ def _is_path(url: str) -> bool:
 
 
 def is_web(url: str) -> bool:
-    """Whether a URL is an HTTP URL."""
     return _kind(url) in _WEB
 
 
@@ -425,13 +424,13 @@ def answer_text(error: Exception) -> str:
 
 
 def _cause(error: Exception) -> BaseException:
-    found = error.__cause__ if isinstance(error, FileNotFoundError) else None
-    return found or error
+    cause = error.__cause__ if isinstance(error, FileNotFoundError) else None
+    return cause or error
 
 
 def _kind(url: str) -> str:
-    found = _URL.match(url)
-    return "" if found is None else found[1]
+    match = _URL.match(url)
+    return "" if match is None else match[1]
 
 
 def error_text(error: Exception, url: str) -> str:
@@ -505,12 +504,10 @@ def is_object_store(file_system: Any) -> bool:
 
 
 def is_azure(file_system: Any) -> bool:
-    """Whether an fsspec file system is Azure Storage."""
     return not AZURE.isdisjoint(_protocols(file_system))
 
 
 def is_web_server(file_system: Any) -> bool:
-    """Whether an fsspec file system is the HTTP file system."""
     return not _WEB.isdisjoint(_protocols(file_system))
 
 

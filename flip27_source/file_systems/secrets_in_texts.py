@@ -50,13 +50,13 @@ def _secrets_in(values: Mapping[str, Any]) -> Iterator[str]:
     for name, value in values.items():
         if name.lower().endswith(_CREDENTIAL_ENDINGS):
             yield from _texts(value)
-        elif isinstance(found := _decoded(value), Mapping):
-            yield from _secrets_in(found)
+        elif isinstance(decoded := _decoded(value), Mapping):
+            yield from _secrets_in(decoded)
 
 
 def _texts(value: Any) -> Iterator[str]:
-    if isinstance(found := _decoded(value), Mapping | list | tuple):
-        for item in found.values() if isinstance(found, Mapping) else found:
+    if isinstance(decoded := _decoded(value), Mapping | list | tuple):
+        for item in decoded.values() if isinstance(decoded, Mapping) else decoded:
             yield from _texts(item)
     if value is not None:
         yield str(value)

@@ -109,8 +109,8 @@ def _user(protocol: str, rest: str) -> str:
 
 
 def _matched(pattern: re.Pattern[str], text: str) -> str:
-    found = pattern.match(text)
-    return found[0] if found else ""
+    match = pattern.match(text)
+    return match[0] if match else ""
 
 
 def _without_secrets(url: re.Match[str]) -> str:

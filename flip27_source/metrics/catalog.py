@@ -108,10 +108,7 @@ CHECKPOINTS = _of_source("flip27_checkpoints", "{checkpoint}", "Checkpoints take
 ROWS = _of_source("flip27_rows", "{row}", "Rows read by Spark.", kind=Kind.COUNTER)
 FILES = _of_source("flip27_files", "{file}", "Files that were put into batches.", kind=Kind.COUNTER)
 BYTES = _of_source(
-    "flip27_bytes",
-    "By",
-    "Known size of the splits that were put into batches.",
-    kind=Kind.COUNTER,
+    "flip27_bytes", "By", "Known size of the splits that were put into batches.", kind=Kind.COUNTER
 )
 
 CATALOG = tuple(_defined)

@@ -22,16 +22,13 @@ class MetricsListener(StreamingQueryListener):
         self._metrics = metrics
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        """A query has started."""
         self._metrics.started(str(event.id), event.name)
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        """A batch has finished."""
         self._metrics.progressed(json.loads(event.progress.json))
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
         """No new data: the numbers stay, and the lags grow with time."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
-        """A query has ended."""
         self._metrics.terminated(str(event.id), failed=event.exception is not None)

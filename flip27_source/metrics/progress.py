@@ -96,7 +96,7 @@ class QueryProgress:
 
 def read_progress(progress: Mapping[str, Any]) -> QueryProgress:
     """Parse a progress event from its JSON (``StreamingQueryProgress.json``)."""
-    found = (_source(source) for source in progress["sources"])
+    sources = (_source(source) for source in progress["sources"])
     return QueryProgress(
         query_id=progress["id"],
         name=progress.get("name"),
@@ -104,7 +104,7 @@ def read_progress(progress: Mapping[str, Any]) -> QueryProgress:
         at=dt.datetime.fromisoformat(progress["timestamp"]),
         duration_s=progress["batchDuration"] / 1000,
         phases={name: ms / 1000 for name, ms in progress.get("durationMs", {}).items()},
-        sources=tuple(source for source in found if source is not None),
+        sources=tuple(source for source in sources if source is not None),
     )
 
 

@@ -23,11 +23,9 @@ class PrometheusCollector:
         self._metrics = metrics
 
     def describe(self) -> Iterator[Family]:
-        """Every metric without its samples."""
         return map(_family, CATALOG)
 
     def collect(self) -> Iterator[Family]:
-        """Every metric with its current samples."""
         families = {metric.name: _family(metric) for metric in CATALOG}
         for sample in self._metrics.samples():
             families[sample.metric.name].add_metric(sample.labels, sample.value)

@@ -111,9 +111,9 @@ class QueryMetrics:
         """The current values, in the order of the catalog."""
         now = self._now()
         with self._lock:
-            found = [sample for query in self._queries.values() for sample in _of_query(query, now)]
+            samples = [sample for query in self._queries.values() for sample in _of_query(query, now)]
         order = {metric.name: place for place, metric in enumerate(catalog.CATALOG)}
-        return sorted(found, key=lambda sample: order[sample.metric.name])
+        return sorted(samples, key=lambda sample: order[sample.metric.name])
 
     def _running(self, query_id: str, name: str | None) -> _Query:
         query = self._queries.get(query_id)

@@ -88,7 +88,8 @@ class _NativeBatches:
 
     def __call__(self, rows: DataFrame, batch_id: int) -> None:
         source, options = _source_of(rows), NativeOptions.parse(self.options)
-        planned = _planned_files(rows, options)
+        files = files_without_tasks(rows, options.own)
+        planned = PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
         if planned.files:
             name = planned.checkpoint_name
             _Batch(self, source, options, rows.sparkSession, name, batch_id).deliver(planned.files)
@@ -109,12 +110,13 @@ class _Batch:
         self._native = native
         self._source = source
         self._options = options
+        depth, names = source.base_depth, source.base_names
         self._reads = SparkReads(
             spark,
             native.format,
             options.spark,
             prefixes=options.own[HADOOP_PREFIXES],
-            bases=_base_paths_of(source),
+            bases=None if depth is None else BasePaths(depth=depth, names=names),
         )
         self._unreadable_files = UnreadableFiles(source, checkpoint_name, options.own)
         self._batch_id = batch_id
@@ -130,7 +132,7 @@ class _Batch:
                 if not bad:
                     raise
                 try:
-                    self._unreadable_files.leave_out(bad)
+                    self._unreadable_files.give_up(bad)
                 except SplitReadError as refused:
                     raise refused from error
                 gone = {file.split_id for file, _ in bad}
@@ -252,21 +254,8 @@ def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:
     return [
         file
         for file in files
-        if with_percents(local_path(file.path) or _without_scheme(file.path)) in decoded
+        if with_percents(local_path(file.path) or file.path.partition("://")[2]) in decoded
     ]
-
-
-def _without_scheme(path: str) -> str:
-    return path.partition("://")[2]
-
-
-def _planned_files(rows: DataFrame, options: NativeOptions) -> PlannedFiles:
-    files = files_without_tasks(rows, options.own)
-    return PlannedFiles.of(rows.toArrow()) if files is None else PlannedFiles.whole(files, None)
-
-
-def _base_paths_of(source: SourceOfSplits) -> BasePaths | None:
-    return None if source.base_depth is None else BasePaths(depth=source.base_depth, names=source.base_names)
 
 
 def _source_of(rows: DataFrame) -> SourceOfSplits:

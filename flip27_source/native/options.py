@@ -19,12 +19,14 @@ _STORAGE = "storage."
 
 def _prefixes(value: str) -> Mapping[str, str]:
     try:
-        found: Any = json.loads(value)
+        prefixes: Any = json.loads(value)
     except ValueError:
-        found = None
-    if not isinstance(found, dict) or not all(one and isinstance(other, str) for one, other in found.items()):
+        prefixes = None
+    if not isinstance(prefixes, dict) or not all(
+        old and isinstance(new, str) for old, new in prefixes.items()
+    ):
         raise ValueError('a JSON object of prefixes is expected, such as {"s3://in/": "s3://in/"}')
-    return found
+    return prefixes
 
 
 HADOOP_PREFIXES: Option[Mapping[str, str]] = ReadingOption(
@@ -37,8 +39,8 @@ HADOOP_PREFIXES: Option[Mapping[str, str]] = ReadingOption(
 NATIVE_OPTIONS: tuple[Option[Any], ...] = (HADOOP_PREFIXES, SCHEMA_EVOLUTION_MODE)
 
 _REFUSED = {
-    "ignorecorruptfiles": "set it on the stream, whose state lists the files that are left out",
-    "ignoremissingfiles": "set it on the stream, whose state lists the files that are left out",
+    "ignorecorruptfiles": "set it on the stream, whose state lists quarantined and ignored files",
+    "ignoremissingfiles": "set it on the stream, whose state lists quarantined and ignored files",
     "modifiedafter": "set it on the stream, which decides which files are read",
     "modifiedbefore": "set it on the stream, which decides which files are read",
     "pathglobfilter": "set it on the stream, which decides which files are read",

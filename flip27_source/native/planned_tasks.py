@@ -44,13 +44,13 @@ def files_without_tasks(rows: DataFrame, options: Options) -> tuple[FileSplit, .
         return None
     files: list[FileSplit] = []
     for planned in _planned_in(scan):
-        found = _files_in(planned)
-        if found is None:
+        files_of_task = _files_in(planned)
+        if files_of_task is None:
             return None
-        files += found
+        files += files_of_task
     if files and any(changed_files(files, options)):
         return None
-    _count(scan, len(files))
+    scan.metrics().apply(_ROWS).add(len(files))  # Spark shows them in progress events
     return tuple(files)
 
 
@@ -95,8 +95,3 @@ def _files_in(planned: PlannedSubtask | None) -> list[FileSplit] | None:
     ):
         return None
     return Segment("splits", data=planned.splits).values(FileSplit)
-
-
-def _count(scan: Any, rows: int) -> None:
-    """Add rows to those that Spark shows in progress events."""
-    scan.metrics().apply(_ROWS).add(rows)

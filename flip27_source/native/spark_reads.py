@@ -35,8 +35,6 @@ _MERGED = ("parquet", "orc")
 
 
 class SparkReads:
-    """Reads files of one format in one session."""
-
     def __init__(
         self,
         spark: SparkSession,
@@ -67,11 +65,7 @@ class SparkReads:
         """The schema that Spark infers from the files; for Parquet and ORC, from all of them."""
         merged = {"mergeSchema": "true"} if self._format.lower() in _MERGED else {}
         reads = SparkReads(
-            self._spark,
-            self._format,
-            {**merged, **self._options},
-            prefixes=self._prefixes,
-            bases=self._bases,
+            self._spark, self._format, {**merged, **self._options}, prefixes=self._prefixes, bases=self._bases
         )
         return reads.frame(files, None).schema
 
@@ -120,12 +114,12 @@ def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:
 
 
 @contextlib.contextmanager
-def _settings(spark: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
+def _settings(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
     """Change these settings in this context, except those that the user has set."""
-    before = {name: spark.conf.get(name, _DEFAULTS[name]) or "" for name in wanted}
+    before = {name: spark.conf.get(name, _DEFAULTS[name]) or "" for name in settings}
     changed = [name for name, value in before.items() if value.rstrip("b") == _DEFAULTS[name]]
     for name in changed:
-        spark.conf.set(name, wanted[name])
+        spark.conf.set(name, settings[name])
     try:
         yield
     finally:

@@ -23,12 +23,10 @@ from flip27_source.snapshots.store import open_store
 _log = logging.getLogger("flip27_source")
 
 _ATTEMPTS = 2
-"""A file is left out after the batch has failed and the file alone has failed."""
+"""A file is given up after the batch has failed and the file alone has failed."""
 
 
 class UnreadableFiles:
-    """The files that one batch leaves out."""
-
     def __init__(self, source: SourceOfSplits, checkpoint_name: str | None, options: Options) -> None:
         self._limit = source.max_quarantined
         self._policy = SplitErrorPolicy(
@@ -46,18 +44,18 @@ class UnreadableFiles:
 
     @property
     def is_possible(self) -> bool:
-        """Whether files may be left out; otherwise a file that cannot be read stops the query."""
+        """Whether files may be given up; otherwise a file that cannot be read stops the query."""
         return self._late is not None
 
     def remaining(self, files: Sequence[FileSplit]) -> list[FileSplit]:
-        """The files without those that an earlier run of the batch left out."""
+        """The files without those that an earlier run of the batch gave up."""
         late = self._late
         if late is None:
             return list(files)
         gone = {item.split_id for report in late.read() for item in report.results}
         return [file for file in files if file.split_id not in gone]
 
-    def leave_out(self, bad: Sequence[tuple[FileSplit, SplitReadError]]) -> None:
+    def give_up(self, bad: Sequence[tuple[FileSplit, SplitReadError]]) -> None:
         """Record files; durable on return.
 
         Raises:
@@ -75,7 +73,7 @@ class UnreadableFiles:
             )
             if self._policy.is_reported_loss(error) and isinstance(error, DataLossError):
                 losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=error.what))
-            _log.warning("%s cannot be read and is left out of the batch: %s", file.path, error.what)
+            _log.warning("%s cannot be read and is given up in this batch: %s", file.path, error.what)
         failed = [item for item in results if item.status is SplitStatus.FAILED]
         if len(failed) > self._limit:
             raise QuarantineError(

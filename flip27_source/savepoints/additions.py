@@ -82,14 +82,14 @@ def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | 
     """A description of the files that could not be added to a savepoint; None if all were added."""
     said = []
     for text in store.list(f"{lineage}/{file_names.FAILURES}"):
-        found = file_names.parse_failed_addition(text)
-        if found is None or found[0] != name:
+        parsed = file_names.parse_failed_addition(text)
+        if parsed is None or parsed[0] != name:
             continue
-        file = file_names.failed_addition_file(lineage, name, found[1])
+        file = file_names.failed_addition_file(lineage, name, parsed[1])
         try:
             failed = decode_json(store.read(file, _MOST_BYTES), _FailedAddition)
         except (msgspec.MsgspecError, CorruptStateError):
-            said.append(f"subtask {found[1]} could not add a file")
+            said.append(f"subtask {parsed[1]} could not add a file")
         else:
             said.append(f"subtask {failed.subtask} could not add {failed.file}: {failed.error}")
     return "; ".join(said[:3]) or None

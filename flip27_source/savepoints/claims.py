@@ -32,6 +32,9 @@ class ClaimMark(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     uid: str
 
+    def __str__(self) -> str:
+        return f"whose source {self.uid} has its state in {self.state}/{self.lineage}"
+
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a lineage's ``claim.json``; ``first`` is the first checkpoint of the lineage."""
@@ -50,10 +53,7 @@ def claim(savepoint: Savepoint, mine: Store, lineage: str, uid: str, first_check
     """
     folder = savepoint.folder
     record = _Record(
-        parent=savepoint.store.location,
-        folder=folder,
-        first=first_checkpoint_id,
-        files=files_of(savepoint),
+        parent=savepoint.store.location, folder=folder, first=first_checkpoint_id, files=files_of(savepoint)
     )
     mine.create(file_names.claim_file(lineage), msgspec.json.encode(record, order="sorted"))
     mark = msgspec.json.encode(ClaimMark(lineage=lineage, state=mine.location, uid=uid), order="sorted")
@@ -78,19 +78,14 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     if is_ours and len(mine.list(f"{mark.lineage}/{file_names.CHECKPOINTS}")) < 2:
         return
     raise StateLocationError(
-        f"savepoint {savepoint.location} is claimed by the query whose source {mark.uid} has its state in "
-        f"{mark.state}/{mark.lineage}, which will delete the savepoint",
+        f"savepoint {savepoint.location} is claimed by the query {mark}, which will delete the savepoint",
         remedy="remove savepointClaim=claim to start from the savepoint while it exists, or claim a copy "
         f"of it (without the file {CLAIM})",
     )
 
 
 def delete_subsumed(
-    mine: Store,
-    lineage: str,
-    committed: CheckpointName,
-    retained: int,
-    open_at: Callable[[str], Store],
+    mine: Store, lineage: str, committed: CheckpointName, retained: int, open_at: Callable[[str], Store]
 ) -> bool:
     """Delete the savepoint that a lineage owns, once the lineage has ``retained`` checkpoints.
 
@@ -102,7 +97,7 @@ def delete_subsumed(
     Returns:
         Whether this call deleted the savepoint.
     """
-    record = _record(mine, lineage)
+    record = _decoded(mine, file_names.claim_file(lineage), _Record)
     if record is None or committed.checkpoint_id - record.first + 1 < retained:
         return False
     store, folder = open_at(record.parent), record.folder
@@ -122,20 +117,16 @@ def delete_subsumed(
 
 def files_of(savepoint: Savepoint) -> list[str]:
     """The files to delete, relative to the savepoint's folder, with the savepoints of other sources."""
-    found = savepoint.files()
+    files = savepoint.files()
     for folder in savepoint.source_folders:
         inside = folder.removeprefix(f"{savepoint.folder}/")
         inner = read_savepoint(savepoint.store, folder)
-        found += [f"{inside}/{METADATA}", *(f"{inside}/{name}" for name in inner.files())]
-    return found
+        files += [f"{inside}/{METADATA}", *(f"{inside}/{name}" for name in inner.files())]
+    return files
 
 
 def mark_of(store: Store, folder: str) -> ClaimMark | None:
     return _decoded(store, f"{folder}/{CLAIM}", ClaimMark)
-
-
-def _record(mine: Store, lineage: str) -> _Record | None:
-    return _decoded(mine, file_names.claim_file(lineage), _Record)
 
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)

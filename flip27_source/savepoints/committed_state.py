@@ -9,15 +9,13 @@ from typing import Any
 
 from ..coordination.subtask_reports import SplitStatus
 from ..enumerator_mixins import HoldsSplits
-from ..errors import StateLocationError
-from ..file_systems.paths import redacted
 from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.store import open_store
 from ..snapshots.stored_lineage import StoredLineage
-from .query_state import newest_batch, one_source
+from .query_state import one_source, surely_newest_batch
 
 _UNREAD = frozenset({SplitStatus.LIVE.value, SplitStatus.RETURNED.value, SplitStatus.FAILED.value})
 
@@ -55,12 +53,7 @@ def committed_state(
         StateLocationError, MissingStateError, CorruptStateError: the state cannot be read.
     """
     options = dict(storage_options)
-    batch = newest_batch(state, checkpoint, options)
-    if batch is None:
-        raise StateLocationError(
-            f"the checkpoint location of the query with its state in {redacted(state)} is not known",
-            remedy="give the query's checkpointLocation (--checkpoint-location)",
-        )
+    batch = surely_newest_batch(state, checkpoint, options)
     folder, name = one_source(batch.named, state, lineage)
     store = open_store(state, options)
     stored = StoredLineage(store, folder)

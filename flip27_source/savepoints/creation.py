@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ..errors import StateLocationError, StopError
-from ..file_systems.paths import redacted
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
 from .claims import mark_of
@@ -18,6 +17,7 @@ from .query_state import (
     one_source,
     state_in,
     surely_complete,
+    surely_newest_batch,
 )
 from .running_queries import Progress, made_by_driver
 from .values import CreatedSavepoint, NewestBatch
@@ -118,18 +118,13 @@ def _copied(
     *,
     query: bool = False,
 ) -> CreatedSavepoint:
-    """Copy the newest complete checkpoint."""
     source, target = open_store(state, options), open_store(to, options)
-    batch = newest_batch(state, checkpoint, options)
+    newest = surely_newest_batch if query else newest_batch
+    batch = newest(state, checkpoint, options)
     if batch is not None:
         if query:
             _check_is_together(source, batch)
         folder, name = one_source(batch.named, state, lineage, any_of_them=query)
-    elif query:
-        raise StateLocationError(
-            f"the checkpoint location of the query with its state in {redacted(state)} is not known",
-            remedy="give the query's checkpointLocation (--checkpoint-location)",
-        )
     else:
         folder = lineage_of(state, None, lineage, source)
         name = surely_complete(source, folder)
@@ -183,7 +178,7 @@ def _check_unclaimed(target: Store, folder: str) -> None:
     owner = mark_of(target, folder)
     if owner is not None:
         raise StateLocationError(
-            f"{target.location}/{folder} is already a savepoint of this checkpoint; the query whose source "
-            f"{owner.uid} has its state in {owner.state}/{owner.lineage} has claimed it and will delete it",
+            f"{target.location}/{folder} is already a savepoint of this checkpoint; the query {owner} has "
+            "claimed it and will delete it",
             remedy="give another directory",
         )

@@ -32,7 +32,7 @@ from ..snapshots.file_names import CheckpointName
 from ..snapshots.segment_files import check_packed, most_packed_bytes, unpack_segment
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
-from ..values.stored_json import compact_json, decode_json
+from ..values.stored_json import compact_json, decode_json, format_of
 
 FORMAT = 1
 METADATA = file_names.SAVEPOINT_METADATA
@@ -69,10 +69,6 @@ class SavepointMetadata(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
     reports: list[str]
     query: StoredQuery | None = None
     readers: dict[str, str] = {}
-
-
-class _Format(msgspec.Struct):
-    format: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +118,6 @@ class Savepoint:
         return [*segments, *reports, *added, *queried]
 
     def load_segment(self, name: str) -> bytes:
-        """The data of one of its segments."""
         return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
 
     def stored_segment(self, name: str) -> bytes:
@@ -218,10 +213,10 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
             f"{METADATA} is an unfinished savepoint",
         ) from None
     try:
-        found = decode_json(data, _Format).format
-        if found != FORMAT:
+        number = format_of(data)
+        if number != FORMAT:
             raise IncompatibleStateError(
-                f"the savepoint {location} has format {found}; this library reads {FORMAT}",
+                f"the savepoint {location} has format {number}; this library reads {FORMAT}",
                 remedy="install the version of flip27-source that wrote the savepoint, or a newer one",
             )
         metadata = decode_json(data, SavepointMetadata)
@@ -258,11 +253,12 @@ def _added(target: Store, folder: str) -> dict[str, str]:
 
 def _reported(stored: StoredLineage, document: CheckpointDocument, name: CheckpointName) -> tuple[int, ...]:
     """The subtasks that have reported on a document, and late reports."""
-    found = stored.reports().get(name, ())
+    reported = stored.reports().get(name, ())
     planned = {item.subtask for item in document.raw.plan}
-    if document.reports is ReportDemand.REQUIRED and not planned <= set(found):
+    if document.reports is ReportDemand.REQUIRED and not planned <= set(reported):
         raise MissingStateError(
-            f"checkpoint {name} is not complete: {len(found)} of its {len(planned)} subtasks have reported",
+            f"checkpoint {name} is not complete: {len(reported)} of its {len(planned)} subtasks have "
+            "reported",
             remedy="wait for the batch to end, or create a savepoint of an earlier checkpoint",
         )
-    return found
+    return reported

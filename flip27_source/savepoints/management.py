@@ -19,9 +19,10 @@ from ..file_systems.paths import redacted
 from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import SourceIdentity, timestamp
+from ..snapshots.locations import names_in
 from ..snapshots.report_contents import decode_stored_report
 from ..snapshots.segment_files import check_packed
-from ..snapshots.store import Store, open_store
+from ..snapshots.store import open_store
 from .claims import CLAIM, files_of, mark_of
 from .format import (
     METADATA,
@@ -144,11 +145,11 @@ def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = 
     store = open_store(directory, storage_options or {})
     entries = []
     for folder in store.list(""):
-        names = _inside(store, folder)
+        names = names_in(store, folder)
         location = f"{directory.rstrip('/')}/{folder}"
         if METADATA in names:
             entries.append(_entry(location, storage_options))
-        elif folder.startswith("savepoint-") and any(_inside(store, f"{folder}/{name}") for name in names):
+        elif folder.startswith("savepoint-") and any(names_in(store, f"{folder}/{name}") for name in names):
             entries.append(SavepointEntry(directory=redacted(location), status=UNFINISHED))
     return entries
 
@@ -212,8 +213,7 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
     owner = mark_of(store, folder)
     if owner is not None:
         raise StateLocationError(
-            f"the savepoint {savepoint.location} is claimed by the query whose source {owner.uid} has its "
-            f"state in {owner.state}/{owner.lineage}",
+            f"the savepoint {savepoint.location} is claimed by the query {owner}",
             remedy="keep the savepoint: that query deletes it when it no longer needs it; if the query no "
             f"longer exists, delete the file {CLAIM} first",
         )
@@ -228,24 +228,17 @@ def delete(location: str, storage_options: Mapping[str, Any] | None = None) -> D
 
 def _entry(location: str, storage_options: Mapping[str, Any] | None) -> SavepointEntry:
     try:
-        found = describe(location, storage_options)
+        details = describe(location, storage_options)
     except Flip27Error as error:
         return SavepointEntry(directory=redacted(location), status=DAMAGED, problem=error.what)
     return SavepointEntry(
-        directory=found.directory,
+        directory=details.directory,
         status=READABLE,
-        created_at=found.created_at,
-        checkpoint_id=found.checkpoint_id,
-        lineage=found.lineage,
-        uid=found.source.uid,
+        created_at=details.created_at,
+        checkpoint_id=details.checkpoint_id,
+        lineage=details.lineage,
+        uid=details.source.uid,
     )
-
-
-def _inside(store: Store, folder: str) -> list[str]:
-    try:
-        return store.list(folder)
-    except StateLocationError:
-        return []  # a file
 
 
 def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:

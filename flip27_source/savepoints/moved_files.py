@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
-from ..coordination.checkpoints import LedgerState, QuarantinedSplit, Snapshot
-from ..coordination.packing import Assignment, Plan
+from ..coordination.checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
+from ..coordination.packing import Plan
 from ..coordination.subtask_reports import SplitResult, SubtaskReport
 from ..errors import OptionError
 from ..file_systems.moved_paths import PathRewrite, RewritesPaths
 from ..source import Source
 from ..source_options import PATH_REWRITE
 from ..values.stored_values import stored_splits
+
+ItemT = TypeVar("ItemT", QuarantinedSplit[Any], WaitingSplit[Any])
 
 
 class MovedFiles:
@@ -45,7 +47,6 @@ class MovedFiles:
         }
 
     def snapshot(self) -> Snapshot[Any]:
-        """The snapshot with the new paths."""
         before = self._before
         return replace(
             before,
@@ -57,7 +58,6 @@ class MovedFiles:
         )
 
     def report(self, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
-        """A report with the new paths."""
         return replace(report, results=tuple(self._result(result) for result in report.results))
 
     def _ledger(self, ledger: LedgerState[Any]) -> LedgerState[Any]:
@@ -65,21 +65,21 @@ class MovedFiles:
             ledger,
             live=tuple(self._split(split) for split in ledger.live),
             pins={self._ids.get(name, name): subtask for name, subtask in ledger.pins.items()},
-            waiting=tuple(replace(item, split=self._split(item.split)) for item in ledger.waiting),
+            waiting=self._items(ledger.waiting),
             ranges=tuple(self._split(cut) for cut in ledger.ranges),
-            quarantined=tuple(self._set_aside(item) for item in ledger.quarantined),
-            ignored=tuple(self._set_aside(item) for item in ledger.ignored),
+            quarantined=self._items(ledger.quarantined),
+            ignored=self._items(ledger.ignored),
         )
 
     def _plan(self, plan: Plan[Any]) -> Plan[Any]:
-        assignments = tuple(self._assignment(item) for item in plan.assignments)
-        return replace(plan, assignments=assignments)
+        assignments = (
+            replace(item, splits=tuple(self._split(split) for split in item.splits))
+            for item in plan.assignments
+        )
+        return replace(plan, assignments=tuple(assignments))
 
-    def _assignment(self, item: Assignment[Any]) -> Assignment[Any]:
-        return replace(item, splits=tuple(self._split(split) for split in item.splits))
-
-    def _set_aside(self, item: QuarantinedSplit[Any]) -> QuarantinedSplit[Any]:
-        return replace(item, split=self._split(item.split))
+    def _items(self, items: tuple[ItemT, ...]) -> tuple[ItemT, ...]:
+        return tuple(replace(item, split=self._split(item.split)) for item in items)
 
     def _result(self, result: SplitResult[Any]) -> SplitResult[Any]:
         position = None if result.position is None else self._split(result.position)

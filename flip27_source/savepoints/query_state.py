@@ -44,6 +44,17 @@ def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) ->
     )
 
 
+def surely_newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) -> NewestBatch:
+    """As :func:`newest_batch`, but refuses a query whose Spark checkpoint is not known."""
+    batch = newest_batch(state, checkpoint, options)
+    if batch is None:
+        raise StateLocationError(
+            f"the checkpoint location of the query with its state in {redacted(state)} is not known",
+            remedy="give the query's checkpointLocation (--checkpoint-location)",
+        )
+    return batch
+
+
 def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store: Store) -> str:
     """The name of the query's only lineage, or of ``lineage``.
 
@@ -63,17 +74,17 @@ def one_source(
     Raises:
         MissingStateError, StateLocationError: there is none, or there are several and one is required.
     """
-    found = [item for item in named if lineage in (None, item[0])]
-    if len(found) == 1 or (found and any_of_them):
-        return found[0]
-    if not found:
+    matching = [item for item in named if lineage in (None, item[0])]
+    if len(matching) == 1 or (matching and any_of_them):
+        return matching[0]
+    if not matching:
         raise MissingStateError(
             f"the query's last batch refers to no state in {redacted(state)}",
             remedy="state inside the offsets needs no savepoint: copy the checkpoint; or give the state "
             "location and the lineage of the source",
         )
     raise StateLocationError(
-        f"the query has several sources with state: {', '.join(sorted(item[0] for item in found))}",
+        f"the query has several sources with state: {', '.join(sorted(item[0] for item in matching))}",
         remedy="choose one by its lineage (--lineage)",
     )
 
@@ -106,16 +117,15 @@ def checkpoint_of(query: Any) -> str:
 
 
 def state_in(checkpoint: str, options: dict[str, Any]) -> str:
-    """The state location inside a Spark checkpoint."""
-    found = {lineage.parent for lineage in find_lineages(checkpoint, options)} - {None}
-    if len(found) != 1:
+    locations = {lineage.parent for lineage in find_lineages(checkpoint, options)} - {None}
+    if len(locations) != 1:
         raise StateLocationError(
-            f"the Spark checkpoint {redacted(checkpoint)} contains {len(found)} state locations",
+            f"the Spark checkpoint {redacted(checkpoint)} contains {len(locations)} state locations",
             remedy='choose one: state="<stateLocation>"'
-            if found
+            if locations
             else "state inside the offsets needs no savepoint: copy the checkpoint",
         )
-    return str(found.pop())
+    return str(locations.pop())
 
 
 def _parents(state: str) -> list[str]:
@@ -124,18 +134,18 @@ def _parents(state: str) -> list[str]:
 
 
 def _only_lineage(store: Store, state: str) -> str:
-    found = []
+    lineages = []
     for name in store.list(""):
         try:
-            found.append(file_names.checked_lineage_name(name))
+            lineages.append(file_names.checked_lineage_name(name))
         except CorruptStateError:
             continue
-    if len(found) == 1:
-        return found[0]
+    if len(lineages) == 1:
+        return lineages[0]
     raise StateLocationError(
-        f"{redacted(state)} contains {len(found)} lineages: {', '.join(found) or 'none'}",
+        f"{redacted(state)} contains {len(lineages)} lineages: {', '.join(lineages) or 'none'}",
         remedy="choose one by its lineage (--lineage), or give the query's Spark checkpoint "
         "(--checkpoint-location)"
-        if found
+        if lineages
         else "give the stateLocation of the query",
     )

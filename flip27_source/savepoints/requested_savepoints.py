@@ -21,8 +21,6 @@ OpenStore = Callable[[str, Mapping[str, Any]], Store]
 
 
 class RequestedSavepoints:
-    """Opens the targets of savepoints and writes the savepoints."""
-
     def __init__(
         self,
         store: Store | None,

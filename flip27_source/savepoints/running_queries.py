@@ -142,7 +142,7 @@ def made_by_driver(
     driver = watch.living()
     if driver is None:
         return None
-    progress = progress or _unheard
+    progress = progress or (lambda _said: None)
     made = _PendingRequest(store, folder, to, options, watch, driver, committed, progress).wait(timeout_s)
     if made is None:
         progress("the driver took no savepoint: copying the newest complete checkpoint")
@@ -278,15 +278,15 @@ class _PendingRequest:
 
     def _savepoints(self, but: frozenset[str] = frozenset()) -> list[Savepoint]:
         """The complete savepoints in the target that the lineage's driver has taken."""
-        found = []
+        savepoints = []
         for folder in set(self._target.list("")) - but:
             try:
                 savepoint = read_savepoint(self._target, folder)
             except Flip27Error:
                 continue
             if savepoint.metadata.lineage == self._lineage and savepoint.document.is_savepoint:
-                found.append(savepoint)
-        return found
+                savepoints.append(savepoint)
+        return savepoints
 
 
 def _submitted(requests: Mailbox, to: str) -> SavepointRequest:
@@ -303,7 +303,3 @@ def _submitted(requests: Mailbox, to: str) -> SavepointRequest:
 
 def _below(directory: str, name: str) -> str:
     return f"{directory.rstrip('/')}/{name}"
-
-
-def _unheard(_said: str) -> None:
-    """Ignore progress."""

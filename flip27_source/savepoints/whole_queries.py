@@ -113,30 +113,31 @@ def restore_query(
         CorruptStateError, MissingStateError: the savepoint is damaged; nothing can be started.
     """
     options = dict(storage_options or {})
-    found = open_savepoint_at(savepoint, options)
-    query = found.metadata.query
+    stored = open_savepoint_at(savepoint, options)
+    query = stored.metadata.query
     if query is None:
         raise StateLocationError(
-            f"savepoint {found.location} contains a source and not a whole query",
+            f"savepoint {stored.location} contains a source and not a whole query",
             remedy='start a new query from it, .option("savepoint", ...); or create a savepoint with --query',
         )
     state = state or f"{checkpoint_location.rstrip('/')}/flip27"
     target, state_store = open_store(checkpoint_location, options), open_store(state, options)
-    sources = [found, *(read_savepoint(found.store, folder) for folder in found.source_folders)]
+    sources = [stored, *(read_savepoint(stored.store, folder) for folder in stored.source_folders)]
     _check_free(target, state_store, sources)
     # Spark cannot parse this metadata, so a query that is started too early fails.
-    target.replace(METADATA_FILE, _under_way(found))
+    target.replace(METADATA_FILE, _under_way(stored))
     for source in sources:
         _write_lineage(source, state_store)
-    for name in sorted(query.files, key=_offsets_last):
+    # Without its offsets, an interrupted copy is not yet the checkpoint of a query.
+    logs = (f"{OFFSETS}/", f"{COMMITS}/")
+    for name in sorted(query.files, key=lambda name: (name.startswith(logs), name)):
         if name != METADATA_FILE:
-            target.replace(file_names.checked_relative(name), _checked(found, name, query.files[name]))
+            target.replace(file_names.checked_relative(name), _checked(stored, name, query.files[name]))
     target.replace(METADATA_FILE, msgspec.json.encode({"id": str(uuid.uuid4())}))
     return RestoredQuery(checkpoint_location=checkpoint_location, state_location=state, batch_id=query.batch)
 
 
 def now_ms() -> int:
-    """The time, in milliseconds since the epoch."""
     return time.time_ns() // 1_000_000
 
 
@@ -192,10 +193,6 @@ def _under_way(savepoint: Savepoint) -> bytes:
     # Savepoints of one checkpoint have the same folder, whichever batch of the query they contain.
     digest = content_digest(msgspec.json.encode(savepoint.metadata))
     return _UNDER_WAY + f" {savepoint.folder} {digest}\n".encode()
-
-
-def _offsets_last(name: str) -> tuple[bool, str]:
-    return name.startswith((f"{OFFSETS}/", f"{COMMITS}/")), name
 
 
 def _checked(savepoint: Savepoint, name: str, digest: str) -> bytes:

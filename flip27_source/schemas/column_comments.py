@@ -44,7 +44,6 @@ class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 def splits_comment(source: SourceOfSplits) -> str:
-    """The comment of the column ``path``."""
     return _START + msgspec.json.encode(source, order="sorted").decode()
 
 

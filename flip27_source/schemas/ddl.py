@@ -76,7 +76,6 @@ def type_name(kind: pa.DataType) -> str:
 
 
 def columns_text(schema: pa.Schema) -> str:
-    """The columns of a schema as DDL."""
     return ", ".join(f"{_quoted(field.name)} {type_name(field.type)}" for field in schema)
 
 
@@ -110,9 +109,9 @@ class _Parser:
 
     def fail(self, expected: str) -> NoReturn:
         """Raise a ValueError that says what is expected instead of the current token."""
-        found = repr(self._token) if self._token else "the end"
+        instead = repr(self._token) if self._token else "the end"
         raise ValueError(
-            f"{expected} is expected at character {self._at} instead of {found}; columns are written as in "
+            f"{expected} is expected at character {self._at} instead of {instead}; columns are written as in "
             "id bigint, tags array<string>"
         )
 

@@ -101,7 +101,7 @@ class SchemaStorage:
                 another source.
         """
         names = self._store.list(file_names.schema_folder(self._uid))
-        versions = [version for name in names if (version := file_names.parse_schema(name)) is not None]
+        versions = [version for name in names if (version := file_names.parse_number(name)) is not None]
         return self._read(max(versions)) if versions else None
 
     def record(self, schema: pa.Schema, *, after: RecordedSchema | None = None) -> RecordedSchema:
@@ -140,9 +140,11 @@ class SchemaStorage:
     def _read(self, version: int) -> RecordedSchema:
         file = file_names.schema_file(self._uid, version)
         try:
-            stored = _decoded(file, self._store.read(file))
+            data = self._store.read(file)
         except MissingStateError as error:
             raise _unreadable(file, error) from error
+        what = f"the recorded schema {file}"
+        stored = decode_sealed(data, "schema", StoredSchema, what=what, formats=FORMATS, remedy=_REMEDY)
         if stored.uid != self._uid:
             raise IncompatibleStateError(
                 f"the recorded schema {file} belongs to source {stored.uid!r}, not to {self._uid!r}",
@@ -174,18 +176,6 @@ def check_types(schema: pa.Schema, what: str, remedy: str) -> None:
             type_name(field.type)
         except ValueError as error:
             raise SchemaError(f"{what}: column {field.name}: {error}", remedy=remedy) from None
-
-
-def _decoded(file: str, data: bytes) -> StoredSchema:
-    what = f"the recorded schema {file}"
-    refused: IncompatibleStateError | None = None
-    for number in FORMATS:
-        try:
-            return decode_sealed(data, "schema", StoredSchema, what=what, format_=number, remedy=_REMEDY)
-        except IncompatibleStateError as error:
-            refused = refused or error
-    assert refused is not None
-    raise refused
 
 
 def _type(file: str, column: StoredColumn) -> pa.DataType:

@@ -91,22 +91,22 @@ def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
     """The schema that ``finder`` finds, checked."""
     name = f"find_schema of {finder.__qualname__}"
     with _errors_of(name):
-        found: Any = finder.find_schema(source.options)
-    if found is None:
+        schema: Any = finder.find_schema(source.options)
+    if schema is None:
         raise SchemaError(
             f"no schema was given, and {name} found no schema",
             remedy=f"{_GIVE} before .load(), or wait until the source has columns",
         )
     remedy = "return a pyarrow.Schema of the types of Spark, with one column or more, each name once"
-    if not isinstance(found, pa.Schema):
-        raise SchemaError(f"{name} returned a {type(found).__name__}", remedy=remedy)
-    if not len(found):
+    if not isinstance(schema, pa.Schema):
+        raise SchemaError(f"{name} returned a {type(schema).__name__}", remedy=remedy)
+    if not len(schema):
         raise SchemaError(f"{name} found no column", remedy=remedy)
-    for column, times in Counter(field.name.lower() for field in found).items():
+    for column, times in Counter(field.name.lower() for field in schema).items():
         if times > 1:
             raise SchemaError(f"{name}: the column {column} occurs twice", remedy=remedy)
-    check_types(found, name, remedy)
-    return found
+    check_types(schema, name, remedy)
+    return schema
 
 
 def evolution_of_inferred(source: Source) -> dict[str, str]:

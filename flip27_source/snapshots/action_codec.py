@@ -16,8 +16,6 @@ from ..values.stored_values import stored_actions
 
 
 class StoredAction(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One pending action."""
-
     action: msgspec.Raw
     due: int
     attempts: int = 0
@@ -55,11 +53,11 @@ def decode_actions(
     Raises:
         CorruptStateError: an action does not match the type of actions.
     """
-    wanted = stored_actions(enumerator_type).declared
+    declared = stored_actions(enumerator_type).declared
     try:
         return tuple(
             PendingAction(
-                action=decode_json(item.action, wanted),
+                action=decode_json(item.action, declared),
                 due_checkpoint_id=item.due,
                 attempts=item.attempts,
                 error=item.error,
@@ -68,7 +66,7 @@ def decode_actions(
         )
     except msgspec.MsgspecError as error:
         raise CorruptStateError(
-            f"a stored action of {enumerator_type.__qualname__} does not match its type {wanted}: {error}",
+            f"a stored action of {enumerator_type.__qualname__} does not match its type {declared}: {error}",
             remedy="deploy the code that stored the action until its actions are done, or give new fields "
             "defaults",
         ) from error

@@ -16,23 +16,12 @@ import msgspec
 
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
-from ..errors import (
-    CorruptStateError,
-    IncompatibleStateError,
-    MissingStateError,
-    StateLocationError,
-)
+from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
 from . import file_names
 from .codec import EncodedDocument, SnapshotCodec
-from .documents import (
-    MOST_DOCUMENT_BYTES,
-    CheckpointDocument,
-    SourceIdentity,
-    decode_document,
-    encode_source,
-)
+from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SourceIdentity, decode_document, encode_source
 from .file_names import CheckpointName
-from .offsets import INITIAL_OFFSET, Offset
+from .offsets import INITIAL_OFFSET, Offset, new_offset
 from .readable_positions import live_positions
 from .segment_files import pack_segment
 from .source_identity import as_lines, differences
@@ -102,19 +91,12 @@ class CheckpointStorage:
             savepoint=restored_from,
             epoch=0 if self.store is None else epoch,
         )
-        summary = _summary(pending)
         positions = live_positions(pending.snapshot.ledger.live, self._codec.encode_split)
-        if positions:
-            summary["positions"] = positions
         if self.store is None:
-            return self._inline(encoded, summary)
+            self._check_fits_inline(encoded)
+            return new_offset(pending, positions, inline=msgspec.json.decode(encoded.data))
         lineage = parent.lineage or self._new_lineage(self.store)
-        offset = Offset(
-            checkpoint_id=encoded.name.checkpoint_id,
-            lineage=lineage,
-            name=encoded.name,
-            summary=summary,
-        )
+        offset = new_offset(pending, positions, lineage=lineage, name=encoded.name)
         if len(encoded.data) > MOST_DOCUMENT_BYTES:
             raise StateLocationError(
                 f"the document of checkpoint {encoded.name.checkpoint_id} has {len(encoded.data)} bytes, "
@@ -264,7 +246,7 @@ class CheckpointStorage:
         self.in_use.keep_only(self._durable | document.segments)
         self._durable, self._durable_in = document.segments, offset.lineage
 
-    def _inline(self, encoded: EncodedDocument, summary: dict[str, Any]) -> Offset:
+    def _check_fits_inline(self, encoded: EncodedDocument) -> None:
         if len(encoded.data) > self._inline_limit_bytes:
             raise StateLocationError(
                 f"the state of source {self._source.uid} has {len(encoded.data)} bytes; without a "
@@ -273,11 +255,6 @@ class CheckpointStorage:
                 remedy='set .option("stateLocation", "<checkpointLocation>/flip27") to a '
                 "directory that the driver and the executors can write to",
             )
-        return Offset(
-            checkpoint_id=encoded.name.checkpoint_id,
-            inline=msgspec.json.decode(encoded.data),
-            summary=summary,
-        )
 
     def _new_lineage(self, store: Store) -> str:
         lineage = file_names.lineage_name(self._source.uid, self._new_random())
@@ -288,8 +265,8 @@ class CheckpointStorage:
             store.check_exclusive(file, source)
         return lineage
 
-    def _check_source(self, found: SourceIdentity) -> None:
-        changed = differences(found, self._source)
+    def _check_source(self, stored: SourceIdentity) -> None:
+        changed = differences(stored, self._source)
         if changed:
             raise IncompatibleStateError(
                 "the query's checkpoint was written with other settings:" + as_lines(changed),
@@ -319,25 +296,3 @@ class InUse:
 
     def __contains__(self, name: str) -> bool:
         return name in self._names
-
-
-def _summary(pending: PendingCheckpoint[Any]) -> dict[str, Any]:
-    metrics = pending.summary
-    numbers: dict[str, int | float] = {
-        "splits": metrics.splits,
-        "files": metrics.files,
-        "rows": metrics.rows,
-        "bytes": metrics.bytes,
-        "liveSplits": metrics.live_splits,
-        "waitingSplits": metrics.waiting_splits,
-        "finishedSplits": metrics.finished_splits,
-        "quarantinedSplits": metrics.quarantined_splits,
-        "ignoredSplits": metrics.ignored_splits,
-        "dataLosses": metrics.data_losses,
-    }
-    known = {name: value for name, value in numbers.items() if value or name == "splits"}
-    # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a
-    # non-ASCII character as six or twelve characters.
-    gauges = sorted(pending.summary.gauges.items())[:20]
-    published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
-    return known | published | metrics.backlog.numbers()

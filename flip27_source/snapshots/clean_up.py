@@ -40,7 +40,6 @@ class KnownDocument:
 
     @classmethod
     def of(cls, document: CheckpointDocument) -> KnownDocument:
-        """The parts of ``document`` that clean-up needs."""
         return cls(parent=document.parent, segments=document.segments)
 
 
@@ -66,9 +65,7 @@ def plan_cleanup(
     # A segment that only doomed documents name is deleted now, an unnamed one when it is found again.
     gone = ((there & named) | (unnamed & suspects)) - reachable
     return CleanupPlan(
-        documents=tuple(sorted(doomed, reverse=True)),
-        segments=tuple(sorted(gone)),
-        suspects=unnamed - gone,
+        documents=tuple(sorted(doomed, reverse=True)), segments=tuple(sorted(gone)), suspects=unnamed - gone
     )
 
 

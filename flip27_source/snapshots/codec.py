@@ -16,13 +16,7 @@ from typing import Any
 import msgspec
 
 from ..coordination.actions import PendingAction
-from ..coordination.checkpoints import (
-    CheckpointMetadata,
-    LedgerState,
-    Snapshot,
-    WaitingEvent,
-    WaitingSplit,
-)
+from ..coordination.checkpoints import CheckpointMetadata, LedgerState, Snapshot, WaitingEvent, WaitingSplit
 from ..coordination.packing import Assignment, Plan
 from ..enumerator import SplitEnumerator
 from ..errors import CorruptStateError, IncompatibleStateError, ProtocolError
@@ -81,9 +75,7 @@ class SnapshotCodec:
     """Converts snapshots of one enumerator type, and events to its subtasks, to JSON and back."""
 
     def __init__(
-        self,
-        enumerator_type: type[SplitEnumerator[Any]],
-        reader_type: type[SplitReader[Any]] = SplitReader,
+        self, enumerator_type: type[SplitEnumerator[Any]], reader_type: type[SplitReader[Any]] = SplitReader
     ) -> None:
         self._enumerator_type = enumerator_type
         self._splits = stored_splits(enumerator_type)
@@ -348,7 +340,7 @@ class SnapshotCodec:
     def _decode_value(
         self,
         raw: msgspec.Raw,
-        wanted: Any,
+        target_type: Any,
         find: SegmentFinder,
         rule: tuple[str, int, int, Callable[[int, Any], Any]],
     ) -> Any:
@@ -367,9 +359,9 @@ class SnapshotCodec:
             )
         try:
             if stored == current:
-                return decode_json(raw, wanted, dec_hook=segment)
+                return decode_json(raw, target_type, dec_hook=segment)
             upgraded = upgrade(stored, decode_json(raw))
-            return msgspec.convert(upgraded, type=wanted, dec_hook=segment)
+            return msgspec.convert(upgraded, type=target_type, dec_hook=segment)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
                 f"the stored {what} of {self._enumerator_type.__qualname__} does not match its type: {error}",

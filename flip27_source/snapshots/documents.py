@@ -21,7 +21,7 @@ from ..coordination.edit_values import AppliedEdit
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import Segment, content_digest
-from ..values.stored_json import decode_json
+from ..values.stored_json import decode_json, format_of
 from .file_names import CheckpointName, checked_segment_name
 
 FORMAT = 1
@@ -125,7 +125,7 @@ class StoredLedger(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def quarantined_count(self) -> int:
-        """How many splits are set aside, inside the document and in its segments."""
+        """How many splits are quarantined, inside the document and in its segments."""
         return len(self.quarantined) + sum(block.count for block in self.quarantine_blocks)
 
 
@@ -176,10 +176,6 @@ class StoredDocument(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     epoch: int = 0
 
 
-class _Format(msgspec.Struct):
-    format: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointDocument:
     """A decoded document whose author values are still JSON: no author code is needed to read it.
@@ -213,11 +209,9 @@ class CheckpointDocument:
 
     @property
     def reports(self) -> ReportDemand:
-        """Whether the plan's subtasks report."""
         return ReportDemand(self.raw.reports)
 
     def quarantined(self, load: Callable[[str], bytes]) -> list[StoredQuarantined]:
-        """The splits that were set aside, in order."""
         ledger, find = self.raw.ledger, SegmentFinder(self.raw.segments, load)
         beside = [
             item for block in ledger.quarantine_blocks for item in find(block.items).values(StoredQuarantined)
@@ -225,7 +219,6 @@ class CheckpointDocument:
         return [*ledger.quarantined, *beside]
 
     def delayed_actions(self, load: Callable[[str], bytes]) -> list[ActionPage]:
-        """The pages of delayed actions."""
         find = SegmentFinder(self.raw.segments, load)
         return [page.page(find) for page in self.raw.delayed]
 
@@ -270,10 +263,10 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
             "from an older copy of its checkpoint and state",
         )
     try:
-        found = decode_json(data, _Format).format
-        if found not in _FORMATS:
+        number = format_of(data)
+        if number not in _FORMATS:
             raise IncompatibleStateError(
-                f"checkpoint document {where} has format {found}; this library reads {FORMAT} to "
+                f"checkpoint document {where} has format {number}; this library reads {FORMAT} to "
                 f"{FORMAT_WITH_RANGES}",
                 remedy="install the version of flip27-source that wrote the document, or a newer one",
             )

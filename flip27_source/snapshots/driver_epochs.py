@@ -212,14 +212,13 @@ class _Listed(NamedTuple):
 
     @property
     def newest(self) -> int:
-        """The highest epoch; 0 if there is none."""
         return max(self.epochs, default=0)
 
 
 def _listed(store: Store, lineage: str) -> _Listed:
     names = store.list(f"{lineage}/{file_names.DRIVERS}")
     return _Listed(
-        [epoch for name in names if (epoch := file_names.parse_driver(name)) is not None],
+        [epoch for name in names if (epoch := file_names.parse_number(name)) is not None],
         [renewal for name in names if (renewal := file_names.parse_renewal(name)) is not None],
     )
 

@@ -30,13 +30,12 @@ class FailureLog:
         self._name = name
         self._counts: Counter[str] = Counter()
         for text in store.list(f"{lineage}/{file_names.FAILURES}"):
-            found = file_names.parse_failure(text)
-            if found is not None and found[0] == name:
-                _, digest, number = found
+            parsed = file_names.parse_failure(text)
+            if parsed is not None and parsed[0] == name:
+                _, digest, number = parsed
                 self._counts[digest] = max(self._counts[digest], number)
 
     def count(self, split_id: str) -> int:
-        """How many times reading a split has failed."""
         return self._counts[file_names.split_digest(split_id)]
 
     def add(self, record: FailureRecord) -> int:

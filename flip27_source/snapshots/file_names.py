@@ -103,14 +103,12 @@ def checked_lineage_name(text: str) -> str:
 
 
 def checked_segment_name(text: str) -> str:
-    """``text`` itself if it is the name of a segment."""
     if _SEGMENT_NAME.fullmatch(text) is None:
         raise CorruptStateError(f"{text!r} is not the name of a segment")
     return text
 
 
 def checked_report_name(text: str) -> str:
-    """``text`` itself if it is the file name of a report."""
     if _REPORT_NAME.fullmatch(text) is None:
         raise CorruptStateError(f"{text!r} is not the name of a report")
     return text
@@ -124,17 +122,14 @@ def checked_relative(text: str) -> str:
 
 
 def checkpoint_file(lineage: str, name: CheckpointName) -> str:
-    """Path of a document, relative to the state location."""
     return f"{lineage}/{CHECKPOINTS}/{name.file_name}"
 
 
 def segment_file(lineage: str, name: str) -> str:
-    """Path of a segment, relative to the state location."""
     return f"{lineage}/{SEGMENTS}/{name}"
 
 
 def source_file(lineage: str) -> str:
-    """Path of the file with the identity of the lineage's source."""
     return f"{lineage}/{SOURCE_FILE}"
 
 
@@ -169,7 +164,6 @@ def split_digest(split_id: str) -> str:
 
 
 def request_file(lineage: str, request_id: str) -> str:
-    """Path of a request."""
     return f"{lineage}/{REQUESTS}/{request_id}.json"
 
 
@@ -190,7 +184,16 @@ def renewal_file(lineage: str, epoch: int, said_ms: int) -> str:
 
 def parse_report(file_name: str) -> tuple[CheckpointName, int] | None:
     """The document and the subtask in a report's file name; None for other names."""
-    match = _REPORT_NAME.fullmatch(file_name)
+    return _of_subtask(_REPORT_NAME, file_name)
+
+
+def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
+    """The document and the subtask in the file name of a failed addition; None for other names."""
+    return _of_subtask(_FAILED_ADDITION_NAME, file_name)
+
+
+def _of_subtask(pattern: re.Pattern[str], file_name: str) -> tuple[CheckpointName, int] | None:
+    match = pattern.fullmatch(file_name)
     name = None if match is None else CheckpointName.parse(match[1])
     return None if match is None or name is None else (name, int(match[2]))
 
@@ -202,41 +205,23 @@ def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
     return None if match is None or name is None else (name, match[2], int(match[3]))
 
 
-def parse_failed_addition(file_name: str) -> tuple[CheckpointName, int] | None:
-    """The document and the subtask in the file name of a failed addition; None for other names."""
-    match = _FAILED_ADDITION_NAME.fullmatch(file_name)
-    name = None if match is None else CheckpointName.parse(match[1])
-    return None if match is None or name is None else (name, int(match[2]))
-
-
 def parse_request(file_name: str) -> str | None:
-    """The id in a request's file name; None for other names."""
     match = _REQUEST_NAME.fullmatch(file_name)
     return None if match is None else match[1]
 
 
 def parse_failed_request(file_name: str) -> str | None:
-    """The id in a failed request's file name; None for other names."""
     match = _FAILED_REQUEST_NAME.fullmatch(file_name)
     return None if match is None else match[1]
 
 
-def parse_driver(file_name: str) -> int | None:
-    """The epoch in a driver's file name; None for other names."""
-    return _number(file_name)
+def parse_number(file_name: str) -> int | None:
+    """The epoch in a driver's file name, or the version in a schema's; None for other names."""
+    match = _NUMBER_NAME.fullmatch(file_name)
+    return None if match is None else int(match[1])
 
 
 def parse_renewal(file_name: str) -> tuple[int, int] | None:
     """The epoch and the time in a renewal's file name; None for other names."""
     match = _RENEWAL_NAME.fullmatch(file_name)
     return None if match is None else (int(match[1]), int(match[2]))
-
-
-def parse_schema(file_name: str) -> int | None:
-    """The version in a schema's file name; None for other names."""
-    return _number(file_name)
-
-
-def _number(file_name: str) -> int | None:
-    match = _NUMBER_NAME.fullmatch(file_name)
-    return None if match is None else int(match[1])

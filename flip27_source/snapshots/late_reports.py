@@ -30,8 +30,6 @@ _UNDELIVERED = frozenset({SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.R
 
 
 class LateReports:
-    """The late reports of one document."""
-
     def __init__(self, store: Store, lineage: str, name: CheckpointName) -> None:
         self._store = store
         self._lineage = lineage
@@ -52,25 +50,18 @@ class LateReports:
 
     def read(self) -> list[SubtaskReport[Any]]:
         """The late reports, in order; they belong to no subtask."""
-        found: list[SubtaskReport[Any]] = []
+        reports: list[SubtaskReport[Any]] = []
         lineage = StoredLineage(self._store, self._lineage)
-        while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(found))) is not None:
-            results: tuple[SplitResult[Any], ...] = tuple(
-                SplitResult(
-                    split_id=item.split,
-                    status=SplitStatus(item.status),
-                    error=item.error,
-                    attempts=item.attempts,
-                )
-                for item in stored.results
-            )
-            losses = tuple(loss.loss() for loss in stored.losses)
-            found.append(
+        while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(reports))) is not None:
+            reports.append(
                 SubtaskReport(
-                    checkpoint_id=self._name.checkpoint_id, subtask_id=-1, results=results, losses=losses
+                    checkpoint_id=self._name.checkpoint_id,
+                    subtask_id=-1,
+                    results=tuple(item.result() for item in stored.results),
+                    losses=tuple(loss.loss() for loss in stored.losses),
                 )
             )
-        return found
+        return reports
 
     def add(self, results: Sequence[SplitResult[Any]], losses: Sequence[DataLoss]) -> None:
         """Add a late report to those that exist; it is durable on return."""
@@ -79,12 +70,7 @@ class LateReports:
             checkpoint=str(self._name),
             subtask=FIRST_LATE_SUBTASK,
             split_version=1,
-            results=[
-                StoredResult(
-                    split=one.split_id, status=one.status.value, error=one.error, attempts=one.attempts
-                )
-                for one in results
-            ],
+            results=[StoredResult.of(result) for result in results],
             losses=[StoredLoss.of(loss) for loss in losses],
         )
         number = len(self.read())
@@ -127,7 +113,5 @@ def with_late(
     if not late_results and not late_losses:
         return report
     return replace(
-        report,
-        results=(*report.results, *late_results.values()),
-        losses=(*report.losses, *late_losses),
+        report, results=(*report.results, *late_results.values()), losses=(*report.losses, *late_losses)
     )

@@ -65,10 +65,10 @@ def check_remote_folders(file_system: Any, root: str, name: str, location: str) 
         parent, _, own = path.rpartition("/")
         try:
             file_system.invalidate_cache(parent)
-            found = file_system.ls(parent, detail=True)
+            entries = file_system.ls(parent, detail=True)
         except FileNotFoundError:
             return
-        links = (str(item["name"]).rstrip("/") for item in found if item["type"] == "link")
+        links = (str(item["name"]).rstrip("/") for item in entries if item["type"] == "link")
         if any(link.rpartition("/")[2] == own for link in links):
             raise _linked(location, folder, "another place")
 

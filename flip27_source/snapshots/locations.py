@@ -82,16 +82,16 @@ def find_lineages(
     store = open_store(place, storage_options)
     names = set(store.list(""))
     if file_names.SAVEPOINT_METADATA in names:
-        found = [_beside(place, is_savepoint=True)]
+        lineages = [_beside(place, is_savepoint=True)]
     elif file_names.SOURCE_FILE in names:
-        found = [_beside(place)]
+        lineages = [_beside(place)]
     elif OFFSETS in names:
-        found = list(_of_spark_checkpoint(place, store, storage_options, state_location))
+        lineages = list(_of_spark_checkpoint(place, store, storage_options, state_location))
     else:
-        found = [Lineage(name=name, parent=place, folder=name) for name in _lineages_in(store, names)]
-    if not found:
+        lineages = [Lineage(name=name, parent=place, folder=name) for name in _lineages_in(store, names)]
+    if not lineages:
         raise _nothing_there(location, names)
-    return _chosen(found, only, location)
+    return _chosen(lineages, only, location)
 
 
 def _normal(location: str) -> str:
@@ -145,11 +145,7 @@ def _of_spark_checkpoint(
 
 
 def _parent_of(
-    lineage: str,
-    place: str,
-    store: Store,
-    storage_options: Mapping[str, Any],
-    state_location: str | None,
+    lineage: str, place: str, store: Store, storage_options: Mapping[str, Any], state_location: str | None
 ) -> str:
     """The state location of a lineage that a Spark checkpoint names."""
     if state_location is not None:
@@ -175,7 +171,7 @@ def _folders_below(store: Store) -> Iterator[str]:
     first = [name for name in store.list("") if _may_hold_state(name)]
     yield from (f"{name}/" for name in first)
     for name in first:
-        yield from (f"{name}/{inner}/" for inner in _listed(store, name) if _may_hold_state(inner))
+        yield from (f"{name}/{inner}/" for inner in names_in(store, name) if _may_hold_state(inner))
 
 
 def _may_hold_state(name: str) -> bool:
@@ -189,19 +185,20 @@ def _is_lineage_name(name: str) -> bool:
         return False
 
 
-def _listed(store: Store, folder: str) -> list[str]:
+def names_in(store: Store, folder: str) -> list[str]:
+    """The names in a folder; [] if it is a file."""
     try:
         return store.list(folder)
     except StateLocationError:
-        return []  # a file
+        return []
 
 
-def _chosen(found: list[Lineage], only: str | None, location: str) -> list[Lineage]:
+def _chosen(lineages: list[Lineage], only: str | None, location: str) -> list[Lineage]:
     if only is None:
-        return found
-    chosen = [lineage for lineage in found if lineage.name == only]
+        return lineages
+    chosen = [lineage for lineage in lineages if lineage.name == only]
     if not chosen:
-        names = [lineage.name for lineage in found]
+        names = [lineage.name for lineage in lineages]
         near = difflib.get_close_matches(only, names, n=1)
         raise OptionError(
             f"there is no lineage {only} in {redacted(location)}"

@@ -1,6 +1,6 @@
 """The offset that Spark stores for a checkpoint: small, canonical JSON without volatile fields.
 
-``checkpoint_files`` makes the offsets, and ``driver/holder`` returns them to Spark. Their form:
+``checkpoint_files`` writes their documents first, and ``driver/holder`` returns them to Spark. Their form:
 
 ``{"checkpoint":N,"format":1,"state":{"inline":{...}} or {"digest":...,"file":...},"summary":{...}}``
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..coordination.checkpoints import INITIAL_CHECKPOINT_ID
+from ..coordination.checkpoints import INITIAL_CHECKPOINT_ID, PendingCheckpoint
 from ..errors import CorruptStateError, IncompatibleStateError
 from .file_names import CHECKPOINTS, CheckpointName, checked_lineage_name
 
@@ -90,6 +90,48 @@ class Offset:
 
 
 INITIAL_OFFSET = Offset(checkpoint_id=INITIAL_CHECKPOINT_ID)
+
+
+def new_offset(
+    pending: PendingCheckpoint[Any],
+    positions: Mapping[str, Any],
+    *,
+    lineage: str | None = None,
+    name: CheckpointName | None = None,
+    inline: Mapping[str, Any] | None = None,
+) -> Offset:
+    """The offset of a checkpoint, with the place of its document, or with the document itself.
+
+    Args:
+        positions: the positions of the first live splits, for people.
+    """
+    summary = _summary(pending, positions)
+    return Offset(
+        checkpoint_id=pending.checkpoint_id, lineage=lineage, name=name, inline=inline, summary=summary
+    )
+
+
+def _summary(pending: PendingCheckpoint[Any], positions: Mapping[str, Any]) -> dict[str, Any]:
+    metrics = pending.summary
+    numbers: dict[str, int | float] = {
+        "splits": metrics.splits,
+        "files": metrics.files,
+        "rows": metrics.rows,
+        "bytes": metrics.bytes,
+        "liveSplits": metrics.live_splits,
+        "waitingSplits": metrics.waiting_splits,
+        "finishedSplits": metrics.finished_splits,
+        "quarantinedSplits": metrics.quarantined_splits,
+        "ignoredSplits": metrics.ignored_splits,
+        "dataLosses": metrics.data_losses,
+    }
+    known = {name: value for name, value in numbers.items() if value or name == "splits"}
+    # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a
+    # non-ASCII character as six or twelve characters.
+    gauges = sorted(metrics.gauges.items())[:20]
+    published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
+    of_live = {"positions": positions} if positions else {}
+    return known | published | metrics.backlog.numbers() | of_live
 
 
 def _damaged(value: Any) -> CorruptStateError:

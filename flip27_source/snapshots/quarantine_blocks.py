@@ -1,6 +1,6 @@
 """Quarantined splits in their stored form: inside the document if their total size is small, or in segments.
 
-A record that was set aside carries its bytes. The segments are written once and shared by the documents that
+A quarantined record carries its bytes. The segments are written once and shared by the documents that
 follow, so that a checkpoint only writes what is new. Pure.
 """
 
@@ -85,13 +85,13 @@ class QuarantineBlocks:
         self, quarantined: Sequence[QuarantinedSplit[Any]]
     ) -> tuple[list[_Block], Sequence[QuarantinedSplit[Any]]]:
         """The full blocks that the splits begin with, and the splits after them."""
-        found: list[_Block] = []
+        blocks: list[_Block] = []
         for block in self._full:
             if not block.has(quarantined):
                 break
-            found.append(block)
+            blocks.append(block)
             quarantined = quarantined[len(block.items) :]
-        return found, quarantined
+        return blocks, quarantined
 
 
 def as_stored(items: Iterable[QuarantinedSplit[Any]], encode: _Encode) -> list[StoredQuarantined]:

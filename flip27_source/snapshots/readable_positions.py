@@ -36,7 +36,7 @@ def readable_position(split: Any) -> str:
 def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Raw]) -> dict[str, str | int]:
     """The positions of the first live splits, by split id; ``...`` counts the others."""
     splits = list(live)
-    found: dict[str, str | int] = {}
+    positions: dict[str, str | int] = {}
     left = MOST_BYTES
     for split in nsmallest(MOST_POSITIONS, splits, key=lambda split: split.split_id):
         name, position = _short(masked(split.split_id)), readable_position(decode_json(encode(split)))
@@ -44,10 +44,10 @@ def live_positions(live: Iterable[SplitT], encode: Callable[[SplitT], msgspec.Ra
         if left < 0:
             break
         # Ids that are equal once they are shortened share one entry.
-        found.setdefault(name, position)
-    if len(found) < len(splits):
-        found["..."] = len(splits) - len(found)
-    return found
+        positions.setdefault(name, position)
+    if len(positions) < len(splits):
+        positions["..."] = len(splits) - len(positions)
+    return positions
 
 
 def _set_fields(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

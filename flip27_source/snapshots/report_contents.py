@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
-from ..coordination.subtask_reports import CheckpointMetrics
+from ..coordination.subtask_reports import CheckpointMetrics, SplitResult, SplitStatus
 from .documents import StoredLoss
 from .sealed import decode_sealed
 
@@ -20,6 +22,28 @@ class StoredResult(msgspec.Struct, frozen=True, omit_defaults=True):
     caught_up: bool = False
     error: str | None = None
     attempts: int = 0
+
+    @classmethod
+    def of(cls, result: SplitResult[Any], position: msgspec.Raw = ABSENT) -> StoredResult:
+        return cls(
+            split=result.split_id,
+            status=result.status.value,
+            position=position,
+            caught_up=result.caught_up,
+            error=result.error,
+            attempts=result.attempts,
+        )
+
+    def result(self, position: Any = None) -> SplitResult[Any]:
+        """Raises ValueError if the status is not known."""
+        return SplitResult(
+            split_id=self.split,
+            status=SplitStatus(self.status),
+            position=position,
+            caught_up=self.caught_up,
+            error=self.error,
+            attempts=self.attempts,
+        )
 
 
 class StoredReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -41,4 +65,4 @@ def decode_stored_report(file: str, data: bytes) -> StoredReport:
         IncompatibleStateError: this library does not know the report's format.
     """
     what = f"report {file}"
-    return decode_sealed(data, "report", StoredReport, what=what, format_=FORMAT, remedy=REMEDY)
+    return decode_sealed(data, "report", StoredReport, what=what, formats=(FORMAT,), remedy=REMEDY)

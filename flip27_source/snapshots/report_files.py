@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
+from ..coordination.subtask_reports import SplitResult, SubtaskReport
 from ..enumerator import SplitEnumerator
 from ..errors import AttemptError, CorruptStateError
 from . import file_names
@@ -99,13 +99,8 @@ class ReportStorage:
             subtask=report.subtask_id,
             split_version=self._split_version,
             results=[
-                StoredResult(
-                    split=item.split_id,
-                    status=item.status.value,
-                    position=ABSENT if item.position is None else self._codec.encode_split(item.position),
-                    caught_up=item.caught_up,
-                    error=item.error,
-                    attempts=item.attempts,
+                StoredResult.of(
+                    item, ABSENT if item.position is None else self._codec.encode_split(item.position)
                 )
                 for item in report.results
             ],
@@ -139,17 +134,7 @@ def results_of(file: str, stored: StoredReport, codec: SnapshotCodec) -> tuple[S
         return codec.decode_split(stored.split_version, raw) if bytes(raw) else None
 
     try:
-        return tuple(
-            SplitResult(
-                split_id=item.split,
-                status=SplitStatus(item.status),
-                position=position(item.position),
-                caught_up=item.caught_up,
-                error=item.error,
-                attempts=item.attempts,
-            )
-            for item in stored.results
-        )
+        return tuple(item.result(position(item.position)) for item in stored.results)
     except ValueError as error:
         raise CorruptStateError(f"report {file} cannot be read: {error}", remedy=REMEDY) from error
 

@@ -116,8 +116,6 @@ class WaitingRequests:
 
 
 class Mailbox:
-    """The requests in one lineage."""
-
     def __init__(self, store: Store, lineage: str) -> None:
         self._store = store
         self.lineage = lineage
@@ -159,7 +157,6 @@ class Mailbox:
         return f"{self._store.location}/{self.lineage}"
 
     def file(self, request_id: str) -> str:
-        """Path of a request, relative to the state location."""
         return file_names.request_file(self.lineage, request_id)
 
     def ids(self) -> list[str]:
@@ -190,11 +187,10 @@ class Mailbox:
 
     def failed(self) -> list[FailedRequest]:
         """The failed requests, ordered by time of failure."""
-        found = [self._failure(request_id) for request_id in self._listed()[1]]
-        return sorted(found, key=lambda item: (item.failed_ms, item.request_id))
+        failures = [self._failure(request_id) for request_id in self._listed()[1]]
+        return sorted(failures, key=lambda item: (item.failed_ms, item.request_id))
 
     def failure(self, request_id: str) -> FailedRequest | None:
-        """The failure of a request; None if it has not failed."""
         return self._failure(request_id) if request_id in self._listed()[1] else None
 
     def withdraw(self, prefix: str, request_ids: Iterable[str], error_type: type[Flip27Error]) -> str:
@@ -218,12 +214,11 @@ class Mailbox:
         return matching[0]
 
     def waiting(self) -> WaitingRequests:
-        """All requests that have not failed."""
         damaged: dict[str, Flip27Error] = {}
         unread: dict[str, Flip27Error] = {}
-        found = list(self._readable(damaged, unread))
-        edits = (item for item in found if isinstance(item, EditRequest))
-        savepoints = (item for item in found if isinstance(item, SavepointRequest))
+        requests = list(self._readable(damaged, unread))
+        edits = (item for item in requests if isinstance(item, EditRequest))
+        savepoints = (item for item in requests if isinstance(item, SavepointRequest))
         return WaitingRequests(
             edits=tuple(sorted(edits, key=lambda item: (item.requested_us, item.request_id))),
             savepoints=tuple(sorted(savepoints, key=lambda item: (item.requested_ms, item.request_id))),
@@ -264,7 +259,6 @@ class Mailbox:
                     yield request
 
     def _read(self, request_id: str) -> Request | None:
-        """A request; None if it no longer exists."""
         file = self.file(request_id)
         try:
             request = _decoded(file, self._store.read(file, MOST_BYTES))
@@ -297,39 +291,32 @@ def check_target(target: str) -> None:
 
 def _decoded(file: str, data: bytes) -> Request:
     try:
-        request = unseal(_PART, data)
-        found = decode_json(request, _Kind)
-        if found.kind not in (EDIT, SAVEPOINT):
+        content = unseal(_PART, data)
+        stored = decode_json(content, _Kind)
+        unknown = None
+        if stored.kind not in (EDIT, SAVEPOINT):
+            unknown = f"the unknown kind {stored.kind!r:.100}"
+        elif stored.format != FORMAT:
+            unknown = f"format {stored.format}; this library reads {FORMAT}"
+        if unknown is not None:
             raise IncompatibleStateError(
-                f"request {file} has the unknown kind {found.kind!r:.100}",
+                f"request {file} has {unknown}",
                 remedy="run the query with the flip27-source version that wrote the request, or withdraw it",
             )
-        if found.format != FORMAT:
-            raise IncompatibleStateError(
-                f"request {file} has format {found.format}; this library reads {FORMAT}",
-                remedy="run the query with the flip27-source version that wrote the request, or withdraw it",
-            )
-        if found.kind == SAVEPOINT:
-            return _checked_savepoint(file, decode_json(request, SavepointRequest))
-        return _checked_edit(file, decode_json(request, _StoredEdit).edit)
+        if stored.kind == SAVEPOINT:
+            savepoint = decode_json(content, SavepointRequest)
+            request: Request = savepoint
+            problem = target_problem(savepoint.target) or time_problem("requested_ms", savepoint.requested_ms)
+        else:
+            request = decode_json(content, _StoredEdit).edit
+            problem = edit_problem(request)
     except BrokenSealError as error:
         raise _damaged(file, f"it {error}") from None
     except msgspec.MsgspecError as error:
         raise _damaged(file, error) from error
-
-
-def _checked_savepoint(file: str, request: SavepointRequest) -> SavepointRequest:
-    problem = target_problem(request.target) or time_problem("requested_ms", request.requested_ms)
     if problem is not None:
         raise _damaged(file, problem)
     return request
-
-
-def _checked_edit(file: str, edit: EditRequest) -> EditRequest:
-    problem = edit_problem(edit)
-    if problem is not None:
-        raise _damaged(file, problem)
-    return edit
 
 
 def _damaged(file: str, why: Any) -> CorruptStateError:
@@ -374,9 +361,9 @@ def _problems(edit: EditRequest) -> Iterator[str]:
             yield f"{name} is not Unicode: {text!r:.200}"
         if len(text) > _LONGEST_TEXT:
             yield f"{name} has {len(text)} characters, more than {_LONGEST_TEXT}"
-    found = time_problem("requested_us", edit.requested_us / 1000)
-    if found is not None:
-        yield found
+    problem = time_problem("requested_us", edit.requested_us / 1000)
+    if problem is not None:
+        yield problem
     if not all(map(is_unicode, edit.split_ids)):
         yield "split_ids contain an id that is not Unicode"
     if (edit.operation is EditOperation.REWIND) != (edit.checkpoint is not None) or (
@@ -394,9 +381,9 @@ def _position_problems(edit: EditRequest) -> Iterator[str]:
         yield f"{edit.operation} " + ("needs a position" if edit.position is None else "takes no position")
     if edit.position is None:
         return
-    found = unstorable(edit.position)
-    if found is not None:
-        yield f"the position cannot be stored as JSON: {found}"
+    unstorable_part = unstorable(edit.position)
+    if unstorable_part is not None:
+        yield f"the position cannot be stored as JSON: {unstorable_part}"
         return
     size = len(msgspec.json.encode(edit.position))
     if size > _LONGEST_POSITION_BYTES:

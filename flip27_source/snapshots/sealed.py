@@ -8,17 +8,13 @@ import msgspec
 
 from ..errors import CorruptStateError, IncompatibleStateError
 from ..segment import content_digest
-from ..values.stored_json import decode_json
+from ..values.stored_json import decode_json, format_of
 
 Content = TypeVar("Content")
 
 
 class BrokenSealError(ValueError):
     """The content does not match its digest."""
-
-
-class _Format(msgspec.Struct):
-    format: int
 
 
 def seal(part: str, content: msgspec.Struct | msgspec.Raw) -> bytes:
@@ -49,13 +45,13 @@ def unseal(part: str, data: bytes) -> bytes:
 
 
 def decode_sealed(
-    data: bytes, part: str, kind: type[Content], *, what: str, format_: int, remedy: str
+    data: bytes, part: str, kind: type[Content], *, what: str, formats: tuple[int, ...], remedy: str
 ) -> Content:
     """The content of a sealed file.
 
     Args:
         what: the file, for messages: "report <path>".
-        format_: the only format that is accepted.
+        formats: the formats that are accepted.
         remedy: what to do if the file is damaged.
 
     Raises:
@@ -64,10 +60,10 @@ def decode_sealed(
     """
     try:
         content = unseal(part, data)
-        found = decode_json(content, _Format).format
-        if found != format_:
+        number = format_of(content)
+        if number not in formats:
             raise IncompatibleStateError(
-                f"{what} has format {found}; this library reads {format_}",
+                f"{what} has format {number}; this library reads {max(formats)}",
                 remedy="install the version of flip27-source that wrote the file, or a newer one",
             )
         return decode_json(content, kind)

@@ -14,7 +14,6 @@ _CHUNK_BYTES = 1 << 20
 
 
 def pack_segment(data: bytes) -> bytes:
-    """The content of the file that stores ``data``."""
     packed: bytes = pa.compress(data, codec="zstd", asbytes=True)
     return len(data).to_bytes(_SIZE_BYTES, "big") + packed
 
@@ -35,8 +34,8 @@ def unpack_segment(name: str, stored: bytes, size: int | None = None) -> bytes:
         CorruptStateError: the file is truncated or altered, or its size is wrong.
     """
     try:
-        found = _size_of(stored, size)
-        return bytes(pa.decompress(stored[_SIZE_BYTES:], found, codec="zstd", asbytes=True))
+        full_size = _size_of(stored, size)
+        return bytes(pa.decompress(stored[_SIZE_BYTES:], full_size, codec="zstd", asbytes=True))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(name, stored, error) from error
 
@@ -49,13 +48,13 @@ def check_packed(name: str, stored: bytes, size: int | None) -> int:
     """
     digest, read = hashlib.sha256(), 0
     try:
-        found = _size_of(stored, size)
+        expected = _size_of(stored, size)
         with pa.CompressedInputStream(pa.py_buffer(stored)[_SIZE_BYTES:], "zstd") as stream:
-            while read <= found and (chunk := stream.read(_CHUNK_BYTES)):
+            while read <= expected and (chunk := stream.read(_CHUNK_BYTES)):
                 digest.update(chunk)
                 read += len(chunk)
-        if read != found:
-            raise ValueError(f"its size is not the {found} bytes in its header")
+        if read != expected:
+            raise ValueError(f"its size is not the {expected} bytes in its header")
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(name, stored, error) from error
     if not digest.hexdigest().startswith(name.partition(".")[0]):
@@ -64,12 +63,12 @@ def check_packed(name: str, stored: bytes, size: int | None) -> int:
 
 
 def _size_of(stored: bytes, size: int | None) -> int:
-    found = int.from_bytes(stored[:_SIZE_BYTES], "big")
-    if len(stored) < _SIZE_BYTES or found > _LARGEST_SEGMENT_BYTES:
+    in_header = int.from_bytes(stored[:_SIZE_BYTES], "big")
+    if len(stored) < _SIZE_BYTES or in_header > _LARGEST_SEGMENT_BYTES:
         raise ValueError("its header is damaged")
-    if size is not None and found != size:
-        raise ValueError(f"its header says {found} bytes, its document {size} bytes")
-    return found
+    if size is not None and in_header != size:
+        raise ValueError(f"its header says {in_header} bytes, its document {size} bytes")
+    return in_header
 
 
 def _damaged(name: str, stored: bytes, error: Exception) -> CorruptStateError:

@@ -32,12 +32,12 @@ class Difference:
         return f"{self.what}: was {self.was!r}, is {self.now!r}"
 
 
-def differences(found: SourceIdentity, mine: SourceIdentity) -> list[Difference]:
+def differences(stored: SourceIdentity, mine: SourceIdentity) -> list[Difference]:
     """The differences that keep a query from continuing from its own checkpoint."""
-    named = [("uid", found.uid, mine.uid), ("enumerator", found.enumerator, mine.enumerator)]
+    named = [("uid", stored.uid, mine.uid), ("enumerator", stored.enumerator, mine.enumerator)]
     options = [
-        (f"option {name}", found.start_options.get(name), mine.start_options.get(name))
-        for name in sorted(found.start_options.keys() | mine.start_options.keys())
+        (f"option {name}", stored.start_options.get(name), mine.start_options.get(name))
+        for name in sorted(stored.start_options.keys() | mine.start_options.keys())
     ]
     return [
         *(Difference(what=what, was=was, now=now) for what, was, now in named if was != now),
@@ -54,13 +54,13 @@ def savepoint_differences(
     document: CheckpointDocument, mine: SourceIdentity, enumerator_type: type[SplitEnumerator[Any]]
 ) -> list[Difference]:
     """The differences that keep a query from starting from a savepoint, with reader and type versions."""
-    found = document.source
-    result = differences(found, mine)
-    if found.reader not in (ANY_READER, mine.reader):
-        result.append(Difference(what="reader", was=found.reader, now=mine.reader, is_fatal=False))
+    stored = document.source
+    result = differences(stored, mine)
+    if stored.reader not in (ANY_READER, mine.reader):
+        result.append(Difference(what="reader", was=stored.reader, now=mine.reader, is_fatal=False))
     versions = (
         ("state", document.raw.enumerator.version, mine.state_version),
-        ("split", found.split_version, mine.split_version),
+        ("split", stored.split_version, mine.split_version),
     )
     for what, was, now in versions:
         if was > now or (was < now and not _can_upgrade(enumerator_type, f"upgrade_{what}")):
@@ -68,9 +68,9 @@ def savepoint_differences(
     return result
 
 
-def as_lines(found: Iterable[Difference]) -> str:
+def as_lines(differences: Iterable[Difference]) -> str:
     """One indented line for each difference."""
-    return "".join(f"\n    {difference}" for difference in found)
+    return "".join(f"\n    {difference}" for difference in differences)
 
 
 def _can_upgrade(enumerator_type: type[SplitEnumerator[Any]], hook: str) -> bool:

@@ -96,8 +96,8 @@ def offsets_replaced(
     """
     data = store.read(f"{OFFSETS}/{batch_id}").decode()
     batch = _parsed(data, batch_id)
-    for name, found in batch.offsets.items():
-        if found.name == replaced:
+    for name, other in batch.offsets.items():
+        if other.name == replaced:
             return data.replace(batch.lines[name], offset.decode()).encode(), name
     raise CorruptStateError(f"{OFFSETS}/{batch_id} has no source with the checkpoint {replaced}")
 
@@ -164,8 +164,8 @@ def _parsed(log: str, batch_id: int) -> LoggedBatch:
     else:
         parts = (line.partition(":") for line in lines[_HEADER_LINES:])
         named = {name: offset for name, _, offset in parts}
-    found = {name: offset for name, line in named.items() if (offset := _offset(line)) is not None}
-    return LoggedBatch(batch_id=batch_id, lines=named, offsets=found)
+    offsets = {name: offset for name, line in named.items() if (offset := _offset(line)) is not None}
+    return LoggedBatch(batch_id=batch_id, lines=named, offsets=offsets)
 
 
 def _offset(line: str) -> Offset | None:

@@ -79,7 +79,6 @@ def read_file_log(store: Store, source: str, committed: int) -> FileLog:
 
 
 def file_of_log(files: Iterable[LoggedFile]) -> bytes:
-    """One file of the log."""
     encode = msgspec.json.Encoder().encode
     return b"\n".join((_HEADER, *map(encode, files)))
 

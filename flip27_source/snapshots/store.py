@@ -458,10 +458,6 @@ def open_store(location: str, storage_options: Mapping[str, Any]) -> Store:
     if local is not None:
         return LocalStore(os.path.abspath(local))
     file_system, root = open_file_system(
-        location,
-        storage_options,
-        what="stateLocation",
-        error_type=StateLocationError,
-        caches_listings=False,
+        location, storage_options, what="stateLocation", error_type=StateLocationError, caches_listings=False
     )
     return FsspecStore(file_system, root, redacted(location))

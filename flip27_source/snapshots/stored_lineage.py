@@ -7,6 +7,7 @@ no code of authors: their values stay JSON. A query may be writing in the meanti
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from ..errors import CorruptStateError, MissingStateError, StateError
 from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
-from .driver_epochs import NewestDriver, newest_driver
+from .driver_epochs import newest_driver
 from .file_names import CheckpointName
 from .report_contents import StoredReport, decode_stored_report
 from .segment_files import most_packed_bytes, unpack_segment
@@ -36,7 +37,6 @@ class Line:
 
     @property
     def newest(self) -> CheckpointName | None:
-        """The newest checkpoint; None if there is none."""
         return self.names[-1] if self.names else None
 
     @property
@@ -106,7 +106,6 @@ class StoredLineage:
             return None
 
     def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
-        """Reads the segments of a document by their names."""
         sizes = document.segment_bytes
 
         def load(name: str) -> bytes:
@@ -121,12 +120,12 @@ class StoredLineage:
 
     def reports(self) -> dict[CheckpointName, tuple[int, ...]]:
         """The subtasks that have reported, by document; late reports have ids of their own."""
-        found: dict[CheckpointName, list[int]] = {}
+        by_document: dict[CheckpointName, list[int]] = {}
         for file in self.listed(file_names.REPORTS):
             if (parsed := file_names.parse_report(file)) is not None:
                 name, subtask = parsed
-                found.setdefault(name, []).append(subtask)
-        return {name: tuple(sorted(subtasks)) for name, subtasks in found.items()}
+                by_document.setdefault(name, []).append(subtask)
+        return {name: tuple(sorted(subtasks)) for name, subtasks in by_document.items()}
 
     def report(self, name: CheckpointName, subtask: int, *, surely: bool = False) -> StoredReport | None:
         """The report of a subtask; None if there is none. ``surely``: it must exist (R19)."""
@@ -167,18 +166,18 @@ class StoredLineage:
             CorruptStateError: ``start`` is not an ancestor of ``end``.
             MissingStateError: a document between them no longer exists.
         """
-        found: list[tuple[CheckpointName, CheckpointDocument]] = []
+        chain: list[tuple[CheckpointName, CheckpointDocument]] = []
         at: CheckpointName | None = end
         while at is not None and at.checkpoint_id > start.checkpoint_id:
-            found.append((at, self.document(at)))
-            at = found[-1][1].parent
+            chain.append((at, self.document(at)))
+            at = chain[-1][1].parent
         if at != start:
             raise CorruptStateError(
                 f"checkpoint {start.checkpoint_id} is not an ancestor of {end.checkpoint_id} in "
                 f"{self.folder}: the query was reset",
                 remedy="choose a checkpoint of the query's present line: flip27 state history",
             )
-        return found[::-1]
+        return chain[::-1]
 
     def committed_after(self, start: CheckpointName) -> CheckpointName | None:
         """The newest checkpoint after ``start`` that Spark must have committed; None if there is none.
@@ -187,30 +186,29 @@ class StoredLineage:
         returned to Spark, or not logged by Spark. Two in a row prove that Spark had committed the first.
         """
         for name in sorted((name for name in self.names() if name > start), reverse=True):
-            line = self._back_to(start, name)
-            if len(line) > 1:
-                return line[1]
+            # A damaged or missing document proves nothing, and the query does not need it.
+            with contextlib.suppress(StateError):
+                chain = self.chain(start, name)
+                if len(chain) > 1:
+                    return chain[-2][0]
         return None
 
     def listed(self, folder: str) -> list[str]:
-        """The names in one of the lineage's folders."""
         return [] if self._store is None else self._store.list(f"{self.folder}/{folder}")
-
-    def _newest_driver(self) -> NewestDriver | None:
-        is_in_files = self._store is not None and self._given is None
-        return newest_driver(self.store, self.folder) if is_in_files else None
 
     def _head(self, names: Collection[CheckpointName]) -> Line:
         """The newest checkpoint of the line that the newest driver continues, whether complete or not."""
         if not names:
             return Line()
         head = max(names)
-        twice = [checkpoint_id for checkpoint_id, count in _by_id(names).items() if count > 1]
+        counts = Counter(name.checkpoint_id for name in names)
+        twice = [checkpoint_id for checkpoint_id, count in counts.items() if count > 1]
         if twice:
             # A query went back to an earlier checkpoint: ids no longer tell which document is newest.
             later = [name for name in names if name.checkpoint_id >= min(twice)]
             head = max(later, key=lambda name: (self._written(name), name))
-        driver = self._newest_driver()
+        is_in_files = self._store is not None and self._given is None
+        driver = newest_driver(self.store, self.folder) if is_in_files else None
         if driver is None or driver.epoch <= self._written(head)[0] or driver.record is None:
             return Line(names=(head,))
         # The newest driver has written nothing yet: it continues after this checkpoint, which is complete.
@@ -246,19 +244,3 @@ class StoredLineage:
                 break
             line.append(parent)
         return line
-
-    def _back_to(self, start: CheckpointName, name: CheckpointName) -> list[CheckpointName]:
-        """From ``name`` back to the successor of ``start``; empty if ``start`` is not an ancestor."""
-        line: list[CheckpointName] = []
-        at: CheckpointName | None = name
-        while at is not None and at.checkpoint_id > start.checkpoint_id:
-            line.append(at)
-            try:
-                at = self.document(at).parent
-            except StateError:
-                return []  # a damaged or missing document proves nothing, and the query does not need it
-        return line if at == start else []
-
-
-def _by_id(names: Collection[CheckpointName]) -> Counter[int]:
-    return Counter(name.checkpoint_id for name in names)

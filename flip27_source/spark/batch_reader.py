@@ -35,7 +35,6 @@ class Flip27BatchReader(DataSourceReader):
         return self._pushed
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The plan of the single batch."""
         source = self._pushed.applied_to(self._data_source.source(), self._schema)
         holder = CoordinatorHolder(source, Boundedness.BOUNDED, store=MemoryStore(), one_batch=True)
         try:

@@ -33,7 +33,6 @@ class Flip27DataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format``."""
         return cls.format_name
 
     def schema(self) -> StructType:
@@ -56,7 +55,6 @@ class Flip27DataSource(DataSource):
         return Flip27BatchReader(self, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """For ``spark.readStream``."""
         from .stream_reader import Flip27StreamReader
 
         self._check_evolution()

@@ -223,8 +223,7 @@ def _unknown(format_name: str, key: str) -> OptionError:
         )
     if key.lower() in _names_on_stream():
         return OptionError(
-            f"option {key} belongs to the stream that is passed to parsed",
-            remedy=_ON_STREAM.format(name=key),
+            f"option {key} belongs to the stream that is passed to parsed", remedy=_ON_STREAM.format(name=key)
         )
     names = {name.lower(): name for name in (*TAKEN[format_name], *_REFUSED[format_name])}
     near = difflib.get_close_matches(key.lower(), names, n=3, cutoff=0.6)

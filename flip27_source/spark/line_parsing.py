@@ -33,30 +33,30 @@ _COMMENTED_BLANKS = rf"(?:{_BLANKS}|/\*(?s:.*?)\*/|//[^\r\n]*(?:[\r\n]|\z))"
 
 def parsed_lines(stream: DataFrame, schema: StructType | str, options: LineOptions) -> DataFrame:
     """The parsed columns, then the other columns of ``stream``."""
-    wanted = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-    if not isinstance(wanted, StructType):
+    parsed = StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(parsed, StructType):
         raise SchemaError(
             f"the schema is {schema!r}, which has no columns", remedy='give columns, such as "id long, ..."'
         )
     corrupt = options.corrupt_column or _setting(stream, "spark.sql.columnNameOfCorruptRecord")
-    _check_schema(wanted, corrupt)
-    _check_stream(stream, wanted, options)
+    _check_schema(parsed, corrupt)
+    _check_stream(stream, parsed, options)
     others = [_named(name) for name in stream.columns if name != LINES]
-    parser = _Parser(wanted, corrupt, options)
+    parser = _Parser(parsed, corrupt, options)
     rows = (
         _csv_rows(stream, others, parser) if options.format == "csv" else _json_rows(stream, others, parser)
     )
     if options.mode == "DROPMALFORMED":
         rows = rows.where(fn.col(_ROW).isNotNull() & _row(_MALFORMED).isNull())
-    return rows.select(*_columns(wanted, corrupt, options), *others)
+    return rows.select(*_columns(parsed, corrupt, options), *others)
 
 
 class _Parser:
     """``from_csv`` or ``from_json``, with an internal column for malformed lines."""
 
-    def __init__(self, wanted: StructType, corrupt: str, options: LineOptions) -> None:
+    def __init__(self, parsed: StructType, corrupt: str, options: LineOptions) -> None:
         self.options = options
-        fields = [field for field in wanted.fields if field.name != corrupt]
+        fields = [field for field in parsed.fields if field.name != corrupt]
         self._schema = StructType([*fields, StructField(_MALFORMED, StringType())])
         mode = "FAILFAST" if options.mode == "FAILFAST" else "PERMISSIVE"
         self._spark_options = {**options.for_spark, "columnNameOfCorruptRecord": _MALFORMED, "mode": mode}
@@ -93,12 +93,12 @@ class _Parser:
         )
         held = fn.from_json(fn.concat(fn.lit(f'{{"{_ARRAY}":'), text, fn.lit("\n}")), holder, permissive)
         has_null = fn.exists(rows, lambda row: row.isNull())
-        found = fn.when(held[_MALFORMED].isNull() & ~has_null, rows)
+        result = fn.when(held[_MALFORMED].isNull() & ~has_null, rows)
         if self.options.mode != "FAILFAST":
             marked = fn.transform(rows, lambda row: row.withField(_MALFORMED, _named(LINES)))
-            found = found.when(~has_null, marked)
+            result = result.when(~has_null, marked)
         # Parsed as a single row, an array is malformed.
-        return found.otherwise(fn.array(self.row(text)))
+        return result.otherwise(fn.array(self.row(text)))
 
 
 def _csv_rows(stream: DataFrame, others: list[Column], parser: _Parser) -> DataFrame:
@@ -145,14 +145,14 @@ def _decoded(encoding: str) -> Column:
     return fn.regexp_replace(latin, r"[\x{80}-\x{ff}]", "\ufffd") if encoding == "US-ASCII" else latin
 
 
-def _columns(wanted: StructType, corrupt: str, options: LineOptions) -> list[Column]:
+def _columns(parsed: StructType, corrupt: str, options: LineOptions) -> list[Column]:
     # from_csv returns the line with bytes that are not UTF-8 replaced; JSON keeps the bytes.
     malformed = (
         _row(_MALFORMED) if options.format == "csv" else fn.when(_row(_MALFORMED).isNotNull(), _named(LINES))
     )
     record = fn.coalesce(malformed, fn.when(fn.col(_ROW).isNull(), _named(LINES)))
     columns = []
-    for field in wanted.fields:
+    for field in parsed.fields:
         column = record if field.name == corrupt else _row(field.name)
         columns.append(
             column.alias(field.name, metadata=field.metadata) if field.metadata else column.alias(field.name)
@@ -173,21 +173,21 @@ def _named(name: str) -> Column:
     return fn.col("`" + name.replace("`", "``") + "`")
 
 
-def _check_schema(wanted: StructType, corrupt: str) -> None:
-    for field in wanted.fields:
+def _check_schema(parsed: StructType, corrupt: str) -> None:
+    for field in parsed.fields:
         if field.name == corrupt and not isinstance(field.dataType, StringType):
             raise SchemaError(
                 f"the column {corrupt} of malformed lines has the type {field.dataType.simpleString()}",
                 remedy="make it a string, or name another column with columnNameOfCorruptRecord",
             )
-    if not any(field.name != corrupt for field in wanted.fields):
+    if not any(field.name != corrupt for field in parsed.fields):
         raise SchemaError(
             "the schema has no column for the fields of a line",
             remedy='add the columns of the lines, as in "id long, name string"',
         )
 
 
-def _check_stream(stream: DataFrame, wanted: StructType, options: LineOptions) -> None:
+def _check_stream(stream: DataFrame, parsed: StructType, options: LineOptions) -> None:
     fields = {field.name: field for field in stream.schema.fields}
     lines = fields.get(LINES)
     if lines is None or not isinstance(lines.dataType, StringType):
@@ -199,12 +199,12 @@ def _check_stream(stream: DataFrame, wanted: StructType, options: LineOptions) -
         )
     is_exact = _setting(stream, "spark.sql.caseSensitive") == "true"
     others = [name for name in stream.columns if name != LINES]
-    times = Counter(name if is_exact else name.lower() for name in (*wanted.names, *others))
-    twice = [name for name in wanted.names if times[name if is_exact else name.lower()] > 1]
+    times = Counter(name if is_exact else name.lower() for name in (*parsed.names, *others))
+    twice = [name for name in parsed.names if times[name if is_exact else name.lower()] > 1]
     if twice:
         raise SchemaError(
             f"the result would have two columns {twice[0]}: the schema of the lines has "
-            f"{', '.join(wanted.names)}, and the stream has {', '.join(others) or 'no other columns'}",
+            f"{', '.join(parsed.names)}, and the stream has {', '.join(others) or 'no other columns'}",
             remedy="rename or drop the column of the stream before parsed, or rename it in the schema",
         )
     _check_header(lines, options)

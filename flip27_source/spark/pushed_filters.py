@@ -76,10 +76,10 @@ class PushedFilters:
         if not issubclass(kind, DiscoveringEnumerator):
             return source
         constants_of = reader.constants_of(schema, source.options)
-        wanted = tuple(self._filters)
+        conditions = tuple(self._filters)
         return replace(
             source,
-            enumerator_type=_selecting(kind, lambda split: may_have_rows(wanted, constants_of(split))),
+            enumerator_type=_selecting(kind, lambda split: may_have_rows(conditions, constants_of(split))),
         )
 
     def _is_comparable(self, column: tuple[str, ...]) -> bool:
@@ -93,47 +93,47 @@ class PushedFilters:
         return isinstance(kind, _COMPARED)
 
 
-def may_have_rows(wanted: Iterable[Filter], constants: Constants) -> bool:
+def may_have_rows(conditions: Iterable[Filter], constants: Constants) -> bool:
     """Whether a split with these constant columns may have rows for which all filters are true."""
-    return all(_may_be_true(one, constants) for one in wanted)
+    return all(_may_be_true(one, constants) for one in conditions)
 
 
-def _may_be_true(wanted: Filter, constants: Constants) -> bool:
+def _may_be_true(condition: Filter, constants: Constants) -> bool:
     try:
-        return _result(wanted, constants) is True
+        return _result(condition, constants) is True
     except _UnknownError:
         return True
 
 
-def _result(wanted: Filter, constants: Constants) -> bool | None:
+def _result(condition: Filter, constants: Constants) -> bool | None:
     """The result of a filter; None for SQL's null, which is not true and whose negation is not either."""
-    if isinstance(wanted, filters.Not):
-        result = _result(wanted.child, constants)
+    if isinstance(condition, filters.Not):
+        result = _result(condition.child, constants)
         return None if result is None else not result
-    column = _column_of(wanted)
+    column = _column_of(condition)
     if column not in constants:
         raise _UnknownError
     value = constants[column]
-    if isinstance(wanted, filters.IsNull | filters.IsNotNull):
-        return (value is None) == isinstance(wanted, filters.IsNull)
-    if isinstance(wanted, filters.In):
-        found = [_compared(filters.EqualTo, value, one) for one in wanted.value]
-        return True if True in found else None if None in found else False
-    if isinstance(wanted, filters.EqualNullSafe):
-        return _compared(filters.EqualTo, value, wanted.value) or value is wanted.value
-    return _compared(type(wanted), value, getattr(wanted, "value", None))
+    if isinstance(condition, filters.IsNull | filters.IsNotNull):
+        return (value is None) == isinstance(condition, filters.IsNull)
+    if isinstance(condition, filters.In):
+        results = [_compared(filters.EqualTo, value, one) for one in condition.value]
+        return True if True in results else None if None in results else False
+    if isinstance(condition, filters.EqualNullSafe):
+        return _compared(filters.EqualTo, value, condition.value) or value is condition.value
+    return _compared(type(condition), value, getattr(condition, "value", None))
 
 
-def _compared(kind: type[Filter], value: Any, wanted: Any) -> bool | None:
-    if value is None or wanted is None:
+def _compared(kind: type[Filter], value: Any, other: Any) -> bool | None:
+    if value is None or other is None:
         return None
-    if kind not in _COMPARISONS or type(value) is not type(wanted) or not isinstance(value, _VALUES):
+    if kind not in _COMPARISONS or type(value) is not type(other) or not isinstance(value, _VALUES):
         raise _UnknownError
-    return _COMPARISONS[kind](value, wanted)
+    return _COMPARISONS[kind](value, other)
 
 
-def _column_of(wanted: Filter) -> tuple[str, ...]:
-    inner = wanted.child if isinstance(wanted, filters.Not) else wanted
+def _column_of(condition: Filter) -> tuple[str, ...]:
+    inner = condition.child if isinstance(condition, filters.Not) else condition
     return tuple(getattr(inner, "attribute", ()))
 
 
@@ -144,8 +144,8 @@ def _selecting(
 
     class Selecting(kind):  # type: ignore[misc, valid-type]
         def _discovery(self) -> Discovery[Any, Any]:
-            found = self._checked_type(super()._discovery())
-            return replace(found, splits=[split for split in found.splits if is_wanted(split)])
+            discovery = self._checked_type(super()._discovery())
+            return replace(discovery, splits=[split for split in discovery.splits if is_wanted(split)])
 
     Selecting.__qualname__ = kind.__qualname__
     return Selecting

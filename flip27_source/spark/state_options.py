@@ -12,12 +12,12 @@ from flip27_source.state_tables.views import DEFAULT_VIEW, VIEWS, View
 
 
 def _view(value: str) -> View:
-    wanted = value.strip().lower()
-    if wanted not in VIEWS:
-        near = difflib.get_close_matches(wanted, VIEWS, n=1)
+    name = value.strip().lower()
+    if name not in VIEWS:
+        near = difflib.get_close_matches(name, VIEWS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         raise ValueError("one of " + ", ".join(VIEWS) + " is expected" + hint)
-    return VIEWS[wanted]
+    return VIEWS[name]
 
 
 PATH: Option[str | None] = Option(
@@ -54,8 +54,6 @@ STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateOptions:
-    """The options, checked."""
-
     location: str
     view: View
     lineage: str | None

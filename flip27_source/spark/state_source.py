@@ -54,15 +54,12 @@ class StateDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """The name for ``format``."""
         return "flip27_state"
 
     def schema(self) -> StructType:
-        """The columns of the view."""
         return from_arrow_schema(self.asked().view.schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """For ``spark.read``."""
         return StateReader(self, schema)
 
     def asked(self) -> StateOptions:
@@ -92,14 +89,13 @@ class StateReader(DataSourceReader):
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
 
     def partitions(self) -> Sequence[InputPartition]:
-        """The lineages at the location."""
         from flip27_source.snapshots.locations import find_lineages
 
         asked = self._data_source.asked()
-        found = find_lineages(
+        lineages = find_lineages(
             asked.location, asked.storage, only=asked.lineage, state_location=asked.state_location
         )
-        return [LineagePartition(lineage) for lineage in found]
+        return [LineagePartition(lineage) for lineage in lineages]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one lineage; called on executors."""
@@ -128,19 +124,16 @@ class _Pushing:
     def __call__(self, filters: list[Filter]) -> list[Filter]:
         from flip27_source.state_tables.predicates import EVERYTHING
 
-        wanted = EVERYTHING
-        for item in filters:
+        predicate = EVERYTHING
+        for given in filters:
+            item: Any = given
             if isinstance(item, In) and len(item.attribute) == 1:
-                wanted = wanted.narrowed(item.attribute[0], "=", item.value)
+                predicate = predicate.narrowed(item.attribute[0], "=", item.value)
             elif type(item) in _COMPARISONS:
-                name, value = _compared(item)
-                wanted = wanted.narrowed(name, _COMPARISONS[type(item)], [value])
-        self._reader.wanted = wanted
+                name = ".".join(item.attribute)
+                predicate = predicate.narrowed(name, _COMPARISONS[type(item)], [item.value])
+        self._reader.wanted = predicate
         return filters
-
-
-def _compared(item: Any) -> tuple[str, Any]:
-    return ".".join(item.attribute), item.value
 
 
 def _check_columns(schema: pa.Schema, asked: StateOptions) -> None:

@@ -25,13 +25,9 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from flip27_source.coordination.batch_limits import UNLIMITED, Limits
+from flip27_source.coordination.batch_limits import UNLIMITED
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.source_options import (
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-)
+from flip27_source.source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER
 
 from .task import SubtaskPartition, read_partition
 
@@ -87,7 +83,9 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         """The offset of the next checkpoint, which is durable; ``start`` if nothing is new."""
-        return self._coordinating().latest_offset(start, _limits(limit))
+        # None for all available data; otherwise the holder applies the limits of the options.
+        limits = None if isinstance(limit, ReadAllAvailable) else UNLIMITED
+        return self._coordinating().latest_offset(start, limits)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:
         """The backlog, for progress events."""
@@ -119,11 +117,6 @@ class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._holder = CoordinatorHolder(self._source, self._boundedness)
             _stop_on_sigterm()
         return self._holder
-
-
-def _limits(limit: ReadLimit) -> Limits | None:
-    """None for all available data; otherwise UNLIMITED: the holder applies the limits of the options."""
-    return None if isinstance(limit, ReadAllAvailable) else UNLIMITED
 
 
 def _stop_on_sigterm() -> None:

@@ -29,7 +29,6 @@ def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each subtask that has reported."""
     for name in history.line().names:
         if not asked.checkpoint(name.checkpoint_id):
             continue
@@ -49,11 +48,10 @@ def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
     """One row for each pending side effect of the newest checkpoint: those that are due come first."""
-    line = history.line()
-    document = history.document(line.names[-1]) if line.names else None
-    if document is None:
+    head = history.newest()
+    if head is None:
         return
-    name = line.names[-1]
+    name, document = head
     newest = {"lineage": history.lineage.name, "checkpoint_id": name.checkpoint_id}
     due = document.raw.actions
     for item in (due and history.values(name, document, due, StoredAction)) or ():
@@ -81,12 +79,10 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
 
 
 def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each data loss listed by the newest checkpoint or by the reports on it."""
-    line = history.line()
-    document = history.document(line.names[-1]) if line.names else None
-    if document is None:
+    newest = history.newest()
+    if newest is None:
         return
-    name = line.names[-1]
+    name, document = newest
     reports = (history.report(name, subtask) for subtask in history.reports.get(name, ()))
     reported = [loss for report in reports if report is not None for loss in report.losses]
     for item in (*document.raw.ledger.losses, *reported):
@@ -100,7 +96,6 @@ def loss_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def source_rows(history: History, _asked: Predicate) -> Iterator[Row]:
-    """One row: the lineage's source, its driver and its newest checkpoint."""
     line = history.line()
     source = history.source()
     if source is None:
@@ -193,5 +188,5 @@ def _time(text: str | None) -> dt.datetime | None:
     """A time from a report; UTC if it has no zone."""
     if text is None:
         return None
-    found = dt.datetime.fromisoformat(text)
-    return found.replace(tzinfo=dt.UTC) if found.tzinfo is None else found.astimezone(dt.UTC)
+    time = dt.datetime.fromisoformat(text)
+    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)

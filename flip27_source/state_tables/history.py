@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -27,6 +27,8 @@ from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
 from ..snapshots.stored_lineage import Line, StoredLineage
 from ..values.stored_json import decode_json
+
+T = TypeVar("T")
 
 COMPLETE = "complete"
 PENDING = "pending"
@@ -47,7 +49,6 @@ class StoredSplit:
 
     @classmethod
     def of(cls, raw: msgspec.Raw) -> StoredSplit:
-        """Decode a split from its JSON."""
         value = decode_json(raw)
         fields = value if isinstance(value, dict) else {}
         text = canonical(value)
@@ -83,7 +84,6 @@ class History:
 
     @cached_property
     def stored(self) -> StoredLineage:
-        """The lineage's files."""
         given = dict(self.lineage.held) or None
         if self.lineage.is_savepoint and self._store is not None:
             store = self._store
@@ -92,7 +92,6 @@ class History:
         return StoredLineage(self._store, self.lineage.folder, given)
 
     def line(self) -> Ancestry:
-        """The existing checkpoints and the status of each."""
         batches = self.lineage.batches
         line = self.stored.line(batches[-1].name if batches else None)
         if line.newest is None:
@@ -127,39 +126,27 @@ class History:
         self, name: CheckpointName, document: CheckpointDocument, segment: str, kind: Any
     ) -> list[Any] | None:
         """The values of a segment; None if clean-up has removed it with its document."""
-        find = SegmentFinder(document.raw.segments, self.segment_loader(document))
-        try:
-            return find(segment).values(kind)
-        except MissingStateError:
-            if self.is_there(name):
-                raise
-            return None
+        find = SegmentFinder(document.raw.segments, self.stored.segment_loader(document))
+        return self._unless_cleaned_up(name, lambda: find(segment).values(kind))
 
     def quarantined(self, name: CheckpointName, document: CheckpointDocument) -> list[StoredQuarantined]:
-        """The splits that were set aside; none if clean-up has removed their segment with its document."""
-        try:
-            return document.quarantined(self.segment_loader(document))
-        except MissingStateError:
-            if self.is_there(name):
-                raise
-            return []
+        """The quarantined splits; none if clean-up has removed their segment with its document."""
+        load = self.stored.segment_loader(document)
+        return self._unless_cleaned_up(name, lambda: document.quarantined(load)) or []
 
     def delayed_actions(self, name: CheckpointName, document: CheckpointDocument) -> Iterator[ActionGroup]:
         """The actions that wait for a time; none if clean-up has removed their segments with the document."""
+        for page in document.delayed_actions(self.stored.segment_loader(document)):
+            yield from self._unless_cleaned_up(name, page.groups) or ()
+
+    def _unless_cleaned_up(self, name: CheckpointName, read: Callable[[], T]) -> T | None:
+        """What ``read`` returns; None if a segment is missing, and its document is no longer listed."""
         try:
-            for page in document.delayed_actions(self.segment_loader(document)):
-                yield from page.groups()
+            return read()
         except MissingStateError:
-            if self.is_there(name):
+            if name in self.stored.names():
                 raise
-
-    def segment_loader(self, document: CheckpointDocument) -> Callable[[str], bytes]:
-        """Reads segments of a document by their names."""
-        return self.stored.segment_loader(document)
-
-    def is_there(self, name: CheckpointName) -> bool:
-        """Whether a document is still listed."""
-        return name in self.stored.names()
+            return None
 
     def batch_id(self, name: CheckpointName) -> int | None:
         """Spark's batch id of a checkpoint; None unless Spark's checkpoint was given."""
@@ -171,22 +158,20 @@ class History:
 
     @cached_property
     def reports(self) -> Mapping[CheckpointName, tuple[int, ...]]:
-        """The subtasks that have reported, by document."""
         return self.stored.reports()
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
-        """The report of a subtask; None if it has not reported."""
         return self.stored.report(name, subtask) if subtask in self.reports.get(name, ()) else None
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
         """By the digest of a split: the document of its newest failure, and the number of failures there."""
-        found: dict[str, tuple[CheckpointName, int]] = {}
+        failures: dict[str, tuple[CheckpointName, int]] = {}
         for file in self.stored.listed(file_names.FAILURES):
             if (parsed := file_names.parse_failure(file)) is not None:
                 name, digest, number = parsed
-                found[digest] = max(found.get(digest, (name, 0)), (name, number))
-        return found
+                failures[digest] = max(failures.get(digest, (name, 0)), (name, number))
+        return failures
 
     def failure(self, split_id: str) -> tuple[int, str | None]:
         """The number of failures of a split in the newest batch with a record of it, and the last error."""
@@ -213,8 +198,13 @@ class History:
         document = self.document(self.line().names[-1])
         return None if document is None else document.source
 
+    def newest(self) -> tuple[CheckpointName, CheckpointDocument] | None:
+        """The newest checkpoint of :meth:`line`; None if there is none, or clean-up has removed it."""
+        names = self.line().names
+        document = self.document(names[-1]) if names else None
+        return None if document is None else (names[-1], document)
+
     def driver(self) -> NewestDriver | None:
-        """The newest epoch and its driver; None if no driver has registered."""
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)
 
     def _is_committed(self, line: Line) -> bool:
@@ -229,12 +219,10 @@ class _SourceFile(msgspec.Struct, frozen=True):
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted keys."""
     return msgspec.json.encode(value, order="sorted").decode()
 
 
 def canonical_text(raw: msgspec.Raw) -> str:
-    """JSON with sorted keys, from JSON."""
     return canonical(decode_json(raw))
 
 
@@ -254,12 +242,11 @@ def _split_id(fields: Mapping[str, Any], text: str) -> str:
 
 def _unreadable(file: str, error: Exception) -> Flip27Error:
     return CorruptStateError(
-        f"{file} cannot be read: {error}",
-        remedy="restore the file from a backup of the state location",
+        f"{file} cannot be read: {error}", remedy="restore the file from a backup of the state location"
     )
 
 
-class HeldPage(msgspec.Struct):
+class UnassignedPage(msgspec.Struct):
     """The stored form of a PendingPage: the splits of a segment after the first ``taken``."""
 
     splits: str
@@ -268,10 +255,10 @@ class HeldPage(msgspec.Struct):
 
 
 class _State(msgspec.Struct):
-    pages: list[HeldPage]
+    pages: list[UnassignedPage]
 
 
-def held_pages(document: CheckpointDocument) -> list[HeldPage]:
+def unassigned_pages(document: CheckpointDocument) -> list[UnassignedPage]:
     """The pages that wait to be assigned; empty if the state has another form."""
     try:
         return decode_json(document.raw.enumerator.state, _State).pages

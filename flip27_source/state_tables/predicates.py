@@ -30,7 +30,6 @@ class Predicate:
         return not (self.lowest is None and self.highest is None and self.checkpoint_ids is None)
 
     def checkpoint(self, checkpoint_id: int) -> bool:
-        """Whether rows of a checkpoint are wanted."""
         return (
             (self.lowest is None or checkpoint_id >= self.lowest)
             and (self.highest is None or checkpoint_id <= self.highest)
@@ -38,7 +37,6 @@ class Predicate:
         )
 
     def split(self, split_id: str) -> bool:
-        """Whether rows of a split are wanted."""
         return self.split_ids is None or split_id in self.split_ids
 
     def narrowed(self, column: str, comparison: str, values: Collection[Any]) -> Predicate:
@@ -48,8 +46,8 @@ class Predicate:
             comparison: ``=`` (to one of the values), ``>=``, ``>``, ``<=`` or ``<``.
         """
         if column == SPLIT_COLUMN and comparison == "=":
-            wanted = frozenset(str(value) for value in values)
-            return replace(self, split_ids=wanted if self.split_ids is None else self.split_ids & wanted)
+            texts = frozenset(str(value) for value in values)
+            return replace(self, split_ids=texts if self.split_ids is None else self.split_ids & texts)
         if column != CHECKPOINT_COLUMN or not all(isinstance(value, int) for value in values):
             return self
         if comparison == "=":

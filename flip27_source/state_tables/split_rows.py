@@ -15,10 +15,10 @@ from ..coordination.subtask_reports import ReportDemand, SplitStatus
 from ..snapshots.documents import CheckpointDocument, StoredQuarantined, timestamp
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.report_contents import StoredReport, StoredResult
-from .held_splits import splits_held_by_class
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
-from .kept_records import record_columns
 from .predicates import Predicate
+from .quarantined_records import record_columns
+from .unassigned_splits import unassigned_by_class
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
 LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
@@ -54,8 +54,8 @@ class Share:
         results = () if self.report is None else self.report.results
         return next((item for item in results if item.split == split_id), None)
 
-    def set_aside(self) -> Iterator[tuple[StoredSplit, StoredResult]]:
-        """The splits and parts of splits that the report sets aside."""
+    def quarantined(self) -> Iterator[tuple[StoredSplit, StoredResult]]:
+        """The splits and parts of splits that the report quarantines."""
         by_ids = {split.split_id: split for split in self.splits}
         for result in () if self.report is None else self.report.results:
             if result.status != SplitStatus.FAILED.value:
@@ -110,7 +110,6 @@ class _Known:
 
 
 def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each split that a retained checkpoint has planned, or that waits, is live or set aside."""
     line = history.line()
     head = _head(history, line)
     if head is None:
@@ -120,15 +119,15 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
     for share in shares(history, line, asked):
         is_complete = line.status[share.name] == COMPLETE
         if share.name == line.names[-1]:
-            last += share.set_aside()
+            last += share.quarantined()
         for split in share.splits:
             entry = known.setdefault(split.split_id, _Known(split, PLANNED))
             entry.read_in(share, split, is_complete=is_complete)
     _apply_head(history, line.names[-1], head, asked, known)
     is_missing = asked.split_ids is not None and not asked.split_ids.issubset(known)
-    parts = _set_aside_last(history, line, asked, known) if is_missing else last
+    parts = _quarantined_last(history, line, asked, known) if is_missing else last
     _add_parts((item for item in parts if bytes(item[1].position)), line.names[-1].checkpoint_id, known)
-    for split in splits_held_by_class(history, head):
+    for split in unassigned_by_class(history, head):
         if asked.split(split.split_id):
             known.setdefault(split.split_id, _Known(split, WAITING))
     for split_id, entry in known.items():
@@ -151,7 +150,6 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each file or range in a batch, and one for each waiting file."""
     line = history.line()
     for share in shares(history, line, asked):
         is_complete = line.status[share.name] == COMPLETE
@@ -173,22 +171,21 @@ def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 
 def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
-    """One row for each split that was set aside."""
     line = history.line()
     head = _head(history, line)
     if head is None:
         return
     names = {name.checkpoint_id: name for name in line.names}
-    found: dict[str, tuple[StoredSplit, int, int, str]] = {}
+    by_text: dict[str, tuple[StoredSplit, int, int, str]] = {}
     for item in history.quarantined(line.names[-1], head):
         split = StoredSplit.of(item.split)
-        found[split.text] = split, item.checkpoint, item.attempts, item.error
+        by_text[split.text] = split, item.checkpoint, item.attempts, item.error
     newest = line.names[-1].checkpoint_id
-    there = {split.split_id for split, *_ in found.values()}
-    for split, result in _set_aside_last(history, line, asked, there):
-        # A part that is set aside again, after its split was moved back, is listed once.
-        found[split.text] = split, newest, result.attempts, result.error or ""
-    for split, checkpoint_id, attempts, error in found.values():
+    there = {split.split_id for split, *_ in by_text.values()}
+    for split, result in _quarantined_last(history, line, asked, there):
+        # A part that is quarantined again, after its split was moved back, is listed once.
+        by_text[split.text] = split, newest, result.attempts, result.error or ""
+    for split, checkpoint_id, attempts, error in by_text.values():
         if asked.split(split.split_id) and asked.checkpoint(checkpoint_id):
             name = names.get(checkpoint_id)
             path = split.fields.get("path")
@@ -217,24 +214,24 @@ def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share
 def _shares_of(
     history: History, name: CheckpointName, document: CheckpointDocument, asked: Predicate
 ) -> list[Share]:
-    found = []
+    of_batch = []
     for assignment in document.raw.plan:
         splits = history.splits(name, document, assignment.splits)
         if splits is None:
             return []  # clean-up has removed them
-        wanted = [split for split in splits if asked.split(split.split_id)]
-        if wanted:
+        chosen = [split for split in splits if asked.split(split.split_id)]
+        if chosen:
             report = history.report(name, assignment.subtask)
             share = Share(
                 name=name,
                 document=document,
                 subtask=assignment.subtask,
-                splits=wanted,
+                splits=chosen,
                 alone=len(splits) == 1,
                 report=report,
             )
-            found.append(share)
-    return found
+            of_batch.append(share)
+    return of_batch
 
 
 def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
@@ -261,14 +258,14 @@ def _apply_head(
         for item in items:
             split = StoredSplit.of(item.split)
             if asked.split(split.split_id):
-                _set_aside(known.setdefault(split.split_id, _Known(split, status)), item, name, status)
+                _set_unread(known.setdefault(split.split_id, _Known(split, status)), item, name, status)
     for split_id, split in live.items():
         if asked.split(split_id):
             entry = known.setdefault(split_id, _Known(split, LIVE))
             _set_position(entry, split, ledger.pins.get(split_id), name)
 
 
-def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, status: str) -> None:
+def _set_unread(entry: _Known, item: StoredQuarantined, head: CheckpointName, status: str) -> None:
     entry.attempts, entry.error = item.attempts, item.error
     if entry.last is None:
         entry.first = entry.last = item.checkpoint
@@ -280,7 +277,7 @@ def _set_aside(entry: _Known, item: StoredQuarantined, head: CheckpointName, sta
 def _add_parts(
     parts: Iterable[tuple[StoredSplit, StoredResult]], newest: int, known: dict[str, _Known]
 ) -> None:
-    """Parts of splits that the newest batch has set aside; those of earlier batches are in its document."""
+    """Parts of splits that the newest batch has quarantined; those of earlier batches are in its document."""
     for split, result in parts:
         entry = known.setdefault(split.split_id, _Known(split, QUARANTINED))
         entry.status, entry.first, entry.last = QUARANTINED, entry.first or newest, newest
@@ -288,19 +285,19 @@ def _add_parts(
         entry.rows = entry.bytes = None
 
 
-def _set_aside_last(
-    history: History, line: Ancestry, asked: Predicate, found: Collection[str]
+def _quarantined_last(
+    history: History, line: Ancestry, asked: Predicate, known: Collection[str]
 ) -> Iterator[tuple[StoredSplit, StoredResult]]:
-    """The wanted splits and parts that the reports on the newest checkpoint set aside.
+    """The wanted splits and parts that the reports on the newest checkpoint quarantine.
 
-    The reports of other splits are opened only to find a part whose id is wanted and not ``found``.
+    The reports of other splits are opened only to find a part whose id is wanted and not ``known``.
     """
     newest = line.names[-1].checkpoint_id
     narrowed = asked.narrowed("checkpoint_id", "=", [newest])
-    if asked.split_ids is not None and not asked.split_ids.issubset(found):
+    if asked.split_ids is not None and not asked.split_ids.issubset(known):
         narrowed = replace(narrowed, split_ids=None)
     for share in shares(history, line, narrowed):
-        yield from ((split, result) for split, result in share.set_aside() if asked.split(split.split_id))
+        yield from ((split, result) for split, result in share.quarantined() if asked.split(split.split_id))
 
 
 def _set_position(entry: _Known, split: StoredSplit, pin: int | None, head: CheckpointName) -> None:

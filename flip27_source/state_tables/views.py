@@ -42,8 +42,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """One view."""
-
     name: str
     doc: str
     columns: tuple[Column, ...]
@@ -51,7 +49,6 @@ class View:
 
     @property
     def schema(self) -> pa.Schema:
-        """Its columns."""
         return pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in self.columns])
 
 
@@ -69,9 +66,7 @@ _LINEAGE = _key(
 _CHECKPOINT = _key("checkpoint_id", _LONG, "the checkpoint, from 1")
 _BATCH = _column("batch_id", _LONG, "Spark's number of its batch; known if Spark's checkpoint was given")
 _SPLIT_ID = _key(
-    "split_id",
-    _STRING,
-    "the split's id; the split's JSON if its class computes the id, except for files",
+    "split_id", _STRING, "the split's id; the split's JSON if its class computes the id, except for files"
 )
 _SPLIT = _key("split", _STRING, "the split, JSON")
 

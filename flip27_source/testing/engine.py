@@ -150,11 +150,7 @@ class MicroBatchEngine(SparkQuery):
         self.itinerary.crash_points.append(CrashPoint(step, batch_id, nth, victim))
 
     def run_batch(
-        self,
-        *,
-        crash_at: Step | None = None,
-        speculation: Speculation | None = None,
-        actions: int = 1,
+        self, *, crash_at: Step | None = None, speculation: Speculation | None = None, actions: int = 1
     ) -> Batch | None:
         """Run the next batch, or repeat the one that is not committed; None if nothing is new.
 
@@ -191,8 +187,8 @@ class MicroBatchEngine(SparkQuery):
             Crashed: as ``run_batch``, unless ``through_crashes``.
             RuntimeError: there is more data after ``max_batches``.
         """
-        found: list[Batch] = []
-        while len(found) <= max_batches:
+        batches: list[Batch] = []
+        while len(batches) <= max_batches:
             try:
                 batch = self.run_batch()
             except Crashed:
@@ -201,8 +197,8 @@ class MicroBatchEngine(SparkQuery):
                 self.restart()
                 continue
             if batch is None:
-                return found
-            found.append(batch)
+                return batches
+            batches.append(batch)
         raise RuntimeError(
             f"after {max_batches} batches there is still more to read: use a source that ends, or call "
             "run_batch as often as needed"

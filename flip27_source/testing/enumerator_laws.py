@@ -40,6 +40,11 @@ class EnumeratorUnderTest:
         step = max(1, most // MOST_CUTS)
         return sorted({*range(0, most + 1, step), 1, most})
 
+    def agree_on_all(self, what: str, splits: list[Any], *, in_order: bool = False) -> None:
+        """Raise Disagreement unless these are the splits of the undisturbed run."""
+        same = agree if in_order else agree_in_any_order
+        same(what, _ids(splits), _ids(self.splits))
+
 
 def _ids(splits: list[Any]) -> list[str]:
     return [split.split_id for split in splits]
@@ -67,7 +72,7 @@ def _ids_are_unique(subject: EnumeratorUnderTest) -> None:
 
 
 def _another_finds_the_same(subject: EnumeratorUnderTest) -> None:
-    agree_in_any_order("splits of another run", _ids(subject.run().drain()), _ids(subject.splits))
+    subject.agree_on_all("splits of another run", subject.run().drain())
 
 
 def _splits_can_be_stored(subject: EnumeratorUnderTest) -> None:
@@ -87,10 +92,8 @@ def _construction_does_nothing(subject: EnumeratorUnderTest) -> None:
     for stored in states:
         EnumeratorRun(subject.source, stored, start=False)
     first.drain()
-    agree(
-        "splits of a run during which other enumerators are created",
-        _ids(first.assigned),
-        _ids(subject.splits),
+    subject.agree_on_all(
+        "splits of a run during which other enumerators are created", first.assigned, in_order=True
     )
 
 
@@ -106,8 +109,8 @@ def _nothing_is_found_twice(subject: EnumeratorUnderTest) -> None:
 
 def _who_asks_does_not_matter(subject: EnumeratorUnderTest) -> None:
     for parallelism in (1, 2, 5):
-        found = subject.run(parallelism=parallelism).drain()
-        agree_in_any_order(f"splits at parallelism {parallelism}", _ids(found), _ids(subject.splits))
+        splits = subject.run(parallelism=parallelism).drain()
+        subject.agree_on_all(f"splits at parallelism {parallelism}", splits)
 
 
 def _a_snapshot_disturbs_nothing(subject: EnumeratorUnderTest) -> None:
@@ -116,7 +119,7 @@ def _a_snapshot_disturbs_nothing(subject: EnumeratorUnderTest) -> None:
         agree("a snapshot taken again", run.snapshot(checkpoint_id), run.snapshot(checkpoint_id))
         run.ask()
     run.drain()
-    agree("splits with a snapshot before each", _ids(run.assigned), _ids(subject.splits))
+    subject.agree_on_all("splits with a snapshot before each", run.assigned, in_order=True)
 
 
 def _a_snapshot_is_a_value(subject: EnumeratorUnderTest) -> None:
@@ -166,26 +169,22 @@ def _a_snapshot_before_the_first_assignment_holds_all(subject: EnumeratorUnderTe
         restored = EnumeratorRun(subject.source, stored)
         stored = restored.snapshot(checkpoint_id)
     rest = subject.run(stored).drain()
-    agree("splits before and after", _ids(run.assigned + rest), _ids(subject.splits))
+    subject.agree_on_all("splits before and after", run.assigned + rest, in_order=True)
 
 
 def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
     """A snapshot between the end of a round on its thread and its handler on the coordinator."""
     run = EnumeratorRun(subject.source)
     unstarted = run.snapshot()
-    agree_in_any_order(
-        "splits after a snapshot before the first round",
-        _ids(subject.run(unstarted).drain()),
-        _ids(subject.splits),
-    )
+    subject.agree_on_all("splits after a snapshot before the first round", subject.run(unstarted).drain())
     results = [(call, call.run()) for call in list(run.recorder.calls)]
     stored = run.snapshot()
     found = subject.run(stored).drain()
-    agree_in_any_order("splits after a snapshot in between", _ids(run.assigned + found), _ids(subject.splits))
+    subject.agree_on_all("splits after a snapshot in between", run.assigned + found)
     for call, (result, error) in results:
         call.handler(result, error)
     run.drain()
-    agree_in_any_order("splits of the run itself", _ids(run.assigned), _ids(subject.splits))
+    subject.agree_on_all("splits of the run itself", run.assigned)
 
 
 def _splits_that_come_back_are_assigned_again(subject: EnumeratorUnderTest) -> None:
@@ -200,13 +199,9 @@ def _splits_that_come_back_are_assigned_again(subject: EnumeratorUnderTest) -> N
     taken = run.assigned[2:]
     run.drain()
     again = run.assigned[2:]
-    agree_in_any_order("splits after two came back", _ids(again), _ids(subject.splits))
-    found = restored.drain()
-    agree_in_any_order(
-        "splits after one came back, a snapshot and a restore",
-        _ids([*taken, *found, second]),
-        _ids(subject.splits),
-    )
+    subject.agree_on_all("splits after two came back", again)
+    rest = restored.drain()
+    subject.agree_on_all("splits after one came back, a snapshot and a restore", [*taken, *rest, second])
 
 
 def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
@@ -214,16 +209,14 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
         run = subject.run(boundedness=Boundedness.BOUNDED)
     except OptionError:
         return  # the source has no end, and the error says so
-    found = run.drain()
-    agree_in_any_order("splits of a bounded run", _ids(found), _ids(subject.splits))
+    splits = run.drain()
+    subject.agree_on_all("splits of a bounded run", splits)
     early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)
     early.drain()
     early.discover()
     early.drain()
-    agree_in_any_order(
-        "splits of a bounded run with requests before the end of its first round",
-        _ids(early.assigned),
-        _ids(subject.splits),
+    subject.agree_on_all(
+        "splits of a bounded run with requests before the end of its first round", early.assigned
     )
     for _ in range(3):
         agree("splits of further requests at the end", _ids(run.drain()), [])
@@ -242,7 +235,7 @@ def _completion_may_be_reported_again(subject: EnumeratorUnderTest) -> None:
     restored = subject.run(once)
     restored.enumerator.notify_checkpoint_complete(1)
     rest = restored.drain()
-    agree("splits before and after", _ids(run.assigned + rest), _ids(subject.splits))
+    subject.agree_on_all("splits before and after", run.assigned + rest, in_order=True)
 
 
 def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:

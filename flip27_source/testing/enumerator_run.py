@@ -105,14 +105,12 @@ class EnumeratorRun:
             self.start()
 
     def start(self) -> None:
-        """Start the enumerator and register the subtasks."""
         self.enumerator.start()
         for number in range(self._parallelism):
             self.enumerator.add_reader(number)
 
     @property
     def assigned(self) -> list[Any]:
-        """All assigned splits."""
         return self.recorder.assigned
 
     def discover(self) -> None:

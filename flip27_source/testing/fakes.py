@@ -76,10 +76,13 @@ class FakeSource(SourceUnderTest):
     @property
     def rows(self) -> list[Row]:
         """All current rows, split by split, without markers."""
-        items = (item for held in self.data.splits.values() for item in _flat(held))
-        skipped = Marker | Link | End
+        parts = (part for items in self.data.splits.values() for part in items)
+        pages = (part if isinstance(part, list) else [part] for part in parts)
         return [
-            item if isinstance(item, tuple) else (item,) for item in items if not isinstance(item, skipped)
+            item if isinstance(item, tuple) else (item,)
+            for page in pages
+            for item in page
+            if not isinstance(item, Marker | Link | End)
         ]
 
     @property
@@ -106,10 +109,7 @@ def literal_source(
 
 
 def paged_source(
-    splits: Mapping[str, Sequence[Sequence[Item] | End]],
-    *,
-    schema: pa.Schema | None = None,
-    **options: str,
+    splits: Mapping[str, Sequence[Sequence[Item] | End]], *, schema: pa.Schema | None = None, **options: str
 ) -> FakeSource:
     """A source whose reader yields Progress: ``paged_source({"orders": [[1, 2], [3, CRASH], [4]]})``.
 
@@ -136,6 +136,14 @@ class _ReadsFakeData:
     data: ClassVar[FakeData]
 
 
+class _YieldsFakeRows(_ReadsFakeData):
+    schema: ClassVar[pa.Schema]
+
+    @classmethod
+    def default_schema(cls, options: Options) -> pa.Schema:
+        return cls.schema
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiteralSplit:
     """One entry of the literal data."""
@@ -153,23 +161,12 @@ class LiteralEnumerator(_ReadsFakeData, DiscoveringEnumerator[LiteralSplit]):
     """Finds the entries in order; its position is the number of found entries."""
 
     def discover(self, position: int | None) -> Discovery[LiteralSplit, int]:
-        """Entries that were added since."""
         found = list(self.data.splits.items())
         return Discovery([_literal_split(name, items) for name, items in found[position or 0 :]], len(found))
 
 
-class LiteralReader(_ReadsFakeData, SplitReader[LiteralSplit]):
-    """Yields the rows of an entry."""
-
-    schema: ClassVar[pa.Schema]
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        """The schema that the data was given."""
-        return cls.schema
-
+class LiteralReader(_YieldsFakeRows, SplitReader[LiteralSplit]):
     def read(self, split: LiteralSplit) -> Iterator[Row]:
-        """Row by row."""
         yield from self.data.rows(self.data.splits[split.split_id], split.split_id)
 
 
@@ -187,23 +184,13 @@ class PagedSplit:
 
 
 class PagedEnumerator(_ReadsFakeData, DiscoveringEnumerator[PagedSplit]):
-    """Finds the entries in order."""
-
     def discover(self, position: int | None) -> Discovery[PagedSplit, int]:
-        """Entries that were added since."""
         names = list(self.data.splits)
         return Discovery([PagedSplit(split_id=name) for name in names[position or 0 :]], len(names))
 
 
-class PagedReader(_ReadsFakeData, YieldsProgress, SplitReader[PagedSplit]):
+class PagedReader(_YieldsFakeRows, YieldsProgress, SplitReader[PagedSplit]):
     """Yields page after page, with a Progress after each."""
-
-    schema: ClassVar[pa.Schema]
-
-    @classmethod
-    def default_schema(cls, options: Options) -> pa.Schema:
-        """The schema that the data was given."""
-        return cls.schema
 
     def read(self, split: PagedSplit) -> Iterator[Row | Progress[PagedSplit]]:
         """The pages from the split's page to the last one, including pages added in the meantime."""
@@ -248,12 +235,10 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         """Nothing to do: readers find the splits."""
 
     def handle_split_request(self, subtask_id: int) -> None:
-        """Assign the split that was found first."""
         if self._waiting:
             self.context.assign_split(self._waiting.pop(0))
 
     def handle_source_event(self, subtask_id: int, event: Linked) -> None:
-        """A split was found."""
         self.data.heard.append(event)
         if event.name not in self._known:
             self._known.append(event.name)
@@ -264,7 +249,6 @@ class LinkedEnumerator(_ReadsFakeData, SplitEnumerator[LiteralSplit]):
         self._waiting = [*splits, *self._waiting]
 
     def snapshot_state(self, checkpoint_id: int) -> LinkedState:
-        """The found names, and the splits that are not assigned yet."""
         return LinkedState(known=tuple(self._known), waiting=tuple(self._waiting))
 
 
@@ -272,7 +256,6 @@ class LinkedReader(LiteralReader):
     """Yields the rows of an entry, and sends an event for each of its links."""
 
     def read(self, split: LiteralSplit) -> Iterator[Row]:
-        """Row by row; sends an event at each link."""
         for index, item in enumerate(self.data.splits[split.split_id]):
             if isinstance(item, Link):
                 self.context.send_event_to_coordinator(Linked(item.name))
@@ -311,11 +294,3 @@ def _inferred(rows: Sequence[Row]) -> pa.Schema:
         )
     kind = pa.array([row[0] for row in rows]).type if rows else pa.int64()
     return pa.schema([pa.field("value", kind)])
-
-
-def _flat(items: Sequence[Any]) -> Iterator[Any]:
-    for item in items:
-        if isinstance(item, list):
-            yield from item
-        else:
-            yield item

@@ -42,7 +42,6 @@ class AsyncCall:
 
     @property
     def has_next_round(self) -> bool:
-        """Whether there is a further round."""
         return self.rounds == 0 or self.period_s is not None
 
 
@@ -84,8 +83,6 @@ class InlineRunner(BackgroundRunner):
 
 
 class InlineActions(ActionRunner):
-    """Performs actions at once."""
-
     def __init__(self, perform: Callable[[Any], None]) -> None:
         self._perform = perform
         self._outcomes: list[tuple[int, str | None]] = []
@@ -125,25 +122,18 @@ def inline_environment(
         now_ms, steady_ms: the wall clock, and the clock that never goes back; the same if only one is given.
         performs_actions: if False, actions count as done without being performed.
     """
+
+    def leave_undone(_perform: Callable[[Any], None]) -> ActionRunner:
+        return InlineActions(lambda _action: None)
+
     given = Environment(
         now_ms=now_ms,
         steady_ms=steady_ms or now_ms,
         cores=cores,
         new_runner=InlineRunner,
-        new_actions=InlineActions if performs_actions else _without_performing,
-        run_in_background=_at_once,
+        new_actions=InlineActions
+        if performs_actions
+        else lambda _perform: InlineActions(lambda _action: None),
+        run_in_background=lambda work: work(),
     )
     return given if new_random is None else replace(given, new_random=new_random)
-
-
-def _at_once(work: Callable[[], None]) -> None:
-    work()
-
-
-def _without_performing(_perform: Callable[[Any], None]) -> ActionRunner:
-    """For read-only runs: performing an action would change the data."""
-    return InlineActions(_leave_undone)
-
-
-def _leave_undone(action: Any) -> None:
-    pass

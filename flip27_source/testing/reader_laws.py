@@ -31,7 +31,11 @@ def _same_shares(what: str, found: dict[str, Share], expected: dict[str, Share])
         _same_rows(f"{what}, rows of split {split_id!r}", share.rows, expected[split_id].rows)
         agree(f"{what}, marks of split {split_id!r}", share.marks, expected[split_id].marks)
         agree(f"{what}, events of split {split_id!r}", share.events, expected[split_id].events)
-        agree(f"{what}, set aside of split {split_id!r}", share.set_aside, expected[split_id].set_aside)
+        agree(
+            f"{what}, quarantined parts of split {split_id!r}",
+            share.quarantined,
+            expected[split_id].quarantined,
+        )
 
 
 def _same_rows(what: str, found: Sequence[Any], expected: Sequence[Any]) -> None:
@@ -101,10 +105,10 @@ def _together_is_one_by_one(subject: ReaderUnderTest) -> None:
         return
     for splits in (subject.splits, subject.splits[::-1], subject.splits[:1], []):
         with subject.run() as run:
-            found = run.read_together(splits)
+            together = run.read_together(splits)
         expected = [row for split in splits for row in subject.shares[split.split_id].rows]
-        _same_rows(f"{len(splits)} splits together", found.rows, expected)
-        if found.marks:
+        _same_rows(f"{len(splits)} splits together", together.rows, expected)
+        if together.marks:
             raise Disagreement("a Progress from read_together, which does not belong to a single split")
 
 
@@ -128,16 +132,16 @@ def _ranges_make_up_the_file(subject: ReaderUnderTest) -> None:
             replace(split, start=start, end=end)
             for start, end in zip(bounds, [*bounds[1:], None], strict=True)
         ]
-        found = [row for part in ranges for row in subject.read_all([part])[part.split_id].rows]
-        _same_rows(f"rows of {RANGES} ranges of {split.path!r}", found, subject.shares[split.split_id].rows)
+        rows = [row for part in ranges for row in subject.read_all([part])[part.split_id].rows]
+        _same_rows(f"rows of {RANGES} ranges of {split.path!r}", rows, subject.shares[split.split_id].rows)
 
 
 def _parts_are_splits(subject: ReaderUnderTest) -> None:
-    parts = [part for share in subject.shares.values() for part in share.set_aside]
+    parts = [part for share in subject.shares.values() for part in share.quarantined]
     if not parts:
         return
     if not subject.reader_type.quarantines(subject.options):
-        raise Disagreement("quarantines of the reader returns False, and it has set parts aside")
+        raise Disagreement("quarantines of the reader returns False, and it has quarantined parts")
     ids = [part.split_id for part in parts]
     twice = {name for name in ids if ids.count(name) > 1} | (
         set(ids) & {item.split_id for item in subject.splits}
@@ -146,11 +150,11 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
         raise Disagreement(f"parts share their ids with other parts or splits: {sorted(twice)[:3]}")
     for part in parts[:MOST_MARKS]:
         agree("a part that was stored and restored", stored(part), part)
-        found = subject.read_all([stored(part)])[part.split_id]
-        if found.rows or found.set_aside != [part]:
+        alone = subject.read_all([stored(part)])[part.split_id]
+        if alone.rows or alone.quarantined != [part]:
             raise Disagreement(
-                f"{part!r:.200}, read alone, gives {len(found.rows)} rows and sets aside "
-                f"{shown(found.set_aside)}"
+                f"{part!r:.200}, read alone, gives {len(alone.rows)} rows and quarantines "
+                f"{shown(alone.quarantined)}"
             )
     again = subject.read_all(set_aside_before=frozenset(ids), attempt_number=1)
     _same_shares("read after an attempt that has set the parts aside", again, subject.shares)

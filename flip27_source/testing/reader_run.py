@@ -32,14 +32,14 @@ class Share:
         marks: the position in each Progress, and the number of rows before it.
         events: the events sent to the enumerator.
         is_returned: whether the reader returned the split.
-        set_aside: the parts that the reader has set aside, in order.
+        quarantined: the parts that the reader has quarantined, in order.
     """
 
     rows: list[Row] = field(default_factory=list)
     marks: list[tuple[Any, int]] = field(default_factory=list)
     events: list[SourceEvent] = field(default_factory=list)
     is_returned: bool = False
-    set_aside: list[Any] = field(default_factory=list)
+    quarantined: list[Any] = field(default_factory=list)
 
 
 class ReaderRun:
@@ -61,7 +61,7 @@ class ReaderRun:
         set_aside_before: frozenset[str] = frozenset(),
     ) -> None:
         self._schema = schema
-        self._set_aside: list[Any] = []
+        self._quarantined: list[Any] = []
         self._kind: str | None = None
         self._events: list[SourceEvent] = []
         self.reader = reader_type()
@@ -75,7 +75,7 @@ class ReaderRun:
                 checkpoint_id=1,
                 event_sender=self._events.append,
                 set_aside_before=set_aside_before,
-                part_taker=lambda part, _error, _split_id: self._set_aside.append(part),
+                part_taker=lambda part, _error, _split_id: self._quarantined.append(part),
             )
         )
 
@@ -90,7 +90,6 @@ class ReaderRun:
         return self._share(self.reader.read(split), until, pages)
 
     def read_together(self, splits: Sequence[Any]) -> Share:
-        """Read splits together."""
         assert isinstance(self.reader, ReadsTogether)
         return self._share(self.reader.read_together(splits))
 
@@ -103,7 +102,7 @@ class ReaderRun:
 
     def _share(self, items: Iterator[Any], until: Any = None, pages: int | None = None) -> Share:
         share = Share()
-        before, aside = len(self._events), len(self._set_aside)
+        before, parts = len(self._events), len(self._quarantined)
         try:
             for item in items:
                 if isinstance(item, Progress):
@@ -117,7 +116,7 @@ class ReaderRun:
         except ReturnSplit:
             share.is_returned = True
         share.events = self._events[before:]
-        share.set_aside = self._set_aside[aside:]
+        share.quarantined = self._quarantined[parts:]
         return share
 
     def _checked(self, item: Any) -> Sequence[Row]:
@@ -168,7 +167,6 @@ class ReaderUnderTest:
     shares: dict[str, Share] = field(default_factory=dict)
 
     def run(self, **more: Any) -> ReaderRun:
-        """A run with a new reader."""
         return ReaderRun(self.reader_type, self.options, self.schema, **more)
 
     def read_all(self, splits: Sequence[Any] | None = None, **more: Any) -> dict[str, Share]:
@@ -178,7 +176,6 @@ class ReaderUnderTest:
 
     @property
     def rows(self) -> list[Row]:
-        """All rows, split by split."""
         return [row for split in self.splits for row in self.shares[split.split_id].rows]
 
 

@@ -156,12 +156,12 @@ def _end(until: int | Callable[[pa.RecordBatch], bool] | None) -> Callable[[pa.R
         return lambda _: False
     if callable(until):
         return until
-    wanted: int = until
+    most: int = until
     seen = 0
 
     def reached(batch: pa.RecordBatch) -> bool:
         nonlocal seen
         seen += int(batch.num_rows)
-        return seen >= wanted
+        return seen >= most
 
     return reached

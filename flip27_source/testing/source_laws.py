@@ -48,8 +48,7 @@ def _comes_to_rest(check: SourceCheck) -> None:
 def _undisturbed(check: SourceCheck) -> None:
     for parallelism in (1, 2, 4):
         for available_now in (parallelism == 2,) if check.fast else (False, True):
-            engine = check.engine(parallelism=parallelism, available_now=available_now)
-            engine.process_all_available()
+            engine = check.ended_engine(parallelism=parallelism, available_now=available_now)
             trigger = "AvailableNow" if available_now else "micro-batches"
             check.agree(f"at parallelism {parallelism}, with {trigger}", engine)
 
@@ -76,8 +75,7 @@ def _limits(check: SourceCheck) -> None:
     if issubclass(check.given.resolve().reader_type, YieldsProgress):
         limits += [{"maxRowsPerSplit": few}, {"maxBytesPerSplit": "1"}, {"maxSplitDuration": "0s"}]
     for options in limits:
-        engine = check.engine(check.given.with_options(**options))
-        engine.process_all_available()
+        engine = check.ended_engine(check.given.with_options(**options))
         check.agree(f"with {options}", engine)
 
 
@@ -142,8 +140,7 @@ def _other_parallelism(check: SourceCheck) -> None:
 
 def _rest(check: SourceCheck) -> None:
     store = MemoryStore()
-    engine = check.engine(store=store)
-    engine.process_all_available()
+    engine = check.ended_engine(store=store)
     files, offset = dict(store.files), engine.logs.offsets[-1]
     for _ in range(IDLE_CALLS):
         if engine.trigger():
@@ -157,8 +154,7 @@ def _rest(check: SourceCheck) -> None:
 
 
 def _last_commit_lost(check: SourceCheck) -> None:
-    engine = check.engine()
-    engine.process_all_available()
+    engine = check.ended_engine()
     for _ in range(2):
         engine.restart()
         again = [row for batch in engine.process_all_available() for row in batch.rows]
@@ -189,8 +185,7 @@ def _no_data(check: SourceCheck) -> None:
 
 
 def _offsets(check: SourceCheck) -> None:
-    engine = check.engine()
-    engine.process_all_available()
+    engine = check.ended_engine()
     for text in engine.logs.offsets:
         value = json.loads(text)
         agree("an offset, serialised again with sorted keys", json.dumps(value, sort_keys=True), text)
@@ -202,8 +197,7 @@ def _inline(check: SourceCheck) -> None:
     if check.needs_store:
         return
     check = check.with_options(inlineStateLimit="16m")
-    engine = check.engine(inline_state=True)
-    engine.process_all_available()
+    engine = check.ended_engine(inline_state=True)
     check.agree("with the state inside the offsets", engine)
     steps = (Step.OFFSET_RETURNED, Step.OFFSET_LOGGED, Step.TASKS_ENDED, Step.COMMIT_LOGGED)
     for step in steps[:1] if check.fast else steps:
@@ -262,8 +256,7 @@ def _growth(check: SourceCheck) -> None:
     for engine in (steady, *crashing):
         engine.now_ms += REST_MS
         engine.process_all_available()
-    everything = check.engine()
-    everything.process_all_available()
+    everything = check.ended_engine()
     if len(everything.rows) <= len(check.rows):
         raise TrivialInput("grow has added no row: add at least one at every call")
     agree_in_any_order("rows when data is added", steady.rows, everything.rows)
@@ -279,7 +272,7 @@ def _updates(check: SourceCheck) -> None:
             "update changes rows, but the source declares its rows repeatable: write repeatable = False in "
             "the class of its reader or enumerator, or leave update out"
         )
-    before = _fresh_rows(check)
+    before = check.ended_engine().rows
     for step in (Step.OFFSET_RETURNED, Step.TASK_ENDED, Step.SINK_WRITTEN):
         engine = check.engine()
         engine.crash_at(step)
@@ -289,23 +282,17 @@ def _updates(check: SourceCheck) -> None:
             check.update()
             engine.restart()
         engine.process_all_available()
-        after = _fresh_rows(check)
+        after = check.ended_engine().rows
         if sorted(map(repr, after)) == sorted(map(repr, before)):
             raise TrivialInput("update has changed no row: change at least one at every call")
         what = f"after an update while a batch was run again from {step.name}"
-        found, wanted = ([check.key(row) for row in rows] for rows in (engine.rows, after))
-        agree_in_any_order(f"keys of rows {what}", found, wanted)
+        found, expected = ([check.key(row) for row in rows] for rows in (engine.rows, after))
+        agree_in_any_order(f"keys of rows {what}", found, expected)
         known = {repr(row) for row in (*before, *after)}
         stray = [row for row in engine.rows if repr(row) not in known]
         if stray:
             raise Disagreement(f"rows {what} that the source never had: {stray[:3]}")
         before = after
-
-
-def _fresh_rows(check: SourceCheck) -> list[Row]:
-    engine = check.engine()
-    engine.process_all_available()
-    return engine.rows
 
 
 SOURCE_LAWS: tuple[Law[SourceCheck], ...] = (

@@ -69,6 +69,12 @@ class SourceCheck:
         """A new query from the beginning. Performed actions would change the data of later runs."""
         return self.engine_type(given or self.parted, performs_actions=False, **more)
 
+    def ended_engine(self, given: SourceUnderTest | None = None, **more: Any) -> MicroBatchEngine:
+        """As :meth:`engine`, after it has read everything."""
+        engine = self.engine(given, **more)
+        engine.process_all_available()
+        return engine
+
     def with_options(self, **options: str) -> SourceCheck:
         """This check with further options and the same rehearsal."""
         changed = replace(self)
@@ -78,8 +84,7 @@ class SourceCheck:
 
     def rehearse(self) -> MicroBatchEngine:
         """Divide the source into batches and note the steps of an undisturbed run."""
-        engine = self.engine(self.given)
-        engine.process_all_available()
+        engine = self.ended_engine(self.given)
         files = sum(batch.end["summary"].get("files", 0) for batch in engine.batches)
         rows = len(engine.rows)
         limits = {
@@ -91,8 +96,7 @@ class SourceCheck:
         names = {name.lower() for name in self.given.options}
         if names.isdisjoint(name.lower() for name in LIMITS):
             self.parted = self.given.with_options(**limits)
-        engine = self.engine()
-        engine.process_all_available()
+        engine = self.ended_engine()
         self.rehearsal = engine.passed
         return engine
 

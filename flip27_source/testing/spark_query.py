@@ -24,12 +24,7 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import MemoryStore, Store
 from ..source import Source
-from ..source_options import (
-    MAX_BYTES_PER_TRIGGER,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-    TIME_ZONE,
-)
+from ..source_options import MAX_BYTES_PER_TRIGGER, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, TIME_ZONE
 from .inline_environment import inline_environment
 from .spark_side import Attempt, Batch, OnceSink, Row, SparkLogs, as_text, as_value, rows_of
 from .steps import Step
@@ -81,22 +76,16 @@ class SparkQuery:
     # Spark's calls.
 
     def start(self) -> None:
-        """Start a new driver from the store and the logs."""
         self.holder = self.new_holder()
         self._is_replay = self.logs.has_uncommitted
 
     def new_holder(self) -> CoordinatorHolder:
-        """The holder of a new driver."""
         return CoordinatorHolder(
             self.source, self.boundedness, store=self.driver_store(), environment=self.environment()
         )
 
     def trigger(self) -> bool:
-        """Plan and log the next batch: latestOffset, reportLatestOffset, offset log, commit(previous).
-
-        Returns:
-            False if nothing is new; the first batch runs even then, as in Spark.
-        """
+        """Plan and log the next batch; False if nothing is new, but the first batch runs even then."""
         return self.log(self.latest_offset(self.default_limits()))
 
     def latest_offset(self, limits: Limits | None) -> dict[str, Any]:
@@ -209,6 +198,5 @@ class BatchRead(SparkQuery):
         return self
 
     def rows(self) -> list[Row]:
-        """The rows of all planned tasks, task by task."""
         items = (item for task in self.tasks for item in self.start_attempt(task, 0, self.store))
         return [row for item in items for row in rows_of(item)]

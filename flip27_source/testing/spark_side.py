@@ -105,11 +105,9 @@ class SparkLogs:
         return as_text(INITIAL_OFFSET.to_json()) if batch_id == 0 else self.offsets[batch_id - 1]
 
     def batch(self, batch_id: int) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The start and the end of a logged batch."""
         return as_value(self.start_of(batch_id)), as_value(self.offsets[batch_id])
 
     def write_offset(self, text: str) -> None:
-        """A batch is planned."""
         self.offsets.append(text)
 
     def forget_uncommitted(self) -> None:
@@ -118,7 +116,6 @@ class SparkLogs:
             self.offsets.pop()
 
     def write_commit(self, batch_id: int) -> None:
-        """A batch has finished."""
         self.commits.add(batch_id)
 
 
@@ -156,7 +153,6 @@ def as_value(text: str) -> dict[str, Any]:
 
 
 def rows_of(item: pa.RecordBatch | Row) -> Sequence[Row]:
-    """The rows of an item of a reader."""
     if not isinstance(item, pa.RecordBatch):
         return (item,)
     if item.num_columns == 0:

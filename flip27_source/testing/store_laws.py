@@ -31,9 +31,9 @@ class StoreUnderTest:
         """A store at a new empty location."""
         store = self.make_store()
         for folder in ("folder", "other", "folder-2"):
-            if found := store.list(folder):
+            if names := store.list(folder):
                 raise TrivialInput(
-                    f"make_store returned a store that holds {found[:3]} in {folder!r}: return a store at "
+                    f"make_store returned a store that holds {names[:3]} in {folder!r}: return a store at "
                     "an empty location at every call"
                 )
         return store
@@ -203,10 +203,7 @@ STORE_LAWS: tuple[Law[StoreUnderTest], ...] = (
     Law("list returns the names directly in a folder, sorted", _list_gives_the_names_in_a_folder),
     Law("deleting is idempotent and leaves nothing", _delete_is_idempotent),
     Law("a second store at the same location sees every change at once", _others_see_it_at_once),
-    Law(
-        "a listing hides nothing that another process writes after it",
-        _a_listing_hides_nothing,
-    ),
+    Law("a listing hides nothing that another process writes after it", _a_listing_hides_nothing),
 )
 """Laws of every store."""
 
@@ -223,10 +220,7 @@ EXCLUSIVE_LAWS: tuple[Law[StoreUnderTest], ...] = (
 
 
 def check_store(
-    make_store: Callable[[], Store],
-    *,
-    reopen: Callable[[Store], Store] | None = None,
-    shared: bool = True,
+    make_store: Callable[[], Store], *, reopen: Callable[[Store], Store] | None = None, shared: bool = True
 ) -> None:
     """Check that a store keeps the laws of stores.
 
@@ -245,12 +239,12 @@ def check_store(
 
 def _expect_missing(store: Store, name: str) -> None:
     try:
-        found = store.read(name)
+        data = store.read(name)
     except MissingStateError as error:
         if name not in str(error):
             raise Disagreement(f"the error does not name {name!r}: {error}") from None
         return
-    raise Disagreement(f"read({name!r}) of a missing name returns {found[:50]!r}")
+    raise Disagreement(f"read({name!r}) of a missing name returns {data[:50]!r}")
 
 
 def _data_of(racer: int) -> bytes:

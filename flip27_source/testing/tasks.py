@@ -132,8 +132,8 @@ def _finished(attempts: list[_Running], speculation: Speculation | None) -> _Run
     fast.read()
     if not fast.killed_the_driver:
         slow.read()
-    wanted = (slow, fast) if speculation is Speculation.RESULT_LOST else (fast, slow)
-    return next((attempt for attempt in wanted if attempt.error is None and attempt.ended), None)
+    preferred = (slow, fast) if speculation is Speculation.RESULT_LOST else (fast, slow)
+    return next((attempt for attempt in preferred if attempt.error is None and attempt.ended), None)
 
 
 def _cause(attempt: _Running, index: int) -> BaseException:

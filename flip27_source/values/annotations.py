@@ -25,14 +25,14 @@ def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
         # Only this annotation is resolved: names in the others may not exist where this runs.
         only = type("only", (), {"__annotations__": {name: function.__annotations__[name]}})
         try:
-            found = get_type_hints(only, function.__globals__, dict(vars(klass)))[name]
+            annotation = get_type_hints(only, function.__globals__, dict(vars(klass)))[name]
         except NameError as error:
             raise ContractError(
                 f"the annotation of {klass.__qualname__}.{method} cannot be resolved: {error}",
                 remedy=f"set {attribute} = TheType in the body of {cls.__name__}",
             ) from error
-        if found is not Any:
-            return found
+        if annotation is not Any:
+            return annotation
     return Any
 
 

@@ -29,12 +29,12 @@ def difference(given: Any, back: Any) -> str | None:
 
 def non_finite(value: Any) -> str | None:
     """The first NaN or infinity in a value, with its place; None if there is none."""
-    found = (
+    places = (
         f"{at} is {item}"
         for at, item in _all_in(value, "$", 0)
         if type(item) is float and not math.isfinite(item)
     )
-    return next(found, None)
+    return next(places, None)
 
 
 def _difference(given: Any, back: Any, at: str, depth: int) -> str | None:

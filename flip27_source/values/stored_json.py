@@ -30,6 +30,19 @@ def decode_json(data: Stored, kind: Any = Any, dec_hook: Hook | None = None) -> 
         raise msgspec.DecodeError("it is nested too deep") from error
 
 
+class _Format(msgspec.Struct):
+    format: int
+
+
+def format_of(data: Stored) -> int:
+    """The number of the format in which a value is stored.
+
+    Raises:
+        msgspec.MsgspecError: as for :func:`decode_json`.
+    """
+    return decode_json(data, _Format).format
+
+
 def compact_json(data: bytes) -> bytes:
     """The JSON without insignificant whitespace.
 

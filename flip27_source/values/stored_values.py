@@ -130,12 +130,10 @@ class StoredValues:
 
 
 def stored_splits(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
-    """The splits of an enumerator."""
     return StoredValues(enumerator_type.resolve_split_type(), f"a split of {enumerator_type.__qualname__}")
 
 
 def stored_states(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
-    """The states of an enumerator."""
     what = f"the state of {enumerator_type.__qualname__}"
     return StoredValues(enumerator_type.resolve_state_type(), what, holds_segments=True)
 

@@ -122,8 +122,8 @@ class _Answer(aiohttp.ClientResponse):
 
 
 def _asked_range(header: str) -> tuple[int, int] | None:
-    found = re.fullmatch(r"bytes=(\d+)-(\d+)", header)
-    return None if found is None else (int(found[1]), int(found[2]))
+    match = re.fullmatch(r"bytes=(\d+)-(\d+)", header)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def _cut(data: bytes) -> Iterator[bytes]:

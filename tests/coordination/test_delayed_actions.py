@@ -74,7 +74,7 @@ class Run:
 
     def store(self) -> None:
         due = tuple(item.action for item in self.actions.pending)
-        self.document = (self.actions.delayed(), due)
+        self.document = (self.actions.delayed.stored(), due)
         self.again = []
 
 
@@ -109,7 +109,7 @@ def test_every_action_is_performed_after_its_delay_despite_crashes(
                 run.store()
             else:
                 run.start()
-        while run.actions.delayed_count or run.actions.pending:
+        while len(run.actions.delayed) or run.actions.pending:
             run.now_ms += DELAY_MS
             run.take()
             while run.taken:
@@ -177,14 +177,14 @@ def test_an_unfinished_action_stays_stored_although_later_actions_have_finished(
     for action in "abc":
         actions.add_delayed(action, 1)
     taken(actions, 0)
-    pages = actions.delayed()
+    pages = actions.delayed.stored()
     numbers = taken(actions, DELAY_MS)
     actions.ended(numbers["a"], None)
     actions.ended(numbers["c"], None)
-    assert [found.done for found in actions.delayed()] == [1]
-    assert pages[0].actions == actions.delayed()[0].actions
+    assert [found.done for found in actions.delayed.stored()] == [1]
+    assert pages[0].actions == actions.delayed.stored()[0].actions
     actions.ended(numbers["b"], None)
-    assert actions.delayed() == ()
+    assert actions.delayed.stored() == ()
 
 
 def test_an_action_that_is_due_before_any_document_contains_it_is_pending_until_it_ends() -> None:
@@ -194,7 +194,7 @@ def test_an_action_that_is_due_before_any_document_contains_it_is_pending_until_
     numbers = taken(actions, DELAY_MS)
     assert [item.action for item in actions.pending] == ["a"]
     actions.ended(numbers["a"], None)
-    assert (actions.pending, actions.delayed()) == ((), ())
+    assert (actions.pending, actions.delayed.stored()) == ((), ())
 
 
 def test_actions_cannot_be_stored_before_their_start_time_is_known() -> None:

@@ -496,7 +496,7 @@ def test_an_attempt_that_read_a_split_quarantined_by_another_attempt_fails() -> 
 
 def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A split too large to be held back fails its task; the next attempts find that failure recorded."""
-    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
     Flaky.broken["b"] = 2
     batches = quarantining("b", "c", maxSplitAttempts="3")
     batches.trigger()
@@ -510,7 +510,7 @@ def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -
 def test_a_large_split_that_failed_only_once_delivers_its_rows_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
     Flaky.broken["b"] = 2
     batches = quarantining("b")
     batches.trigger()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source.coordination.ledger import IGNORED_KEPT
+from flip27_source.coordination.ledger import IGNORED_LISTED
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
@@ -192,7 +192,7 @@ def test_a_large_damaged_file_fails_its_task_once_and_is_then_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The file is too large to be held back: some of its rows are delivered before the damage is found."""
-    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
     cut_off(tmp_path / "damaged.gz", 3_000_000)
     land(tmp_path, good="2")
     batches = files_at(tmp_path, ignoreCorruptFiles="true")
@@ -203,7 +203,7 @@ def test_a_large_damaged_file_fails_its_task_once_and_is_then_left_out(
 
 
 def test_only_the_latest_left_out_splits_are_kept_by_name_but_all_are_counted(tmp_path: Path) -> None:
-    many = {f"{number:03}": str(number) for number in range(IGNORED_KEPT + 5)}
+    many = {f"{number:03}": str(number) for number in range(IGNORED_LISTED + 5)}
     land(tmp_path, **many)
     batches = files_at(tmp_path, onSplitError="ignore", maxSplitAttempts="1")
     batches.trigger()
@@ -216,7 +216,7 @@ def test_only_the_latest_left_out_splits_are_kept_by_name_but_all_are_counted(tm
     whole_batch(batches)
     ledger = batches.snapshot().ledger
     assert ledger.ignored_count == len(many)
-    assert len(ledger.ignored) == IGNORED_KEPT
+    assert len(ledger.ignored) == IGNORED_LISTED
     assert batches.snapshot().ledger.finished == 1
 
 
@@ -253,10 +253,10 @@ def test_leaving_files_out_requires_a_state_location(tmp_path: Path) -> None:
 def test_a_batch_read_leaves_files_out_too_with_all_of_their_rows(
     tmp_path: Path, held_back_bytes: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", held_back_bytes)
+    monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", held_back_bytes)
     cut_off(tmp_path / "damaged.gz", 3_000_000)
     land(tmp_path, good="2")
     options = {"path": str(tmp_path), "ignoreCorruptFiles": "true"}
     source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
     assert BatchRead(source, SCHEMA).plan().rows() == [("2",)]
-    assert "damaged.gz cannot be read and is skipped" in caplog.text
+    assert "damaged.gz cannot be read and is ignored" in caplog.text

@@ -116,7 +116,7 @@ def test_events_of_a_quarantined_split_do_not_arrive(reader: type[SplitReader[An
 
 
 def test_events_of_a_large_split_that_is_read_twice_arrive_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("flip27_source.executor.quarantine.HELD_BACK_BYTES", 1)
+    monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
     FAILURES["b"] = 1
     batches = batches_of(Tells, "a", "b")
     batches.trigger()

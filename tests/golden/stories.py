@@ -96,7 +96,7 @@ def _shelves(*names: str) -> Callable[[Query], None]:
     return play
 
 
-def _sets_aside(query: Query) -> None:
+def _quarantines(query: Query) -> None:
     Flaky.broken.clear()
     Flaky.broken["b"] = 1
     _shelves("a", "b", "c", "d", "e")(query)
@@ -177,7 +177,7 @@ STORIES = {
         enumerator=Shelf,
         reader=Flaky,
         options={"onSplitError": "quarantine"},
-        play=_sets_aside,
+        play=_quarantines,
         next_rows=["e0", "e1", "e2"],
     ),
 }

@@ -52,8 +52,7 @@ def check(
     ] = None,
     spark: Annotated[bool, option("--spark", "Start a Spark session, and check the executors too.")] = False,
     remote: Annotated[
-        str | None,
-        option("--remote URL", "Like --spark, on a Spark Connect server: sc://..."),
+        str | None, option("--remote URL", "Like --spark, on a Spark Connect server: sc://...")
     ] = None,
     *,
     files: FileSystem,
@@ -70,18 +69,14 @@ def check(
     findings = list(machine(java=remote is None))
     try:
         with session(remote) if spark or remote is not None else nullcontext() as running:
-            findings += _with_session(running)
+            if running is not None:
+                own = {name: installed_version(name) for name in ("flip27-source", *required_packages())}
+                findings += executors(running, own, platform.python_version())
             if wants_source:
                 findings += _of_source(options, schema, running)
     except Flip27Error as error:
         findings.append(failure("spark", error))
     return _answer(findings)
-
-
-def _with_session(spark: SparkSession | None) -> Iterator[Finding]:
-    if spark is not None:
-        own = {name: installed_version(name) for name in ("flip27-source", *required_packages())}
-        yield from executors(spark, own, platform.python_version())
 
 
 def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:
@@ -125,8 +120,8 @@ def _own_checks(source: Source) -> Iterator[Finding]:
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:
-    wanted = wanted_schema(source, ddl) if ddl is None or spark is None else spark_schema(spark, ddl)
-    return schema_fits(source, wanted, first) if isinstance(wanted, pa.Schema) else wanted
+    schema = wanted_schema(source, ddl) if ddl is None or spark is None else spark_schema(spark, ddl)
+    return schema_fits(source, schema, first) if isinstance(schema, pa.Schema) else schema
 
 
 def _answer(findings: list[Finding]) -> Answer:

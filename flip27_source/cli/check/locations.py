@@ -76,20 +76,20 @@ def queues(options: Options) -> Iterator[Finding]:
         return
     try:
         check_options(options, paths_of(options))
-        found = checked_queues(options)
+        checked = checked_queues(options)
     except Flip27Error as error:
         yield failure("queue", error)
         return
-    for queue in found.values():
+    for queue in checked.values():
         yield finding_of("queue", partial(_asked, queue))
 
 
 def _asked(queue: NotificationQueue) -> Finding:
     """Call each method of the queue: received messages stay visible, and the given receipt is made up."""
-    found = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
+    messages = queue.receive(count=1, wait_s=0.0, hidden_s=0.0)
     queue.extend([_NO_RECEIPT], 0.0)
     queue.delete([_NO_RECEIPT])
-    strange = next((message for message in found if message.problem is not None), None)
+    strange = next((message for message in messages if message.problem is not None), None)
     said = f"messages of {queue.url} can be received, kept hidden and deleted"
     if strange is not None:
         said += f"; message {strange.message_id} would be set aside, because {strange.problem}"
@@ -174,7 +174,10 @@ def _conditional_create(store: Store, name: str) -> Finding:
 def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
     """Delete the probes at the end, and directories that were created for them."""
     local = local_path(location)
-    made = [] if local is None else _absent_parents(Path(os.path.abspath(local)))
+    made = []
+    if local is not None:
+        root = Path(os.path.abspath(local))
+        made = [path for path in (root, *root.parents) if not path.exists()]
     try:
         yield
     finally:
@@ -185,10 +188,6 @@ def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
             for directory in (Path(os.path.abspath(local), folder), *made):
                 with contextlib.suppress(OSError):
                     directory.rmdir()
-
-
-def _absent_parents(folder: Path) -> list[Path]:
-    return [path for path in (folder, *folder.parents) if not path.exists()]
 
 
 def _listed(options: Options) -> tuple[FileSplit | None, Finding]:

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
 
@@ -52,7 +52,6 @@ def bytecode() -> Finding:
 
 
 def python_version(check: str, version: tuple[int, ...]) -> Finding:
-    """Whether a Python is new enough."""
     text = ".".join(map(str, version))
     if version >= OLDEST_PYTHON:
         return ok(check, text)
@@ -66,16 +65,15 @@ def required_packages() -> dict[str, str | None]:
         lines = metadata.requires("flip27-source") or ()
     except metadata.PackageNotFoundError:
         return {}
-    found = {}
+    oldest = {}
     for line in lines:
         match = re.fullmatch(r"([\w.-]+)\s*(?:>=\s*([\d.]+))?", line)
         if match is not None:  # others belong to extras
-            found[match[1]] = match[2]
-    return found
+            oldest[match[1]] = match[2]
+    return oldest
 
 
 def installed_version(name: str) -> str | None:
-    """The version of an installed package; None if it is not installed."""
     try:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
@@ -83,17 +81,15 @@ def installed_version(name: str) -> str | None:
 
 
 def package_version(check: str, name: str, version: str | None, oldest: str | None) -> Finding:
-    """Whether a package is installed and new enough."""
-    wanted = name if oldest is None else f"'{name}>={oldest}'"
+    requirement = name if oldest is None else f"'{name}>={oldest}'"
     if version is None:
-        return failed(check, "not installed", _INSTALL.format(wanted))
+        return failed(check, "not installed", _INSTALL.format(requirement))
     if oldest is not None and _numbers(version) < _numbers(oldest):
-        return failed(check, f"{version}, but {oldest} or newer is needed", _INSTALL.format(wanted))
+        return failed(check, f"{version}, but {oldest} or newer is needed", _INSTALL.format(requirement))
     return ok(check, version)
 
 
 def format_is_found() -> Finding:
-    """Whether Spark finds format("flip27") without registration."""
     if importlib.util.find_spec("pyspark_flip27") is not None:
         return ok("format", 'Spark finds format("flip27") by itself')
     return warning(
@@ -116,9 +112,9 @@ def java_version(output: str | None) -> Finding:
     return ok("java", f"Java {match[1]}")
 
 
-def _java_output(environment: Mapping[str, str] = os.environ) -> str | None:
+def _java_output() -> str | None:
     """The output of ``java -version``; JAVA_HOME takes precedence, as in Spark."""
-    home = environment.get("JAVA_HOME")
+    home = os.environ.get("JAVA_HOME")
     java = shutil.which("java") if home is None else str(Path(home, "bin", "java"))
     if java is None:
         return None

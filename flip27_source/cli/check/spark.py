@@ -55,13 +55,13 @@ def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> I
     """
     yield package_version("spark", "pyspark", spark.version, OLDEST_PYSPARK)
     try:
-        found = _findings_of_tasks(spark, list(own))
+        tasks = _findings_of_tasks(spark, list(own))
     except Exception as error:  # noqa: BLE001 - any failure of a task is the finding
         remedy = "see the executors' logs; executors need the same Python as the driver (PYSPARK_PYTHON)"
         yield failed("executors", f"{type(error).__name__}: {_first_line(error)}", remedy)
         return
-    for host in sorted({item["host"] for item in found}):
-        there = next(item for item in found if item["host"] == host)
+    for host in sorted({item["host"] for item in tasks}):
+        there = next(item for item in tasks if item["host"] == host)
         yield _same_python(host, there["python"], python)
         for name, version in there["packages"].items():
             yield _same_package(host, name, version, own[name])
@@ -86,8 +86,6 @@ def spark_schema(spark: SparkSession, ddl: str) -> pa.Schema:
 
 
 def _findings_of_tasks(spark: SparkSession, names: list[str]) -> list[dict[str, Any]]:
-    """The findings of each task."""
-
     def probe(_: Any) -> Any:
         # Pickled by value, so that it also runs if flip27-source is not installed there.
         import json
@@ -103,12 +101,12 @@ def _findings_of_tasks(spark: SparkSession, names: list[str]) -> list[dict[str, 
             except metadata.PackageNotFoundError:
                 return None
 
-        found = {
+        facts = {
             "host": socket.gethostname(),
             "python": platform.python_version(),
             "packages": {name: version(name) for name in names},
         }
-        yield pa.RecordBatch.from_pydict({"found": [json.dumps(found)]})
+        yield pa.RecordBatch.from_pydict({"found": [json.dumps(facts)]})
 
     rows = spark.range(0, _TASKS, 1, _TASKS).mapInArrow(probe, "found string").collect()
     return [json.loads(row.found) for row in rows]

@@ -47,24 +47,24 @@ def spark_python(environment: Mapping[str, str] = os.environ) -> Finding:
         return failed(CHECK, f"{called} cannot be started: {error.strerror}", remedy)
     except subprocess.TimeoutExpired:
         return failed(CHECK, f"{called} has not started in {_DEADLINE_S} s", remedy)
-    found = _answer(done.stdout)
-    if done.returncode or found is None:
+    facts = _answer(done.stdout)
+    if done.returncode or facts is None:
         why = (done.stderr.strip() or f"it ended with {done.returncode}").splitlines()[-1]
         return failed(CHECK, f"{called} cannot import flip27_source and pyarrow: {why}", remedy)
-    where = f"{called} is {found['executable']}"
-    if found["library"] != __version__:
-        said = f"{where} with flip27-source {found['library']}; this command has {__version__}"
+    where = f"{called} is {facts['executable']}"
+    if facts["library"] != __version__:
+        said = f"{where} with flip27-source {facts['library']}; this command has {__version__}"
         return failed(CHECK, said, remedy)
     own = ".".join(map(str, sys.version_info[:2]))
-    if found["python"].split(".")[:2] != own.split("."):
-        return failed(CHECK, f"{where}, Python {found['python']}; this command has {own}", remedy)
-    return ok(CHECK, f"{where}, Python {found['python']}; it started in {time.monotonic() - began:.1f} s")
+    if facts["python"].split(".")[:2] != own.split("."):
+        return failed(CHECK, f"{where}, Python {facts['python']}; this command has {own}", remedy)
+    return ok(CHECK, f"{where}, Python {facts['python']}; it started in {time.monotonic() - began:.1f} s")
 
 
 def _answer(printed: str) -> dict[str, Any] | None:
     """The last line of the output; installed packages may print others before it."""
     try:
-        found = json.loads(printed.strip().rpartition("\n")[2])
+        facts = json.loads(printed.strip().rpartition("\n")[2])
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return facts if isinstance(facts, dict) else None

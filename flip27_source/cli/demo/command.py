@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from pathlib import Path
-from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -16,7 +14,6 @@ from .display import render
 from .program import DemoResult, DemoSettings, run
 
 group = typer.Typer()
-_USUAL = DemoSettings()
 
 
 @command(
@@ -26,45 +23,15 @@ _USUAL = DemoSettings()
     answers="an object: files, batches, kills, restarts, rows_in, rows_out, lost, duplicated, exactly_once, "
     "output, state, seconds.",
 )
-def demo(
-    files: Annotated[int, typer.Option("--files", min=1, help="Number of files to write.")] = _USUAL.files,
-    rows_per_file: Annotated[
-        int, typer.Option("--rows-per-file", min=1, help="Rows per file.")
-    ] = _USUAL.rows_per_file,
-    over_s: Annotated[
-        float, typer.Option("--over-s", min=0, help="Seconds over which the files are written.")
-    ] = _USUAL.over_s,
-    files_per_batch: Annotated[
-        int, typer.Option("--files-per-batch", min=1, help="Maximum number of files in one batch.")
-    ] = _USUAL.files_per_batch,
-    kills: Annotated[
-        int, typer.Option("--kills", min=0, help="Number of crashes in the middle of a batch.")
-    ] = _USUAL.kills,
-    parent: Annotated[
-        Path, typer.Option("--parent", help="Folder in which the run gets a new folder.")
-    ] = _USUAL.parent,
-    timeout_s: Annotated[
-        float, typer.Option("--timeout-s", min=1, help="Time limit in seconds.")
-    ] = _USUAL.timeout_s,
-) -> Answer:
+def demo(settings: DemoSettings) -> Answer:
     """Stream files while the query is killed with SIGKILL, and count every row; needs pyspark and Java.
 
     The exit code is 1 if a row was lost or duplicated.
     """
-    settings = DemoSettings(
-        files=files,
-        rows_per_file=rows_per_file,
-        over_s=over_s,
-        files_per_batch=files_per_batch,
-        kills=kills,
-        parent=parent,
-        timeout_s=timeout_s,
-    )
     return answer_of(run(settings, Console(stderr=True)))
 
 
 def answer_of(result: DemoResult) -> Answer:
-    """The result of the demo, as data and as a table."""
     data = {
         "files": result.files,
         "batches": result.batches,

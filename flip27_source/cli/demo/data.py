@@ -56,12 +56,10 @@ class Comparison:
 
     @property
     def exactly_once(self) -> bool:
-        """Whether every row was delivered once, unaltered."""
         return self.lost == 0 and self.duplicated == 0
 
 
 def compare(folder: DemoFolder) -> Comparison:
-    """Read all written and all committed rows, and compare whole rows."""
     written = _rows_in(folder.landing)
     delivered = _rows_out(committed_files(folder.output))
     return Comparison(
@@ -73,7 +71,6 @@ def compare(folder: DemoFolder) -> Comparison:
 
 
 def delivered_rows(folder: DemoFolder) -> int:
-    """The number of rows that are committed so far."""
     return sum(map(_count, committed_files(folder.output)))
 
 

@@ -35,17 +35,14 @@ class Display:
         self._progress.stop()
 
     def update(self, *, files_written: int, rows_delivered: int) -> None:
-        """Move both bars."""
         self._progress.update(self._written, completed=files_written)
         self._progress.update(self._delivered, completed=rows_delivered)
 
     def say(self, line: str) -> None:
-        """Print a line above the bars."""
         self._progress.console.print(line, highlight=False)
 
 
 def render(console: Console, result: DemoResult) -> None:
-    """The summary, and the locations of the output, the state and the log."""
     compared = result.comparison
     table = Table(title="flip27 demo", show_header=False, min_width=46)
     table.add_column(justify="left")

@@ -44,7 +44,6 @@ class DemoFolder:
 
     @property
     def checkpoint(self) -> Path:
-        """The query's checkpoint location."""
         return self.root / "checkpoint"
 
     @property
@@ -63,7 +62,6 @@ class DemoFolder:
         return self.root / "processes.log"
 
     def committed_batches(self) -> int:
-        """Number of batches in Spark's commit log."""
         return 1 + max(_batches(self.checkpoint / "commits"), default=-1)
 
     def open_batch(self) -> int | None:

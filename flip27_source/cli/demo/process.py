@@ -48,7 +48,6 @@ class ChildProcess:
         self.kill()
 
     def tell(self, line: str) -> None:
-        """Send one line to the process."""
         assert self.popen.stdin is not None
         self.popen.stdin.write(line.encode() + b"\n")
         self.popen.stdin.flush()
@@ -67,7 +66,6 @@ class ChildProcess:
                     pipe.close()
 
     def log_tail(self, lines: int = 30) -> str:
-        """The end of the log."""
         return "\n".join(self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
 
 

@@ -13,12 +13,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
+import typer
 from rich.console import Console
 
 from flip27_source.errors import Flip27Error
 
+from ..commands import OptionGroup
 from .data import Comparison, compare, delivered_rows, write_file
 from .display import Display
 from .folder import DemoFolder
@@ -35,26 +37,24 @@ class DemoError(Flip27Error):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DemoSettings:
-    """How large the demo is.
+class DemoSettings(OptionGroup):
+    """How large the demo is, and how long it may take."""
 
-    Attributes:
-        files: number of files that are written.
-        rows_per_file: rows in each file.
-        over_s: seconds over which the files are written.
-        files_per_batch: maximum number of files in one batch of the query.
-        kills: how many times the query is killed in a batch.
-        parent: the folder in which the run's folder is created.
-        timeout_s: time limit of the whole demo.
-    """
-
-    files: int = 120
-    rows_per_file: int = 1_000
-    over_s: float = 12.0
-    files_per_batch: int = 15
-    kills: int = 2
-    parent: Path = Path("demo-output")
-    timeout_s: float = 600.0
+    files: Annotated[int, typer.Option("--files", min=1, help="Number of files to write.")] = 120
+    rows_per_file: Annotated[int, typer.Option("--rows-per-file", min=1, help="Rows per file.")] = 1_000
+    over_s: Annotated[
+        float, typer.Option("--over-s", min=0, help="Seconds over which the files are written.")
+    ] = 12.0
+    files_per_batch: Annotated[
+        int, typer.Option("--files-per-batch", min=1, help="Maximum number of files in one batch.")
+    ] = 15
+    kills: Annotated[
+        int, typer.Option("--kills", min=0, help="Number of crashes in the middle of a batch.")
+    ] = 2
+    parent: Annotated[Path, typer.Option("--parent", help="Folder in which the run gets a new folder.")] = (
+        Path("demo-output")
+    )
+    timeout_s: Annotated[float, typer.Option("--timeout-s", min=1, help="Time limit in seconds.")] = 600.0
 
     @property
     def fewest_batches(self) -> int:
@@ -72,8 +72,6 @@ class Reached(enum.Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kill:
-    """One crash: the batch, and its progress."""
-
     batch: int
     reached: Reached
 
@@ -146,7 +144,6 @@ class _Course:
         self.starts = 0
 
     def run(self) -> tuple[Kill, ...]:
-        """Run the query with all kills, and then to its end."""
         kills: list[Kill] = []
         while len(kills) < self._settings.kills:
             kill = self._start_and_kill(len(kills))
@@ -195,11 +192,11 @@ class _Course:
         while True:
             self._write_due_files()
             # The outcome comes first, so the check below also finds a query that has failed since.
-            found = outcome()
+            result = outcome()
             if query.popen.poll():
                 raise self._error(f"the query failed; the end of {query.log}:\n{query.log_tail()}")
-            if found is not None:
-                return found
+            if result is not None:
+                return result
             if time.monotonic() > self._began + self._settings.timeout_s:
                 limit = f"the demo has not finished after {self._settings.timeout_s:.0f} s"
                 raise self._error(f"{limit}; the end of {query.log}:\n{query.log_tail()}")
@@ -211,7 +208,6 @@ class _Course:
         return DemoError(what, remedy=f"see {self._folder.log}")
 
     def _write_due_files(self) -> None:
-        """Write the files that are due: they are spread evenly over the time."""
         settings = self._settings
         passed_s = time.monotonic() - self._began
         while self._written < settings.files and settings.over_s * self._written / settings.files <= passed_s:

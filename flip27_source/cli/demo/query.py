@@ -65,7 +65,6 @@ def start_query(
 def run_query(
     session: SparkSession, folder: DemoFolder, files_per_batch: int, finish: threading.Event
 ) -> None:
-    """Stream until ``finish`` is set, then read the remaining files."""
     query = start_query(session, folder, files_per_batch=files_per_batch, available_now=False)
     while not finish.is_set():
         if query.awaitTermination(1):  # raises the query's error
@@ -75,7 +74,6 @@ def run_query(
 
 
 def main(root: str, files_per_batch: str) -> None:
-    """The query's process."""
     folder, finish = DemoFolder(Path(root)), threading.Event()
     obey_parent(lambda _line: finish.set())
     session = start_session(folder.scratch)

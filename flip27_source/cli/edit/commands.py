@@ -17,17 +17,7 @@ from flip27_source.options import integer, moment
 from flip27_source.values.times import in_utc
 
 from ..app import CommandGroup
-from ..commands import (
-    REFUSED,
-    Execute,
-    FileSystem,
-    Lineage,
-    OptionGroup,
-    argument,
-    command,
-    instant,
-    option,
-)
+from ..commands import REFUSED, Execute, FileSystem, Lineage, OptionGroup, argument, command, instant, option
 from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
@@ -43,8 +33,7 @@ class EditedState(OptionGroup):
     """The state to edit."""
 
     state: Annotated[
-        str,
-        option("--state", "The query's stateLocation, or a checkpointLocation that contains it."),
+        str, option("--state", "The query's stateLocation, or a checkpointLocation that contains it.")
     ]
     lineage: Lineage = None
     files: FileSystem

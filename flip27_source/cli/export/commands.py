@@ -17,17 +17,7 @@ from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 from flip27_source.source_options import PATH
 
-from ..commands import (
-    CHECK_FAILED,
-    DONE,
-    Execute,
-    Query,
-    as_code,
-    command,
-    option,
-    some,
-    source_options,
-)
+from ..commands import CHECK_FAILED, DONE, Execute, Query, as_code, command, option, some, source_options
 from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)

@@ -19,15 +19,7 @@ from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_fil
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 
-from ..commands import (
-    Execute,
-    FileSystem,
-    OptionGroup,
-    command,
-    option,
-    pairs,
-    source_options,
-)
+from ..commands import Execute, FileSystem, OptionGroup, command, option, pairs, source_options
 from ..rendering import Answer
 from .file_lists import files_in_list
 from .kafka_positions import SERVERS, positions_answer
@@ -57,8 +49,7 @@ class NewQuery(OptionGroup):
     """The query that continues after the files that another system has read."""
 
     state: Annotated[
-        str,
-        option("--state", "The stateLocation of the new query; the savepoint is written below it."),
+        str, option("--state", "The stateLocation of the new query; the savepoint is written below it.")
     ]
     given_options: Annotated[
         list[str] | None,
@@ -199,8 +190,7 @@ def import_kafka(
         ),
     ] = None,
     consumer_group: Annotated[
-        str | None,
-        option("--group NAME", "A consumer group: the offsets that it has committed."),
+        str | None, option("--group NAME", "A consumer group: the offsets that it has committed.")
     ] = None,
     number: Number = None,
     given_options: Annotated[

@@ -65,9 +65,9 @@ def _contents(file: str, storage_options: Mapping[str, Any]) -> Iterator[tuple[s
         parts = [part for part in store.list(name) if part.endswith((".parquet", ".csv"))]
     except StateError:
         parts = []  # it is a file on local disk; any other problem is reported when it is read
-    for one in [f"{name}/{part}" for part in parts] or [name]:
+    for file_name in [f"{name}/{part}" for part in parts] or [name]:
         try:
-            yield one, store.read(one)
+            yield file_name, store.read(file_name)
         except MissingStateError:
             raise OptionError(
                 f"the list {redacted(file)} does not exist", remedy="give the path of the list"
@@ -113,9 +113,9 @@ def _table(name: str, data: bytes, column: str) -> Any:
 
     try:
         if name.endswith(".parquet"):
-            found = parquet.read_schema(io.BytesIO(data)).names
-            wanted = [one for one in (column, COMMIT_TIME, CREATE_TIME) if one in found]
-            return parquet.read_table(io.BytesIO(data), columns=wanted if column in found else None)
+            names = parquet.read_schema(io.BytesIO(data)).names
+            columns = [name for name in (column, COMMIT_TIME, CREATE_TIME) if name in names]
+            return parquet.read_table(io.BytesIO(data), columns=columns if column in names else None)
         return csv.read_csv(
             io.BytesIO(data),
             parse_options=csv.ParseOptions(newlines_in_values=True),

@@ -70,11 +70,7 @@ def new_project(name: str, parent: Path) -> list[Path]:
     return created
 
 
-@command(
-    group,
-    example="flip27 new my-source",
-    answers="an object: folder, files.",
-)
+@command(group, example="flip27 new my-source", answers="an object: folder, files.")
 def new(
     name: Annotated[str, argument("NAME", "Name of the project and of its source: my-source.")],
     parent: Annotated[Path, option("--parent", "Folder in which the project gets its own folder.")] = Path(),

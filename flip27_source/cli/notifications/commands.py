@@ -11,25 +11,14 @@ import typer
 from flip27_source.enumerators.files.notifications.sqs_facts import Facts, keys_text, place_of, prefix_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws, Step
 
-from ..commands import CHECK_FAILED, DONE, Storage, command, storage_options
+from ..commands import CHECK_FAILED, DONE, Storage, Yes, argument, command, option, storage_options
 from ..rendering import Answer, Table
 
 group = typer.Typer(no_args_is_help=True)
 
-Path = Annotated[
-    str,
-    typer.Argument(
-        metavar="PATH", help="The path of the source: s3://bucket/landing, with or without globs."
-    ),
-]
-Queue = Annotated[
-    str | None,
-    typer.Option("--queue", metavar="NAME", help="The name of the queue; by default flip27-BUCKET."),
-]
-Execute = Annotated[
-    bool, typer.Option("--execute", help="Make the changes; without this option nothing is changed.")
-]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")]
+Path = Annotated[str, argument("PATH", "The path of the source: s3://bucket/landing, with or without globs.")]
+Queue = Annotated[str | None, option("--queue NAME", "The name of the queue; by default flip27-BUCKET.")]
+Execute = Annotated[bool, option("--execute", "Make the changes; without this option nothing is changed.")]
 
 _ANSWERS = (
     "an object: queue (its URL; null if there is none), bucket, prefix, region, changes (a list of objects: "
@@ -38,10 +27,7 @@ _ANSWERS = (
 
 
 @command(
-    group,
-    "create",
-    example="flip27 notifications create s3://landing/orders --execute",
-    answers=_ANSWERS,
+    group, "create", example="flip27 notifications create s3://landing/orders --execute", answers=_ANSWERS
 )
 def create(
     path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
@@ -70,12 +56,7 @@ def create(
     return _answer(facts, steps, notes, done=("created", "would be created"), is_done=is_done)
 
 
-@command(
-    group,
-    "drop",
-    example="flip27 notifications drop s3://landing/orders --execute",
-    answers=_ANSWERS,
-)
+@command(group, "drop", example="flip27 notifications drop s3://landing/orders --execute", answers=_ANSWERS)
 def drop(
     path: Path, queue: Queue = None, execute: Execute = False, yes: Yes = False, storage: Storage = None
 ) -> Answer:

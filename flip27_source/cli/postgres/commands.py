@@ -15,14 +15,7 @@ from flip27_source.errors import MissingStateError, OptionError, StateLocationEr
 from flip27_source.options import Options
 from flip27_source.values.stored_json import decode_json
 
-from ..commands import (
-    Execute,
-    Yes,
-    argument,
-    command,
-    option,
-    pairs,
-)
+from ..commands import Execute, Yes, argument, command, option, pairs
 from ..rendering import Answer, Table
 from ..state.rows import Place, StoredState
 
@@ -123,13 +116,13 @@ def _slot(state: _State | None, slot: str | None) -> str | None:
 
 def _state(at: Place) -> _State:
     history = at.history()
-    line = history.line()
-    document = history.document(line.names[-1]) if line.names else None
-    if document is None:
+    newest = history.newest()
+    if newest is None:
         raise MissingStateError(
             f"{history.lineage.name} has no checkpoint yet",
             remedy="give the slot with --slot; SELECT slot_name FROM pg_replication_slots; lists them",
         )
+    _, document = newest
     try:
         if document.source.enumerator == "postgres":
             return decode_json(document.raw.enumerator.state, _State)

@@ -11,24 +11,13 @@ import typer
 from flip27_source import savepoints
 from flip27_source.file_systems.paths import location
 
-from ..commands import (
-    DONE,
-    REFUSED,
-    FileSystem,
-    Query,
-    Yes,
-    argument,
-    command,
-    option,
-    seconds,
-)
+from ..commands import DONE, REFUSED, FileSystem, Query, Yes, argument, command, option, seconds
 from ..rendering import Answer, Table, say_meanwhile
 
 group = typer.Typer(no_args_is_help=True)
 
 Savepoint = Annotated[
-    str,
-    argument("SAVEPOINT", "The directory of a savepoint, or its _metadata file.", location),
+    str, argument("SAVEPOINT", "The directory of a savepoint, or its _metadata file.", location)
 ]
 To = Annotated[str, option("--to", "Directory in which the savepoint gets its own directory.")]
 _FAILED_SHOWN = 5
@@ -47,12 +36,10 @@ def create(
         bool, option("--query", "Copy the whole query: Spark's checkpoint and all its sources.")
     ] = False,
     copy: Annotated[
-        bool,
-        option("--copy", "Copy the newest complete checkpoint at once, even of a running query."),
+        bool, option("--copy", "Copy the newest complete checkpoint at once, even of a running query.")
     ] = False,
     timeout: Annotated[
-        float,
-        option("--timeout SECONDS", "How long to wait for a running query.", seconds),
+        float, option("--timeout SECONDS", "How long to wait for a running query.", seconds)
     ] = 600.0,
 ) -> Answer:
     """Create a savepoint: a running query takes it at its next batch boundary; otherwise it is a copy.
@@ -110,8 +97,7 @@ def list_requests(query: Query) -> Answer:
     "failed_at.",
 )
 def withdraw(
-    request_id: Annotated[str, argument("REQUEST", "The id, or the beginning of it.")],
-    query: Query,
+    request_id: Annotated[str, argument("REQUEST", "The id, or the beginning of it.")], query: Query
 ) -> Answer:
     """Withdraw a request for a savepoint, or delete a failed one; a started savepoint is still finished."""
     withdrawn = savepoints.withdraw(request_id, **query.named)
@@ -129,12 +115,10 @@ def withdraw(
 def restore(
     savepoint: Savepoint,
     checkpoint: Annotated[
-        str,
-        option("--checkpoint-location", "A new directory: checkpointLocation of the fork."),
+        str, option("--checkpoint-location", "A new directory: checkpointLocation of the fork.")
     ],
     state: Annotated[
-        str | None,
-        option("--state", "stateLocation of the fork; by default flip27 in its checkpoint."),
+        str | None, option("--state", "stateLocation of the fork; by default flip27 in its checkpoint.")
     ] = None,
     *,
     files: FileSystem,

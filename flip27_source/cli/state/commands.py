@@ -72,8 +72,7 @@ def _checkpoints(text: str) -> Predicate:
 
 
 Checkpoints = Annotated[
-    Predicate | None,
-    option("--checkpoint N|N..M|N..|..M", "Only these checkpoints.", _checkpoints),
+    Predicate | None, option("--checkpoint N|N..M|N..|..M", "Only these checkpoints.", _checkpoints)
 ]
 
 
@@ -159,10 +158,7 @@ def files(
     "(null if they did not report).",
 )
 def history(
-    place: Place,
-    checkpoints: Checkpoints = None,
-    status: CheckpointStatuses = None,
-    limit: Limit = None,
+    place: Place, checkpoints: Checkpoints = None, status: CheckpointStatuses = None, limit: Limit = None
 ) -> Answer:
     """List the retained checkpoints, newest first: splits and rows of each batch, sizes, and task times."""
     bounds = checkpoints or EVERYTHING
@@ -188,10 +184,7 @@ def history(
     "source, ledger, state or splits; what; before; after).",
 )
 def diff(
-    before: Annotated[
-        str,
-        argument("BEFORE", "LOCATION or LOCATION@CHECKPOINT, as `state show` takes it."),
-    ],
+    before: Annotated[str, argument("BEFORE", "LOCATION or LOCATION@CHECKPOINT, as `state show` takes it.")],
     after: Annotated[str, argument("AFTER", "The location to compare with, in the same form.")],
     stored: StoredState,
 ) -> Answer:
@@ -199,13 +192,13 @@ def diff(
 
     Without @CHECKPOINT the newest complete checkpoint is used.
     """
-    one, other = point_at(before, stored), point_at(after, stored)
-    differences = changes(one, other)
-    data = {"before": one.described(), "after": other.described(), "changes": differences}
+    left, right = point_at(before, stored), point_at(after, stored)
+    differences = changes(left, right)
+    data = {"before": left.described(), "after": right.described(), "changes": differences}
     if not differences:
         return Answer(data=data, shown=["No difference."])
     rows = [(change.part, change.what, change.before, change.after) for change in differences]
-    columns = ("part", "what", f"at {one.name.checkpoint_id}", f"at {other.name.checkpoint_id}")
+    columns = ("part", "what", f"at {left.name.checkpoint_id}", f"at {right.name.checkpoint_id}")
     return Answer(data=data, shown=[Table(columns=columns, rows=rows)])
 
 

@@ -38,14 +38,11 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One checkpoint that is compared."""
-
     history: History
     name: CheckpointName
     document: CheckpointDocument
 
     def described(self) -> dict[str, Any]:
-        """A description of the checkpoint, for people and programs."""
         return {
             "lineage": self.history.lineage.name,
             "checkpoint_id": self.name.checkpoint_id,
@@ -113,29 +110,29 @@ def _numbers(point: Point) -> dict[str, Any]:
 def _splits(point: Point) -> dict[str, Any]:
     """The status of each split in the ledger, with its position or error."""
     ledger = point.document.raw.ledger
-    found: dict[str, Any] = {}
+    statuses: dict[str, Any] = {}
     for block in ledger.waiting:
         splits = point.history.splits(point.name, point.document, block.splits)
         if splits is None:
             raise _cleaned_up(point.name)
-        found |= {split.split_id: {"status": WAITING} for split in splits}
+        statuses |= {split.split_id: {"status": WAITING} for split in splits}
     for item in point.history.quarantined(point.name, point.document):
-        found[StoredSplit.of(item.split).split_id] = {"status": QUARANTINED, "error": item.error}
+        statuses[StoredSplit.of(item.split).split_id] = {"status": QUARANTINED, "error": item.error}
     for item in ledger.ignored:
-        found[StoredSplit.of(item.split).split_id] = {"status": IGNORED, "error": item.error}
+        statuses[StoredSplit.of(item.split).split_id] = {"status": IGNORED, "error": item.error}
     for split in map(StoredSplit.of, ledger.live):
-        found[split.split_id] = {"status": LIVE, "position": msgspec.json.decode(split.text)}
-    return found
+        statuses[split.split_id] = {"status": LIVE, "position": msgspec.json.decode(split.text)}
+    return statuses
 
 
 def _leaves(value: Any, path: str = "") -> dict[str, Any]:
     """The values inside a JSON value that are not objects, by their dotted paths."""
     if not isinstance(value, Mapping):
         return {path or "value": value}
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, item in value.items():
-        found |= _leaves(item, f"{path}.{name}" if path else str(name))
-    return found
+        leaves |= _leaves(item, f"{path}.{name}" if path else str(name))
+    return leaves
 
 
 def _cleaned_up(name: CheckpointName) -> MissingStateError:

@@ -28,7 +28,6 @@ class StoredState(OptionGroup):
     files: FileSystem = field(default_factory=FileSystem)
 
     def at(self, location: str) -> Place:
-        """The state at a location."""
         return Place(location=location, stored=self)
 
 
@@ -74,9 +73,9 @@ def view_rows(view: str, history: History, asked: Predicate = EVERYTHING) -> Ite
     Args:
         asked: limits the files that are read; other rows may still be returned.
     """
-    found = VIEWS[view]
-    for row in found.rows(history, asked):
-        yield {column.name: row.get(column.name) for column in found.columns}
+    declared = VIEWS[view]
+    for row in declared.rows(history, asked):
+        yield {column.name: row.get(column.name) for column in declared.columns}
 
 
 def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
@@ -89,7 +88,6 @@ def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
 
 
 def newest_complete(line: Ancestry) -> CheckpointName | None:
-    """The newest checkpoint that is known to be complete."""
     return next((name for name in reversed(line.names) if line.status[name] == COMPLETE), None)
 
 
@@ -110,9 +108,9 @@ def named_checkpoint(history: History, checkpoint_id: int | None) -> CheckpointN
     if name is None:
         ids = sorted({name.checkpoint_id for name in line.status})
         there = f"it has checkpoints {ids[0]} to {ids[-1]}" if ids else "it has none yet"
-        wanted = "checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
+        what = "checkpoint" if checkpoint_id is None else f"checkpoint {checkpoint_id}"
         raise MissingStateError(
-            f"{history.lineage.name} has no {wanted}: {there}",
+            f"{history.lineage.name} has no {what}: {there}",
             remedy="choose a retained checkpoint; `flip27 state history` lists them",
         )
     return name

@@ -55,13 +55,13 @@ def spark_home() -> Path:
     named = os.environ.get("SPARK_HOME")
     if named:
         return Path(named)
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
         raise OptionError(
             "SPARK_HOME is not set, and the package pyspark is not installed",
             remedy="name the folder of the Spark distribution: --spark-home",
         )
-    return Path(found.origin).parent
+    return Path(spec.origin).parent
 
 
 def archives_of(home: Path) -> list[Archive]:

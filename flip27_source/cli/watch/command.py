@@ -32,8 +32,7 @@ def watch(
     place: Place,
     once: Annotated[bool, option("--once", "Print one frame and exit, as --json does.")] = False,
     interval: Annotated[
-        float,
-        option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds),
+        float, option("--interval SECONDS", "Pause between two updates; at least 0.1.", seconds)
     ] = 1.0,
 ) -> Answer:
     """Show backlog, rows per second, lag, batches and subtasks of a source live; Ctrl-C ends it.

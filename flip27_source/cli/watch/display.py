@@ -20,7 +20,6 @@ _BAR_WIDTH = 24
 
 
 def drawn(frames: Sequence[Frame]) -> RenderableType:
-    """The panels of all lineages."""
     return Group(*(_panel(frame) for frame in frames))
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from flip27_source.snapshots.file_names import CheckpointName
-from flip27_source.state_tables.history import COMPLETE, History, held_pages
+from flip27_source.state_tables.history import COMPLETE, History, unassigned_pages
 from flip27_source.state_tables.predicates import EVERYTHING
 from flip27_source.values.times import event_time
 
@@ -144,7 +144,7 @@ class Watcher:
             return self._once(segment, lambda: len(splits() or ()))
 
         # What a DiscoveringEnumerator has found and not assigned.
-        held = sum(size(page.splits) - page.taken for page in held_pages(document))
+        held = sum(size(page.splits) - page.taken for page in unassigned_pages(document))
         oldest = event_time(summary.get("backlogOldestEventTime"))
         return Frame(
             lineage=lineage,
@@ -163,7 +163,7 @@ class Watcher:
             finished=row["finished"],
             quarantined=row["quarantined"],
             rows_per_s=_rate(_rows(read), passed_s),
-            splits_per_s=_rate(_splits(read), passed_s),
+            splits_per_s=_rate(sum(batch.row["splits"] for batch in read) if read else None, passed_s),
             batches=len(line.names),
             subtasks=[
                 _subtask(item.subtask, size(item.splits), reports.get(item.subtask, {}), is_complete)
@@ -198,10 +198,6 @@ def _rows(read: Sequence[_Batch]) -> int | None:
         return None
     rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
     return rows
-
-
-def _splits(read: Sequence[_Batch]) -> int | None:
-    return sum(batch.row["splits"] for batch in read) if read else None
 
 
 def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool) -> float:

@@ -384,7 +384,7 @@ def test_a_retry_adds_only_as_many_records_to_a_batch_as_can_be_sent_to_tasks(
 def test_a_task_quarantines_a_limited_number_of_bytes(
     kafka: KafkaBroker, tmp_path: Path, started: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("flip27_source.executor.parts_set_aside.MOST_BYTES", 30_000)
+    monkeypatch.setattr("flip27_source.executor.quarantined_parts.MOST_BYTES", 30_000)
     topic = kafka.filled_topic([b"a" * 20_000, b"b" * 20_000])
     engine = started(topic, reads=False)
     with pytest.raises(QuarantineError, match="bytes, more than 30000"):

@@ -1,4 +1,4 @@
-"""Rows that are held back until they may be delivered, in bounded memory.
+"""Rows that are buffered until they may be delivered, in bounded memory.
 
 Arrow batches that do not fit into memory go to a temporary file. The file has no name, so it disappears
 however the process ends.
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from .split_read import Item
 
 BATCHES_BYTES = 64 * 1024 * 1024
-"""Maximum size of Arrow batches that are held in memory."""
+"""Maximum size of Arrow batches that are buffered in memory."""
 
 TUPLES_BYTES = 256 * 1024 * 1024
-"""Maximum size of tuples that are held; they stay in memory, as not every Python value can be stored."""
+"""Maximum size of tuples that are buffered; they stay in memory, as not every Python value can be stored."""
 
 _TUPLE_BYTES = 200
 """Assumed size of a tuple without its texts."""
 
 
-class HeldRows:
+class BufferedRows:
     """Rows of one schema, in order: batches or tuples.
 
     Args:
@@ -44,7 +44,7 @@ class HeldRows:
         self._writer: ipc.RecordBatchStreamWriter | None = None
 
     def add(self, item: Item) -> None:
-        """Hold one more batch or row.
+        """Buffer one more batch or row.
 
         Raises:
             HeldRowsError: there is no room for the batch or row.
@@ -69,7 +69,6 @@ class HeldRows:
             self.close()
 
     def close(self) -> None:
-        """Discard the rows."""
         self._items = []
         self._bytes = 0
         file, self._file, self._writer = self._file, None, None
@@ -114,18 +113,18 @@ class HeldRows:
     def _check_tuples(self) -> None:
         if self._bytes > TUPLES_BYTES:
             raise HeldRowsError(
-                f"{self._what}: more than {TUPLES_BYTES >> 20} MiB of tuples would have to be held back in "
+                f"{self._what}: more than {TUPLES_BYTES >> 20} MiB of tuples would have to be buffered in "
                 "memory until they may be delivered",
-                remedy="have the reader yield Arrow batches, which can be held on disk, or yield Progress "
-                "more often; or set onSplitError=fail, which holds nothing back",
+                remedy="have the reader yield Arrow batches, which can be buffered on disk, or Progress more "
+                "often; or set onSplitError=fail, which buffers nothing",
             )
 
     def _no_room(self, error: OSError) -> HeldRowsError:
         return HeldRowsError(
-            f"{self._what}: rows that have to be held back until they may be delivered do not fit into a "
+            f"{self._what}: rows that have to be buffered until they may be delivered do not fit into a "
             f"temporary file in {tempfile.gettempdir()}: {error}",
             remedy="free space there, or set TMPDIR for the executors to a directory with more space; or set "
-            "onSplitError=fail, which holds nothing back",
+            "onSplitError=fail, which buffers nothing",
         )
 
 

@@ -1,4 +1,4 @@
-"""PartsSetAside: the parts of splits that one attempt of a subtask leaves out, for its report (R5, R12)."""
+"""QuarantinedParts: parts of splits that one attempt of a subtask cannot read, for its report (R5, R12)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of the parts of one task: its report contains them, and the driver reads it as a whole."""
 
 
-class PartsSetAside:
+class QuarantinedParts:
     """Collects the parts that the reader cannot read.
 
     Args:
@@ -26,10 +26,7 @@ class PartsSetAside:
     """
 
     def __init__(
-        self,
-        policy: SplitErrorPolicy,
-        first: SubtaskReport[Any] | None,
-        check: Callable[[Any], None],
+        self, policy: SplitErrorPolicy, first: SubtaskReport[Any] | None, check: Callable[[Any], None]
     ) -> None:
         self._limit = policy.max_quarantined
         self._has_first = first is not None
@@ -39,14 +36,14 @@ class PartsSetAside:
             for item in results
             if item.status is SplitStatus.FAILED and item.position is not None
         )
-        """The parts that the earlier attempt set aside."""
+        """The parts that the earlier attempt quarantined."""
         self._check = check
         # The split of each part, and its result; by the part's id, as a split may be read more than once.
         self._taken: dict[str, tuple[str, SplitResult[Any]]] = {}
         self._bytes = 0
 
     def take(self, part: Any, error: str, split_id: str) -> None:
-        """Set a part of a split aside.
+        """Quarantine a part of a split.
 
         Raises:
             QuarantineError, AttemptError: as ``SourceReaderContext.set_aside``.
@@ -61,7 +58,7 @@ class PartsSetAside:
             )
         self._check(part)
         if part_id not in self._taken:
-            _log.warning("%s cannot be read and is set aside: %s", part_id, error)
+            _log.warning("%s cannot be read and is quarantined: %s", part_id, error)
             self._bytes += size_of(part).bytes or 0
         self._taken[part_id] = (
             split_id,
@@ -75,7 +72,7 @@ class PartsSetAside:
         )
         if len(self._taken) > self._limit:
             raise QuarantineError(
-                f"one task has set aside {len(self._taken)} parts of splits, more than "
+                f"one task has quarantined {len(self._taken)} parts of splits, more than "
                 f"maxQuarantinedSplits={self._limit}; the last one is {part_id!r}: {error}",
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
@@ -83,7 +80,7 @@ class PartsSetAside:
 
         if self._bytes > MOST_BYTES:
             raise QuarantineError(
-                f"one task has set aside parts of splits with {self._bytes} bytes, more than {MOST_BYTES}; "
+                f"one task has quarantined parts of splits with {self._bytes} bytes, more than {MOST_BYTES}; "
                 f"the last one is {part_id!r}: {error}",
                 remedy="fix the cause and restart the query; no row of the batch was delivered",
             )

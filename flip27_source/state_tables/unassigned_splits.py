@@ -15,7 +15,7 @@ from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from .history import History, StoredSplit, held_pages
+from .history import History, StoredSplit, unassigned_pages
 
 
 def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
@@ -26,25 +26,25 @@ def class_of(document: CheckpointDocument) -> type[SplitEnumerator[Any]] | None:
         return None
 
 
-def held_splits(
+def unassigned_splits(
     history: History, name: CheckpointName, document: CheckpointDocument
 ) -> Iterator[StoredSplit]:
     """The splits that the enumerator holds, if the form of its state is known here or to its class."""
-    for page in held_pages(document):
+    for page in unassigned_pages(document):
         if page.splits in document.raw.segments:
             yield from (history.splits(name, document, page.splits) or [])[page.taken :]
-    yield from splits_held_by_class(history, document)
+    yield from unassigned_by_class(history, document)
 
 
-def splits_held_by_class(history: History, document: CheckpointDocument) -> Iterator[StoredSplit]:
+def unassigned_by_class(history: History, document: CheckpointDocument) -> Iterator[StoredSplit]:
     """The splits in a state that only the enumerator's class can interpret."""
     kind: Any = class_of(document)
-    # The pages of a DiscoveringEnumerator are read by ``held_pages``, and its state may be large.
+    # The pages of a DiscoveringEnumerator are read by ``unassigned_pages``, and its state may be large.
     if kind is None or issubclass(kind, DiscoveringEnumerator) or not issubclass(kind, HoldsSplits):
         return
     codec = SnapshotCodec(kind)
     try:
-        state = codec.decode_state(document, history.segment_loader(document))
+        state = codec.decode_state(document, history.stored.segment_loader(document))
     except (CorruptStateError, IncompatibleStateError, MissingStateError):
         return
     for split in kind.splits_in(state):

@@ -1,4 +1,4 @@
-"""Records of Kafka that were set aside, as columns of the view ``quarantine``; the splits are JSON here."""
+"""Quarantined records of Kafka, as columns of the view ``quarantine``; the splits are JSON here."""
 
 from __future__ import annotations
 

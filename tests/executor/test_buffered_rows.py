@@ -16,8 +16,8 @@ import pytest
 
 from flip27_source.errors import HeldRowsError
 from flip27_source.events import Progress
-from flip27_source.executor import held_rows
-from flip27_source.executor.held_rows import HeldRows, bytes_of
+from flip27_source.executor import buffered_rows
+from flip27_source.executor.buffered_rows import BufferedRows, bytes_of
 from flip27_source.reader import ReadsTogether, SplitReader, YieldsProgress
 from tests.driver.batches import Batches
 from tests.toy_sources import Item, Shelf
@@ -42,8 +42,8 @@ def numbers(items: Iterator[Any] | list[Any]) -> list[int]:
 def test_held_rows_are_returned_in_order_and_then_released(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held_rows, "BATCHES_BYTES", 5 * MIB)
-    with HeldRows("split a") as held:
+    monkeypatch.setattr(buffered_rows, "BATCHES_BYTES", 5 * MIB)
+    with BufferedRows("split a") as held:
         for _ in range(2):
             for number in range(count):
                 held.add(batch(number * BATCH_ROWS))
@@ -52,9 +52,9 @@ def test_held_rows_are_returned_in_order_and_then_released(
 
 
 def test_batches_beyond_the_limit_are_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_rows, "BATCHES_BYTES", 5 * MIB)
+    monkeypatch.setattr(buffered_rows, "BATCHES_BYTES", 5 * MIB)
     before = pa.total_allocated_bytes()
-    with HeldRows("split a") as held:
+    with BufferedRows("split a") as held:
         most = 0
         for number in range(200):
             held.add(batch(number))
@@ -150,7 +150,7 @@ class TuplesWithoutProgress(YieldsProgress, SplitReader[Item]):
 def test_a_page_of_more_tuples_than_can_be_held_fails_without_quarantining_its_split(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(held_rows, "TUPLES_BYTES", 50_000)
+    monkeypatch.setattr(buffered_rows, "TUPLES_BYTES", 50_000)
     batches = Batches(Shelf, TuplesWithoutProgress, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
     batches.shelve("a")
     batches.trigger()
@@ -185,25 +185,25 @@ def test_a_missing_temporary_directory_is_named_and_does_not_quarantine_the_spli
 
 FULL = """
 import resource, sys
-from flip27_source.executor import held_rows
-from tests.executor.test_held_rows import batch
+from flip27_source.executor import buffered_rows
+from tests.executor.test_buffered_rows import batch
 resource.setrlimit(resource.RLIMIT_FSIZE, (8 << 20, 8 << 20))
-held_rows.BATCHES_BYTES = 1 << 20
-held = held_rows.HeldRows("split a")
+buffered_rows.BATCHES_BYTES = 1 << 20
+held = buffered_rows.BufferedRows("split a")
 try:
     for number in range(50):
         held.add(batch(number))
     list(held.given())
-except held_rows.HeldRowsError as error:
+except buffered_rows.HeldRowsError as error:
     print(error)
 held.close()
 """
 KILLED = """
 import sys
-from flip27_source.executor import held_rows
-from tests.executor.test_held_rows import batch
-held_rows.BATCHES_BYTES = 1 << 20
-held = held_rows.HeldRows("split a")
+from flip27_source.executor import buffered_rows
+from tests.executor.test_buffered_rows import batch
+buffered_rows.BATCHES_BYTES = 1 << 20
+held = buffered_rows.BufferedRows("split a")
 for number in range(20):
     held.add(batch(number))
 print("held", flush=True)
@@ -216,7 +216,7 @@ def test_a_full_disk_is_an_error_that_names_the_directory(tmp_path: Path) -> Non
     done = subprocess.run(
         [sys.executable, "-c", FULL], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
-    assert done.stdout.startswith("split a: rows that have to be held back"), done.stderr
+    assert done.stdout.startswith("split a: rows that have to be buffered"), done.stderr
     assert f"temporary file in {tmp_path}: " in done.stdout
     assert list(tmp_path.iterdir()) == []
 
