@@ -14,8 +14,9 @@ from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.display import drawn, watch
 from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.batch_limits import Limits
-from tests.cli.command_line import flip27, paged, three_batches, two_batches
+from tests.cli.command_line import flip27, three_batches, two_batches
 from tests.driver.test_demanded_reports import SERVER
+from tests.savepoints.test_savepoints import paged
 from tests.snapshots.spark_logs import FileQuery
 
 NOW = dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC)

@@ -146,16 +146,6 @@ def test_a_request_that_cannot_be_deleted_is_applied_once_and_deleted_later(tmp_
     assert feed.request_files() == []
 
 
-def test_waiting_edits_are_listed_and_can_be_withdrawn(tmp_path: Path) -> None:
-    feed = fed(tmp_path)
-    feed.batch()
-    kept, taken_back = feed.ask("replay", splits=["a"]), feed.ask("replay", splits=["b"])
-    listed = edits.pending(state=feed.state)
-    assert [(item.request_id, item.applied_in) for item in listed] == [(kept, None), (taken_back, None)]
-    assert edits.withdraw(taken_back[:12], state=feed.state).applied_in is None
-    assert feed.batch() == ["a", "c"]
-
-
 def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: Path) -> None:
     FEEDS["withdrawn"] = items(*"abcd")
     state = str(tmp_path / "state")
@@ -167,18 +157,6 @@ def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: P
     batches.enumerator()  # restores the enumerator and finds the request
     edits.withdraw(asked, state=state)
     assert batches.batch() == ["c", "d"]
-
-
-def test_withdrawing_an_applied_edit_returns_its_checkpoint(tmp_path: Path) -> None:
-    feed = fed(tmp_path)
-    feed.batch()
-    asked = feed.ask("replay", splits=["a"])
-    feed.batch()
-    assert edits.withdraw(asked, state=feed.state).applied_in == 2
-    feed.batch()
-    assert edits.withdraw(asked, state=feed.state).applied_in == 2
-    with pytest.raises(EditError, match="there is no request 1234"):
-        edits.withdraw("1234", state=feed.state)
 
 
 def test_a_request_for_another_lineage_is_left_alone(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.errors import (
     CorruptStateError,
     IncompatibleStateError,
-    MissingStateError,
     StateLocationError,
 )
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
@@ -300,48 +299,6 @@ def test_the_restored_state_equals_the_frozen_state_S57() -> None:
     assert snapshot.enumerator_state == pending.snapshot.enumerator_state
     assert snapshot.ledger == pending.snapshot.ledger
     assert storage_of(store).restore(INITIAL_OFFSET) is None
-
-
-def test_a_missing_document_is_an_error_with_the_remedy() -> None:
-    store = MemoryStore()
-    offsets = written(storage_of(store), "a")
-    store.delete(offsets[1].to_json()["state"]["file"])
-    with pytest.raises(MissingStateError, match=r"checkpoints/1-.*\.json is missing") as caught:
-        storage_of(store).restore(offsets[1])
-    assert "copy, move and restore both together" in str(caught.value)
-
-
-def test_a_truncated_or_altered_document_is_refused() -> None:
-    store = MemoryStore()
-    offsets = written(storage_of(store), "a")
-    name = offsets[1].to_json()["state"]["file"]
-    whole = store.read(name)
-    for bad in (whole[:-1], b"", whole.replace(b"orders", b"0rders")):
-        store.replace(name, bad)
-        with pytest.raises(CorruptStateError, match="does not match its digest"):
-            storage_of(store).restore(offsets[1])
-
-
-def test_a_missing_or_altered_segment_is_an_error_with_the_remedy() -> None:
-    store = MemoryStore()
-    offset = storage_of(store, kind=BulkFeed).write(bulk_checkpoint(), parent=INITIAL_OFFSET)
-    name = next(name for name in store.files if "/segments/" in name)
-    other = store.files[next(other for other in store.files if "/segments/" in other and other != name)]
-
-    def marks() -> list[bytes]:
-        snapshot = storage_of(store, kind=BulkFeed).restore(offset)
-        assert snapshot is not None
-        return [mark.data for mark in snapshot.enumerator_state.marks]
-
-    assert len(marks()) == 3
-    whole = store.files[name]
-    for bad in (whole[:-3], b"", other):
-        store.replace(name, bad)
-        with pytest.raises(CorruptStateError, match="restore the file from a backup"):
-            marks()
-    store.delete(name)
-    with pytest.raises(MissingStateError, match=r"segments/[0-9a-f]{32}\.mark\.bin is missing"):
-        marks()
 
 
 def test_an_offset_whose_document_belongs_to_another_checkpoint_is_refused() -> None:

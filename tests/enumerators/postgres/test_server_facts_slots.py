@@ -137,15 +137,6 @@ def test_a_slot_is_read_in_its_own_database_only(database: TestedDatabase) -> No
         log.peek(elsewhere, database.slot)
 
 
-def test_a_role_without_the_attribute_replication_is_refused(database: TestedDatabase) -> None:
-    with (
-        database.server.role() as role,
-        database.server.connect(database.name, role=role) as session,
-        pytest.raises(psycopg.errors.InsufficientPrivilege, match="permission denied to use replication"),
-    ):
-        log.peek(session, database.slot)
-
-
 def test_a_role_with_the_attribute_replication_needs_no_privilege_on_the_tables(
     one_row: TestedDatabase,
 ) -> None:
@@ -155,27 +146,6 @@ def test_a_role_with_the_attribute_replication_needs_no_privilege_on_the_tables(
     ):
         assert len(log.peek(session, one_row.slot)) == 1
         session.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [one_row.slot])
-
-
-def test_a_slot_loses_its_wal_beyond_the_limit_and_its_status_says_so(one_row: TestedDatabase) -> None:
-    status = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
-    with one_row.server_setting("max_slot_wal_keep_size", "1MB"):
-        assert one_row.one(status, one_row.slot) == "reserved"
-        one_row.fill_log()
-        assert one_row.one(status, one_row.slot) == "unreserved"
-        assert len(one_row.peek()) == 1
-        one_row.execute("CHECKPOINT")
-    assert one_row.one(status, one_row.slot) == "lost"
-    said = {
-        16: ("invalidated because it exceeded the maximum reserved size", "cannot be advanced"),
-        18: ('invalidated due to "wal_removed"', "can no longer access replication slot"),
-    }
-    peek_says, advance_says = said[one_row.server.version]
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=peek_says) as refused:
-        one_row.peek()
-    assert refused.value.sqlstate == "55000"
-    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match=advance_says):
-        one_row.advance(one_row.flushed())
 
 
 def test_a_missing_publication_is_an_error_before_version_18_and_only_a_warning_since(

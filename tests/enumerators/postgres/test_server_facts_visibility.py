@@ -162,15 +162,6 @@ def test_a_prepared_transaction_is_decoded_when_it_is_committed_with_its_own_xid
     assert is_visible(database, xid, Snapshot(database).text)
 
 
-def test_a_prepared_transaction_that_is_rolled_back_is_not_decoded(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    session = database.session()
-    session.execute("BEGIN; INSERT INTO t VALUES (1)")
-    session.execute("PREPARE TRANSACTION 'one'")
-    database.execute("ROLLBACK PREPARED 'one'")
-    assert database.peek() == []
-
-
 def test_a_repeatable_read_transaction_keeps_the_snapshot_of_its_first_statement(
     database: TestedDatabase,
 ) -> None:

@@ -81,18 +81,6 @@ def test_changes_that_a_chunk_has_read_are_not_delivered_again(orders: Query) ->
     assert [op for op, _ in orders.ops()] == ["r"] * 9
 
 
-def test_a_transaction_that_is_open_while_all_chunks_are_read_is_delivered_after_them(orders: Query) -> None:
-    orders.until_planned()
-    session = orders.session()
-    session.execute("BEGIN; UPDATE orders SET v = 'late' WHERE id = 5; DELETE FROM orders WHERE id = 6")
-    orders.engine.run_batch()
-    orders.batches()
-    session.execute("COMMIT")
-    orders.catch_up()
-    orders.check_copy()
-    assert [op for op in orders.ops() if op[0] != "r"] == [("u", "5"), ("d", "6")]
-
-
 def test_a_transaction_that_is_rolled_back_is_not_delivered(orders: Query) -> None:
     orders.until_planned()
     session = orders.session()
