@@ -9,7 +9,6 @@ import functools
 import json
 import os
 import sys
-import threading
 import urllib.parse
 import uuid
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from gcp_storage_emulator.storage import Storage
 
 from tests.object_storage import ObjectStorage
 from tests.postgres_server import HOST
+from tests.server_process import served
 
 # Otherwise gcsfs requests the kind of each bucket by gRPC, which the emulator does not speak.
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -81,15 +81,8 @@ class _Server(HTTPServer):
 @contextmanager
 def gcs_endpoint(handler: type[RequestHandler] = WithPreconditions) -> Iterator[str]:
     """Run a server; yields its URL. ``RequestHandler`` is the unchanged emulator, without preconditions."""
-    server = _Server((HOST, 0), functools.partial(handler, Storage(use_memory_fs=True)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://{HOST}:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(_Server((HOST, 0), functools.partial(handler, Storage(use_memory_fs=True)))) as url:
+        yield url
 
 
 def new_gcs_bucket(endpoint: str) -> GcsBucket:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseServer
 
 DEADLINE_S = 120
 
@@ -65,3 +67,17 @@ def kept_folder(prefix: str, *, ended_by: str) -> Iterator[tuple[Path, subproces
     )
     with keeper:
         yield folder, keeper
+
+
+@contextmanager
+def served(server: BaseServer) -> Iterator[str]:
+    """Run a web server on a thread, and close it at the end; yields its URL."""
+    host, port = server.server_address[:2]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

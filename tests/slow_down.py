@@ -15,6 +15,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.server_process import served
+
 LONGEST = 7
 """More refusals in a row than s3fs tolerates (5), but fewer than two calls of s3fs tolerate."""
 
@@ -156,14 +158,6 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = _Server(("127.0.0.1", 0), Handler)
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with served(_Server(("127.0.0.1", 0), Handler)) as url:
+        proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
         yield proxy
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

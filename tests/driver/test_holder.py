@@ -21,7 +21,6 @@ from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
-    CorruptStateError,
     DiscoveryError,
     StateLocationError,
 )
@@ -31,7 +30,6 @@ from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.toy_sources import (
     FEEDS,
     INITIAL,
-    KIB,
     BulkFeed,
     CountingStore,
     EchoReader,
@@ -68,20 +66,6 @@ def through_spark(offset: dict[str, Any]) -> dict[str, Any]:
 
 
 STORES = [pytest.param(lambda: None, id="inline"), pytest.param(MemoryStore, id="files")]
-
-
-@pytest.mark.parametrize("new_store", STORES)
-def test_every_batch_reads_the_new_splits(
-    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
-) -> None:
-    holder = holder_of(source, new_store())
-    start = INITIAL
-    for names in (["a", "b"], ["c"], ["d", "e", "f"]):
-        feed.extend(items(*names))
-        end = through_spark(holder.latest_offset(start, ALL))
-        assert sorted(read_ids(source, holder.plan(start, end))) == names
-        holder.commit(start)
-        start = end
 
 
 @pytest.mark.parametrize("new_store", STORES)
@@ -266,43 +250,6 @@ def test_splits_of_a_checkpoint_that_could_not_be_written_are_in_the_next_one(
     store.fails = False
     second = holder.latest_offset(first, ALL)
     assert read_ids(source, holder.plan(first, second)) == ["b"]
-
-
-def test_the_offset_stays_small_when_the_state_is_large() -> None:
-    FEEDS["small"] = items(*map(str, range(5000)))
-    holder = holder_of(source_of(BulkFeed, {"feed": "small"}), MemoryStore())
-    assert len(json.dumps(holder.latest_offset(INITIAL, ALL))) < 4 * KIB
-
-
-def test_two_holders_on_one_state_location_do_not_interfere(source: Source, feed: list[Item]) -> None:
-    """Two queries on one DataFrame have the same state location, but two lineages."""
-    store = MemoryStore()
-    one, other = holder_of(source, store), holder_of(source, store)
-    starts = {id(one): INITIAL, id(other): INITIAL}
-    read: dict[int, list[str]] = {id(one): [], id(other): []}
-    for number in range(12):
-        feed.extend(items(str(number)))
-        for holder in (one, other) if number % 3 else (other,):
-            start = starts[id(holder)]
-            end = through_spark(holder.latest_offset(start, ALL))
-            read[id(holder)] += read_ids(source, holder.plan(start, end))
-            holder.commit(end)
-            starts[id(holder)] = end
-    assert sorted(map(int, read[id(other)])) == list(range(12))
-    assert sorted(map(int, read[id(one)])) == list(range(12))
-    lineages = {offset["state"]["file"].partition("/")[0] for offset in starts.values()}
-    assert len(lineages) == 2
-
-
-def test_offsets_that_do_not_belong_together_are_refused(source: Source, feed: list[Item]) -> None:
-    store = MemoryStore()
-    feed.extend(items("a", "b", "c"))
-    one, other = holder_of(source, store), holder_of(source, store)
-    first = one.latest_offset(INITIAL, Limits(files=1))
-    second = one.latest_offset(first, Limits(files=1))
-    foreign = other.latest_offset(INITIAL, Limits(files=2))
-    with pytest.raises(CorruptStateError, match="is not an ancestor"):
-        one.plan(foreign, second)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from .streams import Folders, file_stream, forget_commit, lake_lines, run_to_end, to_lake
+from .streams import Folders, each_batch, file_stream, forget_commit, lake_lines, run_to_end, to_lake
 
 
 @pytest.fixture
@@ -78,9 +78,7 @@ def test_a_file_that_vanished_before_it_was_read_fails_the_batch_by_name(
         lines.extend(row.value for row in frame.collect())
 
     def run() -> None:
-        writer = file_stream(spark, folders).writeStream.foreachBatch(remember)
-        writer = writer.option("checkpointLocation", str(folders.checkpoint))
-        run_to_end(writer.trigger(availableNow=True).start())
+        run_to_end(each_batch(file_stream(spark, folders), folders, remember))
 
     folders.land("a.txt", ["1"])
     folders.land("b.txt", ["2"])

@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.http_api import ChangesPageSize, Cuts, Fails, HangsUp, HttpApi, http_api
 from tests.readers.http_api.reading import KINDS, records
 
-from .streams import Folders, forget_commit, run_to_end, to_lake, wait_for
+from .streams import Folders, each_batch, forget_commit, run_to_end, to_lake, wait_for
 
 SECRET = "s3cr3t-of-the-api"
 
@@ -73,9 +73,7 @@ def test_a_batch_repeated_after_a_crash_has_the_same_rows_although_the_api_has_g
         batches.append((batch_id, sorted(row.id for row in frame.collect())))
 
     def run() -> None:
-        writer = stream(spark, folders, api, "link").writeStream.foreachBatch(remember)
-        writer = writer.option("checkpointLocation", str(folders.checkpoint))
-        run_to_end(writer.trigger(availableNow=True).start())
+        run_to_end(each_batch(stream(spark, folders, api, "link"), folders, remember))
 
     run()
     first = dict(batches)

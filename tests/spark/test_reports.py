@@ -14,7 +14,7 @@ from tests.s3_server import S3Bucket
 from tests.soak.shapes import Places, Talking
 
 from .audited_soak import assert_exact
-from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
+from .streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
 
@@ -49,14 +49,7 @@ def test_a_batch_that_two_actions_read_delivers_its_events_once(spark: SparkSess
         batch.count()
         batch.write.mode("overwrite").parquet(str(folders.lake / f"batch={batch_id}"))
 
-    query = (
-        talkative(spark, str(folders.state))
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(folders.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    run_to_end(query)
+    run_to_end(each_batch(talkative(spark, str(folders.state)), folders, write))
     rows = spark.read.parquet(str(folders.lake)).collect()
     audits = [row.words for row in rows if row.split == "audit"]
     assert len(audits) == 1
@@ -78,12 +71,7 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
         frame = talkative(
             spark, str(folders.state), pageMs="20", rows="2000", maxRowsPerSplit="2000", **options
         )
-        return (
-            frame.writeStream.foreachBatch(write)
-            .option("checkpointLocation", str(folders.checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
+        return each_batch(frame, folders, write)
 
     with pytest.raises(StreamingQueryException, match="has not written its report"):
         run_to_end(start(take_one_row))

@@ -38,16 +38,6 @@ from .file_sources import (
 )
 
 
-def test_new_files_are_read_once_and_known_files_are_not_read_again(tmp_path: Path) -> None:
-    run = Run(files_source(tmp_path))
-    assert run.names() == []
-    write(tmp_path, "a", "b")
-    assert run.names() == ["a", "b"]
-    assert run.names() == []
-    write(tmp_path, "c")
-    assert run.names() == ["c"]
-
-
 @pytest.mark.parametrize("place", ["local", "memory", "s3"], indirect=True)
 def test_each_file_is_found_once_in_any_directory(place: Place) -> None:
     """The state is in memory; the files are on local disk, in fsspec's memory or on an S3 server."""

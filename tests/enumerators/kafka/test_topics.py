@@ -30,15 +30,6 @@ def poll_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
         clock.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))
 
 
-def test_a_restart_continues_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    kafka.produce(topic, [b"a"], partition=0)
-    engine = read(kafka, topic)
-    kafka.produce(topic, [b"b"], partition=1)
-    continued(engine)
-    assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/1": [0]}
-
-
 def test_latest_becomes_a_fixed_offset_before_the_first_batch_is_read(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([b"before"])
     engine = stream(kafka, topic, startingOffsets="latest")

@@ -39,13 +39,6 @@ def test_truncate_is_one_message_for_all_its_published_tables(database: TestedDa
     assert (second.op, sorted(second.tables)) == ("T", ["public.a", "public.b"])
 
 
-def test_changes_of_an_unpublished_table_are_not_sent(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE a (id int)", "CREATE TABLE b (id int)", "CREATE PUBLICATION q FOR TABLE b")
-    database.advance(database.flushed())
-    database.execute("INSERT INTO a VALUES (1)")
-    assert log.messages(database.session(), database.slot, publication="q") == []
-
-
 def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
     database: TestedDatabase,
 ) -> None:
