@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from socketserver import BaseServer
+from typing import Any
 
 DEADLINE_S = 120
 
@@ -67,6 +69,14 @@ def kept_folder(prefix: str, *, ended_by: str) -> Iterator[tuple[Path, subproces
     )
     with keeper:
         yield folder, keeper
+
+
+class LosesClients(BaseServer):
+    """Prints nothing when a client closes its connection or is killed."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
 
 
 @contextmanager

@@ -141,19 +141,6 @@ def test_a_running_batch_has_empty_bars_and_a_committed_batch_full_bars(tmp_path
     assert frame.status == "complete"
 
 
-def test_the_backlog_counts_files_found_but_not_yet_in_a_batch(tmp_path: Path) -> None:
-    query = FileQuery(tmp_path)
-    query.limits = Limits(files=2)
-    query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
-    query.batch(now_ms=1_000)
-    watcher = Watcher(place=Place(location=str(query.checkpoint)))
-    (frame,) = watcher.frames(NOW)
-    assert frame.backlog == 3
-    query.batch(now_ms=2_000)
-    (frame,) = watcher.frames(NOW)
-    assert frame.backlog == 1
-
-
 def test_only_what_the_last_frame_needed_is_kept(tmp_path: Path) -> None:
     query = FileQuery(tmp_path)
     query.limits = Limits(files=1)

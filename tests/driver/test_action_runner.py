@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -14,6 +13,7 @@ from flip27_source.driver.action_runner import ActionRunner
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import ActionError
+from tests.deadline import until
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf
 
@@ -46,12 +46,6 @@ def _fresh() -> None:
 def performed(*actions: str) -> bool:
     with Archives.changed:
         return Archives.changed.wait_for(lambda: sorted(Archives.done) == sorted(actions), timeout=20)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = monotonic() + 20
-    while not condition():
-        assert monotonic() < deadline, "the condition was not met in time"
 
 
 def archiving(**options: str) -> Batches:

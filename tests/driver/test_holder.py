@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import json
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -114,19 +112,6 @@ def test_a_plan_depends_only_on_the_stored_state_S95(
     assert read_ids(source, fresh.plan(first, second)) == ["c"]
     assert sorted(read_ids(source, planned)) == ["a", "b"]
     assert not isinstance(store, MemoryStore) or store.files == files
-
-
-@pytest.mark.parametrize("new_store", STORES)
-def test_a_restart_replays_the_uncommitted_batch_and_continues_after_it_S48(
-    source: Source, feed: list[Item], new_store: Callable[[], Store | None]
-) -> None:
-    store = new_store()
-    feed.extend(items("a", "b"))
-    end = through_spark(holder_of(source, store).latest_offset(INITIAL, Limits(files=1)))
-    restarted = holder_of(source, store)
-    assert read_ids(source, restarted.plan(INITIAL, end)) == ["a"]
-    after = through_spark(restarted.latest_offset(end, ALL))
-    assert read_ids(source, restarted.plan(end, after)) == ["b"]
 
 
 def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
@@ -452,34 +437,6 @@ def test_a_slow_clean_up_holds_up_no_batch(source: Source, feed: list[Item], lim
     finally:
         store.gate.set()
     assert results == [start]
-
-
-def test_clean_up_keeps_what_a_restart_needs(tmp_path: Path) -> None:
-    """With a real disk and clean-ups on their own thread, a query can go back to all retained checkpoints."""
-    FEEDS["kept"] = []
-    source = source_of(
-        BulkFeed,
-        {
-            "feed": "kept",
-            "stateLocation": str(tmp_path / "state"),
-            "retainedCheckpoints": "5",
-            "allowRolledBackCheckpoint": "true",
-        },
-    )
-    holder = holder_of(source)
-    offsets = [INITIAL]
-    for number in range(60):
-        FEEDS["kept"].extend(items(str(number)))
-        offsets.append(through_spark(holder.latest_offset(offsets[-1], ALL)))
-        holder.commit(offsets[-1])
-        holder.wait_for_clean_up()
-    for start, end in itertools.pairwise(offsets[-5:]):
-        restarted = holder_of(source)
-        assert read_ids(source, restarted.plan(start, end)) == [str(end["checkpoint"] - 1)]
-        again = restarted.latest_offset(start, ALL)
-        assert str(start["checkpoint"]) in read_ids(source, restarted.plan(start, again))
-    documents = list((tmp_path / "state").glob("*/checkpoints/*"))
-    assert len(documents) < 25
 
 
 DEATHS = {

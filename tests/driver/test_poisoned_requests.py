@@ -200,6 +200,8 @@ def deep(levels: int) -> Any:
         (b"", "cannot be read"),
         (b"\xff\xfe", "cannot be read"),
         (b'{"digest":1,"request":{}}', "cannot be read"),
+        (b'{"digest":"of another request","request":{}}', "cannot be read"),
+        (b'{"digest":"cut off","request":{"kind"', "cannot be read"),
         (b'{"digest":1e999999,"request":{}}', "cannot be read"),
     ],
     ids=lambda value: str(value)[:60],

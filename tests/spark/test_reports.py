@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -80,25 +79,6 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
     wait_for(lambda: len(seen) >= 1, query)
     query.stop()
     assert seen[0] == 8 * 2000
-
-
-def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    folders = Folders(tmp_path)
-    for name in ("a", "c"):
-        folders.land(f"{name}.txt", [f"{name}-{number}" for number in range(3)])
-    whole = gzip.compress(b"".join(b"b-%d\n" % number for number in range(100_000)))
-    (folders.landing / "b.txt.gz").write_bytes(whole[: len(whole) // 2])
-    for _ in range(2):
-        run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
-    expected = [f"{name}-{number}" for name in "ac" for number in range(3)]
-    assert lake_lines(spark, folders) == expected
-    folders.land("d.txt", ["d-0"])
-    query = to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders)
-    run_to_end(query)
-    assert lake_lines(spark, folders) == [*expected, "d-0"]
-    assert '"quarantinedSplits": 1' in (query.lastProgress.sources[0].endOffset or "")
 
 
 def test_a_source_with_events_is_refused_without_a_state_location(

@@ -7,8 +7,9 @@ from collections.abc import Callable
 import psycopg
 import pytest
 
+from tests.deadline import until
 from tests.enumerators.postgres import log
-from tests.enumerators.postgres.database import Running, TestedDatabase, wait_until
+from tests.enumerators.postgres.database import Running, TestedDatabase
 
 CREATE = "SELECT pg_create_logical_replication_slot(%s, 'pgoutput')"
 MISSING_PUBLICATION = 'skipped loading publication "missing"'
@@ -194,4 +195,4 @@ def test_a_temporary_slot_is_seen_by_others_and_ends_with_its_session(database: 
         database.peek(slot="brief")
     assert log.peek(session, "brief") == []
     session.close()
-    wait_until(lambda: "brief" not in database.slots(), lambda: str(database.slots()))
+    until(lambda: "brief" not in database.slots(), lambda: str(database.slots()))

@@ -9,7 +9,8 @@ import pytest
 
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.readers.postgres.chunk_rows import open_chunk
-from tests.enumerators.postgres.database import WaitingCommit, new_database, wait_until
+from tests.deadline import until
+from tests.enumerators.postgres.database import WaitingCommit, new_database
 from tests.enumerators.postgres.reading import Query, query
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -53,7 +54,7 @@ def test_a_commit_that_is_delivered_before_it_is_visible_is_delivered_once(
     with query(waiting_server, TABLE, "INSERT INTO orders VALUES (1, 'a'), (3, 'c')") as orders:
         orders.until_rows()
         waiting = WaitingCommit(orders, "INSERT INTO orders VALUES (2, 'b')")
-        wait_until(lambda: bool(orders.batches()) and len(orders.ops()) > 2, lambda: str(orders.ops()))
+        until(lambda: bool(orders.batches()) and len(orders.ops()) > 2, lambda: str(orders.ops()))
         assert orders.ops()[-1] == ("c", "2")
         assert len(orders.table("orders")) == 2
         waiting.end()
