@@ -16,12 +16,10 @@ import signal
 import subprocess
 import sys
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from tests.object_storage import ObjectStorage
 from tests.postgres_server import HOST, free_port
@@ -34,7 +32,7 @@ INSTALL_DEADLINE_S = 600
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AzureContainer(ObjectStorage):
-    """An empty container, and the fsspec options that give access to it."""
+    protocol = "abfs"
 
     account: str
 
@@ -42,12 +40,6 @@ class AzureContainer(ObjectStorage):
     def url(self) -> str:
         """The container with its account, as Hadoop and Spark write it."""
         return f"abfs://{self.name}@{self.account}.dfs.core.windows.net"
-
-    @property
-    def file_system(self) -> Any:
-        import adlfs
-
-        return adlfs.AzureBlobFileSystem(**self.storage_options)
 
 
 class Azurite(ServerProcess):
@@ -118,13 +110,9 @@ class Azurite(ServerProcess):
 
     def container(self) -> AzureContainer:
         """A new container, for one test."""
-        container = AzureContainer(
-            name=f"container-{uuid.uuid4().hex[:12]}",
-            account=self.account,
-            storage_options={"connection_string": self.connection_string},
+        return AzureContainer.new(
+            account=self.account, storage_options={"connection_string": self.connection_string}
         )
-        container.file_system.mkdir(container.name)
-        return container
 
 
 @contextmanager

@@ -92,7 +92,7 @@ THOROUGH = (
 
 TESTS_OF_TESTS = (
     "fuzz", "model/test_mutations.py", "test_azurite_server.py", "test_class_archive.py",
-    "test_kafka_server.py", "test_postgres_server.py",
+    "test_kafka_server.py", "test_server_process.py",
 )  # fmt: skip
 """Tests that check the tests' own servers, models and generators; ``make test`` leaves them out."""
 

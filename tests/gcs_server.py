@@ -8,17 +8,13 @@ from __future__ import annotations
 import functools
 import json
 import os
-import sys
-import threading
 import urllib.parse
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import HTTPServer
 from io import BytesIO
-from typing import Any
 
 from gcp_storage_emulator.exceptions import NotFound
 from gcp_storage_emulator.server import RequestHandler
@@ -26,6 +22,7 @@ from gcp_storage_emulator.storage import Storage
 
 from tests.object_storage import ObjectStorage
 from tests.postgres_server import HOST
+from tests.server_process import LosesClients, served
 
 # Otherwise gcsfs requests the kind of each bucket by gRPC, which the emulator does not speak.
 os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
@@ -33,13 +30,7 @@ os.environ.setdefault("GCSFS_EXPERIMENTAL_ZB_HNS_SUPPORT", "false")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcsBucket(ObjectStorage):
-    """An empty bucket, and the fsspec options that give access to it."""
-
-    @property
-    def file_system(self) -> Any:
-        import gcsfs
-
-        return gcsfs.GCSFileSystem(**self.storage_options)
+    protocol = "gs"
 
 
 class WithPreconditions(RequestHandler):
@@ -69,34 +60,17 @@ class WithPreconditions(RequestHandler):
         self.wfile.write(b'{"error": {"code": 412, "message": "conditionNotMet"}}')
 
 
-class _Server(HTTPServer):
+class _Server(LosesClients, HTTPServer):
     request_queue_size = 128
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing when a client closes its connection because it needs no more of an answer."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
 
 
 @contextmanager
 def gcs_endpoint(handler: type[RequestHandler] = WithPreconditions) -> Iterator[str]:
     """Run a server; yields its URL. ``RequestHandler`` is the unchanged emulator, without preconditions."""
-    server = _Server((HOST, 0), functools.partial(handler, Storage(use_memory_fs=True)))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://{HOST}:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(_Server((HOST, 0), functools.partial(handler, Storage(use_memory_fs=True)))) as url:
+        yield url
 
 
 def new_gcs_bucket(endpoint: str) -> GcsBucket:
     """A new bucket on the server."""
-    bucket = GcsBucket(
-        name=f"bucket-{uuid.uuid4().hex[:12]}",
-        storage_options={"endpoint_url": endpoint, "token": "anon", "project": "tests"},
-    )
-    bucket.file_system.mkdir(bucket.name)
-    return bucket
+    return GcsBucket.new(storage_options={"endpoint_url": endpoint, "token": "anon", "project": "tests"})

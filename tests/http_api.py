@@ -12,6 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+from tests.server_process import served
+
 Record = dict[str, Any]
 Params = dict[str, str]
 
@@ -242,13 +244,9 @@ def http_api() -> Iterator[HttpApi]:
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
-    api = HttpApi(f"http://127.0.0.1:{server.server_address[1]}")
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield api
-    finally:
-        api.closed.set()
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(server) as url:
+        api = HttpApi(url)
+        try:
+            yield api
+        finally:
+            api.closed.set()

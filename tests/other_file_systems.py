@@ -14,6 +14,8 @@ from typing import Any
 
 import asyncssh
 
+from tests.server_process import served
+
 USER, PASSWORD = "tester", "not-to-be-stored"
 
 
@@ -113,11 +115,5 @@ def http_files(root: Path, handler: type[WebFiles] = WebFiles) -> Iterator[str]:
     """Run a web server that lists and serves the files below ``root``; yields its URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(root)))
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with served(server) as url:
+        yield url

@@ -13,13 +13,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import fsspec
 import pytest
 
 from tests.azurite_server import Azurite
 from tests.gcs_server import new_gcs_bucket
+from tests.object_storage import ObjectStorage
 from tests.other_file_systems import PASSWORD, USER, http_files, sftp_server
 from tests.s3_server import new_bucket
 
@@ -55,6 +56,20 @@ class Place:
         self.creates_exclusively = creates_exclusively
         self.keeps_folders = keeps_folders
         self._refused = refused
+
+    @classmethod
+    def of(
+        cls, store: ObjectStorage, *, refused: str | None = None, creates_exclusively: bool = True
+    ) -> Self:
+        """A bucket or container as a whole."""
+        return cls(
+            store.file_system,
+            store.name,
+            store.url,
+            store.options,
+            creates_exclusively=creates_exclusively,
+            refused=refused,
+        )
 
     @property
     def landing(self) -> str:
@@ -189,10 +204,7 @@ def on_local_disk(request: pytest.FixtureRequest) -> Iterator[Place]:
 def on_s3(request: pytest.FixtureRequest) -> Iterator[Place]:
     bucket = new_bucket(request.getfixturevalue("_s3_endpoint"))
     # moto does not support keys with a line feed.
-    yield Place(
-        bucket.file_system, bucket.name, f"s3://{bucket.name}", bucket.options,
-        creates_exclusively=True, refused=r"\n",
-    )  # fmt: skip
+    yield Place.of(bucket, refused=r"\n")
 
 
 @contextmanager
@@ -201,20 +213,14 @@ def on_azure(request: pytest.FixtureRequest) -> Iterator[Place]:
     container = server.container()
     # Azure refuses control characters in names, and treats a backslash as a slash. A blob whose name ends
     # with # or ? cannot be read: adlfs would read another blob.
-    yield Place(
-        container.file_system, container.name, container.url, container.options,
-        creates_exclusively=True, refused=r"[\x00-\x1f\x7f\\]|[#?]$",
-    )  # fmt: skip
+    yield Place.of(container, refused=r"[\x00-\x1f\x7f\\]|[#?]$")
 
 
 @contextmanager
 def on_gcs(request: pytest.FixtureRequest) -> Iterator[Place]:
     bucket = new_gcs_bucket(request.getfixturevalue("gcs"))
     # The emulator cuts a name off at a semicolon.
-    yield Place(
-        bucket.file_system, bucket.name, f"gs://{bucket.name}", bucket.options,
-        creates_exclusively=True, refused=";",
-    )  # fmt: skip
+    yield Place.of(bucket, refused=";")
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tests.deadline import until
 from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
 
 if TYPE_CHECKING:
@@ -131,10 +132,7 @@ class PostgresServer(ServerProcess):
             with contextlib.suppress(psutil.NoSuchProcess):
                 session.kill()
         self.end(signal.SIGKILL)
-        deadline = time.monotonic() + DEADLINE_S
-        while any(is_alive(session) for session in sessions):
-            assert time.monotonic() < deadline, f"killed sessions are alive: {sessions}"
-            time.sleep(0.01)
+        until(lambda: not any(is_alive(session) for session in sessions), lambda: f"alive: {sessions}")
 
     def restart(self, **settings: str) -> None:
         """Shut down in an orderly way and start again."""

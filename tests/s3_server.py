@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from tests.object_storage import ObjectStorage
 from tests.quick_moto import Front
@@ -21,13 +19,7 @@ CREDENTIALS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Bucket(ObjectStorage):
-    """An empty bucket, and the fsspec options that give access to it."""
-
-    @property
-    def file_system(self) -> Any:
-        import s3fs
-
-        return s3fs.S3FileSystem(**self.storage_options)
+    protocol = "s3"
 
 
 @contextlib.contextmanager
@@ -56,9 +48,4 @@ def s3_endpoint(front: Front | None = None) -> Iterator[str]:
 
 def new_bucket(endpoint: str) -> S3Bucket:
     """A new bucket on the server."""
-    bucket = S3Bucket(
-        name=f"bucket-{uuid.uuid4().hex[:12]}",
-        storage_options={"endpoint_url": endpoint, "key": "test", "secret": "test"},
-    )
-    bucket.file_system.mkdir(bucket.name)
-    return bucket
+    return S3Bucket.new(storage_options={"endpoint_url": endpoint, "key": "test", "secret": "test"})

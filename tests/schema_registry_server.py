@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -13,6 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
+
+from tests.server_process import served
 
 HOST = "127.0.0.1"
 
@@ -117,15 +118,8 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
         def log_message(self, *args: Any) -> None:
             """Print nothing: requests are in ``registry.requests``."""
 
-    with ThreadingHTTPServer((HOST, 0), Handler) as server:
-        registry.url = f"http://{HOST}:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield registry
-        finally:
-            server.shutdown()
-            thread.join()
+    with served(ThreadingHTTPServer((HOST, 0), Handler)) as registry.url:
+        yield registry
 
 
 def framed(number: int, payload: bytes) -> bytes:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import signal
 import subprocess
+import sys
 import tempfile
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseServer
+from typing import Any
 
 DEADLINE_S = 120
 
@@ -65,3 +69,25 @@ def kept_folder(prefix: str, *, ended_by: str) -> Iterator[tuple[Path, subproces
     )
     with keeper:
         yield folder, keeper
+
+
+class LosesClients(BaseServer):
+    """Prints nothing when a client closes its connection or is killed."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+@contextmanager
+def served(server: BaseServer) -> Iterator[str]:
+    """Run a web server on a thread, and close it at the end; yields its URL."""
+    host, port = server.server_address[:2]
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"http://{host}:{port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import http.client
 import re
-import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator
@@ -14,6 +13,8 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from tests.server_process import LosesClients, served
 
 LONGEST = 7
 """More refusals in a row than s3fs tolerates (5), but fewer than two calls of s3fs tolerate."""
@@ -102,13 +103,8 @@ def lasting_path(path: str) -> str:
     return re.sub(r"[0-9a-f]{16,}", "", path.partition("?")[0].lstrip("/").partition("/")[2])
 
 
-class _Server(ThreadingHTTPServer):
+class _Server(LosesClients, ThreadingHTTPServer):
     daemon_threads = True
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Print nothing when a killed client leaves its requests unanswered."""
-        if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)
 
 
 @contextmanager
@@ -156,14 +152,6 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
         def log_message(self, *_: Any) -> None:
             pass
 
-    server = _Server(("127.0.0.1", 0), Handler)
-    url = f"http://127.0.0.1:{server.server_address[1]}"
-    proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
+    with served(_Server(("127.0.0.1", 0), Handler)) as url:
+        proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
         yield proxy
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

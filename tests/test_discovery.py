@@ -106,16 +106,6 @@ def test_interval_and_retries_follow_the_options() -> None:
     assert (period_s, retry.retries) == (300.0, 0)
 
 
-def test_a_failure_after_all_retries_fails_the_query_with_its_cause() -> None:
-    coordinator, works = started()
-    ((_, handler, _, _),) = works.submitted
-    cause = OSError("no network")
-    with pytest.raises(DiscoveryError, match="Pages could not discover splits: no network") as caught:
-        coordinator.handle_result(handler, None, cause)
-    assert caught.value.__cause__ is cause
-    assert "option discoveryRetries" in str(caught.value)
-
-
 def test_waiting_splits_and_the_position_survive_a_restart_S57_S91() -> None:
     Pages.rounds[:] = [["a", "b"], ["c", "d"], ["e"]]
     coordinator, works = started()
@@ -159,19 +149,6 @@ def test_the_position_of_a_checkpoint_is_that_of_the_delivered_results() -> None
     again, works = restored(stored(pending.snapshot))
     works.run(again)
     assert all_ids(frozen(again).snapshot.plan) == ["b"]
-
-
-def test_a_round_that_has_ended_but_is_not_delivered_is_not_part_of_the_state() -> None:
-    """Two rounds have ended; a checkpoint is taken after the delivery of the first, and a restart follows."""
-    Pages.rounds[:] = [["a"], ["b"]]
-    coordinator, works = started()
-    work, handler, _, _ = works.submitted[0]
-    first, _second = work(), work()
-    coordinator.handle_result(handler, first, None)
-    pending = frozen(coordinator)
-    again, works = restored(stored(pending.snapshot))
-    works.run(again)
-    assert all_ids(pending.snapshot.plan) + all_ids(frozen(again).snapshot.plan) == ["a", "b"]
 
 
 def test_a_restart_continues_inside_a_page_that_was_written_before() -> None:

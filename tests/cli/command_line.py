@@ -11,9 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from flip27_source.cli.main import main
-from flip27_source.snapshots.store import LocalStore
-from tests.driver.batches import Batches
-from tests.driver.test_demanded_reports import Endpoints, Pages
 from tests.snapshots.spark_logs import FileQuery
 
 
@@ -59,9 +56,3 @@ def three_batches(root: Path) -> FileQuery:
     query.land("d.txt")
     query.batch(now_ms=7_000, committed=False)
     return query
-
-
-def paged(state: Path, **options: str) -> Batches:
-    """Return a query that reads endpoints two rows at a time, with reports of its tasks."""
-    chosen = {"stateLocation": str(state), "pollInterval": "0s", "maxRowsPerSplit": "2"} | options
-    return Batches(Endpoints, Pages, chosen, store=LocalStore(str(state)))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.driver.test_demanded_reports import SERVER
+from tests.driver.test_reports import SERVER
 
 
 @pytest.fixture(autouse=True)

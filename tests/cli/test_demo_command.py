@@ -14,7 +14,7 @@ from flip27_source.cli.demo.program import DemoResult, Kill, Reached
 from tests.cli.command_line import flip27
 
 
-def result(lost: int) -> DemoResult:
+def result(lost: int, duplicated: int = 0) -> DemoResult:
     return DemoResult(
         folder=DemoFolder(Path("/demo")),
         files=3,
@@ -22,14 +22,14 @@ def result(lost: int) -> DemoResult:
         kills=(Kill(batch=1, reached=Reached.WRITING),),
         restarts=1,
         files_left_behind=0,
-        comparison=Comparison(rows_in=30, rows_out=30 - lost, lost=lost, duplicated=0),
+        comparison=Comparison(rows_in=30, rows_out=30 - lost, lost=lost, duplicated=duplicated),
         seconds=12.0,
     )
 
 
-def test_the_demo_reports_its_result_and_exits_1_if_rows_are_lost() -> None:
+def test_the_demo_reports_its_result_and_exits_1_if_rows_are_lost_or_duplicated() -> None:
     good, bad = answer_of(result(lost=0)), answer_of(result(lost=2))
-    assert (good.exit_code, bad.exit_code) == (0, 1)
+    assert (good.exit_code, bad.exit_code, answer_of(result(0, duplicated=1)).exit_code) == (0, 1, 1)
     assert good.data["exactly_once"] is True
     assert bad.data["lost"] == 2
     assert bad.data["kills"] == [{"batch": 1, "reached": "rows partly written"}]

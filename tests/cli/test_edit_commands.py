@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.command_line import flip27, three_batches
-from tests.driver.test_demanded_reports import SERVER
+from tests.driver.test_reports import SERVER
 from tests.edits.edited import Edited, fed, files
 from tests.edits.test_application import paged
 

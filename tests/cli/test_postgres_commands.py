@@ -251,15 +251,6 @@ def test_a_check_of_the_source_shows_each_finding_and_no_password(shop: Shop, as
         assert options_finding["found"] == "enumerator postgres, reader postgres"
 
 
-def test_a_check_with_a_wrong_password_shows_the_message_of_the_server(shop: Shop) -> None:
-    given = ["host=" + HOST, f"port={shop.server.port}", "database=" + shop.database, "password=wr0ng-s3cret"]
-    words = [word for item in [*given, "user=" + shop.role.name] for word in ("--option", item)]
-    said = flip27("check", "--enumerator", "postgres", *words)
-    assert said.code == 3
-    assert "password authentication failed" in said.out
-    assert "wr0ng-s3cret" not in said.out + said.err
-
-
 def test_the_check_passes_after_a_query_has_run(shop: Shop) -> None:
     shop.ran()
     options = [f"host={HOST}", f"port={shop.server.port}", f"database={shop.database}", f"user={SUPERUSER}"]

@@ -11,9 +11,10 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.errors import StateLocationError
-from tests.cli.command_line import flip27, paged, three_batches
-from tests.driver.test_demanded_reports import SERVER
+from tests.cli.command_line import flip27, three_batches
+from tests.driver.test_reports import SERVER
 from tests.s3_server import S3Bucket
+from tests.savepoints.test_savepoints import paged
 from tests.snapshots.spark_logs import FileQuery
 
 MANY = 600

@@ -9,8 +9,9 @@ import msgspec
 import pytest
 
 from flip27_source import savepoints
-from tests.cli.command_line import flip27, paged, three_batches
-from tests.driver.test_demanded_reports import SERVER
+from tests.cli.command_line import flip27, three_batches
+from tests.driver.test_reports import SERVER
+from tests.savepoints.test_savepoints import paged
 from tests.snapshots.spark_logs import FileQuery
 
 

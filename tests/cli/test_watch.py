@@ -14,8 +14,9 @@ from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.display import drawn, watch
 from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.batch_limits import Limits
-from tests.cli.command_line import flip27, paged, three_batches, two_batches
-from tests.driver.test_demanded_reports import SERVER
+from tests.cli.command_line import flip27, three_batches, two_batches
+from tests.driver.test_reports import SERVER
+from tests.savepoints.test_savepoints import paged
 from tests.snapshots.spark_logs import FileQuery
 
 NOW = dt.datetime(1970, 1, 1, 0, 0, 10, tzinfo=dt.UTC)
@@ -138,19 +139,6 @@ def test_a_running_batch_has_empty_bars_and_a_committed_batch_full_bars(tmp_path
     query.batch(now_ms=8_000)
     (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOW)
     assert frame.status == "complete"
-
-
-def test_the_backlog_counts_files_found_but_not_yet_in_a_batch(tmp_path: Path) -> None:
-    query = FileQuery(tmp_path)
-    query.limits = Limits(files=2)
-    query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
-    query.batch(now_ms=1_000)
-    watcher = Watcher(place=Place(location=str(query.checkpoint)))
-    (frame,) = watcher.frames(NOW)
-    assert frame.backlog == 3
-    query.batch(now_ms=2_000)
-    (frame,) = watcher.frames(NOW)
-    assert frame.backlog == 1
 
 
 def test_only_what_the_last_frame_needed_is_kept(tmp_path: Path) -> None:

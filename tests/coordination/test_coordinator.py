@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import FrameType
 from typing import Any
 
@@ -15,9 +15,7 @@ from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.errors import ContractError, Flip27Error, ProtocolError
-from flip27_source.events import SourceEvent
-from flip27_source.options import Options
+from flip27_source.errors import ContractError, ProtocolError
 from tests.toy_sources import (
     MIB,
     Item,
@@ -75,20 +73,6 @@ def test_a_split_assigned_before_the_freeze_is_in_the_batch_S3() -> None:
     coordinator = coordinator_of()
     shelf_of(coordinator).context.assign_split(Item(split_id="early"), 1)
     assert plan_ids(frozen(coordinator).snapshot.plan) == {1: ["early"]}
-
-
-def test_splits_assigned_without_a_request_go_out_in_the_order_they_were_assigned_S8() -> None:
-    coordinator = coordinator_of(parallelism=1)
-    assign = shelf_of(coordinator).context.assign_split
-    read = []
-    for number in range(3):
-        assign(Item(split_id=f"{number}-before"), 0)
-        read += plan_ids(frozen(coordinator).snapshot.plan)[0]
-        assign(Item(split_id=f"{number}-after"), 0)
-        coordinator.complete(number + 1)
-    read += plan_ids(frozen(coordinator).snapshot.plan)[0]
-    expected = ["0-before", "0-after", "1-before", "1-after", "2-before", "2-after"]
-    assert read == expected
 
 
 def test_splits_assigned_on_completion_survive_a_restart_from_the_next_checkpoint() -> None:
@@ -220,29 +204,6 @@ def test_a_split_in_flight_cannot_be_assigned_again_and_a_completed_split_can() 
     context.assign_split(Item(split_id="a"), 0)
 
 
-def test_an_error_in_author_code_reaches_the_caller_S18_S61() -> None:
-    class FailsToStart(Shelf):
-        def start(self) -> None:
-            raise RuntimeError("no start")
-
-    class FailsToSnapshot(Shelf):
-        def snapshot_state(self, checkpoint_id: int) -> list[Item]:
-            raise RuntimeError("no snapshot")
-
-    class FailsToMake(Shelf):
-        def __init__(self, context: Any, options: Options, state: Any = None) -> None:
-            raise RuntimeError("no instance")
-
-    with pytest.raises(RuntimeError, match="no start"):
-        coordinator_of(FailsToStart)
-    with pytest.raises(RuntimeError, match="no instance"):
-        coordinator_of(FailsToMake)
-    coordinator = coordinator_of(FailsToSnapshot)
-    shelf_of(coordinator).shelf.extend(items("a"))
-    with pytest.raises(RuntimeError, match="no snapshot"):
-        freeze(coordinator)
-
-
 @pytest.mark.parametrize("boundedness", Boundedness)
 def test_a_subtask_that_received_no_split_requests_one_again_at_the_next_checkpoint(
     boundedness: Boundedness,
@@ -254,19 +215,6 @@ def test_a_subtask_that_received_no_split_requests_one_again_at_the_next_checkpo
     assert all_ids(frozen(coordinator).snapshot.plan) == ["a", "b", "c"]
     coordinator.complete(1)
     assert freeze(coordinator) is None
-
-
-def test_a_restart_before_the_first_assignment_keeps_every_restored_split_S91() -> None:
-    coordinator = with_items("a", "b", "c")
-    first = frozen(coordinator, Limits(files=1)).snapshot
-    restored = coordinator_of(restored=first)
-    second = frozen(restored, Limits(files=1)).snapshot
-    kept = [*(item.split for item in second.ledger.waiting), *second.enumerator_state]
-    assert [*all_ids(first.plan), *all_ids(second.plan), *(split.split_id for split in kept)] == [
-        "a",
-        "b",
-        "c",
-    ]
 
 
 def test_a_restart_with_fewer_subtasks_keeps_every_pinned_split_S76() -> None:
@@ -284,14 +232,6 @@ def test_a_restart_with_fewer_subtasks_keeps_every_pinned_split_S76() -> None:
     assert {name for name in plan[1] if name.startswith("second")} == {"second-1", "second-3"}
 
 
-def test_a_restored_coordinator_continues_with_the_next_id() -> None:
-    snapshot = frozen(with_items("a", "b"), Limits(files=1)).snapshot
-    restored = coordinator_of(restored=snapshot)
-    assert restored.last_checkpoint_id == 1
-    assert restored.complete(1) is None
-    assert frozen(restored).checkpoint_id == 2
-
-
 def test_results_of_asynchronous_work_reach_their_handler_on_the_callers_thread_S3() -> None:
     class Asks(Shelf):
         def start(self) -> None:
@@ -306,21 +246,6 @@ def test_results_of_asynchronous_work_reach_their_handler_on_the_callers_thread_
     assert freeze(coordinator) is None
     works.run(coordinator)
     assert all_ids(frozen(coordinator).snapshot.plan) == ["found"]
-
-
-@dataclass(frozen=True, slots=True)
-class Hello(SourceEvent):
-    """An event for a reader."""
-
-    word: str
-
-
-def test_an_event_that_the_reader_does_not_handle_is_refused_when_it_is_sent() -> None:
-    """The reader does not handle this event; without the error it would not be stored and get lost."""
-    coordinator = with_items("a")
-    frozen(coordinator)
-    with pytest.raises(Flip27Error, match="Hello"):
-        shelf_of(coordinator).context.send_event_to_reader(0, Hello("you"))
 
 
 class Topics(Shelf):

@@ -96,11 +96,6 @@ def test_two_ranges_of_one_split_are_retried_one_after_the_other() -> None:
     assert (again.changed, again.left_alone) == ((), {"a": "is not read yet"})
 
 
-def test_a_dropped_split_leaves_the_quarantine_and_is_not_read() -> None:
-    edited = editing().drop(standing(aside=items("a", "b")), ["a"])
-    assert names(edited) == {"live": [], "waiting": [], "aside": ["b"]}
-
-
 def test_a_skipped_split_and_its_assignment_to_a_subtask_are_removed() -> None:
     state = standing(live=items("a", "b"), waiting=items("c"))
     state = replace(state, ledger=replace(state.ledger, pins={"a": 1, "b": 0}))
@@ -132,11 +127,6 @@ def test_a_rewind_keeps_the_actions_due_up_to_the_older_checkpoint_and_the_curre
     assert edited.snapshot.metadata.checkpoint_id == 7
     assert [item.due_checkpoint_id for item in edited.snapshot.actions] == [3]
     assert (names(edited)["live"], edited.dropped_actions) == (["a"], 2)
-
-
-def test_a_source_is_not_rewound_to_its_own_position() -> None:
-    with pytest.raises(EditError, match="is at checkpoint 7 and cannot be rewound to checkpoint 7"):
-        rewound(standing(), standing())
 
 
 def test_a_replay_drops_all_actions_if_the_enumerator_does_not_say_which_splits_they_affect() -> None:

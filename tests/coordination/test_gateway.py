@@ -75,7 +75,7 @@ def test_the_transition_table_has_each_pair_of_state_and_call_at_most_once() -> 
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell in ALLOWED], ids=str)
-def test_each_call_in_the_transition_table_has_the_listed_effect(
+def test_each_call_in_the_transition_table_has_the_listed_effect_S10_S25(
     cell: tuple[GatewayState, GatewayCall],
 ) -> None:
     expected: Transition = ALLOWED[cell]
@@ -100,27 +100,6 @@ def test_each_call_missing_from_the_transition_table_is_a_programming_error_S31(
         CALLS[cell[1]](gateway)
     assert gateway.state is cell[0]
     assert waiting(gateway) == before
-
-
-@pytest.mark.parametrize(
-    ("state", "goes_out"), [(OPEN, ["a"]), (MARKED, ["a"]), (CLOSED, [])], ids=["open", "marked", "closed"]
-)
-def test_send_reaches_the_outbox_unless_the_gateway_is_closed_S3_S4_S27(
-    state: GatewayState, goes_out: list[str]
-) -> None:
-    gateway = gateway_in(state)
-    send(gateway, "a")
-    assert waiting(gateway) == ["a"]
-    assert names(gateway) == goes_out
-    assert gateway.state is state
-
-
-@pytest.mark.parametrize("state", [OPEN, MARKED], ids=["open", "marked"])
-def test_a_gateway_can_be_marked_for_a_higher_id(state: GatewayState) -> None:
-    gateway = gateway_in(state)
-    gateway.mark_for_checkpoint(6)
-    assert gateway.state is MARKED
-    assert gateway.try_close(6)
 
 
 def test_marking_a_closed_gateway_is_a_programming_error() -> None:
@@ -159,31 +138,6 @@ def test_a_gateway_closes_only_for_the_id_it_is_marked_for_S27(
     assert gateway.state is (CLOSED if closes else state)
 
 
-@pytest.mark.parametrize(
-    ("state", "checkpoint_id", "after"),
-    [
-        (MARKED, 4, MARKED),
-        (MARKED, 5, OPEN),
-        (CLOSED, 4, CLOSED),
-        (CLOSED, 5, OPEN),
-    ],
-)
-def test_an_acknowledgement_opens_only_its_own_checkpoint_S10_S25(
-    state: GatewayState, checkpoint_id: int, after: GatewayState
-) -> None:
-    gateway = gateway_in(state)
-    gateway.open_after(checkpoint_id)
-    assert gateway.state is after
-
-
-def test_an_acknowledgement_leaves_an_open_gateway_open() -> None:
-    gateway = gateway_in(CLOSED)
-    gateway.open_after(5)
-    gateway.open_after(5)
-    gateway.open_after(4)
-    assert gateway.state is OPEN
-
-
 @pytest.mark.parametrize("state", list(GatewayState), ids=lambda s: s.value)
 def test_opening_for_a_checkpoint_never_seen_is_a_programming_error_S31(state: GatewayState) -> None:
     with pytest.raises(ProtocolError, match="checkpoint 6: its newest checkpoint is"):
@@ -201,31 +155,6 @@ def test_splits_held_back_go_out_in_the_order_they_were_sent_S5_S28() -> None:
     gateway.open_after(5)
     send(gateway, "late")
     assert names(gateway) == ["before", "after-1", "after-2", "late"]
-
-
-def test_one_acknowledgement_opens_one_gateway_S6() -> None:
-    first, second = gateway_in(CLOSED), gateway_in(CLOSED)
-    send(first, "e0")
-    send(second, "e1")
-    second.open_after(5)
-    assert (names(first), names(second)) == ([], ["e1"])
-    first.open_after(5)
-    assert names(first) == ["e0"]
-
-
-def test_two_checkpoints_each_hold_back_and_release_their_own_splits_S8() -> None:
-    gateway: SubtaskGateway[Item] = SubtaskGateway(0)
-    out: list[str] = []
-    for checkpoint_id, (before, after) in ((22, ("0", "1")), (23, ("2", "3"))):
-        gateway.mark_for_checkpoint(checkpoint_id)
-        send(gateway, before)
-        assert gateway.try_close(checkpoint_id)
-        out += names(gateway)
-        send(gateway, after)
-        assert names(gateway) == []
-        gateway.open_after(checkpoint_id)
-        out += names(gateway)
-    assert out == ["0", "1", "2", "3"]
 
 
 def test_nothing_is_lost_repeated_or_reordered_whatever_happens_I3_I5() -> None:

@@ -167,25 +167,6 @@ def _check_numbers(chain: list[Snapshot[Any]], end: int) -> None:
     assert places == Counter(range(end))
 
 
-def test_a_split_that_is_in_flight_cannot_be_assigned_again() -> None:
-    ledger: Ledger[Item] = Ledger()
-    ledger.assigned(Item(split_id="a"))
-    with pytest.raises(ContractError, match="split 'a' was assigned while"):
-        ledger.assigned(Item(split_id="a"))
-
-
-def test_a_split_stays_in_flight_until_its_batch_is_complete() -> None:
-    ledger: Ledger[Item] = Ledger()
-    a = Item(split_id="a")
-    ledger.assigned(a)
-    ledger.planned(1, [a.split_id])
-    assert ledger.finished == 1
-    with pytest.raises(ContractError):
-        ledger.assigned(a)
-    ledger.completed(1)
-    ledger.assigned(a)
-
-
 def test_completing_an_older_checkpoint_leaves_the_pending_plan_alone() -> None:
     ledger: Ledger[Item] = Ledger()
     ledger.assigned(Item(split_id="a"))

@@ -209,13 +209,6 @@ def test_the_remaining_budget_is_reported_and_never_negative() -> None:
     assert BatchBudget(Limits()).left() == Budget()
 
 
-def test_limits_of_spark_and_of_the_options_combine_to_the_smaller_of_each() -> None:
-    own = Limits(files=10, rows=100)
-    assert own.tightened_by(Limits(files=5, bytes=7)) == Limits(files=5, rows=100, bytes=7)
-    assert own.tightened_by(Limits(files=50)) == own
-    assert Limits().tightened_by(Limits()) == Limits()
-
-
 def test_splits_that_are_only_named_are_weighed_by_files_and_not_by_size() -> None:
     splits = mib(*[100] * 128)
     assert len(pack(splits, [], parallelism=4)) == 4

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from time import monotonic
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
@@ -13,7 +12,8 @@ from flip27_source.coordination.actions import ActionPolicy, PendingAction, Pend
 from flip27_source.driver.action_runner import ActionRunner
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_mixins import PerformsActions
-from flip27_source.errors import ActionError, ContractError
+from flip27_source.errors import ActionError
+from tests.deadline import until
 from tests.driver.batches import Batches
 from tests.toy_sources import EchoReader, Item, Shelf
 
@@ -46,12 +46,6 @@ def _fresh() -> None:
 def performed(*actions: str) -> bool:
     with Archives.changed:
         return Archives.changed.wait_for(lambda: sorted(Archives.done) == sorted(actions), timeout=20)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    deadline = monotonic() + 20
-    while not condition():
-        assert monotonic() < deadline, "the condition was not met in time"
 
 
 def archiving(**options: str) -> Batches:
@@ -180,18 +174,6 @@ def test_an_action_requested_outside_of_a_checkpoint_waits_for_the_next_one() ->
     assert [item.action for item in stored_actions(batches)] == ["say hello"]
     batches.trigger()
     assert performed("say hello", "archive a")
-
-
-def test_an_enumerator_that_performs_no_actions_cannot_request_any() -> None:
-    batches = Batches(Shelf, EchoReader)
-    with pytest.raises(ContractError, match="Shelf has actions, but no method to perform them"):
-        batches.enumerator().context.perform_after_completion("x")
-
-
-def test_an_action_of_the_wrong_type_is_refused_when_it_is_requested() -> None:
-    batches = archiving()
-    with pytest.raises(ContractError, match="an action of Archives cannot be stored as JSON"):
-        batches.enumerator().context.perform_after_completion(7)
 
 
 def test_a_restart_resets_the_attempts_of_every_action() -> None:

@@ -150,8 +150,12 @@ def test_watch_shows_the_backlog(tmp_path: Path) -> None:
     query.land("a.txt", "b.txt", "c.txt", "d.txt", "e.txt")
     query.batch(now_ms=1_000)
     size = sum((tmp_path / "landing" / f"{name}.txt").stat().st_size for name in "cde")
-    (frame,) = Watcher(place=Place(location=str(query.checkpoint))).frames(NOON)
+    watcher = Watcher(place=Place(location=str(query.checkpoint)))
+    (frame,) = watcher.frames(NOON)
     assert (frame.backlog, frame.backlog_rows, frame.backlog_bytes) == (3, None, size)
+    query.batch(now_ms=2_000)
+    (frame,) = watcher.frames(NOON)
+    assert frame.backlog == 1
 
 
 def progress_of(batches: Batches) -> Any:

@@ -108,7 +108,7 @@ def test_a_waiting_edit_empties_the_quarantine_before_its_limit_is_checked(
 
 
 def test_resting_splits_are_read_again_although_the_clock_was_set_back() -> None:
-    from tests.driver.test_demanded_reports import SERVER, Endpoints, Pages
+    from tests.driver.test_reports import SERVER, Endpoints, Pages
 
     SERVER["orders"] = ["a"]
     engine = MicroBatchEngine({"pollInterval": "5s"}, enumerator=Endpoints, reader=Pages, schema=SCHEMA)

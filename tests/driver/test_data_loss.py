@@ -26,7 +26,7 @@ from flip27_source.metrics.progress import read_progress
 from flip27_source.source_options import CORE_OPTIONS
 from tests.driver.batches import Batches
 from tests.state_tables.test_views import rows as rows_of_view
-from tests.toy_sources import AssignsOnce, Item, Shelf, holder_of, source_of
+from tests.toy_sources import AssignsOnce, EchoReader, Item, Shelf, holder_of, source_of
 
 REPORT = {"onDataLoss": "report"}
 
@@ -52,6 +52,15 @@ def _new_log() -> None:
     Log.earliest = Log.latest = 0
 
 
+def first_left(context: Any, split: Offsets) -> int:
+    """Report the offsets of the split that have expired; return the first one that is left."""
+    if split.start < Log.earliest:
+        context.report_data_loss(
+            f"offsets {split.start} to {Log.earliest - 1} have expired", split_id=split.split_id
+        )
+    return max(split.start, Log.earliest)
+
+
 class LogEnumerator(AssignsOnce[Offsets]):
     """Assigns one split without an end, and cuts it for each batch."""
 
@@ -59,12 +68,7 @@ class LogEnumerator(AssignsOnce[Offsets]):
         return [Offsets(split_id="log")]
 
     def bound_split(self, split: Offsets, budget: Budget) -> BoundedRange[Offsets] | None:
-        start = split.start
-        if start < Log.earliest:
-            self.context.report_data_loss(
-                f"offsets {start} to {Log.earliest - 1} have expired", split_id=split.split_id
-            )
-            start = Log.earliest
+        start = first_left(self.context, split)
         if start == Log.latest:
             return None
         return BoundedRange(
@@ -76,12 +80,7 @@ class LogReader(SplitReader[Offsets]):
     """Reads the offsets as rows; reports those that retention removed between planning and reading."""
 
     def read(self, split: Offsets) -> Iterator[tuple[int]]:
-        start = split.start
-        if start < Log.earliest:
-            self.context.report_data_loss(
-                f"offsets {start} to {Log.earliest - 1} have expired", split_id=split.split_id
-            )
-            start = Log.earliest
+        start = first_left(self.context, split)
         yield from ((offset,) for offset in range(start, split.end or 0))
 
 
@@ -200,12 +199,7 @@ class PagesReader(YieldsProgress, SplitReader[Offsets]):
     """Reads the log page by page; if its position has expired, it continues at the earliest offset."""
 
     def read(self, split: Offsets) -> Iterator[Any]:
-        start = split.start
-        if start < Log.earliest:
-            self.context.report_data_loss(
-                f"offsets {start} to {Log.earliest - 1} have expired", split_id=split.split_id
-            )
-            start = Log.earliest
+        start = first_left(self.context, split)
         for offset in range(start, Log.latest):
             yield (offset,)
             yield Progress(replace(split, start=offset + 1))
@@ -241,16 +235,11 @@ class Tables(DiscoveringEnumerator[Item]):
 
 def drained(options: dict[str, str]) -> Batches:
     """Discover and read three parts in three bounded runs, each with one round of discovery."""
-    batches = Batches(Tables, EchoItems, options, boundedness=Boundedness.BOUNDED)
+    batches = Batches(Tables, EchoReader, options, boundedness=Boundedness.BOUNDED)
     for _ in range(3):
         batches.restart()
         batches.batch()
     return batches
-
-
-class EchoItems(SplitReader[Item]):
-    def read(self, split: Item) -> Iterator[tuple[str]]:
-        yield (split.split_id,)
 
 
 def test_discovery_reports_loss_from_its_thread() -> None:
@@ -298,7 +287,7 @@ class Forgetful(SplitEnumerator[Item]):
 
 
 def test_only_the_latest_losses_are_listed_but_all_are_counted() -> None:
-    batches = Batches(Forgetful, EchoItems, REPORT)
+    batches = Batches(Forgetful, EchoReader, REPORT)
     batches.batch()
     assert batches.logged["summary"]["dataLosses"] == LOSSES_KEPT + 5
     assert [what for _, _, what in losses(batches)][-1] == f"day {LOSSES_KEPT + 4} has expired"
@@ -306,7 +295,7 @@ def test_only_the_latest_losses_are_listed_but_all_are_counted() -> None:
 
 
 def test_a_listener_of_the_query_gets_the_number_of_data_losses() -> None:
-    batches = Batches(Forgetful, EchoItems, REPORT)
+    batches = Batches(Forgetful, EchoReader, REPORT)
     batches.batch()
     source = {"startOffset": None, "endOffset": batches.logged, "latestOffset": batches.holder.report()}
     progress = {

@@ -16,7 +16,6 @@ from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
     AttemptError,
-    ContractError,
     MissingReportError,
     MissingStateError,
     SplitReadError,
@@ -27,6 +26,7 @@ from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
+from tests.driver.test_reports import SERVER, Endpoint, Endpoints
 from tests.toy_sources import INITIAL, EchoReader, Item, Shelf, items, source_of
 
 
@@ -334,20 +334,6 @@ def test_a_split_that_a_late_attempt_returns_after_the_completion_stays_finished
     assert not [call for call in Remembers.made[0].calls if call.startswith("back")]
 
 
-SERVER: dict[str, list[str]] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    split_id: str
-    next: int = 0
-
-
-class Endpoints(DiscoveringEnumerator[Endpoint]):
-    def discover(self, position: int | None) -> Discovery[Endpoint, int]:
-        return Discovery([Endpoint(split_id=name) for name in list(SERVER)[position or 0 :]], len(SERVER))
-
-
 class Pages(YieldsProgress, SplitReader[Endpoint]):
     """Reads pages of two rows. ``CRASH`` makes a page fail once; ``END`` finishes the split with its page."""
 
@@ -401,13 +387,6 @@ def test_a_split_that_appears_while_others_are_read_is_read_together_with_them_S
     batches.restart()
     batches.trigger()
     assert sorted(row for task in batches.tasks() for row in batches.attempt(task)) == ["c", "d", "x"]
-
-
-def test_a_batch_that_finds_nothing_has_no_rows_and_keeps_its_position_S70() -> None:
-    batches = paged({"orders": ["a"]})
-    assert [batches.batch(), batches.batch(), batches.batch()] == [["a"], [], []]
-    SERVER["orders"].append("b")
-    assert batches.batch() == ["b"]
 
 
 @pytest.mark.parametrize("at", [0, 2, 3])
@@ -513,12 +492,3 @@ def test_an_event_reaches_only_the_attempts_of_its_own_batch_S36_I6() -> None:
     Hears.heard.clear()
     batches.attempt(late, number=1)
     assert Hears.heard == [1]
-
-
-def test_an_event_that_cannot_be_stored_is_refused_and_no_offset_is_returned_S13() -> None:
-    batches = remembering("a", reader=Hears)
-    with pytest.raises(ContractError, match="a Say to Hears cannot be stored as JSON"):
-        batches.enumerator().context.send_event_to_reader(0, Say("seven"))  # type: ignore[arg-type]
-    assert batches.logged == INITIAL
-    batches.shelve("b")
-    assert batches.batch() == ["a", "b"]

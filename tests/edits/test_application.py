@@ -19,7 +19,7 @@ from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment
 from tests.driver.test_action_runner import Archives
-from tests.driver.test_demanded_reports import SERVER, Endpoints, Pages, Talker, Tells
+from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.s3_server import S3Bucket
 from tests.toy_sources import Item, Shelf

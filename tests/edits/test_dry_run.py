@@ -12,7 +12,7 @@ import pytest
 from flip27_source import edits, savepoints
 from flip27_source.errors import EditError, OptionError, StateLocationError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.driver.test_demanded_reports import SERVER
+from tests.driver.test_reports import SERVER
 from tests.edits.edited import Edited, fed, files
 from tests.edits.test_application import paged
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from flip27_source import edits, savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import EditError, StateLocationError
 from flip27_source.segment import content_digest
-from flip27_source.snapshots.request_mailbox import Mailbox, SavepointRequest
+from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Passing
 from tests.driver.batches import Batches
@@ -97,15 +96,6 @@ def test_a_batch_with_an_edit_that_is_read_again_after_a_crash_is_the_same_batch
     assert [feed.batch(), feed.batch()] == [["b", "c"], None]
 
 
-def test_a_stopped_query_applies_an_edit_at_its_next_start(tmp_path: Path) -> None:
-    feed = fed(tmp_path)
-    feed.batch()
-    feed.engine.stop()
-    feed.ask("replay", splits=["a"])
-    feed.engine.restart()
-    assert feed.batch() == ["a", "c"]
-
-
 def test_a_run_that_ends_by_itself_applies_requested_edits_before_it_ends(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batches()
@@ -146,16 +136,6 @@ def test_a_request_that_cannot_be_deleted_is_applied_once_and_deleted_later(tmp_
     assert feed.request_files() == []
 
 
-def test_waiting_edits_are_listed_and_can_be_withdrawn(tmp_path: Path) -> None:
-    feed = fed(tmp_path)
-    feed.batch()
-    kept, taken_back = feed.ask("replay", splits=["a"]), feed.ask("replay", splits=["b"])
-    listed = edits.pending(state=feed.state)
-    assert [(item.request_id, item.applied_in) for item in listed] == [(kept, None), (taken_back, None)]
-    assert edits.withdraw(taken_back[:12], state=feed.state).applied_in is None
-    assert feed.batch() == ["a", "c"]
-
-
 def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: Path) -> None:
     FEEDS["withdrawn"] = items(*"abcd")
     state = str(tmp_path / "state")
@@ -167,18 +147,6 @@ def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: P
     batches.enumerator()  # restores the enumerator and finds the request
     edits.withdraw(asked, state=state)
     assert batches.batch() == ["c", "d"]
-
-
-def test_withdrawing_an_applied_edit_returns_its_checkpoint(tmp_path: Path) -> None:
-    feed = fed(tmp_path)
-    feed.batch()
-    asked = feed.ask("replay", splits=["a"])
-    feed.batch()
-    assert edits.withdraw(asked, state=feed.state).applied_in == 2
-    feed.batch()
-    assert edits.withdraw(asked, state=feed.state).applied_in == 2
-    with pytest.raises(EditError, match="there is no request 1234"):
-        edits.withdraw("1234", state=feed.state)
 
 
 def test_a_request_for_another_lineage_is_left_alone(tmp_path: Path) -> None:
@@ -195,24 +163,6 @@ def test_a_request_for_another_lineage_is_left_alone(tmp_path: Path) -> None:
     assert listed.request is None
     assert "for lineage" in str(listed.error)
     assert theirs.batch() == ["a", "c"]
-
-
-@pytest.mark.parametrize("damage", ["cut off", "altered", "no JSON"])
-def test_a_damaged_request_is_listed_has_no_effect_and_can_be_withdrawn(tmp_path: Path, damage: str) -> None:
-    feed = fed(tmp_path)
-    feed.batch()
-    asked = feed.ask("replay", splits=["a"])
-    (file,) = feed.request_files()
-    whole = file.read_bytes()
-    damaged = {"cut off": whole[:-20], "altered": whole.replace(b'["a"]', b'["b"]'), "no JSON": b"\x00"}
-    assert damaged[damage] != whole
-    file.write_bytes(damaged[damage])
-    assert feed.batch() == ["c", "d"]
-    (listed,) = edits.pending(state=feed.state)
-    assert (listed.request_id, listed.request) == (asked, None)
-    assert "cannot be read" in str(listed.error)
-    edits.withdraw(asked, state=feed.state)
-    assert edits.pending(state=feed.state) == []
 
 
 def test_a_request_of_a_newer_format_waits_for_newer_code(tmp_path: Path) -> None:
@@ -289,11 +239,7 @@ def test_a_query_started_from_a_savepoint_does_not_inherit_the_edits_of_the_orig
 def test_an_edit_and_a_savepoint_at_one_batch_boundary_are_both_performed(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
-    (lineage,) = Path(feed.state).iterdir()
-    asked = SavepointRequest(
-        request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
-    )
-    Mailbox(LocalStore(feed.state), lineage.name).submit(asked)
+    savepoints.request(state=feed.state, to=str(tmp_path / "saved"))
     feed.ask("replay", splits=["a"])
     assert [feed.batch(), feed.batch()] == [["a", "c"], ["d", "e"]]
     assert feed.request_files() == []
@@ -305,11 +251,7 @@ def test_an_edit_and_a_savepoint_at_one_batch_boundary_are_both_performed(tmp_pa
 def test_a_savepoint_request_cannot_be_withdrawn_as_an_edit(tmp_path: Path) -> None:
     feed = fed(tmp_path)
     feed.batch()
-    (lineage,) = Path(feed.state).iterdir()
-    asked = SavepointRequest(
-        request_id=str(uuid.uuid4()), lineage=lineage.name, target=str(tmp_path / "saved"), requested_ms=0
-    )
-    Mailbox(LocalStore(feed.state), lineage.name).submit(asked)
+    asked = savepoints.request(state=feed.state, to=str(tmp_path / "saved"))
     assert edits.pending(state=feed.state) == []
     with pytest.raises(EditError, match="there is no request"):
         edits.withdraw(asked.request_id, state=feed.state)

@@ -147,40 +147,37 @@ class TuplesWithoutProgress(YieldsProgress, SplitReader[Item]):
         yield Progress(None)
 
 
-def test_a_page_of_more_tuples_than_can_be_held_fails_without_quarantining_its_split(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(buffered_rows, "TUPLES_BYTES", 50_000)
-    batches = Batches(Shelf, TuplesWithoutProgress, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
+def read_by_the_second_attempt(reader: Any, monkeypatch: pytest.MonkeyPatch, said: str) -> list[Any]:
+    """Read a split whose rows cannot be held until the patches are undone; it must not be quarantined."""
+    batches = Batches(Shelf, reader, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
     batches.shelve("a")
     batches.trigger()
     (task,) = batches.tasks()
-    with pytest.raises(HeldRowsError, match=r"split 'a': more than .* of tuples .*\n.*Arrow batches"):
+    with pytest.raises(HeldRowsError, match=said):
         batches.attempt(task)
     monkeypatch.undo()
-    assert len(batches.attempt(task, number=1)) == 100
+    rows = batches.attempt(task, number=1)
     batches.commit()
     batches.shelve("b")
     assert batches.trigger()
     assert batches.quarantined() == []
+    return rows
+
+
+def test_a_page_of_more_tuples_than_can_be_held_fails_without_quarantining_its_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(buffered_rows, "TUPLES_BYTES", 50_000)
+    said = r"split 'a': more than .* of tuples .*\n.*Arrow batches"
+    assert len(read_by_the_second_attempt(TuplesWithoutProgress, monkeypatch, said)) == 100
 
 
 def test_a_missing_temporary_directory_is_named_and_does_not_quarantine_the_split(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
-    batches = Batches(Shelf, LongPages, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
-    batches.shelve("a")
-    batches.trigger()
-    (task,) = batches.tasks()
-    with pytest.raises(HeldRowsError, match=r"split 'a': .* temporary file in .*/missing: .*\n.*TMPDIR"):
-        batches.attempt(task)
-    monkeypatch.undo()
-    assert sum(map(len, batches.attempt(task, number=1))) == 200 * BATCH_ROWS
-    batches.commit()
-    batches.shelve("b")
-    assert batches.trigger()
-    assert batches.quarantined() == []
+    said = r"split 'a': .* temporary file in .*/missing: .*\n.*TMPDIR"
+    assert sum(map(len, read_by_the_second_attempt(LongPages, monkeypatch, said))) == 200 * BATCH_ROWS
 
 
 FULL = """

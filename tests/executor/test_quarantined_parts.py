@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from flip27_source.errors import AttemptError, ContractError, QuarantineError, SplitReadError
+from flip27_source.errors import ContractError, SplitReadError
 from flip27_source.options import Options
 from tests.driver.batches import Batches
 from tests.state_tables.test_views import rows as rows_of_view
@@ -81,28 +81,6 @@ def test_a_repeated_task_sets_the_same_parts_aside_although_it_could_read_them_R
     assert batches.attempt(task) == ["a#0", "a#2"]
 
 
-def test_a_task_that_cannot_read_a_part_already_delivered_fails_R5() -> None:
-    batches = picky("a")
-    batches.trigger()
-    (task,) = batches.tasks()
-    assert batches.attempt(task) == ["a#0", "a#1", "a#2"]
-    Picky.bad.add("a#1")
-    with pytest.raises(AttemptError, match="has delivered 'a#1', and this attempt cannot read it: is bad"):
-        batches.attempt(task, number=1)
-
-
-def test_a_slower_task_that_set_other_parts_aside_fails_R5() -> None:
-    batches = picky("a", bad=("a#2",))
-    batches.trigger()
-    (task,) = batches.tasks()
-    slow = batches.started_attempt(task, number=1)
-    assert next(slow) == "a#0"
-    batches.attempt(task)
-    Picky.bad.clear()
-    with pytest.raises(AttemptError):
-        list(slow)
-
-
 def test_a_split_that_fails_completely_is_quarantined_instead_of_its_parts() -> None:
     batches = picky("a", "b", bad=("a#1", "b#1"), onSplitError="quarantine", maxSplitAttempts="2")
     Picky.broken.add("b")
@@ -110,14 +88,6 @@ def test_a_split_that_fails_completely_is_quarantined_instead_of_its_parts() -> 
     batches.shelve("c")
     batches.batch()
     assert sorted(ids(batches)) == ["a#1", "b"]
-
-
-def test_too_many_parts_fail_the_task_and_not_the_split() -> None:
-    bad = ("a#0", "a#1")
-    batches = picky("a", bad=bad, onSplitError="quarantine", maxQuarantinedSplits="1")
-    batches.trigger()
-    with pytest.raises(QuarantineError, match="2 parts of splits, more than maxQuarantinedSplits=1"):
-        batches.attempt(batches.tasks()[0])
 
 
 def test_a_part_that_cannot_be_stored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

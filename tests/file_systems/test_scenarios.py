@@ -191,10 +191,7 @@ def test_tasks_report_on_file_systems_with_exclusive_creation(place: Place) -> N
 def test_an_object_store_that_ignores_conditions_is_refused_if_tasks_report() -> None:
     """The emulator of Google Cloud Storage ignores them, and so do some servers with the protocol of S3."""
     with gcs_endpoint(RequestHandler) as endpoint:
-        bucket = new_gcs_bucket(endpoint)
-        place = Place(
-            bucket.file_system, bucket.name, f"gs://{bucket.name}", bucket.options, creates_exclusively=False
-        )
+        place = Place.of(new_gcs_bucket(endpoint), creates_exclusively=False)
         place.put("a", b"a\n")
         reporting = query(place, ignoreCorruptFiles="true")
         with pytest.raises(StateLocationError, match="only if it does not exist"):

@@ -22,8 +22,8 @@ from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.inline_environment import inline_environment
 from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives
-from tests.driver.test_demanded_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
 from tests.driver.test_ranges_read_again import Numbers
+from tests.driver.test_reports import SERVER, Endpoints, Flaky, Pages, Talker, Tells
 from tests.toy_sources import EchoReader, Shelf
 
 LANDING = "memory://golden/landing"

@@ -12,7 +12,7 @@ from typing import Any
 import psycopg
 from pyspark.sql import SparkSession, functions
 
-from tests.enumerators.postgres.database import wait_until
+from tests.deadline import until
 from tests.pages.running import PageRun, blocks_of
 from tests.postgres_server import HOST, postgres_server
 
@@ -81,7 +81,7 @@ def changes_are_those_of_the_page(page: PageRun) -> None:
 def wait_for_rows(spark: SparkSession, count: int) -> None:
     """Wait until the memory sink has this many rows."""
     found = spark.table("postgres")
-    wait_until(lambda: found.count() == count, lambda: str(found.collect()))
+    until(lambda: found.count() == count, lambda: str(found.collect()))
 
 
 def recipes_follow_the_table(page: PageRun) -> None:
@@ -112,7 +112,7 @@ def recipes_follow_the_table(page: PageRun) -> None:
             "UPDATE orders SET amount = 6 WHERE id = 5",
         ):
             shop.execute(statement)
-            wait_until(is_copied, lambda: str(rows_of(warehouse, "* FROM orders_history")))
+            until(is_copied, lambda: str(rows_of(warehouse, "* FROM orders_history")))
         assert rows_of(warehouse, "id, amount::float FROM orders_history WHERE valid_to IS NOT NULL") == [
             (1, 9.5), (2, 3), (3, 7), (3, 8), (4, 3), (5, 2),
         ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,6 @@ from flip27_source.cli.main import main
 from flip27_source.errors import ContractError, SplitReadError, StateLocationError
 from flip27_source.reader import SplitReader
 from flip27_source.savepoints.format import open_savepoint_at
-from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
 from tests.savepoints.test_savepoints import on_disk
@@ -88,16 +86,6 @@ def test_the_next_checkpoint_becomes_a_savepoint_and_every_requester_is_notified
     assert fork.batch() == ["b"]
     assert batches.batch() == ["b"]
     assert batches.snapshot().metadata.is_savepoint is False
-
-
-def test_an_idle_query_makes_a_savepoint_with_a_batch_without_splits(tmp_path: Path) -> None:
-    state, saved = tmp_path / "state", tmp_path / "saved"
-    batches = running(state)
-    ask(state, saved)
-    batches.restart()
-    assert batches.batch() == []
-    assert batches.batch() is None
-    assert len(made_in(saved)) == 1
 
 
 def test_a_savepoint_that_its_user_has_deleted_does_not_come_back_at_a_restart(tmp_path: Path) -> None:
@@ -184,24 +172,6 @@ def test_requests_with_the_same_target_share_one_savepoint(tmp_path: Path) -> No
     assert [len(made_in(tmp_path / target)) for target in ("one", "two")] == [1, 1]
 
 
-def test_a_target_that_cannot_be_written_does_not_stop_the_query(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    state = tmp_path / "state"
-    batches = running(state, "a", reader=EchoReader)
-    (tmp_path / "file").write_text("no directory")
-    lineage = next(path.name for path in state.iterdir())
-    ask(state, tmp_path / "target")
-    (request,) = Mailbox(LocalStore(str(state)), lineage).waiting().savepoints
-    (tmp_path / "target").write_text("no directory any more")
-    batches.restart()
-    with caplog.at_level(logging.ERROR, "flip27_source"):
-        assert batches.batch() == ["a"]
-    assert batches.batch() is None
-    assert f"requested in {request.target} could not be taken" in caplog.text
-    assert waiting(state) == [f"{request.request_id}.failed.json"]
-
-
 def test_no_savepoint_is_made_for_a_withdrawn_request(tmp_path: Path) -> None:
     state = tmp_path / "state"
     batches = running(state)
@@ -253,13 +223,6 @@ def test_opening_a_savepoint_stream_in_an_ordinary_batch_is_a_contract_error(tmp
     batches = on_disk(Feed, Always, tmp_path / "state", feed="asked")
     with pytest.raises(ContractError, match=r"check context\.is_savepoint first"):
         batches.batch()
-
-
-def test_a_target_with_a_password_is_refused_before_it_is_stored(tmp_path: Path) -> None:
-    running(tmp_path / "state")
-    with pytest.raises(StateLocationError, match="ftp://host/saved contains a user name or password"):
-        savepoints.request(state=str(tmp_path / "state"), to="ftp://me:secret@host/saved")
-    assert waiting(tmp_path / "state") == []
 
 
 def test_a_request_waits_for_a_stopped_query_until_it_is_withdrawn(

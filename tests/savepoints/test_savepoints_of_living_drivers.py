@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import monotonic
 from typing import Any
 
 import pytest
@@ -19,6 +18,7 @@ from flip27_source.errors import StateLocationError
 from flip27_source.savepoints import CreatedSavepoint
 from flip27_source.snapshots.driver_epochs import DriverEpoch, DriverWatch
 from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store
+from tests.deadline import until
 from tests.driver.batches import Batches, InlineBatches
 from tests.s3_server import S3Bucket
 from tests.savepoints.test_requests import Remembering, made_in, waiting
@@ -499,7 +499,5 @@ def test_a_running_query_renews_its_record_independently_of_its_batches(
     )
     batches.batch()
     batches.now_ms = 77_000
-    deadline = monotonic() + DEADLINE_S
-    while [file.name for file in state.glob("*/drivers/*.alive")] != ["1.77000.alive"]:
-        assert monotonic() < deadline
+    until(lambda: [file.name for file in state.glob("*/drivers/*.alive")] == ["1.77000.alive"])
     batches.holder.close()

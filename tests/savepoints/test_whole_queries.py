@@ -18,7 +18,7 @@ from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.snapshots.spark_checkpoint import files_of_batch
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
-from tests.driver.test_demanded_reports import SERVER
+from tests.driver.test_reports import SERVER
 from tests.savepoints.test_savepoints import log_as_spark, paged
 
 OF_BATCH_1 = [

@@ -93,6 +93,7 @@ class FilesLife(Life):
         self.arrived: dict[str, list[str]] = {}
         self.broken: set[str] = set()
         self.asked: set[str] = set()
+        self.has_sent = False
         self.breaks = draw.random() < 0.5
 
     def given(self) -> SourceUnderTest:
@@ -125,7 +126,7 @@ class FilesLife(Life):
         """Replays at any time; at most one rewind: the effect of a second one would depend on the first."""
         query, folder = self.of.query, self.requests()
         offsets = query.offsets
-        if folder is None or not offsets or (self.edits is EditOperation.REWIND and self.asked):
+        if folder is None or not offsets or (self.edits is EditOperation.REWIND and self.has_sent):
             return
         offset = self.random.choice(offsets)
         plans: dict[str, tuple[str, ...]] = {}
@@ -138,6 +139,7 @@ class FilesLife(Life):
         checkpoint = None if plans else str(offset.name)
         request = self._edit(folder, self.edits, "to see", plans=plans, checkpoint=checkpoint)
         self.of.tell(f"{self.edits} {request.request_id} is requested: {plans or offset.name}")
+        self.has_sent = True  # a request whose answer is lost may have arrived
         try:
             folder.submit(request)
         except (Flip27Error, Killed) as error:
@@ -238,8 +240,6 @@ class FilesLife(Life):
             DefectFound: a file is quarantined although it was only out of reach.
         """
         self.of.run_to_the_end()
-        if "onSplitError" not in self.options:
-            return
         items = self.of.quarantined()
         if unreached := [item.split.split_id for item in items if OUT_OF_REACH in item.error]:
             raise DefectFound(f"are quarantined because they were out of reach: {unreached}")

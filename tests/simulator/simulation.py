@@ -279,6 +279,8 @@ class Simulation:
             self.restart()
         query = self.query
         try:
+            # A step of its own: what the cycle before did last has another number.
+            self.outcome.steps += 1
             self.cycle_began = self.outcome.steps
             if not query.logs.has_uncommitted and not query.trigger():
                 self.tell("nothing is new")

@@ -14,7 +14,6 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.errors import (
     CorruptStateError,
     IncompatibleStateError,
-    MissingStateError,
     StateLocationError,
 )
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
@@ -187,13 +186,6 @@ def test_an_offset_with_state_in_files_needs_a_state_location() -> None:
         storage_of(None).read(offsets[1])
 
 
-def test_the_document_is_durable_before_its_offset_is_returned_R2() -> None:
-    store = CountingStore()
-    (pending,) = checkpoints("a")
-    offset = storage_of(store).write(pending, parent=INITIAL_OFFSET)
-    assert offset.to_json()["state"]["file"] in store.files
-
-
 def bulk_checkpoint(count: int = 3) -> PendingCheckpoint[Any]:
     """A checkpoint with ``count`` segments of 8 KiB in its state."""
     FEEDS["bulk"] = items(*(f"{i}" for i in range(count)))
@@ -288,62 +280,6 @@ def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch
     assert sum(size for _, size in store.created) < 64 * KIB
 
 
-def test_the_restored_state_equals_the_frozen_state_S57() -> None:
-    store = MemoryStore()
-    coordinator = coordinator_of()
-    assert isinstance(coordinator.enumerator, Shelf)
-    coordinator.enumerator.shelf.extend(items("a", "b", "c", "d"))
-    pending = frozen(coordinator, Limits(files=1))
-    offset = storage_of(store).write(pending, parent=INITIAL_OFFSET)
-    snapshot = storage_of(store).restore(through_spark(offset))
-    assert snapshot is not None
-    assert snapshot.enumerator_state == pending.snapshot.enumerator_state
-    assert snapshot.ledger == pending.snapshot.ledger
-    assert storage_of(store).restore(INITIAL_OFFSET) is None
-
-
-def test_a_missing_document_is_an_error_with_the_remedy() -> None:
-    store = MemoryStore()
-    offsets = written(storage_of(store), "a")
-    store.delete(offsets[1].to_json()["state"]["file"])
-    with pytest.raises(MissingStateError, match=r"checkpoints/1-.*\.json is missing") as caught:
-        storage_of(store).restore(offsets[1])
-    assert "copy, move and restore both together" in str(caught.value)
-
-
-def test_a_truncated_or_altered_document_is_refused() -> None:
-    store = MemoryStore()
-    offsets = written(storage_of(store), "a")
-    name = offsets[1].to_json()["state"]["file"]
-    whole = store.read(name)
-    for bad in (whole[:-1], b"", whole.replace(b"orders", b"0rders")):
-        store.replace(name, bad)
-        with pytest.raises(CorruptStateError, match="does not match its digest"):
-            storage_of(store).restore(offsets[1])
-
-
-def test_a_missing_or_altered_segment_is_an_error_with_the_remedy() -> None:
-    store = MemoryStore()
-    offset = storage_of(store, kind=BulkFeed).write(bulk_checkpoint(), parent=INITIAL_OFFSET)
-    name = next(name for name in store.files if "/segments/" in name)
-    other = store.files[next(other for other in store.files if "/segments/" in other and other != name)]
-
-    def marks() -> list[bytes]:
-        snapshot = storage_of(store, kind=BulkFeed).restore(offset)
-        assert snapshot is not None
-        return [mark.data for mark in snapshot.enumerator_state.marks]
-
-    assert len(marks()) == 3
-    whole = store.files[name]
-    for bad in (whole[:-3], b"", other):
-        store.replace(name, bad)
-        with pytest.raises(CorruptStateError, match="restore the file from a backup"):
-            marks()
-    store.delete(name)
-    with pytest.raises(MissingStateError, match=r"segments/[0-9a-f]{32}\.mark\.bin is missing"):
-        marks()
-
-
 def test_an_offset_whose_document_belongs_to_another_checkpoint_is_refused() -> None:
     offsets = written(storage_of(None), "a", "b")
     mixed = Offset(checkpoint_id=1, inline=offsets[2].inline)
@@ -377,24 +313,6 @@ def test_the_state_can_be_used_by_another_reader_or_library_version() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     assert storage_of(store, reader="csv", library="9.9").restore(offsets[1]) is not None
-
-
-def test_a_lineage_can_be_copied_to_another_place_and_continued_there() -> None:
-    """Checkpoint location and state are copied together, and the copy continues from an older offset."""
-    store = MemoryStore()
-    offsets = written(storage_of(store), "a", "b", "c")
-    copied = MemoryStore()
-    copied.files = dict(store.files)
-    storage = storage_of(copied)
-    snapshot = storage.restore(offsets[2])
-    assert snapshot is not None
-    coordinator = coordinator_of(restored=snapshot)
-    assert isinstance(coordinator.enumerator, Shelf)
-    coordinator.enumerator.shelf.extend(items("other"))
-    third = storage.write(frozen(coordinator), parent=offsets[2])
-    assert plans(storage, offsets[2], third) == ["other"]
-    assert plans(storage, offsets[2], offsets[3]) == ["c"], "the orphan is unchanged"
-    assert len(copied.files) == len(store.files) + 1
 
 
 def test_two_queries_in_one_state_location_have_separate_lineages() -> None:

@@ -40,14 +40,6 @@ def segments_of(documents: dict[CheckpointName, KnownDocument]) -> set[str]:
     return set().union(*(known.segments for known in documents.values()))
 
 
-def test_the_newest_documents_are_kept_with_every_segment_they_name() -> None:
-    documents = line(10)
-    plan = plan_cleanup(committed=name(10), documents=documents, segments=segments_of(documents), retained=3)
-    assert plan.documents == tuple(name(n) for n in range(7, 0, -1))
-    assert plan.segments == tuple(f"s{n:02}" for n in range(1, 8))
-    assert plan.suspects == frozenset()
-
-
 def test_documents_younger_than_the_committed_one_are_kept() -> None:
     """A batch may be running on them; those that are orphans of a start that went back are deleted later."""
     documents = line(10)

@@ -67,33 +67,13 @@ def main() -> int:
 
 def _disasters(arguments: argparse.Namespace, kills: int, seed: int) -> bool:
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"  # our faults must not truncate compiled modules
-
-    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
-        return Disasters(
-            folder,
-            seed=seed,
-            kills=kills,
-            shapes=arguments.shapes,
-            fault_rate=arguments.fault_rate,
-            say=say,
-        ).run()
-
-    return _exact(play)
+    chosen = {"shapes": arguments.shapes, "fault_rate": arguments.fault_rate}
+    return _exact(lambda folder, say: Disasters(folder, seed=seed, kills=kills, say=say, **chosen).run())
 
 
 def _talkative(arguments: argparse.Namespace, kills: int, seed: int) -> bool:
-    def play(folder: Path, say: Callable[[str], None]) -> Outcome:
-        return DriverKills(
-            folder,
-            seed=seed,
-            kills=kills,
-            shapes=[Talking.name],
-            fault_rate=0.0,
-            longest_pause_s=arguments.life,
-            say=say,
-        ).run()
-
-    return _exact(play)
+    chosen = {"shapes": [Talking.name], "fault_rate": 0.0, "longest_pause_s": arguments.life}
+    return _exact(lambda folder, say: DriverKills(folder, seed=seed, kills=kills, say=say, **chosen).run())
 
 
 def _tables(_: argparse.Namespace, kills: int, seed: int) -> bool:

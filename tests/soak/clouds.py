@@ -10,15 +10,15 @@ import subprocess
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from tests.azurite_server import azurite_server
 from tests.child_processes import ChildProcess
 from tests.gcs_server import gcs_endpoint, new_gcs_bucket
+from tests.object_storage import ObjectStorage
 from tests.s3_server import new_bucket, s3_endpoint
 from tests.slow_down import slow_down
 
@@ -32,46 +32,24 @@ SLOW_SHARE = 0.02
 """The share of requests to S3 that are refused at first, with 503 SlowDown."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Cloud:
-    """An empty bucket or container: its URL, its client, and the options of a source."""
-
-    name: str
-    url: str
-    root: str
-    file_system: Any
-    options: Mapping[str, str]
-
-
 @contextmanager
-def on_s3(seed: int) -> Iterator[Cloud]:
+def on_s3(seed: int) -> Iterator[ObjectStorage]:
     with s3_endpoint() as endpoint, slow_down(endpoint, seed=seed) as proxy:
         bucket = new_bucket(proxy.url)
         proxy.share = SLOW_SHARE
-        yield Cloud(
-            name="S3", url=f"s3://{bucket.name}", root=bucket.name, file_system=bucket.file_system,
-            options=bucket.options,
-        )  # fmt: skip
+        yield bucket
 
 
 @contextmanager
-def on_azure(seed: int) -> Iterator[Cloud]:
+def on_azure(seed: int) -> Iterator[ObjectStorage]:
     with azurite_server() as server:
-        container = server.container()
-        yield Cloud(
-            name="Azure", url=container.url, root=container.name, file_system=container.file_system,
-            options=container.options,
-        )  # fmt: skip
+        yield server.container()
 
 
 @contextmanager
-def on_gcs(seed: int) -> Iterator[Cloud]:
+def on_gcs(seed: int) -> Iterator[ObjectStorage]:
     with gcs_endpoint() as endpoint:
-        bucket = new_gcs_bucket(endpoint)
-        yield Cloud(
-            name="GCS", url=f"gs://{bucket.name}", root=bucket.name, file_system=bucket.file_system,
-            options=bucket.options,
-        )  # fmt: skip
+        yield new_gcs_bucket(endpoint)
 
 
 CLOUDS = {"s3": on_s3, "azure": on_azure, "gcs": on_gcs}
@@ -116,13 +94,13 @@ class CloudSoak:
     random, are read by two attempts of each task at once.
     """
 
-    def __init__(self, cloud: Cloud, folder: Path, *, seed: int, longest_life_s: float) -> None:
+    def __init__(self, cloud: ObjectStorage, folder: Path, *, seed: int, longest_life_s: float) -> None:
         self._cloud = cloud
         self._folder = folder
         self._chance = random.Random(seed)
         self._longest_life_s = longest_life_s
         self._contents: dict[str, bytes] = {}
-        self.outcome = Outcome(cloud=cloud.name)
+        self.outcome = Outcome(cloud=cloud.protocol)
 
     def run(self, kills: int) -> Outcome:
         while self.outcome.kills < kills:
@@ -188,7 +166,7 @@ class CloudSoak:
             name = f"day={len(self._contents) % 3}/{len(self._contents):06d} #{number}%20.txt"
             rows = ROWS_OF_LARGE_FILE if number == 0 else self._chance.randint(1, 5)
             content = "".join(f"{name} row {row}\n" for row in range(rows)).encode()
-            self._cloud.file_system.pipe_file(f"{self._cloud.root}/landing/{name}", content)
+            self._cloud.file_system.pipe_file(f"{self._cloud.name}/landing/{name}", content)
             self._contents[name] = content
 
     def _note_error(self, child: ChildProcess) -> None:
@@ -207,7 +185,7 @@ class CloudSoak:
         outcome.misplaced = sorted(name for name in there | wanted if there.get(name) != wanted.get(name))
 
     def _files(self, folder: str) -> dict[str, bytes]:
-        fs, root = self._cloud.file_system, f"{self._cloud.root}/{folder}"
+        fs, root = self._cloud.file_system, f"{self._cloud.name}/{folder}"
         fs.invalidate_cache()
         found = fs.find(root) if fs.exists(root) else []
         return {f"{folder}/{name[len(root) + 1 :]}": fs.cat_file(name) for name in found}

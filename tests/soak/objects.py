@@ -8,8 +8,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from flip27_source.cli.state.rows import Place, view_rows
+from flip27_source.cli.state.rows import view_rows
 from flip27_source.errors import Flip27Error
+from flip27_source.snapshots.locations import find_lineages
+from flip27_source.state_tables.history import History
 from flip27_source.testing import Crashed, MicroBatchEngine, Step, Victim
 from flip27_source.testing.steps import CrashPoint
 from tests.s3_server import S3Bucket
@@ -173,6 +175,6 @@ class Query:
         storage = options.with_prefix("storage.")
         file = json.loads(self.engine.logs.offsets[-1])["state"]["file"]
         location = f"{options.get('stateLocation')}/{file.partition('/')[0]}"
-        history = Place(location=location, storage=storage).history()
-        rows = view_rows("files", history)
+        (lineage,) = find_lineages(location, storage)
+        rows = view_rows("files", History(lineage.store(storage), lineage))
         return sorted(row["path"].rpartition("/")[2] for row in rows if row["status"] == "ignored")

@@ -176,7 +176,7 @@ class SelfUnion(Shape):
         return Count.of(found, ((number, side) for number in range(arrived) for side in (0, 1)))
 
 
-class Join(Shape):
+class Join(Files):
     """A stream-stream join of two flip27 sources."""
 
     name = "join"
@@ -184,9 +184,6 @@ class Join(Shape):
 
     def writer(self, spark: SparkSession) -> DataStreamWriter:
         return self._to_lake(self._files(spark, "left").join(self._files(spark, "right"), "number"))
-
-    def count(self, arrived: int) -> Count:
-        return Count.of(Counter(row["number"] for row in self._lake_rows()), range(arrived))
 
 
 class Totals(Shape):

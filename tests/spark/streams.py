@@ -71,6 +71,15 @@ def to_lake(frame: DataFrame, folders: Folders, **trigger: Any) -> StreamingQuer
     )
 
 
+def each_batch(
+    frame: DataFrame, folders: Folders, function: Callable[[DataFrame, int], Any], **trigger: Any
+) -> StreamingQuery:
+    """Start a query that calls a function for each batch."""
+    writer = frame.writeStream.foreachBatch(function)
+    writer = writer.option("checkpointLocation", str(folders.checkpoint))
+    return writer.trigger(**(trigger or {"availableNow": True})).start()
+
+
 def run_to_end(query: StreamingQuery) -> None:
     """Wait for a query that ends by itself."""
     assert query.awaitTermination(DEADLINE_S), "the query did not end"

@@ -13,7 +13,7 @@ from flip27_source.state_tables.checkpoint_rows import checkpoint_rows
 from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING
 
-from .streams import Folders, file_stream, wait_for
+from .streams import Folders, each_batch, file_stream, wait_for
 
 
 def test_a_running_query_that_is_rewound_sees_exactly_those_files_again_after_an_empty_batch(
@@ -30,8 +30,7 @@ def test_a_running_query_that_is_rewound_sees_exactly_those_files_again_after_an
 
     folders.land("a.txt", ["a"])
     stream = file_stream(spark, folders, requestInterval="100ms", discoveryInterval="10ms")
-    writer = stream.writeStream.foreachBatch(keep).option("checkpointLocation", str(folders.checkpoint))
-    query = writer.trigger(processingTime="50 milliseconds").start()
+    query = each_batch(stream, folders, keep, processingTime="50 milliseconds")
     try:
         wait_for(lambda: times_seen("a") == 1, query)
         between = dt.datetime.now(dt.UTC)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from .streams import Folders, file_stream, forget_commit, lake_lines, run_to_end, to_lake
+from .streams import Folders, each_batch, file_stream, forget_commit, lake_lines, run_to_end, to_lake
 
 
 @pytest.fixture
@@ -24,35 +24,26 @@ def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
     return str(caught.value)
 
 
-def test_an_unknown_option_is_refused_with_a_suggestion(spark: SparkSession, folders: Folders) -> None:
-    message = failure(spark, folders, maxFilePerTrigger=3)
-    assert "option maxfilepertrigger is unknown; did you mean maxFilesPerTrigger" in message
-
-
-def test_the_error_for_a_malformed_option_says_what_is_expected(
-    spark: SparkSession, folders: Folders
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"maxFilePerTrigger": 3}, "option maxfilepertrigger is unknown; did you mean maxFilesPerTrigger"),
+        (
+            {"maxFilesPerTrigger": "many"},
+            "maxFilesPerTrigger has the value 'many': a whole number is expected",
+        ),
+        ({"enumerator": "file"}, "enumerator 'file' is unknown; did you mean 'files'?"),
+        ({"reader": "jsonl"}, "reader 'jsonl' is unknown; did you mean 'json'?"),
+        ({"reader": "json:Nothing"}, "module json has no Nothing"),
+        ({"reader": "not_installed_anywhere:Reader"}, "No module named 'not_installed_anywhere'"),
+        ({"reader": "not_installed_anywhere:Reader"}, "with pip on the driver and on every executor node"),
+        ({"reader": "json"}, 'add .schema("id long, name string, ...")'),
+    ],
+)
+def test_a_mistake_is_refused_with_what_to_write_instead(
+    spark: SparkSession, folders: Folders, options: dict[str, Any], says: str
 ) -> None:
-    message = failure(spark, folders, maxFilesPerTrigger="many")
-    assert "option maxFilesPerTrigger has the value 'many': a whole number is expected" in message
-
-
-def test_unknown_names_are_refused_with_the_known_ones(spark: SparkSession, folders: Folders) -> None:
-    assert "enumerator 'file' is unknown; did you mean 'files'?" in failure(spark, folders, enumerator="file")
-    assert "reader 'jsonl' is unknown; did you mean 'json'?" in failure(spark, folders, reader="jsonl")
-    assert "module json has no Nothing" in failure(spark, folders, reader="json:Nothing")
-
-
-def test_the_error_for_a_missing_package_says_where_to_install_it(
-    spark: SparkSession, folders: Folders
-) -> None:
-    message = failure(spark, folders, reader="not_installed_anywhere:Reader")
-    assert "No module named 'not_installed_anywhere'" in message
-    assert "with pip on the driver and on every executor node" in message
-
-
-def test_the_error_for_a_missing_schema_says_how_to_give_one(spark: SparkSession, folders: Folders) -> None:
-    message = failure(spark, folders, reader="json")
-    assert 'add .schema("id long, name string, ...")' in message
+    assert says in failure(spark, folders, **options)
 
 
 def test_a_path_that_is_missing_or_not_set_is_refused(
@@ -87,9 +78,7 @@ def test_a_file_that_vanished_before_it_was_read_fails_the_batch_by_name(
         lines.extend(row.value for row in frame.collect())
 
     def run() -> None:
-        writer = file_stream(spark, folders).writeStream.foreachBatch(remember)
-        writer = writer.option("checkpointLocation", str(folders.checkpoint))
-        run_to_end(writer.trigger(availableNow=True).start())
+        run_to_end(each_batch(file_stream(spark, folders), folders, remember))
 
     folders.land("a.txt", ["1"])
     folders.land("b.txt", ["2"])

@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from .streams import DEADLINE_S, Folders, file_stream, run_to_end, wait_for
+from .streams import DEADLINE_S, Folders, each_batch, file_stream, run_to_end, wait_for
 
 
 def names(folder: Path) -> list[str]:
@@ -39,9 +39,8 @@ def test_files_are_cleaned_only_after_their_batch_is_committed_so_a_repeated_bat
             raise RuntimeError("crash")
 
     def start() -> StreamingQuery:
-        writer = file_stream(spark, folders, **options).writeStream.foreachBatch(keep)
-        checkpointed = writer.option("checkpointLocation", str(folders.checkpoint))
-        return checkpointed.trigger(processingTime="50 milliseconds").start()
+        frame = file_stream(spark, folders, **options)
+        return each_batch(frame, folders, keep, processingTime="50 milliseconds")
 
     with pytest.raises(StreamingQueryException, match="crash"):
         start().awaitTermination(DEADLINE_S)

@@ -13,7 +13,7 @@ from pyspark.sql.streaming import StreamingQuery
 from tests.http_api import ChangesPageSize, Cuts, Fails, HangsUp, HttpApi, http_api
 from tests.readers.http_api.reading import KINDS, records
 
-from .streams import Folders, forget_commit, run_to_end, to_lake, wait_for
+from .streams import Folders, run_to_end, to_lake, wait_for
 
 SECRET = "s3cr3t-of-the-api"
 
@@ -62,32 +62,6 @@ def test_two_endpoints_are_read_exactly_once_over_several_runs_with_a_misbehavin
     api.records += records(*range(30, 37))
     run_to_end(to_lake(stream(spark, folders, api, kind), folders))
     assert lake_ids(spark, folders) == sorted([*range(37)] * 2)
-
-
-def test_a_batch_repeated_after_a_crash_has_the_same_rows_although_the_api_has_grown(
-    spark: SparkSession, folders: Folders, api: HttpApi
-) -> None:
-    batches: list[tuple[int, list[int]]] = []
-
-    def remember(frame: DataFrame, batch_id: int) -> None:
-        batches.append((batch_id, sorted(row.id for row in frame.collect())))
-
-    def run() -> None:
-        writer = stream(spark, folders, api, "link").writeStream.foreachBatch(remember)
-        writer = writer.option("checkpointLocation", str(folders.checkpoint))
-        run_to_end(writer.trigger(availableNow=True).start())
-
-    run()
-    first = dict(batches)
-    last = max(first)
-    batches.clear()
-    forget_commit(folders, last)
-    api.records += records(30, 31)
-    api.page_size = 7
-    run()
-    assert batches[0] == (last, first[last])
-    rest = [number for batch_id, ids in batches[1:] for number in ids]
-    assert sorted(rest) == [30, 30, 31, 31]
 
 
 def test_a_running_query_polls_for_new_records_and_stores_no_credential(

@@ -18,7 +18,7 @@ from flip27_source.native.planned_tasks import files_without_tasks
 from flip27_source.options import Options
 from tests.spark.jvm import query_execution
 
-from .streams import Folders, file_stream, forget_commit, run_to_end
+from .streams import Folders, each_batch, file_stream, forget_commit, run_to_end
 
 ODD_NAMES = (
     "a b.parquet", "100%25.parquet", "glob*[1]{x,y}?.parquet", "back\\slash.parquet", "d*.parquet",
@@ -63,12 +63,7 @@ def run(
 ) -> StreamingQuery:
     """Run a query of the landed files to its end, with the given options."""
     stream = file_stream(spark, folders, reader="splits", **options).where(where)
-    query = (
-        stream.writeStream.foreachBatch(function)
-        .option("checkpointLocation", str(folders.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
+    query = each_batch(stream, folders, function)
     run_to_end(query)
     return query
 

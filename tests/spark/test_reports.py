@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from tests.s3_server import S3Bucket
 from tests.soak.shapes import Places, Talking
 
 from .audited_soak import assert_exact
-from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake, wait_for
+from .streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
 
@@ -49,14 +48,7 @@ def test_a_batch_that_two_actions_read_delivers_its_events_once(spark: SparkSess
         batch.count()
         batch.write.mode("overwrite").parquet(str(folders.lake / f"batch={batch_id}"))
 
-    query = (
-        talkative(spark, str(folders.state))
-        .writeStream.foreachBatch(write)
-        .option("checkpointLocation", str(folders.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    run_to_end(query)
+    run_to_end(each_batch(talkative(spark, str(folders.state)), folders, write))
     rows = spark.read.parquet(str(folders.lake)).collect()
     audits = [row.words for row in rows if row.split == "audit"]
     assert len(audits) == 1
@@ -78,12 +70,7 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
         frame = talkative(
             spark, str(folders.state), pageMs="20", rows="2000", maxRowsPerSplit="2000", **options
         )
-        return (
-            frame.writeStream.foreachBatch(write)
-            .option("checkpointLocation", str(folders.checkpoint))
-            .trigger(availableNow=True)
-            .start()
-        )
+        return each_batch(frame, folders, write)
 
     with pytest.raises(StreamingQueryException, match="has not written its report"):
         run_to_end(start(take_one_row))
@@ -92,25 +79,6 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
     wait_for(lambda: len(seen) >= 1, query)
     query.stop()
     assert seen[0] == 8 * 2000
-
-
-def test_a_file_that_cannot_be_read_is_set_aside_and_the_others_are_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    folders = Folders(tmp_path)
-    for name in ("a", "c"):
-        folders.land(f"{name}.txt", [f"{name}-{number}" for number in range(3)])
-    whole = gzip.compress(b"".join(b"b-%d\n" % number for number in range(100_000)))
-    (folders.landing / "b.txt.gz").write_bytes(whole[: len(whole) // 2])
-    for _ in range(2):
-        run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
-    expected = [f"{name}-{number}" for name in "ac" for number in range(3)]
-    assert lake_lines(spark, folders) == expected
-    folders.land("d.txt", ["d-0"])
-    query = to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders)
-    run_to_end(query)
-    assert lake_lines(spark, folders) == [*expected, "d-0"]
-    assert '"quarantinedSplits": 1' in (query.lastProgress.sources[0].endOffset or "")
 
 
 def test_a_source_with_events_is_refused_without_a_state_location(

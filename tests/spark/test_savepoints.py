@@ -18,7 +18,7 @@ from pyspark.sql.streaming import StreamingQuery
 from flip27_source import savepoints
 from tests.s3_server import S3Bucket
 
-from .streams import DEADLINE_S, Folders, committed_batches, file_stream, run_to_end, wait_for
+from .streams import DEADLINE_S, Folders, committed_batches, each_batch, file_stream, run_to_end, wait_for
 
 
 def collected(
@@ -30,8 +30,7 @@ def collected(
     def keep(batch: DataFrame, batch_id: int) -> None:
         batches[batch_id] = [row.value for row in batch.collect()]
 
-    writer = frame.writeStream.foreachBatch(keep).option("checkpointLocation", str(folders.checkpoint))
-    return writer.trigger(**trigger).start(), batches
+    return each_batch(frame, folders, keep, **trigger), batches
 
 
 def kill_coordinator(folders: Folders, query: StreamingQuery) -> None:

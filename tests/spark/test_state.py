@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from flip27_source.spark.state_options import STATE_OPTIONS
 from flip27_source.state_tables.views import VIEWS
 
-from .streams import Folders, committed_batches, file_stream, run_to_end, to_lake, wait_for
+from .streams import Folders, committed_batches, file_stream, lake_lines, run_to_end, to_lake, wait_for
 
 PAGE = Path(__file__).parents[2] / "docs" / "state.md"
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -114,6 +114,7 @@ def test_the_quarantine_view_shows_the_reason(spark: SparkSession, tmp_path: Pat
     folders.land("good.txt", ["x"])
     (folders.landing / "bad.txt.gz").write_bytes(b"\x1f\x8b no gzip")
     run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
+    assert lake_lines(spark, folders) == ["x"]
     (row,) = state(spark, folders.checkpoint, view="quarantine").collect()
     assert row.path.endswith("bad.txt.gz")
     assert (row.checkpoint_id, row.batch_id, row.attempts) == (1, 0, 3)

@@ -13,6 +13,7 @@ from pyspark.sql import functions as sf
 from .streams import (
     Folders,
     committed_batches,
+    each_batch,
     file_stream,
     forget_commit,
     lake_lines,
@@ -54,9 +55,7 @@ def test_a_replayed_batch_is_the_same_batch(spark: SparkSession, folders: Folder
         batches.append((batch_id, sorted(row.value for row in frame.collect())))
 
     def run() -> None:
-        writer = file_stream(spark, folders).writeStream.foreachBatch(remember)
-        writer = writer.option("checkpointLocation", str(folders.checkpoint))
-        run_to_end(writer.trigger(availableNow=True).start())
+        run_to_end(each_batch(file_stream(spark, folders), folders, remember))
 
     folders.land("a.txt", numbers(0, 10))
     run()
@@ -99,14 +98,7 @@ def test_three_actions_in_foreach_batch_read_the_same_rows(spark: SparkSession, 
         values = sorted(row.value for row in frame.collect())
         seen.append((frame.count(), len(frame.take(100)), values))
 
-    frame = file_stream(spark, folders, maxFilesPerTrigger=1)
-    query = (
-        frame.writeStream.foreachBatch(three_actions)
-        .option("checkpointLocation", str(folders.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    run_to_end(query)
+    run_to_end(each_batch(file_stream(spark, folders, maxFilesPerTrigger=1), folders, three_actions))
     assert seen == [(5, 5, numbers(0, 5)), (5, 5, numbers(5, 10))]
 
 
@@ -164,21 +156,12 @@ def test_available_now_reads_what_existed_at_its_start_and_ends(
         folders.land(f"meanwhile-{batch_id}.txt", [f"meanwhile-{batch_id}"])
 
     def run() -> None:
-        frame = file_stream(spark, folders, maxFilesPerTrigger=1)
-        writer = frame.writeStream.foreachBatch(another_file).trigger(availableNow=True)
-        run_to_end(writer.option("checkpointLocation", str(folders.checkpoint)).start())
+        run_to_end(each_batch(file_stream(spark, folders, maxFilesPerTrigger=1), folders, another_file))
 
     run()
     assert lake_lines(spark, folders) == ["0", "1", "2"]
     run()
-    assert lake_lines(spark, folders) == [
-        "0",
-        "1",
-        "2",
-        "meanwhile-0",
-        "meanwhile-1",
-        "meanwhile-2",
-    ]
+    assert lake_lines(spark, folders) == ["0", "1", "2", "meanwhile-0", "meanwhile-1", "meanwhile-2"]
 
 
 def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
@@ -194,13 +177,7 @@ def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
     one.land("new.txt", ["after the move"])
     frame = file_stream(spark, one, stateLocation=str(two.state))
     # The file sink keeps its log next to its output, so a new output starts empty.
-    query = (
-        frame.writeStream.foreachBatch(lambda batch, _: batch.write.mode("append").parquet(str(two.lake)))
-        .option("checkpointLocation", str(two.checkpoint))
-        .trigger(availableNow=True)
-        .start()
-    )
-    run_to_end(query)
+    run_to_end(each_batch(frame, two, lambda batch, _: batch.write.mode("append").parquet(str(two.lake))))
     assert lake_lines(spark, two) == ["after the move"]
 
 

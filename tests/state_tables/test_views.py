@@ -6,19 +6,17 @@ import datetime as dt
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
 
 from flip27_source.coordination.batch_limits import Limits
-from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import PerformsActions
 from flip27_source.errors import CorruptStateError
-from flip27_source.events import Progress, ReturnSplit, SourceEvent
-from flip27_source.reader import SplitReader, YieldsProgress
+from flip27_source.events import ReturnSplit, SourceEvent
 from flip27_source.snapshots.failure_counts import FailureLog, FailureRecord
 from flip27_source.snapshots.locations import Lineage, SparkBatch
 from flip27_source.snapshots.offsets import Offset
@@ -28,38 +26,8 @@ from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import VIEWS
 from tests.driver.batches import Batches
 from tests.driver.test_delayed_actions import Removes
+from tests.driver.test_reports import SERVER, Endpoints, Pages
 from tests.toy_sources import MIB, EchoReader, Item, Shelf
-
-SERVER: dict[str, list[str]] = {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
-    split_id: str
-    next: int = 0
-
-
-class Endpoints(DiscoveringEnumerator[Endpoint]):
-    """Finds every endpoint of the server once."""
-
-    def discover(self, position: int | None) -> Discovery[Endpoint, int]:
-        new = list(SERVER)[position or 0 :]
-        return Discovery([Endpoint(split_id=name) for name in new], len(SERVER))
-
-
-class Pages(YieldsProgress, SplitReader[Endpoint]):
-    """Reads two rows a page; ``END`` finishes a split for good."""
-
-    def read(self, split: Endpoint) -> Iterator[Any]:
-        at = split.next
-        while rows := SERVER[split.split_id][at : at + 2]:
-            for row in rows:
-                if row == "END":
-                    yield Progress(None)
-                    return
-                yield (row,)
-            at += len(rows)
-            yield Progress(replace(split, next=at))
 
 
 class Fragile(EchoReader):

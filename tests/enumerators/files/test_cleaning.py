@@ -79,13 +79,6 @@ def test_files_are_deleted_only_when_their_batch_is_complete(place: Place) -> No
     landing.wait_for()
 
 
-def test_files_are_archived_with_their_full_path_below_the_archive(place: Place) -> None:
-    place.put("a", b"first")
-    landing = Landing(place, "archive")
-    landing.read_and_clean()
-    landing.wait_for(archived={"a": b"first"})
-
-
 def test_a_batch_whose_commit_was_lost_is_read_again_before_its_files_are_cleaned(place: Place) -> None:
     place.put("a")
     landing = Landing(place, "delete")

@@ -60,11 +60,6 @@ def test_a_partition_continues_at_an_offset(topic: str, engine: MicroBatchEngine
     assert plan.changes[0].then.endswith("rows read again: 3")
 
 
-def test_a_partition_continues_at_a_time(topic: str, engine: MicroBatchEngine) -> None:
-    set_position(engine, f"{topic}/0", timestamp_ms=4 * HOUR_MS)
-    assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4, 3, 4]}
-
-
 def test_a_partition_without_a_record_as_young_as_the_time_continues_at_its_end(
     kafka: KafkaBroker, topic: str, engine: MicroBatchEngine
 ) -> None:

@@ -30,15 +30,6 @@ def poll_for_a_while(engine: MicroBatchEngine, clock: HandClock) -> None:
         clock.wait(GONE_AFTER_S / (DESCRIPTIONS_UNTIL_GONE - 1))
 
 
-def test_a_restart_continues_where_the_last_batch_ended(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    kafka.produce(topic, [b"a"], partition=0)
-    engine = read(kafka, topic)
-    kafka.produce(topic, [b"b"], partition=1)
-    continued(engine)
-    assert offsets_of(engine.rows) == {f"{topic}/0": [0], f"{topic}/1": [0]}
-
-
 def test_latest_becomes_a_fixed_offset_before_the_first_batch_is_read(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([b"before"])
     engine = stream(kafka, topic, startingOffsets="latest")
@@ -64,25 +55,28 @@ def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
     assert offsets_of(engine.rows) == {f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2]}
 
 
-def test_offsets_that_leave_out_a_partition_are_refused(kafka: KafkaBroker) -> None:
-    topic = kafka.topic(2)
-    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 1}}))
-    with pytest.raises(DiscoveryError, match=f"it leaves out {topic}/1"):
-        engine.run_batch()
-
-
-def test_an_offset_after_the_end_is_refused(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
+@pytest.mark.parametrize(
+    ("partitions", "named"),
+    [(2, "it leaves out {}/1"), (1, "startingOffsets sets offset 7 for {}/0")],
+    ids=["a partition left out", "an offset after the end"],
+)
+def test_offsets_that_a_topic_does_not_have_are_refused(
+    kafka: KafkaBroker, partitions: int, named: str
+) -> None:
+    topic = kafka.topic(partitions)
     engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}}))
-    with pytest.raises(DiscoveryError, match=f"startingOffsets sets offset 7 for {topic}/0"):
+    with pytest.raises(DiscoveryError, match=named.format(topic)):
         engine.run_batch()
 
 
-def test_a_query_with_a_start_time_starts_at_the_first_record_that_is_not_older(kafka: KafkaBroker) -> None:
+@pytest.mark.parametrize("offsets", [{}, {"startingOffsets": "earliest"}], ids=["alone", "with offsets"])
+def test_a_query_with_a_start_time_starts_at_the_first_record_that_is_not_older(
+    kafka: KafkaBroker, offsets: dict[str, str]
+) -> None:
     topic = kafka.filled_topic(
         [Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2, 3)]
     )
-    engine = read(kafka, topic, startingTimestamp=2 * 3_600_000)
+    engine = read(kafka, topic, startingTimestamp=2 * 3_600_000, **offsets)
     assert values_of(engine.rows) == [b"2", b"3"]
 
 
@@ -95,12 +89,6 @@ def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: K
     kafka.produce(topic, [b"b"])
     engine.process_all_available()
     assert values_of(engine.rows) == [b"b"]
-
-
-def test_a_time_takes_precedence_over_offsets(kafka: KafkaBroker) -> None:
-    topic = kafka.filled_topic([Record(value=b"%d" % hour, timestamp_ms=hour * 3_600_000) for hour in (1, 2)])
-    engine = read(kafka, topic, startingTimestamp=2 * 3_600_000, startingOffsets="earliest")
-    assert values_of(engine.rows) == [b"2"]
 
 
 def test_assign_reads_only_the_given_partitions(kafka: KafkaBroker) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import psycopg
 
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
+from tests.deadline import until
 from tests.enumerators.postgres import log
 from tests.enumerators.postgres.log import Transaction
 from tests.postgres_server import PostgresServer
@@ -111,12 +111,12 @@ class TestedDatabase:
         before = self.one(f"SHOW {name}")
         self.execute(f"ALTER SYSTEM SET {name} = '{value}'", "SELECT pg_reload_conf()")
         try:
-            wait_until(lambda: self.one(f"SHOW {name}") == value, lambda: before)
+            until(lambda: self.one(f"SHOW {name}") == value, lambda: before)
             yield
         finally:
             self.execute(f"ALTER SYSTEM RESET {name}", "SELECT pg_reload_conf()")
             # Sessions of later tests must not have it.
-            wait_until(lambda: self.one(f"SHOW {name}") == before, lambda: value)
+            until(lambda: self.one(f"SHOW {name}") == before, lambda: value)
 
     def changes_in_log(self) -> list[log.Change]:
         """Return the changes of all transactions."""
@@ -128,7 +128,7 @@ class TestedDatabase:
 
     def wait_for(self, what: str, session: psycopg.Connection) -> None:
         """Wait until the session waits for ``what``."""
-        wait_until(lambda: self.wait_event(session) == what, lambda: str(self.wait_event(session)))
+        until(lambda: self.wait_event(session) == what, lambda: str(self.wait_event(session)))
 
 
 @contextmanager
@@ -137,13 +137,6 @@ def new_database(server: PostgresServer, *statements: str) -> Iterator[TestedDat
     with server.database() as name, closing(TestedDatabase(server=server, name=name)) as database:
         database.execute(*statements)
         yield database
-
-
-def wait_until(condition: Callable[[], bool], observed: Callable[[], str]) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"last seen: {observed()}"
-        time.sleep(0.01)
 
 
 class Running:

@@ -14,7 +14,7 @@ from flip27_source.enumerators.postgres.timelines import Timeline, check_timelin
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.database import wait_until
+from tests.deadline import until
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop, planned
 from tests.postgres_server import PostgresServer, postgres_server, postgres_standby
 from tests.replica import Writers, copy_of, rows_of
@@ -71,7 +71,7 @@ class Pair:
                     engine.run_batch()
                 return False
 
-            wait_until(is_copied, lambda: self.standby.log.read_text()[-2000:])
+            until(is_copied, lambda: self.standby.log.read_text()[-2000:])
 
     def fail_over(self) -> None:
         """Kill the primary once the standby has all of its log; the standby takes over its address."""
@@ -79,7 +79,7 @@ class Pair:
         ((end,),) = self.control.execute("SELECT pg_current_wal_insert_lsn()::text").fetchall()
         with self.standby.connect() as standby:
             replayed = "SELECT pg_last_wal_replay_lsn() >= %s::pg_lsn"
-            wait_until(lambda: standby.execute(replayed, [end]).fetchone() == (True,), lambda: end)
+            until(lambda: standby.execute(replayed, [end]).fetchone() == (True,), lambda: end)
         self.control.close()
         self.primary.kill()
         self.promote()

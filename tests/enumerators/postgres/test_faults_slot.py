@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from flip27_source.errors import AccessError, DataLossError, DiscoveryError
-from tests.enumerators.postgres.database import Running, wait_until
+from tests.deadline import until
+from tests.enumerators.postgres.database import Running
 from tests.enumerators.postgres.faults import CREATE, OTHER, Change, FaultyShop, caught_up, planned, running
 
 ROW_11, ROW_12 = (f"INSERT INTO orders VALUES ({row})" for row in ("11, 'x'", "12, 'y'"))
@@ -207,7 +208,7 @@ def test_changes_before_a_table_is_dropped_are_read_before_the_query_fails(
         engine.run_batch()  # polls less often where a poll takes long
         return shop.changes(engine)
 
-    wait_until(lambda: found() == [("c", 11, "x")], lambda: str(shop.changes(engine)))
+    until(lambda: found() == [("c", 11, "x")], lambda: str(shop.changes(engine)))
     with pytest.raises(
         DiscoveryError, match=r"option tables has public\.orders, and the database has no such"
     ):

@@ -1,4 +1,4 @@
-"""The scenarios of Flink CDC's test suites for PostgreSQL, under their names in these suites.
+"""Scenarios of Flink CDC's test suites for PostgreSQL that no other test has, under their names there.
 
 The suites are PostgresScanFetchTaskTest, PostgresSourceITCase and NewlyAddedTableITCase of apache/flink-cdc.
 A low watermark is the moment before a chunk is read, a high watermark the moment after; this source backfills
@@ -57,11 +57,6 @@ def test_changing_inserting_and_deleting_data_in_snapshot_scan(
     assert set(kinds(customers)) == {"r"}
 
 
-def test_snapshot_scan_skip_backfill_with_post_low_watermark(customers: Query) -> None:
-    customers.write_among_chunks("UPDATE customers SET v = 'after the low watermark' WHERE id = 5")
-    assert [op for op in customers.ops() if op[1] == "5"] == [("r", "5")]
-
-
 def test_snapshot_scan_skip_backfill_with_pre_high_watermark(postgres: PostgresServer) -> None:
     """The change is committed after some chunks were read and before the others are."""
     with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as customers:
@@ -71,25 +66,6 @@ def test_snapshot_scan_skip_backfill_with_pre_high_watermark(postgres: PostgresS
         customers.check_copy()
         changed = [op for op in customers.ops() if op[1] in ("1", "21")]
         assert sorted(changed) == [("r", "1"), ("r", "21"), ("u", "1")]
-
-
-def test_multiple_splits_with_backfill(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="6") as customers:
-        customers.until_planned()
-        for statement in CHANGES:
-            customers.execute(statement)
-            customers.engine.run_batch()
-            customers.engine.trigger()
-        customers.read_all()
-        customers.check_copy()
-
-
-def test_snapshot_fetch_size(postgres: PostgresServer) -> None:
-    many = "INSERT INTO customers SELECT i, repeat('x', 100) FROM generate_series(1, 5000) i"
-    with query(postgres, TABLE, many, **CUSTOMERS, snapshotChunkRows="2000") as customers:
-        customers.read_all()
-        assert len(customers.ops()) == 5000
-        customers.check_copy()
 
 
 # PostgresSourceITCase
@@ -153,14 +129,6 @@ def test_task_manager_and_job_manager_failover(
         customers.check_copy(is_exact=False)
 
 
-def test_consuming_table_without_primary_key(postgres: PostgresServer) -> None:
-    table = TABLE.replace(" PRIMARY KEY", "")
-    with query(
-        postgres, table, "ALTER TABLE customers REPLICA IDENTITY FULL", ROWS, **CUSTOMERS
-    ) as customers:
-        customers.write_among_chunks(*CHANGES)
-
-
 def test_read_single_table_with_single_parallelism_and_unbounded_chunk_first(
     postgres: PostgresServer,
 ) -> None:
@@ -177,13 +145,6 @@ def test_a_slot_stays_when_the_query_stops(customers: Query) -> None:
     assert customers.slots() == [customers.slot]
 
 
-def test_read_single_table_multiple_fetch(postgres: PostgresServer) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="3", parallelism="1") as customers:
-        assert customers.batches() >= 7
-        customers.catch_up()
-        customers.check_copy()
-
-
 @pytest.mark.parametrize("when", ["pre high watermark", "post high watermark"])
 def test_snapshot_only_mode_with_dml(postgres: PostgresServer, when: str) -> None:
     with query(postgres, TABLE, ROWS, **CUSTOMERS, snapshot="only") as customers:
@@ -197,16 +158,6 @@ def test_snapshot_only_mode_with_dml(postgres: PostgresServer, when: str) -> Non
         customers.write(*CHANGES[:2])
         assert customers.copy() == before
         assert set(kinds(customers)) == {"r"}
-
-
-@pytest.mark.parametrize("statement", CHANGES)
-def test_skip_and_enable_backfill_with_dml_pre_high_and_post_low_watermark(
-    postgres: PostgresServer, statement: str
-) -> None:
-    with query(postgres, TABLE, ROWS, **CUSTOMERS, maxRowsPerTrigger="9", parallelism="1") as customers:
-        if statement == CHANGES[2]:
-            customers.execute(CHANGES[1])
-        customers.write_among_chunks(statement)
 
 
 def test_new_lsn_committed_when_checkpoint(customers: Query) -> None:
@@ -235,22 +186,6 @@ def test_commit_lsn_when_task_manager_failover(customers: Query) -> None:
     customers.check_copy()
 
 
-def test_table_with_chunk_column_of_no_primary_key(postgres: PostgresServer) -> None:
-    """The table is cut by the index of its replica identity instead of its primary key."""
-    with query(
-        postgres,
-        "CREATE TABLE customers (id int PRIMARY KEY, phone text NOT NULL UNIQUE, v text)",
-        "ALTER TABLE customers REPLICA IDENTITY USING INDEX customers_phone_key",
-        "INSERT INTO customers SELECT i, '555-' || 100 - i, 'user' FROM generate_series(1, 21) i",
-        **CUSTOMERS, columns=("id", "phone", "v"), key=("phone",),
-    ) as customers:  # fmt: skip
-        customers.write_among_chunks(
-            "UPDATE customers SET v = 'Hangzhou' WHERE id = 3",
-            "UPDATE customers SET phone = '556' WHERE id = 4",
-            "DELETE FROM customers WHERE id = 5",
-        )
-
-
 def test_heart_beat(postgres: PostgresServer) -> None:
     """The slot advances while only other tables are written."""
     other = "CREATE TABLE other AS SELECT repeat('x', 100) AS filler"
@@ -260,13 +195,6 @@ def test_heart_beat(postgres: PostgresServer) -> None:
         customers.write("INSERT INTO other SELECT repeat('x', 100) FROM generate_series(1, 2000)")
         assert customers.confirmed() > before
         assert kinds(customers) == "r" * 21
-
-
-def test_append_only(customers: Query) -> None:
-    """Every change is a separate row with its operation."""
-    customers.read_all()
-    customers.write(*CHANGES)
-    assert kinds(customers) == "cccd" + "r" * 21 + "uuu"
 
 
 # NewlyAddedTableITCase: a new table that matches the pattern is found when the query starts.

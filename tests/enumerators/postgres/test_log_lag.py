@@ -22,7 +22,8 @@ from flip27_source.enumerators.postgres.log_lag import (
 )
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.database import TestedDatabase, wait_until
+from tests.deadline import until
+from tests.enumerators.postgres.database import TestedDatabase
 
 NOON = dt.datetime(2026, 1, 3, 12, tzinfo=dt.UTC)
 ID = (KeyColumn(name="id", type="integer"),)
@@ -117,7 +118,7 @@ def numbers(engine: MicroBatchEngine) -> dict[str, Any]:
 
 def next_batch(engine: MicroBatchEngine) -> dict[str, Any]:
     """Run triggers until one has a batch, because not every poll asks for changes; return its numbers."""
-    wait_until(lambda: engine.run_batch() is not None, lambda: str(numbers(engine)))
+    until(lambda: engine.run_batch() is not None, lambda: str(numbers(engine)))
     return numbers(engine)
 
 
@@ -128,14 +129,14 @@ def read_all(engine: MicroBatchEngine, rows: int) -> None:
         engine.run_batch()
         return len(engine.rows) >= rows
 
-    wait_until(is_read, lambda: f"{len(engine.rows)} rows, {numbers(engine)}")
+    until(is_read, lambda: f"{len(engine.rows)} rows, {numbers(engine)}")
     assert len(engine.rows) == rows
 
 
 def test_a_query_counts_its_read_and_its_remaining_chunks(
     query: MicroBatchEngine, database: TestedDatabase
 ) -> None:
-    wait_until(lambda: next_batch(query)["chunksRead"] == 1, lambda: str(numbers(query)))
+    until(lambda: next_batch(query)["chunksRead"] == 1, lambda: str(numbers(query)))
     assert (numbers(query)["chunksLeft"], numbers(query)["backlogRows"]) == (2, 10)
     read_all(query, 25)
     database.execute("INSERT INTO orders VALUES (100)")
@@ -168,7 +169,7 @@ def test_a_query_reports_its_lag_in_bytes_and_seconds(
         database.execute("UPDATE orders SET note = 'y' WHERE id = 100")
         return next_batch(query)["logLagBytes"] == 0
 
-    wait_until(is_at_the_end, lambda: str(numbers(query)))
+    until(is_at_the_end, lambda: str(numbers(query)))
     found = numbers(query)
     assert (found["logLagSeconds"], found["backlogBytes"], found["backlogSplits"]) == (0, 0, 0)
     assert "lag_bytes=0 lag_s=0" in found["positions"]["log"]

@@ -13,7 +13,7 @@ from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenT
 from flip27_source.source import Source
 from flip27_source.source_checks import Status
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.database import wait_until
+from tests.deadline import until
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, faulty_shop
 from tests.postgres_server import PostgresServer
 
@@ -47,10 +47,10 @@ def test_a_transaction_that_delays_chunks_is_named_until_it_ends(shop: FaultySho
             engine.run_batch()
             return gauges(engine).get("chunksWaitForPid")
 
-        wait_until(lambda: waits_for() == writer.info.backend_pid, lambda: str(gauges(engine)))
+        until(lambda: waits_for() == writer.info.backend_pid, lambda: str(gauges(engine)))
         assert gauges(engine)["chunksWaitSeconds"] >= 0
         writer.execute("COMMIT")
-    wait_until(lambda: waits_for() == 0, lambda: str(gauges(engine)))
+    until(lambda: waits_for() == 0, lambda: str(gauges(engine)))
     caught_up(engine)
     assert ("r", 1, "m") in shop.ops(engine)
 

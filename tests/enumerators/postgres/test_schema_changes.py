@@ -9,7 +9,8 @@ import pytest
 
 from flip27_source.errors import NewColumnsError, SplitReadError
 from flip27_source.testing import MicroBatchEngine
-from tests.enumerators.postgres.database import Running, wait_until
+from tests.deadline import until
+from tests.enumerators.postgres.database import Running
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, has_read, planned
 
 
@@ -96,7 +97,7 @@ def test_a_table_that_is_rewritten_while_a_chunk_begins_loses_no_row(shop: Fault
             "SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'flip27 chunk%%'"
             " AND datname = current_database() AND wait_event_type = 'Lock'"
         )
-        wait_until(lambda: other.execute(waiting).fetchone() == (1,), lambda: "no chunk waits")
+        until(lambda: other.execute(waiting).fetchone() == (1,), lambda: "no chunk waits")
         shop.execute("COMMIT")
         batch.result()
     assert sorted(row[0] for row in engine.rows) == list(range(1, 11))

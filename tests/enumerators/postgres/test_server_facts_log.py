@@ -7,49 +7,6 @@ import pytest
 
 from tests.enumerators.postgres import log
 from tests.enumerators.postgres.database import TestedDatabase
-from tests.enumerators.postgres.log import Change
-from tests.readers.postgres.pgoutput_messages import UNCHANGED
-
-LARGE = "SELECT string_agg(md5(n::text), '') FROM generate_series(1, 400) AS n"
-
-
-def test_an_update_has_the_old_key_only_if_the_key_changes(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t VALUES (1, 'a')")
-    database.execute("UPDATE t SET v = 'b'", "UPDATE t SET id = 2", "DELETE FROM t")
-    assert database.changes_in_log()[1:] == [
-        Change(op="U", tables=("public.t",), new={"id": "1", "v": "b"}),
-        Change(
-            op="U",
-            tables=("public.t",),
-            new={"id": "2", "v": "b"},
-            old={"id": "1", "v": None},
-            old_kind="K",
-        ),
-        Change(op="D", tables=("public.t",), old={"id": "2", "v": None}, old_kind="K"),
-    ]
-
-
-def test_with_replica_identity_full_old_rows_are_complete(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, v text)", "ALTER TABLE t REPLICA IDENTITY FULL")
-    database.execute("INSERT INTO t VALUES (1, 'a')", "UPDATE t SET v = 'b'", "DELETE FROM t")
-    _insert, update, delete = database.changes_in_log()
-    assert (update.old_kind, update.old, update.new) == ("O", {"id": "1", "v": "a"}, {"id": "1", "v": "b"})
-    assert (delete.old_kind, delete.old, delete.new) == ("O", {"id": "1", "v": "b"}, None)
-
-
-def test_with_replica_identity_index_the_old_key_has_the_columns_of_the_index(
-    database: TestedDatabase,
-) -> None:
-    database.execute(
-        "CREATE TABLE t (id int PRIMARY KEY, code text NOT NULL UNIQUE, v text)",
-        "ALTER TABLE t REPLICA IDENTITY USING INDEX t_code_key",
-        "INSERT INTO t VALUES (1, 'x', 'a')",
-        "UPDATE t SET id = 2",
-        "UPDATE t SET code = 'y'",
-    )
-    _insert, of_id, of_code = database.changes_in_log()
-    assert (of_id.old_kind, of_id.new) == (None, {"id": "2", "code": "x", "v": "a"})
-    assert (of_code.old_kind, of_code.old) == ("K", {"id": None, "code": "x", "v": None})
 
 
 @pytest.mark.parametrize(
@@ -69,36 +26,6 @@ def test_a_published_table_without_identity_takes_inserts_and_refuses_updates_an
     assert [change.op for change in database.changes_in_log()] == ["I"]
 
 
-def test_an_unchanged_large_value_is_missing_even_if_the_key_changes(
-    database: TestedDatabase,
-) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, v int, large text)")
-    database.execute("ALTER TABLE t ALTER large SET STORAGE EXTERNAL")
-    database.execute(f"INSERT INTO t SELECT 1, 1, ({LARGE})", "UPDATE t SET v = 2", "UPDATE t SET id = 2")
-    insert, of_value, of_key = database.changes_in_log()
-    assert insert.new is not None
-    assert len(insert.new["large"]) == 400 * 32
-    assert of_value.new == {"id": "1", "v": "2", "large": UNCHANGED}
-    assert (of_key.new, of_key.old) == (
-        {"id": "2", "v": "2", "large": UNCHANGED},
-        {"id": "1", "v": None, "large": None},
-    )
-
-
-def test_an_unchanged_large_value_is_in_the_old_row_with_replica_identity_full(
-    database: TestedDatabase,
-) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, v int, large text)")
-    database.execute("ALTER TABLE t ALTER large SET STORAGE EXTERNAL, REPLICA IDENTITY FULL")
-    database.execute(f"INSERT INTO t SELECT 1, 1, ({LARGE})", "UPDATE t SET v = 2", "DELETE FROM t")
-    _insert, update, delete = database.changes_in_log()
-    assert update.new == {"id": "1", "v": "2", "large": UNCHANGED}
-    assert update.old is not None
-    assert len(update.old["large"]) == 400 * 32
-    assert delete.old is not None
-    assert len(delete.old["large"]) == 400 * 32
-
-
 def test_an_update_that_changes_no_value_is_in_the_log(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)", "UPDATE t SET id = 1")
     assert [(change.op, change.old) for change in database.changes_in_log()] == [("I", None), ("U", None)]
@@ -110,13 +37,6 @@ def test_truncate_is_one_message_for_all_its_published_tables(database: TestedDa
     first, second = database.changes_in_log()
     assert (first.op, sorted(first.tables)) == ("T", ["public.a", "public.b"])
     assert (second.op, sorted(second.tables)) == ("T", ["public.a", "public.b"])
-
-
-def test_changes_of_an_unpublished_table_are_not_sent(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE a (id int)", "CREATE TABLE b (id int)", "CREATE PUBLICATION q FOR TABLE b")
-    database.advance(database.flushed())
-    database.execute("INSERT INTO a VALUES (1)")
-    assert log.messages(database.session(), database.slot, publication="q") == []
 
 
 def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
@@ -145,33 +65,6 @@ def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
     assert found("root") == [
         ("I", ("public.t",)), ("D", ("public.t",)), ("I", ("public.t",)), ("T", ("public.t",)),
     ]  # fmt: skip
-
-
-def test_the_columns_of_a_table_may_change_in_the_middle_of_a_transaction(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, a text)", "INSERT INTO t VALUES (1, 'x')")
-    session = database.session()
-    session.execute("BEGIN; INSERT INTO t VALUES (2, 'y'); ALTER TABLE t ADD b int DEFAULT 5, DROP a")
-    session.execute("INSERT INTO t VALUES (3, 6); COMMIT")
-    assert [change.new for change in database.changes_in_log()] == [
-        {"id": "1", "a": "x"},
-        {"id": "2", "a": "y"},
-        {"id": "3", "b": "6"},
-    ]
-
-
-def test_rewriting_a_table_sends_no_changes(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, a int)", "INSERT INTO t VALUES (1, 2)")
-    database.execute("ALTER TABLE t ALTER a TYPE text", "UPDATE t SET id = 2")
-    assert [(change.op, change.new) for change in database.changes_in_log()] == [
-        ("I", {"id": "1", "a": "2"}),
-        ("U", {"id": "2", "a": "2"}),
-    ]
-
-
-def test_generated_columns_are_not_sent(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)")
-    database.execute("INSERT INTO t VALUES (1)")
-    assert [change.new for change in database.changes_in_log()] == [{"id": "1"}]
 
 
 def test_logical_messages_and_empty_transactions_are_not_sent(database: TestedDatabase) -> None:

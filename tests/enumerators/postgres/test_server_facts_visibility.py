@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.enumerators.postgres.database import Running, TestedDatabase, WaitingCommit, wait_until
+from tests.deadline import until
+from tests.enumerators.postgres.database import Running, TestedDatabase, WaitingCommit
 
 SNAPSHOT = "SELECT pg_current_snapshot()::text"
 
@@ -102,11 +103,11 @@ def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_
     creation = Running(
         lambda: creating.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
     )
-    wait_until(lambda: waited_for() != [], lambda: "the creation does not wait for the first transaction")
+    until(lambda: waited_for() != [], lambda: "the creation does not wait for the first transaction")
     before = waited_for()
     second.execute("BEGIN; INSERT INTO t VALUES (11)")
     first.execute("COMMIT")
-    wait_until(lambda: waited_for() not in ([], before), lambda: f"the creation waits for {waited_for()}")
+    until(lambda: waited_for() not in ([], before), lambda: f"the creation waits for {waited_for()}")
     commit = waiting("INSERT INTO t VALUES (2)")
     writing = "SELECT backend_xid::text FROM pg_stat_activity WHERE pid = %s"
     hidden = int(database.one(writing, commit.session.info.backend_pid))
@@ -160,15 +161,6 @@ def test_a_prepared_transaction_is_decoded_when_it_is_committed_with_its_own_xid
     assert (one.xid, one.changes[0].new, two.changes[0].new) == (xid, {"id": "1"}, {"id": "2"})
     assert one.xid < two.xid
     assert is_visible(database, xid, Snapshot(database).text)
-
-
-def test_a_prepared_transaction_that_is_rolled_back_is_not_decoded(database: TestedDatabase) -> None:
-    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
-    session = database.session()
-    session.execute("BEGIN; INSERT INTO t VALUES (1)")
-    session.execute("PREPARE TRANSACTION 'one'")
-    database.execute("ROLLBACK PREPARED 'one'")
-    assert database.peek() == []
 
 
 def test_a_repeatable_read_transaction_keeps_the_snapshot_of_its_first_statement(

@@ -9,7 +9,8 @@ import pytest
 
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.readers.postgres.chunk_rows import open_chunk
-from tests.enumerators.postgres.database import WaitingCommit, new_database, wait_until
+from tests.deadline import until
+from tests.enumerators.postgres.database import WaitingCommit, new_database
 from tests.enumerators.postgres.reading import Query, query
 from tests.postgres_server import PostgresServer, postgres_server
 
@@ -53,7 +54,7 @@ def test_a_commit_that_is_delivered_before_it_is_visible_is_delivered_once(
     with query(waiting_server, TABLE, "INSERT INTO orders VALUES (1, 'a'), (3, 'c')") as orders:
         orders.until_rows()
         waiting = WaitingCommit(orders, "INSERT INTO orders VALUES (2, 'b')")
-        wait_until(lambda: bool(orders.batches()) and len(orders.ops()) > 2, lambda: str(orders.ops()))
+        until(lambda: bool(orders.batches()) and len(orders.ops()) > 2, lambda: str(orders.ops()))
         assert orders.ops()[-1] == ("c", "2")
         assert len(orders.table("orders")) == 2
         waiting.end()
@@ -79,18 +80,6 @@ def test_a_row_that_changes_again_before_an_earlier_change_is_delivered_ends_wit
 def test_changes_that_a_chunk_has_read_are_not_delivered_again(orders: Query) -> None:
     orders.write_among_chunks("UPDATE orders SET v = 'seen'")
     assert [op for op, _ in orders.ops()] == ["r"] * 9
-
-
-def test_a_transaction_that_is_open_while_all_chunks_are_read_is_delivered_after_them(orders: Query) -> None:
-    orders.until_planned()
-    session = orders.session()
-    session.execute("BEGIN; UPDATE orders SET v = 'late' WHERE id = 5; DELETE FROM orders WHERE id = 6")
-    orders.engine.run_batch()
-    orders.batches()
-    session.execute("COMMIT")
-    orders.catch_up()
-    orders.check_copy()
-    assert [op for op in orders.ops() if op[0] != "r"] == [("u", "5"), ("d", "6")]
 
 
 def test_a_transaction_that_is_rolled_back_is_not_delivered(orders: Query) -> None:

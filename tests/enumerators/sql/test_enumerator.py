@@ -64,17 +64,6 @@ def test_changed_rows_are_read_again_with_their_new_time(shop: Shop, flip27_engi
     assert polled(engine) == [[2, 5]]
 
 
-def test_a_restarted_query_reads_no_row_twice_and_loses_none(shop: Shop, flip27_engine: Engine) -> None:
-    shop.insert(ORDERS[:4])
-    engine = flip27_engine(shop.with_options(partitionRows="3", maxRowsPerTrigger="3"))
-    assert engine.run_batch() is not None
-    shop.insert(ORDERS[4:])
-    engine.restart()
-    engine.process_all_available()
-    polled(engine)
-    assert sorted(row[0] for row in engine.rows) == [1, 2, 3, 4, 5, 6]
-
-
 def test_batches_have_exactly_as_many_rows_as_their_limit(shop: Shop, flip27_engine: Engine) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.with_options(maxRowsPerTrigger="4", partitionRows="3"))

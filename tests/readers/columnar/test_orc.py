@@ -103,19 +103,10 @@ def test_types_are_converted_as_in_spark(spark: SparkSession, tmp_path: Path) ->
         assert sum(value is None for value in found) == stored.null_count
 
 
-@pytest.mark.parametrize("wanted", ["int", "boolean", "float", "array<long>"])
-def test_a_column_that_would_lose_values_is_an_error_with_file_and_column(
-    tmp_path: Path, wanted: str
-) -> None:
-    # Spark returns null for a value that does not fit.
-    orc.write_table(pa.table({"v": [5_000_000_000]}), tmp_path / "a.orc")
-    with pytest.raises(SchemaError, match=r"a\.orc: column v: "):
-        read_table(OrcReader(), [tmp_path / "a.orc"], f"v {wanted}")
-
-
 NOT_CONVERTED: list[tuple[pa.Array, str]] = [
     (pa.array([True]), "timestamp"),
     (pa.array([True]), "binary"),
+    *((pa.array([5_000_000_000]), kind) for kind in ("int", "boolean", "float")),
     (pa.array([2], pa.int32()), "boolean"),
     (pa.array([2], pa.int64()), "timestamp"),
     (pa.array([2], pa.int64()), "timestamp_ntz"),

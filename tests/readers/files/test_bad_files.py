@@ -58,6 +58,7 @@ def test_a_file_that_vanished_is_reported_as_missing(tmp_path: Path, name: str, 
     error = failure(name, split, others=beside_others)
     assert isinstance(error, FileMissingError)
     assert str(tmp_path / "gone") in str(error)
+    assert "What to do: do not move" in str(error)
     assert error.ignored_by == "ignoreMissingFiles"
 
 

@@ -149,14 +149,6 @@ def test_one_huge_line_is_one_block(tmp_path: Path) -> None:
     assert block == LineBlock(b"x" * 1_000_000 + b"\n", block.parts)
 
 
-def test_the_header_is_dropped_once_per_file_and_not_from_later_ranges(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"\xef\xbb\xbf\n \t\nheader\r\n1\n2\n")
-    (tmp_path / "b").write_bytes(b"header\n3\n4\n")
-    splits = [split_of(tmp_path / "a"), split_of(tmp_path / "b", 0, 8), split_of(tmp_path / "b", 8)]
-    for block_bytes in (1, 5, 100):
-        assert read_lines(splits, block_bytes, drop_header=True) == [b"1", b"2", b"3", b"4"]
-
-
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst", ".GZ"])
 def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
@@ -222,23 +214,6 @@ def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> No
         read_lines([split_of(path)])
 
 
-def test_a_missing_file_is_an_error_with_a_remedy(tmp_path: Path) -> None:
-    gone = FileSplit(path=str(tmp_path / "gone.csv"), length=3, modified_us=0)
-    with pytest.raises(SplitReadError, match=r"gone\.csv no longer exists\n  What to do: do not move"):
-        read_lines([gone])
-
-
-@pytest.mark.parametrize("block_bytes", [2, 1000])
-@pytest.mark.parametrize("discovered", [5, 9])
-def test_a_file_that_changed_since_it_was_discovered_is_an_error(
-    tmp_path: Path, discovered: int, block_bytes: int
-) -> None:
-    (tmp_path / "a").write_bytes(b"1\n2\n3\n4")
-    changed = FileSplit(path=str(tmp_path / "a"), length=discovered, modified_us=0)
-    with pytest.raises(SplitReadError, match=rf"had {discovered} bytes when it was discovered and has 7 now"):
-        read_lines([changed], block_bytes)
-
-
 def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
     import fsspec
 
@@ -253,8 +228,6 @@ def test_remote_files_are_read_through_fsspec(tmp_path: Path) -> None:
     ]
     zipped = FileSplit(path="memory://line_blocks/b.txt.gz", length=len(packed), modified_us=0)
     assert read_lines([plain, *ranges, zipped]) == [b"1", b"2", b"3", b"1", b"2", b"3", b"4"]
-    with pytest.raises(SplitReadError, match="memory://line_blocks/none no longer exists"):
-        read_lines([FileSplit(path="memory://line_blocks/none", length=1, modified_us=0)])
 
 
 def test_file_urls_are_local_files(tmp_path: Path) -> None:

@@ -234,13 +234,6 @@ def test_a_connection_error_does_not_contain_the_credential() -> None:
     assert caught.value.__cause__ is None
 
 
-def test_a_link_that_holds_the_credential_is_refused(api: HttpApi) -> None:
-    api.misbehaves(Says(b"[]", headers=(("Link", f'</next?other={SECRET}>; rel="next"'),)))
-    with pytest.raises(SplitReadError, match="contains the credential, which is never stored") as caught:
-        read(api, "link", authToken=SECRET)
-    assert SECRET not in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("options", "why"),
     [

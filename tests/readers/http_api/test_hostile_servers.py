@@ -150,11 +150,12 @@ def test_a_link_with_the_token_of_a_page_is_followed(api: HttpApi, name: str) ->
     assert read(api, "body_link").ids == [4, 5]
 
 
-@pytest.mark.parametrize("escaped", ["s3cr3t%2ftok%2Ben%3d", "%73%33cr3t%2Ftok%2Ben%3D"])
-def test_a_link_that_holds_the_credential_in_another_spelling_is_refused(api: HttpApi, escaped: str) -> None:
-    api.misbehaves(leads_to(f"/body_link/orders?page_token={escaped}"))
-    with pytest.raises(SplitReadError, match="contains the credential, which is never stored"):
+@pytest.mark.parametrize("spelt", [SECRET, "s3cr3t%2ftok%2Ben%3d", "%73%33cr3t%2Ftok%2Ben%3D"])
+def test_a_link_that_holds_the_credential_in_any_spelling_is_refused(api: HttpApi, spelt: str) -> None:
+    api.misbehaves(leads_to(f"/body_link/orders?page_token={spelt}"))
+    with pytest.raises(SplitReadError, match="contains the credential, which is never stored") as caught:
         read(api, "body_link", authToken=SECRET)
+    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize("kind", ["cursor", "body_link"])

@@ -19,7 +19,7 @@ from flip27_source.options import Options
 from flip27_source.readers.postgres.change_rows import change_rows
 from flip27_source.readers.postgres.debezium_rows import DebeziumRows
 from tests.readers.postgres.changing import COMMITTED_US, LSN, changed, chunk
-from tests.readers.postgres.pgoutput_messages import UNCHANGED, delete, insert, relation, truncate, update
+from tests.readers.postgres.pgoutput_messages import UNCHANGED, insert, relation, truncate, update
 
 TYPES = {"id": PgType(name="int8"), "name": PgType(name="text")}
 TABLE = relation()
@@ -36,15 +36,6 @@ def rows_of(table: Any, *messages: bytes, key: Sequence[str] = ("id",), **more: 
 
 def values(rows: pa.RecordBatch) -> list[Any]:
     return [json.loads(text) for text in rows["value"].to_pylist()]
-
-
-def images(rows: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    """The operation, key, and row before and after each change."""
-    keys = rows["key"].to_pylist()
-    return [
-        (value["op"], key, value["before"], value["after"])
-        for key, value in zip(keys, values(rows), strict=True)
-    ]
 
 
 def test_a_change_has_the_fields_of_debezium_in_its_order() -> None:
@@ -81,30 +72,6 @@ def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
     assert values(rows)[1]["after"] == {"id": 2, "name": None}
     assert rows["key"].to_pylist() == ['{"id":1}', '{"id":2}']
     assert (rows["_lsn"].to_pylist(), rows["_seq"].to_pylist()) == ([9, 9], [0, 0])
-
-
-def test_the_field_before_of_a_delete_has_all_columns_with_null_for_missing_values() -> None:
-    rows = rows_of(TABLE, delete(TABLE, key=[b"1", None]))
-    assert images(rows) == [("d", '{"id":1}', {"id": 1, "name": None}, None)]
-
-
-def test_an_update_with_replica_identity_full_has_the_row_before_it() -> None:
-    full = relation(identity="f", keys=("id", "name"))
-    rows = rows_of(full, update(full, b"1", b"new", old=[b"1", b"old"]))
-    assert images(rows) == [("u", '{"id":1}', {"id": 1, "name": "old"}, {"id": 1, "name": "new"})]
-
-
-def test_an_update_of_the_key_becomes_a_delete_and_an_insert_without_a_tombstone() -> None:
-    rows = rows_of(TABLE, update(TABLE, b"2", b"Ada", key=[b"1", None]))
-    assert images(rows) == [
-        ("d", '{"id":1}', {"id": 1, "name": None}, None),
-        ("c", '{"id":2}', None, {"id": 2, "name": "Ada"}),
-    ]
-
-
-def test_a_truncate_has_no_key_and_no_rows() -> None:
-    rows = rows_of(TABLE, truncate(TABLE), insert(TABLE, b"1", None))
-    assert images(rows) == [("t", None, None, None), ("c", '{"id":1}', None, {"id": 1, "name": None})]
 
 
 def test_a_value_that_is_missing_from_the_log_becomes_the_placeholder() -> None:

@@ -14,7 +14,7 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.postgres.envelope_rows import EnvelopeRows
 from tests.readers.postgres.changing import LSN, changed, chunk, objects
 from tests.readers.postgres.converting import array
-from tests.readers.postgres.pgoutput_messages import UNCHANGED, delete, insert, relation, truncate, update
+from tests.readers.postgres.pgoutput_messages import UNCHANGED, insert, relation, update
 
 INT, TEXT = PgType(name="int8"), PgType(name="text")
 TYPES = {"id": INT, "name": TEXT}
@@ -48,14 +48,6 @@ def value_of(kind: PgType, text: str | None) -> Any:
     return after.removeprefix('{"x":').removesuffix("}")
 
 
-def test_an_insert_has_its_key_and_the_row_after_the_change() -> None:
-    rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"))
-    assert rows.schema == ENVELOPE_SCHEMA
-    assert column(rows, "table") == ["public.orders"]
-    assert images(rows) == [("c", '{"id":1}', None, '{"id":1,"name":"Ada"}')]
-    assert column(rows, "unchanged") == [None]
-
-
 def test_each_change_has_its_position_in_the_log() -> None:
     rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"), insert(TABLE, b"2", None))
     assert column(rows, "_lsn") == [LSN, LSN]
@@ -63,42 +55,6 @@ def test_each_change_has_its_position_in_the_log() -> None:
     assert column(rows, "_xid") == [(1 << 32) + 700] * 2
     times = [at.isoformat() for at in column(rows, "_committed_at")]
     assert times == ["2000-01-01T00:00:01.234567+00:00"] * 2
-
-
-def test_a_delete_has_the_key_before_the_change_and_nothing_after_it() -> None:
-    rows = rows_of(TABLE, delete(TABLE, key=[b"1", None]))
-    assert images(rows) == [("d", '{"id":1}', '{"id":1}', None)]
-
-
-def test_with_replica_identity_full_the_field_before_has_the_whole_row() -> None:
-    full = relation(identity="f", keys=("id", "name"))
-    rows = rows_of(full, update(full, b"1", b"new", old=[b"1", None]), delete(full, old=[b"1", b"new"]))
-    assert images(rows) == [
-        ("u", '{"id":1}', '{"id":1,"name":null}', '{"id":1,"name":"new"}'),
-        ("d", '{"id":1}', '{"id":1,"name":"new"}', None),
-    ]
-
-
-def test_an_update_of_the_key_becomes_a_delete_of_the_old_key_and_an_insert() -> None:
-    rows = rows_of(TABLE, update(TABLE, b"2", b"Ada", key=[b"1", None]))
-    assert images(rows) == [
-        ("d", '{"id":1}', '{"id":1}', None),
-        ("c", '{"id":2}', '{"id":1}', '{"id":2,"name":"Ada"}'),
-    ]
-
-
-def test_a_truncate_has_no_key_and_no_rows() -> None:
-    rows = rows_of(TABLE, insert(TABLE, b"1", b"Ada"), truncate(TABLE))
-    truncated = ("t", None, None, None)
-    assert images(rows) == [("c", '{"id":1}', None, '{"id":1,"name":"Ada"}'), truncated]
-    only = rows_of(TABLE, truncate(TABLE))
-    assert images(only) == [truncated]
-
-
-def test_a_table_without_a_key_has_no_keys() -> None:
-    keyless = relation(identity="n", keys=())
-    rows = rows_of(keyless, insert(keyless, b"1", b"Ada"), key=())
-    assert images(rows) == [("c", None, None, '{"id":1,"name":"Ada"}')]
 
 
 def test_a_value_that_is_missing_from_the_log_is_left_out_and_named() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 
-import pyarrow as pa
 import pytest
 
 from flip27_source.errors import SplitReadError
@@ -29,7 +28,6 @@ from tests.readers.postgres.pgoutput_rows import EVERYTHING, Row, decode, decode
 
 ORDERS = relation()
 ITEMS = relation("items", ("id", "order_id", "note"), oid=16_500)
-FULL = relation("orders", ("id", "name"), identity="f", keys=("id", "name"))
 
 
 def transaction(lsn: int, *messages: bytes) -> list[bytes]:
@@ -79,20 +77,6 @@ def test_literal_bytes_of_a_server_are_decoded() -> None:
     assert bytes(changes.old_kind) == b"\0"
 
 
-def test_texts_stay_bytes_and_null_differs_from_the_empty_text() -> None:
-    (changes,) = changes_in(described(ORDERS), insert(ORDERS, b"1", b""), insert(ORDERS, b"2", None))
-    assert changes.new.texts[1].type == pa.binary()
-    assert changes.new.texts[1].to_pylist() == [b"", None]
-
-
-def test_texts_of_several_bytes_per_character_keep_their_bytes() -> None:
-    names = ["größe", "日本語", "🦉", "\x01"]
-    rows = decoded(
-        transaction(9, described(ORDERS), *(insert(ORDERS, b"1", name.encode()) for name in names))
-    )
-    assert [row.new for row in rows] == [(b"1", name.encode()) for name in names]
-
-
 def test_texts_of_more_than_255_and_65535_bytes_are_complete() -> None:
     texts = [b"a" * 255, b"b" * 256, b"c" * 65_535, b"d" * 65_536, b"e" * 5_000_000]
     rows = rows_in(described(ORDERS), *(insert(ORDERS, text, b"x") for text in texts))
@@ -119,53 +103,6 @@ def test_a_table_has_no_mask_for_unchanged_values_of_another_table() -> None:
     )
     assert orders.new.unchanged == [None, None]
     assert [mask is None for mask in items.new.unchanged] == [True, False, True]
-
-
-def test_an_update_without_an_old_tuple_has_only_the_new_tuple() -> None:
-    rows = rows_in(described(ORDERS), update(ORDERS, b"1", b"new"))
-    assert rows == [Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"1", b"new"))]
-
-
-def test_an_update_of_the_key_has_the_old_key() -> None:
-    rows = rows_in(described(ORDERS), update(ORDERS, b"2", b"name", key=(b"1", None)))
-    assert rows == [
-        Row(relation=ORDERS, op="U", lsn=9, seq=1, new=(b"2", b"name"), old=(b"1", None), old_kind="K")
-    ]
-
-
-def test_with_a_full_identity_updates_and_deletes_have_the_old_row() -> None:
-    rows = rows_in(
-        described(FULL),
-        update(FULL, b"1", b"new", old=(b"1", b"old")),
-        insert(FULL, b"2", b"other"),
-        delete(FULL, old=(b"1", b"new")),
-    )
-    assert rows == [
-        Row(relation=FULL, op="U", lsn=9, seq=1, new=(b"1", b"new"), old=(b"1", b"old"), old_kind="O"),
-        Row(relation=FULL, op="I", lsn=9, seq=2, new=(b"2", b"other")),
-        Row(relation=FULL, op="D", lsn=9, seq=3, old=(b"1", b"new"), old_kind="O"),
-    ]
-
-
-def test_a_delete_has_the_key_and_no_new_tuple() -> None:
-    rows = rows_in(described(ORDERS), delete(ORDERS, key=(b"1", None)))
-    assert rows == [Row(relation=ORDERS, op="D", lsn=9, seq=1, old=(b"1", None), old_kind="K")]
-
-
-def test_each_table_of_a_truncate_is_a_change_with_its_own_seq() -> None:
-    rows = rows_in(
-        described(ORDERS),
-        described(ITEMS),
-        insert(ORDERS, b"1", b"a"),
-        truncate(ITEMS, ORDERS),
-        insert(ITEMS, b"1", b"2", b"3"),
-    )
-    assert [(row.relation.name, row.op, row.seq) for row in rows] == [
-        ("orders", "I", 1),
-        ("items", "T", 2),
-        ("orders", "T", 3),
-        ("items", "I", 4),
-    ]
 
 
 def test_changes_of_alternating_tables_keep_the_order_of_the_log() -> None:

@@ -80,16 +80,6 @@ def test_a_split_continues_in_the_next_batch_at_the_position_that_the_reader_rep
     assert batches.batch() == list("hi")
 
 
-def test_a_restart_continues_from_the_report_of_the_last_batch() -> None:
-    SERVER["orders"] = list("abcdefg")
-    batches = paged(maxRowsPerSplit="2")
-    read = []
-    for _ in range(4):
-        read += batches.batch() or []
-        batches.restart()
-    assert read == list("abcdefg")
-
-
 def test_a_batch_that_was_not_committed_is_read_again_up_to_the_same_row_R5() -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(maxRowsPerSplit="3")
