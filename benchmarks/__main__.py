@@ -64,12 +64,7 @@ def main(words: Sequence[str] | None = None) -> int:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)  # or the S3 server logs each request
     console = Console()
     began, load = now(), os.getloadavg()
-    bench = Bench(
-        sizes=sizes,
-        data=DataCache(arguments.data),
-        conf=conf,
-        say=Progress(console).say,
-    )
+    bench = Bench(sizes=sizes, data=DataCache(arguments.data), conf=conf, say=Progress(console).say)
     cases = [case for case in CASES if not arguments.only or case.name in arguments.only]
     with contextlib.ExitStack() as stack:
         stack.enter_context(termination_raises())

@@ -321,16 +321,11 @@ CASES = (
     Case(name="one-json", target=Target("at least", 1.6), run=_bulk("one-json", "json", one_file=True)),
     Case(name="one-csv", target=Target("at least", 2), run=_bulk("one-csv", "csv", one_file=True)),
     Case(
-        name="parsed-json",
-        target=Target("at least", 0.4),
-        run=_bulk("parsed-json", "json", is_parsed=True),
+        name="parsed-json", target=Target("at least", 0.4), run=_bulk("parsed-json", "json", is_parsed=True)
     ),
     Case(name="parsed-csv", target=Target("at least", 0.6), run=_bulk("parsed-csv", "csv", is_parsed=True)),
     Case(
-        name="known-tree",
-        target=Target("at least", 5),
-        run=_known_tree,
-        conf={"spark.driver.memory": "3g"},
+        name="known-tree", target=Target("at least", 5), run=_known_tree, conf={"spark.driver.memory": "3g"}
     ),
     Case(name="one-row", target=Target("at most", 1.0), run=_one_row_batches("one-row")),
     Case(

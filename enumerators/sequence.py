@@ -17,11 +17,7 @@ from flip27_source.options import Change, Option, Options, integer, optional
 from flip27_source.split import SplitSize
 
 START: Option[int] = Option(
-    name="start",
-    parse=integer(minimum=-(2**62)),
-    default=0,
-    doc="First number.",
-    changes=Change.FIRST_START,
+    name="start", parse=integer(minimum=-(2**62)), default=0, doc="First number.", changes=Change.FIRST_START
 )
 END: Option[int | None] = Option(
     name="end",

@@ -105,6 +105,7 @@ _OF_JAVA = {
     NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception",
     BUSY: r"Status Code: (?:408|425|429|5\d\d)|SlowDown|ServiceUnavailable|AWSServiceThrottled",
 }
+_NOTHING_LOST = "nothing was quarantined or lost"
 _MOST_CAUSES = 20
 _SHOWN = 1000
 _SAYS_EXPIRED = re.compile(r"\bexpired?\b|not valid in the specified time frame", re.IGNORECASE)
@@ -133,10 +134,13 @@ def access_error(error: BaseException, what: str, *, said: str | None = None) ->
         return None
     if isinstance(error, Flip27Error) and error.remedy is not None:
         what, remedy = f"{what}: {error.what}", error.remedy
-    else:
-        said = said or (error.what if isinstance(error, Flip27Error) else kept_text(error))
-        what, remedy = f"{what}: {cause.what}: {said}", f"{cause.remedy}, and restart the query"
-    return AccessError(what, remedy=f"{remedy}; nothing was quarantined or lost")
+        return AccessError(what, remedy=f"{remedy}; {_NOTHING_LOST}")
+    return _made(cause, what, said or (error.what if isinstance(error, Flip27Error) else kept_text(error)))
+
+
+def _made(cause: Cause, what: str, said: str) -> AccessError:
+    remedy = f"{cause.remedy}, and restart the query; {_NOTHING_LOST}"
+    return AccessError(f"{what}: {cause.what}: {said}", remedy=remedy)
 
 
 def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
@@ -152,12 +156,7 @@ def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
     whole = "\n".join(texts)
     cause = next((cause for cause, pattern in _OF_JAVA.items() if re.search(pattern, whole)), None)
-    if cause is None:
-        return None
-    return AccessError(
-        f"{what}: {cause.what}: {kept_text(error)[:_SHOWN]}",
-        remedy=f"{cause.remedy}, and restart the query; nothing was quarantined or lost",
-    )
+    return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

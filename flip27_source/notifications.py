@@ -33,7 +33,7 @@ class Message:
         message_id: the same each time the message is received; for people.
         receipt: identifies this delivery in ``extend`` and ``delete``.
         events: what it says; empty if it says nothing about files.
-        problem: why it cannot be understood; such a message is set aside. None if it was understood.
+        problem: why it cannot be understood; such a message is ignored. None if it was understood.
         body: its text; stored and logged, in part, if there is a problem.
     """
 

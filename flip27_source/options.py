@@ -244,6 +244,16 @@ def _unknown(key: str, table: Mapping[str, Option[Any]]) -> OptionError:
     )
 
 
+def texts(value: str) -> tuple[str, ...]:
+    """The texts in a list separated by commas, or in a JSON list of strings and numbers."""
+    if not value.strip().startswith("["):
+        return tuple(part.strip() for part in value.split(",") if part.strip())
+    listed = _maybe_json(value)
+    if not isinstance(listed, list) or not all(isinstance(item, str | int | float) for item in listed):
+        raise ValueError('a JSON list is expected, such as ["orders", "customers"]')
+    return tuple(map(str, listed))
+
+
 def text(value: str) -> str:
     """Any text."""
     return value

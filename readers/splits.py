@@ -6,7 +6,6 @@ The rows are an exactly-once feed of new files, for programs that read the files
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar
 
@@ -21,7 +20,7 @@ from flip27_source.readers.files.file_columns import partition_values
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_splittable
 from flip27_source.readers.files.reader import check_columns
 from flip27_source.readers.files.unchanged import changed_files
-from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, splits_comment
+from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, commented, splits_comment
 from flip27_source.schemas.recorded_schemas import data_of
 from flip27_source.source_options import (
     MAX_QUARANTINED_SPLITS,
@@ -40,7 +39,6 @@ FILE_RANGES = Option(
     changes=Change.NEXT_BATCH,
 )
 
-_SPARKS_KEY = b"SPARK::metadata::json"
 _SCHEMA = pa.schema(
     [
         pa.field(PATH_COLUMN, pa.string()),
@@ -68,8 +66,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
     @classmethod
     def default_schema(cls, options: Options) -> pa.Schema:
         """All columns; the comment of ``path`` describes the source for ``native_batches``."""
-        comment = json.dumps({"comment": splits_comment(_source(options))})
-        return _SCHEMA.set(0, _SCHEMA.field(0).with_metadata({_SPARKS_KEY: comment}))
+        return _SCHEMA.set(0, commented(_SCHEMA.field(0), splits_comment(_source(options))))
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:

@@ -26,8 +26,8 @@ from flip27_source.readers.text_header import (
     COMMENT,
     HEADER,
     check_comment,
-    commented,
     header_options,
+    with_header_comment,
     without_header,
 )
 
@@ -61,7 +61,9 @@ class TextReader(FileReader, ReadsRanges):
     def default_schema(cls, options: Options) -> pa.Schema:
         """Spark's schema: ``value string``."""
         header_options(options[WHOLE_TEXT], options)
-        return with_metadata(pa.schema([commented(pa.field("value", pa.string()), options)]), options)
+        return with_metadata(
+            pa.schema([with_header_comment(pa.field("value", pa.string()), options)]), options
+        )
 
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:

@@ -5,9 +5,7 @@ A header is the first line of a file that is neither blank nor a comment, as in 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +13,7 @@ from flip27_source.errors import OptionError, SchemaError
 from flip27_source.options import Options, ReadingOption, boolean
 from flip27_source.readers.csv_lines.dialect import comment_character
 from flip27_source.readers.files.line_blocks import BLANKS
-from flip27_source.schemas.column_comments import header_comment, header_in
+from flip27_source.schemas.column_comments import comment_of, commented, header_comment, header_in
 
 HEADER = ReadingOption(
     name="header",
@@ -31,8 +29,6 @@ COMMENT = ReadingOption(
     default_text="none",
     doc="With header: lines that start with this character are not the header; those before it are skipped.",
 )
-_SPARKS_KEY = b"SPARK::metadata::json"
-"""The key under which PySpark stores a column's metadata in an Arrow field."""
 
 
 def header_options(wholetext: bool, options: Options) -> tuple[bool, bytes]:
@@ -45,32 +41,23 @@ def header_options(wholetext: bool, options: Options) -> tuple[bool, bytes]:
     return options[HEADER], options[COMMENT].encode()
 
 
-def commented(field: pa.Field, options: Options) -> pa.Field:
+def with_header_comment(field: pa.Field, options: Options) -> pa.Field:
     """The text column, with a comment if headers are skipped."""
-    if not options[HEADER]:
-        return field
-    comment = header_comment(options[COMMENT])
-    return field.with_metadata({_SPARKS_KEY: json.dumps({"comment": comment})})
+    return commented(field, header_comment(options[COMMENT])) if options[HEADER] else field
 
 
 def check_comment(field: pa.Field, options: Options) -> None:
     """Check that the options agree with a column's comment about skipped headers."""
-    declared = _comment_of(field)
+    declared = comment_of(field)
     if declared is None or header_in(declared) is None:
         return
-    actual = _comment_of(commented(field.remove_metadata(), options))
+    actual = comment_of(with_header_comment(field.remove_metadata(), options))
     if declared != actual:
         raise SchemaError(
             f"the comment of the column {field.name} in the schema is {declared!r}, but "
             + ("the option header is not set" if actual is None else f"the options require {actual!r}"),
             remedy="set the options header and comment of the stream to match the comment of the column",
         )
-
-
-def _comment_of(field: pa.Field) -> str | None:
-    metadata: Any = json.loads((field.metadata or {}).get(_SPARKS_KEY, b"{}"))
-    comment = metadata.get("comment")
-    return comment if isinstance(comment, str) else None
 
 
 def without_header(texts: Iterable[pa.Array], comment: bytes) -> Iterator[pa.Array]:

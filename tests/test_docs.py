@@ -56,15 +56,7 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
 def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -> None:
     """The site is built without --quiet, with which mkdocs would overlook its own warnings."""
     done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "mkdocs",
-            "build",
-            "--strict",
-            "--site-dir",
-            str(tmp_path / "site"),
-        ],
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")],
         cwd=REPOSITORY,
         env=os.environ | {"NO_MKDOCS_2_WARNING": "1"},
         capture_output=True,

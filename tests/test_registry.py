@@ -10,13 +10,7 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import RegistryError
 from flip27_source.readers.sequence import SequenceReader
-from flip27_source.registry import (
-    ENUMERATOR_GROUP,
-    READER_GROUP,
-    find_enumerator,
-    find_reader,
-    known_names,
-)
+from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
 
 
 def test_built_in_names_are_found_in_any_case() -> None:

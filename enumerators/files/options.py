@@ -19,6 +19,7 @@ from flip27_source.options import (
     one_of,
     optional,
     text,
+    texts,
 )
 from flip27_source.source_options import PATH, TIME_ZONE
 from flip27_source.time_zones import java_zone
@@ -42,7 +43,7 @@ def _duration_or_off(value: str) -> float | None:
 
 
 def _queues(value: str) -> tuple[str, ...]:
-    urls = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    urls = tuple(dict.fromkeys(texts(value)))
     if not urls:
         raise ValueError("URLs of queues are expected, separated by commas")
     for url in urls:

@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_context import SplitEnumeratorContext
-from flip27_source.enumerators.http_api.urls import endpoint_urls, texts
+from flip27_source.enumerators.http_api.urls import endpoint_urls
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
-from flip27_source.options import Change, Option, Options, one_of
+from flip27_source.options import Change, Option, Options, one_of, texts
 from flip27_source.source_options import PATH
 
 ENDPOINTS: Option[tuple[str, ...]] = Option(
@@ -82,10 +82,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
     default_reader: ClassVar[str | None] = "http"
 
     def __init__(
-        self,
-        context: SplitEnumeratorContext[HttpSplit],
-        options: Options,
-        state: HttpState | None = None,
+        self, context: SplitEnumeratorContext[HttpSplit], options: Options, state: HttpState | None = None
     ) -> None:
         super().__init__(context, options, state)
         before = state or HttpState()
@@ -129,9 +126,7 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
 
     def snapshot_state(self, checkpoint_id: int) -> HttpState:
         return HttpState(
-            handed_out=tuple(self._handed_out),
-            given_up=tuple(self._given_up),
-            returned=tuple(self._returned),
+            handed_out=tuple(self._handed_out), given_up=tuple(self._given_up), returned=tuple(self._returned)
         )
 
     @classmethod

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import SplitResult, parse_qsl, quote, urlencode, urljoin, urlsplit, urlunsplit
 
-import msgspec
-
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import redacted
 from flip27_source.file_systems.url_credentials import is_secret_name
@@ -15,16 +13,6 @@ from flip27_source.file_systems.url_credentials import is_secret_name
 _SCHEMES = frozenset({"http", "https"})
 _HOST = re.compile(r"(?:[A-Za-z0-9._~-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
 _SHOWN_CHARS = 500
-
-
-def texts(value: str) -> tuple[str, ...]:
-    """The texts in a list separated by commas, or in a JSON list."""
-    if value.strip().startswith("["):
-        try:
-            return tuple(msgspec.json.decode(value, type=list[str]))
-        except msgspec.MsgspecError:
-            raise ValueError('a JSON list of strings is expected, such as ["orders", "customers"]') from None
-    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 def endpoint_urls(base: str, endpoints: Iterable[str]) -> tuple[str, ...]:

@@ -81,9 +81,7 @@ class Absence:
     def then(self, later: Absence) -> Absence:
         """This absence and the one that follows it, joined into one."""
         return Absence(
-            since_s=self.since_s,
-            until_s=later.until_s,
-            descriptions=self.descriptions + later.descriptions,
+            since_s=self.since_s, until_s=later.until_s, descriptions=self.descriptions + later.descriptions
         )
 
 

@@ -34,11 +34,7 @@ _MOST_POLLS_FOR = 2
 
 
 class KafkaEnumerator(
-    PerformsActions[CommitOffsets],
-    NamesPositions,
-    CutsSomeSplits,
-    ChecksSource,
-    SplitEnumerator[KafkaSplit],
+    PerformsActions[CommitOffsets], NamesPositions, CutsSomeSplits, ChecksSource, SplitEnumerator[KafkaSplit]
 ):
     """Assigns each partition once, and bounds it at every checkpoint."""
 
@@ -47,10 +43,7 @@ class KafkaEnumerator(
     clock: ClassVar[Clock] = Clock()
 
     def __init__(
-        self,
-        context: SplitEnumeratorContext[KafkaSplit],
-        options: Options,
-        state: KafkaState | None = None,
+        self, context: SplitEnumeratorContext[KafkaSplit], options: Options, state: KafkaState | None = None
     ) -> None:
         super().__init__(context, options, state)
         choice = TopicChoice.of(options)
@@ -320,7 +313,5 @@ class KafkaEnumerator(
 
     def _next_request(self) -> PollRequest:
         return PollRequest(
-            known=self._assigner.known,
-            planned=dict(self._planned),
-            unresolved=self._assigner.unresolved,
+            known=self._assigner.known, planned=dict(self._planned), unresolved=self._assigner.unresolved
         )

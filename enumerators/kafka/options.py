@@ -21,6 +21,7 @@ from flip27_source.options import (
     integer,
     optional,
     text,
+    texts,
 )
 from flip27_source.source_options import LOG_DATA_LOSS, MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
 
@@ -28,7 +29,7 @@ _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def _topics(value: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(part.strip() for part in value.split(",") if part.strip()))
+    names = tuple(dict.fromkeys(texts(value)))
     for name in names:
         if _TOPIC.fullmatch(name) is None:
             raise ValueError(f"{name[:60]!r} is not the name of a topic")

@@ -72,12 +72,7 @@ class Keep:
 
 
 def log_findings(
-    connection: Connection,
-    options: Options,
-    role: str,
-    tables: Sequence[CheckedTable],
-    *,
-    is_superuser: bool,
+    connection: Connection, options: Options, role: str, tables: Sequence[CheckedTable], *, is_superuser: bool
 ) -> Iterator[Finding]:
     def row(sql: str) -> tuple[Any, ...]:
         return checked(options, "querying the log", lambda: row_of(connection, sql))

@@ -181,8 +181,7 @@ def ensure_publication(connection: Connection, name: str, tables: Sequence[Table
         connection.execute(sql)
     except psycopg.errors.InsufficientPrivilege as error:
         raise DiscoveryError(
-            f"{refused}: {error.diag.message_primary}",
-            remedy=f"have the owner of the tables run: {sql};",
+            f"{refused}: {error.diag.message_primary}", remedy=f"have the owner of the tables run: {sql};"
         ) from None
     _log.info("publication of the postgres source: %s", sql)
 

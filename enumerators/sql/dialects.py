@@ -162,13 +162,7 @@ DUCKDB = Dialect(
 ANSI = Dialect(name="ansi", literal=_ansi_literal)
 MYSQL = Dialect(name="mysql", quoted=lambda name: f"`{name.replace('`', '``')}`", literal=_mysql_literal)
 
-_KNOWN = {
-    "postgresql": POSTGRESQL,
-    "sqlite": SQLITE,
-    "duckdb": DUCKDB,
-    "mysql": MYSQL,
-    "mariadb": MYSQL,
-}
+_KNOWN = {"postgresql": POSTGRESQL, "sqlite": SQLITE, "duckdb": DUCKDB, "mysql": MYSQL, "mariadb": MYSQL}
 
 
 def dialect_of(name: str) -> Dialect:

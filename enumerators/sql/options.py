@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import Any
 
-import msgspec
-
 from flip27_source.enumerators.sql.split import MAX_COLUMNS
 from flip27_source.errors import OptionError
 from flip27_source.options import (
@@ -20,6 +18,7 @@ from flip27_source.options import (
     one_of,
     optional,
     text,
+    texts,
 )
 
 _NAME = r"""(?:[^\W\d][\w$]*|"(?:[^"]|"")+"|`[^`]+`|\[[^\]]+\])"""
@@ -40,16 +39,6 @@ def _query(value: str) -> str:
     if not re.match(r"(?:select|with|from|values)\b", query, re.IGNORECASE):
         raise ValueError("a SELECT is expected")
     return query
-
-
-def texts(value: str) -> tuple[str, ...]:
-    """The texts in a list separated by commas, or in a JSON list of strings and numbers."""
-    if value.strip().startswith("["):
-        try:
-            return tuple(map(str, msgspec.json.decode(value, type=list[str | int | float])))
-        except msgspec.MsgspecError:
-            raise ValueError('a JSON list is expected, such as ["2024-01-31 08:00:00", 17]') from None
-    return tuple(part.strip() for part in value.split(",") if part.strip())
 
 
 def _columns(value: str) -> tuple[str, ...]:

@@ -112,10 +112,7 @@ class Editing(Generic[SplitT]):
         return self._read_again(snapshot, ledger, tuple(again), left_alone)
 
     def set_position(
-        self,
-        snapshot: Snapshot[SplitT],
-        split_ids: Collection[str],
-        moved: Callable[[SplitT], SplitT],
+        self, snapshot: Snapshot[SplitT], split_ids: Collection[str], moved: Callable[[SplitT], SplitT]
     ) -> Edited[SplitT]:
         """Move live splits to the positions that ``moved`` returns."""
         wanted = frozenset(split_ids)

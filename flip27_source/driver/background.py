@@ -34,20 +34,13 @@ class BackgroundRunner:
         self._first_rounds = 0
 
     def submit(
-        self,
-        work: Callable[[], Any],
-        handler: Handler,
-        period_s: float | None,
-        retry: RetryPolicy,
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
     ) -> None:
         """Start to run ``work``, once or every ``period_s`` seconds."""
         with self._changed:
             self._first_rounds += 1
         threading.Thread(
-            target=self._run,
-            args=(work, handler, period_s, retry),
-            name="flip27-async",
-            daemon=True,
+            target=self._run, args=(work, handler, period_s, retry), name="flip27-async", daemon=True
         ).start()
 
     def repeat(self, work: Callable[[], object], period_s: float) -> None:
@@ -94,11 +87,7 @@ class BackgroundRunner:
             self._changed.notify_all()
 
     def _run(
-        self,
-        work: Callable[[], Any],
-        handler: Handler,
-        period_s: float | None,
-        retry: RetryPolicy,
+        self, work: Callable[[], Any], handler: Handler, period_s: float | None, retry: RetryPolicy
     ) -> None:
         first = True
         while not self._closed.is_set():

@@ -21,7 +21,7 @@ from typing import Any
 
 from ..coordination.batch_limits import UNLIMITED, Limits
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
-from ..coordination.context import CoordinatorSettings, Handler
+from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
 from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
@@ -202,7 +202,7 @@ class Cycle:
         """Apply waiting edits; return the state before them, None if there are none."""
         run = self.run
         if self._watch is not None:
-            self._watch.drain(_pass_on)
+            self._watch.drain(lambda handler, result, error: handler(result, error))
         if run is None or not self.requests.has_edits():
             return None
         # No action starts before the edits: they may cause its data to be read again.
@@ -299,10 +299,6 @@ class Cycle:
             return older.standing(self._environment.now_ms())
         finally:
             older.close()
-
-
-def _pass_on(handler: Handler, result: Any, error: BaseException | None) -> None:
-    handler(result, error)
 
 
 def _performing(enumerator: Any, driving: Driving) -> Callable[[Any], None]:

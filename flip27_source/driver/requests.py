@@ -267,9 +267,7 @@ class Requests:
             try:
                 if problem is not None:
                     _log.error(
-                        "the savepoint requested in %s could not be taken: %s",
-                        request.target,
-                        problem,
+                        "the savepoint requested in %s could not be taken: %s", request.target, problem
                     )
                     self._mark(self._folder, request.request_id, SAVEPOINT, request.target, said_of(problem))
                 self._folder.forget(request.request_id)

@@ -7,13 +7,17 @@ A DataFrame does not show the options that it was loaded with. The comment of a 
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Final
 
 import msgspec
+import pyarrow as pa
 
 PATH_COLUMN: Final = "path"
 
+_SPARKS_KEY = b"SPARK::metadata::json"
+"""The key under which PySpark stores a column's metadata in an Arrow field."""
 _START = "flip27 splits "
 _HEADER = re.compile(r"header=true(?:, comment=(.))?")
 
@@ -41,6 +45,17 @@ class SourceOfSplits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     state_location: str | None = None
     uid: str = "files"
     data: dict[str, list[str]] | None = None
+
+
+def commented(field: pa.Field, comment: str) -> pa.Field:
+    """The column with a comment, as PySpark stores it."""
+    return field.with_metadata({_SPARKS_KEY: json.dumps({"comment": comment})})
+
+
+def comment_of(field: pa.Field) -> str | None:
+    """The comment of a column, if it has one."""
+    comment = json.loads((field.metadata or {}).get(_SPARKS_KEY, b"{}")).get("comment")
+    return comment if isinstance(comment, str) else None
 
 
 def splits_comment(source: SourceOfSplits) -> str:

@@ -123,9 +123,6 @@ def inline_environment(
         performs_actions: if False, actions count as done without being performed.
     """
 
-    def leave_undone(_perform: Callable[[Any], None]) -> ActionRunner:
-        return InlineActions(lambda _action: None)
-
     given = Environment(
         now_ms=now_ms,
         steady_ms=steady_ms or now_ms,

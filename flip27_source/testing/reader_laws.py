@@ -167,7 +167,7 @@ READER_LAWS: tuple[Law[ReaderUnderTest], ...] = (
     Law("other splits do not change the rows of a split", _other_splits_do_not_matter),
     Law("a stored split is read like the original", _stored_splits_are_read_alike),
     Law("a reader may be abandoned halfway", _giving_up_is_harmless),
-    Law("a part that is set aside is a separate split, and is set aside again (R5)", _parts_are_splits),
+    Law("a quarantined part is a separate split, and is quarantined again (R5)", _parts_are_splits),
     Law("a reader that yields Progress declares it in its class", _no_progress_without_declaring_it),
     Law("splits read together give the same rows as one by one", _together_is_one_by_one),
     Law("the ranges of a file give the rows of the file", _ranges_make_up_the_file),

@@ -5,6 +5,7 @@ ReaderUnderTest holds the input of a check: the reader's class, options, splits 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
@@ -31,14 +32,12 @@ class Share:
     Attributes:
         marks: the position in each Progress, and the number of rows before it.
         events: the events sent to the enumerator.
-        is_returned: whether the reader returned the split.
         quarantined: the parts that the reader has quarantined, in order.
     """
 
     rows: list[Row] = field(default_factory=list)
     marks: list[tuple[Any, int]] = field(default_factory=list)
     events: list[SourceEvent] = field(default_factory=list)
-    is_returned: bool = False
     quarantined: list[Any] = field(default_factory=list)
 
 
@@ -103,7 +102,7 @@ class ReaderRun:
     def _share(self, items: Iterator[Any], until: Any = None, pages: int | None = None) -> Share:
         share = Share()
         before, parts = len(self._events), len(self._quarantined)
-        try:
+        with contextlib.suppress(ReturnSplit):
             for item in items:
                 if isinstance(item, Progress):
                     share.marks.append((item.split, len(share.rows)))
@@ -113,8 +112,6 @@ class ReaderRun:
                     share.rows.extend(self._checked(item))
                     if len(share.rows) > MOST_ROWS:
                         raise Disagreement(f"one split gives more than {MOST_ROWS:,} rows")
-        except ReturnSplit:
-            share.is_returned = True
         share.events = self._events[before:]
         share.quarantined = self._quarantined[parts:]
         return share

@@ -136,12 +136,7 @@ def _trimmed(texts: pa.Array, dialect: Dialect) -> pa.Array:
 
 
 def _parsed(
-    data: bytes | pa.Buffer,
-    dialect: Dialect,
-    fields: int,
-    width: int,
-    *,
-    newlines_in_values: bool = False,
+    data: bytes | pa.Buffer, dialect: Dialect, fields: int, width: int, *, newlines_in_values: bool = False
 ) -> list[pa.Array] | None:
     """The columns as Arrow reads them; None if some line has another number of fields."""
     names = [str(number) for number in range(fields)]

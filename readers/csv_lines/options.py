@@ -90,10 +90,7 @@ MULTI_LINE = ReadingOption(
     "ranges.",
 )
 LEADING_WHITE_SPACE = ReadingOption(
-    name="ignoreLeadingWhiteSpace",
-    parse=boolean,
-    default=False,
-    doc="Ignore white space before a field.",
+    name="ignoreLeadingWhiteSpace", parse=boolean, default=False, doc="Ignore white space before a field."
 )
 TRAILING_WHITE_SPACE = ReadingOption(
     name="ignoreTrailingWhiteSpace",

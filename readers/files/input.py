@@ -284,8 +284,7 @@ def reading(path: str, options: Options) -> Iterator[None]:
         if local_path(path) is not None:
             raise
         raise SplitReadError(
-            f"{path} cannot be read: {reason}",
-            remedy="check the path, the server and the storage.* options",
+            f"{path} cannot be read: {reason}", remedy="check the path, the server and the storage.* options"
         ) from None
 
 

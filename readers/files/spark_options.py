@@ -22,10 +22,7 @@ def default_only(name: str, default: str, instead: str, *also: str) -> Option[An
         return value
 
     return ReadingOption(
-        name=name,
-        parse=parse,
-        default=default,
-        doc=f"{_MARK}, but only its default is supported; {instead}.",
+        name=name, parse=parse, default=default, doc=f"{_MARK}, but only its default is supported; {instead}."
     )
 
 

@@ -92,10 +92,7 @@ EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
     "page has such a link.",
 )
 PAGE_PARAM: Option[str] = ReadingOption(
-    name="pageParam",
-    parse=text,
-    default="page",
-    doc="URL parameter for the number of the page.",
+    name="pageParam", parse=text, default="page", doc="URL parameter for the number of the page."
 )
 FIRST_PAGE: Option[int] = Option(
     name="firstPage",

@@ -55,11 +55,7 @@ class JsonRows:
         dialect = json_dialect(context.options)
         self._line_parser = JsonLineParser(self._data_schema, java_zone(time_zone), formats, dialect)
         parser = JsonColumnsParser(
-            self._data_schema,
-            time_zone,
-            formats,
-            strict=self._evolution.is_strict,
-            takes_words=dialect.words,
+            self._data_schema, time_zone, formats, strict=self._evolution.is_strict, takes_words=dialect.words
         )
         self._lines = JsonLines(parser)
 

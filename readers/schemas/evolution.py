@@ -118,11 +118,7 @@ class SchemaEvolution:
                 remedy=f"add {name} string to the schema, or name another column with rescuedDataColumn",
             )
         return cls(
-            schema=schema.remove(at),
-            mode=mode,
-            rescued_at=at,
-            elsewhere=(*elsewhere, name),
-            hints=hints,
+            schema=schema.remove(at), mode=mode, rescued_at=at, elsewhere=(*elsewhere, name), hints=hints
         )
 
     def without(self, names: Collection[str]) -> SchemaEvolution:

@@ -143,10 +143,7 @@ def test_a_position_is_set_by_fields_of_the_split(tmp_path: Path) -> None:
     ("words", "says"),
     [
         (["replay", "--since", "yesterday"], "a time is expected"),
-        (
-            ["set-position", "--split", "a", "--position", "500"],
-            "a JSON object of fields",
-        ),
+        (["set-position", "--split", "a", "--position", "500"], "a JSON object of fields"),
     ],
 )
 def test_invalid_arguments_are_wrong_usage(feed: Edited, words: list[str], says: str) -> None:

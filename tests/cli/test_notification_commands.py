@@ -325,7 +325,7 @@ def test_check_tests_whether_the_queue_may_be_read_and_removes_no_message(
     queue.send("<poison/>")
     [finding] = checked(s3_bucket, tmp_path, queue.url)
     assert finding["status"] == "ok"
-    assert "would be set aside, because it is not JSON" in finding["found"]
+    assert "would be ignored, because it is not JSON" in finding["found"]
     assert queue.client.receive_message(QueueUrl=queue.url)["Messages"][0]["Body"] == "<poison/>"
     queue.remove()
     [finding] = checked(s3_bucket, tmp_path, queue.url)

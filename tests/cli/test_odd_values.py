@@ -36,11 +36,7 @@ def valued(parameter: Any, base: list[str], text: str, command: Any) -> list[str
 
 @pytest.mark.parametrize(("words", "parameter"), PARAMETERS)
 def test_an_odd_value_is_used_or_refused_with_an_error(
-    words: tuple[str, ...],
-    parameter: Any,
-    places: Places,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...], parameter: Any, places: Places, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in" / "it").mkdir(parents=True)
     monkeypatch.chdir(tmp_path / "in" / "it")

@@ -89,9 +89,7 @@ MOVES = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(MOVES, max_size=40))
-def test_every_action_is_performed_after_its_delay_despite_crashes(
-    moves: list[tuple[str, int]],
-) -> None:
+def test_every_action_is_performed_after_its_delay_despite_crashes(moves: list[tuple[str, int]]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(action_pages, "PAGE_ACTIONS", 8)
         patch.setattr(delayed_actions, "MOST_TAKEN", 4)

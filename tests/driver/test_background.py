@@ -231,9 +231,7 @@ def test_pauses_double_up_to_the_maximum() -> None:
     assert [policy.pause_s(n) for n in (1, 2, 3, 4, 5, 1000)] == [1.0, 2.0, 4.0, 8.0, 10.0, 10.0]
 
 
-def test_rounds_pause_until_earlier_results_are_collected(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_rounds_pause_until_earlier_results_are_collected(monkeypatch: pytest.MonkeyPatch) -> None:
     """During a long batch no results are collected; with a short period they would fill the memory."""
     monkeypatch.setattr("flip27_source.driver.background.MOST_UNDELIVERED", 3)
     runner, outcomes = BackgroundRunner(), Outcomes()

@@ -49,9 +49,7 @@ def test_each_checkpoint_is_one_line_with_its_numbers(log: pytest.LogCaptureFixt
     assert lines(log) == [expected.format(1, 2, 3, 8 << 20, 1), expected.format(2, 1, 1, 4 << 20, 0)]
 
 
-def test_the_numbers_are_fields_of_the_log_record(
-    log: pytest.LogCaptureFixture,
-) -> None:
+def test_the_numbers_are_fields_of_the_log_record(log: pytest.LogCaptureFixture) -> None:
     MicroBatchEngine(literal_source(SPLITS)).run_batch()
     fields = vars(log.records[0])["flip27"]
     assert (fields["checkpoint"], fields["splits"], fields["backlog"]) == (1, 3, 0)

@@ -18,10 +18,7 @@ from flip27_source.coordination.batch_limits import Limits
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.errors import (
-    DiscoveryError,
-    StateLocationError,
-)
+from flip27_source.errors import DiscoveryError, StateLocationError
 from flip27_source.snapshots.store import MemoryStore, Store
 from flip27_source.source import Source
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -464,10 +461,7 @@ def play(engine: MicroBatchEngine, step: str) -> None:
 
 
 @settings(max_examples=120, derandomize=True)
-@given(
-    st.lists(st.sampled_from("pppbbb12345rui"), max_size=40),
-    st.sampled_from(["inline", "files", "bulk"]),
-)
+@given(st.lists(st.sampled_from("pppbbb12345rui"), max_size=40), st.sampled_from(["inline", "files", "bulk"]))
 def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
     steps: list[str], kind: str
 ) -> None:

@@ -497,9 +497,7 @@ def test_failures_are_counted_across_restarts(monkeypatch: pytest.MonkeyPatch) -
     assert Flaky.tries == ["b", "b", "b", "c"]
 
 
-def test_a_large_split_that_failed_only_once_delivers_its_rows_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_large_split_that_failed_only_once_delivers_its_rows_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
     Flaky.broken["b"] = 2
     batches = quarantining("b")

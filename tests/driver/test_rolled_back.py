@@ -87,9 +87,7 @@ def test_with_the_option_later_batches_are_read_again_once_and_later_starts_do_n
     assert [later.batch(ONE) for _ in range(7)] == [["c"], ["d"], ["e"], ["f"], ["g"], ["h"], None]
 
 
-def test_a_replaced_driver_gets_an_error_that_says_so_and_mentions_no_older_copy(
-    tmp_path: Path,
-) -> None:
+def test_a_replaced_driver_gets_an_error_that_says_so_and_mentions_no_older_copy(tmp_path: Path) -> None:
     batches = running(tmp_path)
     batches.batch(ONE)
     stale, start = batches.holder, batches.committed

@@ -14,12 +14,7 @@ from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.errors import (
-    AttemptError,
-    MissingReportError,
-    MissingStateError,
-    SplitReadError,
-)
+from flip27_source.errors import AttemptError, MissingReportError, MissingStateError, SplitReadError
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.options import Options
 from flip27_source.reader import SplitReader, YieldsProgress

@@ -35,9 +35,7 @@ def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_further
     assert batches.batch() == ["b"]
 
 
-def test_an_offset_that_the_older_driver_announced_is_not_read_after_a_takeover_R9(
-    batches: Batches,
-) -> None:
+def test_an_offset_that_the_older_driver_announced_is_not_read_after_a_takeover_R9(batches: Batches) -> None:
     """If it could plan that offset after Spark's log no longer has it, a batch would get two sets of rows."""
     batches.batch()
     older, start = batches.holder, batches.committed

@@ -163,9 +163,7 @@ def test_a_position_is_set_on_a_split_that_the_enumerator_cuts(tmp_path: Path) -
     assert source.batches() == [[7, 8]]
 
 
-def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_history(
-    tmp_path: Path,
-) -> None:
+def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_history(tmp_path: Path) -> None:
     SERVER["orders"] = list("abcdef")
     source = paged(tmp_path)
     source.batch()
@@ -222,9 +220,7 @@ def test_a_quarantined_split_can_be_retried_or_dropped(tmp_path: Path) -> None:
         source.plan("quarantine retry", glob="*")
 
 
-def test_a_repaired_quarantined_file_is_read_after_it_is_dropped_and_forgotten(
-    tmp_path: Path,
-) -> None:
+def test_a_repaired_quarantined_file_is_read_after_it_is_dropped_and_forgotten(tmp_path: Path) -> None:
     add_files(tmp_path, "ab")
     poison = tmp_path / "in" / "b"
     poison.write_text("too long a line")

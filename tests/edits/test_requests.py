@@ -258,9 +258,7 @@ def test_a_savepoint_request_cannot_be_withdrawn_as_an_edit(tmp_path: Path) -> N
     assert len(feed.request_files()) == 1
 
 
-def test_a_running_query_finds_an_edit_by_itself_and_an_idle_call_reads_no_file(
-    tmp_path: Path,
-) -> None:
+def test_a_running_query_finds_an_edit_by_itself_and_an_idle_call_reads_no_file(tmp_path: Path) -> None:
     FEEDS["running"] = items("a", "b")
     looked = threading.Event()
 

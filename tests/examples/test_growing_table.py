@@ -52,10 +52,7 @@ def shop(tmp_path: Path) -> Iterator[Shop]:
 
 @pytest.fixture
 def source(shop: Shop) -> SourceUnderTest:
-    return SourceUnderTest(
-        options={**TABLE, "uri": shop.file},
-        schema=SCHEMA,
-    )
+    return SourceUnderTest(options={**TABLE, "uri": shop.file}, schema=SCHEMA)
 
 
 Engine = Callable[..., MicroBatchEngine]

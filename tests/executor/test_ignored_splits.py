@@ -71,10 +71,7 @@ def test_a_missing_file_is_left_out_counted_and_listed(
     told = f"split {tmp_path}/b.txt could not be read and was skipped: FileMissingError: {tmp_path}/b.txt"
     assert f"checkpoint 1: {told} no longer exists" in caplog.text
     ledger = batches.snapshot().ledger
-    assert (ledger.ignored_count, [item.split.path for item in ledger.ignored]) == (
-        1,
-        [f"{tmp_path}/b.txt"],
-    )
+    assert (ledger.ignored_count, [item.split.path for item in ledger.ignored]) == (1, [f"{tmp_path}/b.txt"])
     assert (ledger.finished, ledger.quarantined) == (3, ())
     assert batches.logged["summary"]["ignoredSplits"] == 1
     report = batches.holder.report()

@@ -101,9 +101,7 @@ def test_a_part_that_cannot_be_stored_is_refused(monkeypatch: pytest.MonkeyPatch
         batches.attempt(batches.tasks()[0])
 
 
-def test_a_batch_planned_without_reports_is_repeated_with_reports(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_batch_planned_without_reports_is_repeated_with_reports(monkeypatch: pytest.MonkeyPatch) -> None:
     batches = picky("a", bad=("a#1",))
     monkeypatch.setattr(Picky, "reports", False)
     batches.restart()

@@ -92,10 +92,7 @@ def _table() -> None:
 
 
 def planned(
-    enumerator: type[Shelf],
-    reader: type[SplitReader[Any]],
-    *names: str,
-    options: dict[str, str] = REPORTS,
+    enumerator: type[Shelf], reader: type[SplitReader[Any]], *names: str, options: dict[str, str] = REPORTS
 ) -> Batches:
     batches = Batches(enumerator, reader, options)
     batches.shelve(*names)
@@ -227,9 +224,7 @@ def test_a_part_that_expired_after_it_was_set_aside_is_kept() -> None:
 
 
 @pytest.mark.parametrize("rows", [[None, "1", "2", "3"], ["1"], [None, "1", "2"]])
-def test_a_loss_explains_only_fewer_rows_and_fewer_rows_need_a_loss(
-    rows: list[str | None],
-) -> None:
+def test_a_loss_explains_only_fewer_rows_and_fewer_rows_need_a_loss(rows: list[str | None]) -> None:
     batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
     TABLE["a"] = rows
     if rows == [None, "1", "2"]:

@@ -162,16 +162,10 @@ STORIES = {
         next_rows=["e", "f"],
     ),
     "events": Story(
-        enumerator=Talker,
-        reader=Tells,
-        play=_shelves("a", "b", "c"),
-        next_rows=["after-b", "after-c"],
+        enumerator=Talker, reader=Tells, play=_shelves("a", "b", "c"), next_rows=["after-b", "after-c"]
     ),
     "actions": Story(
-        enumerator=Archives,
-        reader=EchoReader,
-        play=_shelves("a", "b", "c", "d", "e"),
-        next_rows=["e"],
+        enumerator=Archives, reader=EchoReader, play=_shelves("a", "b", "c", "d", "e"), next_rows=["e"]
     ),
     "quarantine": Story(
         enumerator=Shelf,

@@ -55,15 +55,7 @@ from flip27_source.testing.spark_side import as_text, as_value
 from tests.driver.batches import SCHEMA
 from tests.model.documents import Doc, Json, parsed
 from tests.model.processes import ModelRunner, PollEnd
-from tests.model.toys import (
-    ROWS_TO_THE_END,
-    STAGE,
-    Echo,
-    Exchange,
-    InjectedError,
-    PagedExchange,
-    Pages,
-)
+from tests.model.toys import ROWS_TO_THE_END, STAGE, Echo, Exchange, InjectedError, PagedExchange, Pages
 
 RETAINED = 2
 _OPTIONS = {"retainedCheckpoints": str(RETAINED)}

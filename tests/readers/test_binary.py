@@ -20,12 +20,7 @@ SCHEMA = "path string, modificationTime timestamp, length long, content binary"
 
 
 def test_rows_equal_those_of_spark_including_path_and_time(spark: SparkSession, tmp_path: Path) -> None:
-    contents = {
-        "a b.bin": b"\x00\xff",
-        "b%20c.gz": gzip.compress(b"x"),
-        "empty": b"",
-        "c": bytes(10),
-    }
+    contents = {"a b.bin": b"\x00\xff", "b%20c.gz": gzip.compress(b"x"), "empty": b"", "c": bytes(10)}
     for name, content in contents.items():
         (tmp_path / name).write_bytes(content)
     os.utime(tmp_path / "c", ns=(0, 1_700_000_000_123_456_789))

@@ -41,8 +41,7 @@ def mark_of(case: Case) -> list[pytest.MarkDecorator]:
 
 
 @pytest.mark.parametrize(
-    "case",
-    [pytest.param(case, id=case.name, marks=mark_of(case)) for case in cases() if not case.is_rare],
+    "case", [pytest.param(case, id=case.name, marks=mark_of(case)) for case in cases() if not case.is_rare]
 )
 def test_work_grows_no_faster_than_the_rows(case: Case, tmp_path: Path) -> None:
     works = [case.work(tmp_path / str(times), times * case.least_rows) for times in (1, 2, 4)]
@@ -86,11 +85,7 @@ def test_a_csv_document_is_scanned_a_bounded_number_of_times(tmp_path: Path, nam
 @pytest.mark.parametrize("content", JSON_DOCUMENTS)
 def test_a_json_document_is_scanned_a_bounded_number_of_times(tmp_path: Path, content: str) -> None:
     dialect = JsonDialect(
-        comments=True,
-        unquoted_names=True,
-        leading_zeros=True,
-        any_escape=True,
-        control_characters=True,
+        comments=True, unquoted_names=True, leading_zeros=True, any_escape=True, control_characters=True
     )
     parser = JsonLineParser(parse_columns(JSON_SCHEMA), UTC, dialect=dialect)
     looked = []

@@ -204,12 +204,7 @@ def test_quarantined_files_are_listed_by_their_new_paths(tmp_path: Path) -> None
     saved = landing.savepoint(tmp_path / "saved")
     shutil.move(old, new)
     fork = Landing(
-        tmp_path / "fork",
-        new,
-        Names,
-        onSplitError="quarantine",
-        savepoint=saved,
-        pathRewrite=f"{old}={new}",
+        tmp_path / "fork", new, Names, onSplitError="quarantine", savepoint=saved, pathRewrite=f"{old}={new}"
     )
     assert fork.run() == ["more"]
     assert [item.split.path for item in fork.batches.quarantined()] == [f"{new}/bad"]

@@ -12,12 +12,7 @@ import pytest
 from flip27_source import savepoints
 from flip27_source.cli.main import main
 from flip27_source.coordination.batch_limits import Limits
-from flip27_source.errors import (
-    CorruptStateError,
-    MissingStateError,
-    StateLocationError,
-    StopError,
-)
+from flip27_source.errors import CorruptStateError, MissingStateError, StateLocationError, StopError
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives

@@ -182,9 +182,7 @@ def test_if_the_driver_cannot_make_the_savepoint_the_reason_is_reported_and_a_co
     assert waiting(query.state) == []
 
 
-def test_a_savepoint_is_replaced_by_a_copy_if_a_reader_could_not_add_its_files(
-    query: Query,
-) -> None:
+def test_a_savepoint_is_replaced_by_a_copy_if_a_reader_could_not_add_its_files(query: Query) -> None:
     def the_tasks_cannot_write_there() -> None:
         FEEDS["living"] += items("a")
         query.batches.trigger()

@@ -141,10 +141,7 @@ class Life:
 
     def _request(self, folder: Mailbox, target: str) -> None:
         request = SavepointRequest(
-            request_id=self.new_id(),
-            lineage=folder.lineage,
-            target=target,
-            requested_ms=self.of.now_ms,
+            request_id=self.new_id(), lineage=folder.lineage, target=target, requested_ms=self.of.now_ms
         )
         self.of.tell(f"a savepoint is requested in {target!r}")
         self.deleted.clear()  # the savepoint that was deleted may be the answer

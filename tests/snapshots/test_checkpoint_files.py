@@ -11,11 +11,7 @@ import pytest
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.coordination.checkpoints import PendingCheckpoint
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.errors import (
-    CorruptStateError,
-    IncompatibleStateError,
-    StateLocationError,
-)
+from flip27_source.errors import CorruptStateError, IncompatibleStateError, StateLocationError
 from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.documents import SourceIdentity
@@ -120,9 +116,7 @@ def both() -> list[Any]:
 
 
 @pytest.mark.parametrize("kind", both())
-def test_the_plan_of_a_batch_is_always_the_recorded_plan_R3_S95(
-    kind: Callable[[], Store] | None,
-) -> None:
+def test_the_plan_of_a_batch_is_always_the_recorded_plan_R3_S95(kind: Callable[[], Store] | None) -> None:
     store = kind() if kind else None
     storage = storage_of(store)
     offsets = written(storage, "a", "b", "c")

@@ -118,11 +118,7 @@ def test_nothing_that_a_retained_document_reaches_is_ever_deleted_R10(case: dict
     there = segments_of(documents) | {f"s{number}" for number in case["unnamed"]}
     suspects = frozenset(f"s{number}" for number in case["suspects"])
     plan = plan_cleanup(
-        committed=committed,
-        documents=documents,
-        segments=there,
-        retained=case["retained"],
-        suspects=suspects,
+        committed=committed, documents=documents, segments=there, retained=case["retained"], suspects=suspects
     )
     deleted = [*plan.documents, *plan.segments][: case["stop_after"]]
 

@@ -60,10 +60,7 @@ def test_the_initial_offset_is_a_constant() -> None:
 
 
 def test_an_offset_with_state_in_files_contains_only_the_file_and_its_digest() -> None:
-    assert IN_FILE.to_json()["state"] == {
-        "digest": DIGEST,
-        "file": f"{LINEAGE}/checkpoints/7-{DIGEST}.json",
-    }
+    assert IN_FILE.to_json()["state"] == {"digest": DIGEST, "file": f"{LINEAGE}/checkpoints/7-{DIGEST}.json"}
     assert len(json.dumps(IN_FILE.to_json())) < 512
 
 

@@ -329,7 +329,7 @@ class Disasters:
     def _fault_kinds(self) -> dict[str, Callable[[Life], AbstractContextManager[str]]]:
         disk, chance = self._disk, self.chance
         kinds: dict[str, Callable[[Life], AbstractContextManager[str]]] = {
-            "file size limit": lambda _: disk.limited(chance, self._processes_that_store),
+            "file size limit": lambda _: disk.limited(chance, self._processes_that_store)
         }
         if os.geteuid() != 0 or _can_drop_privileges():
             kinds["permissions"] = lambda life: disk.permissions(

@@ -92,10 +92,7 @@ def lake_lines(spark: SparkSession, folders: Folders) -> list[str]:
 
 
 def wait_for(
-    condition: Callable[[], object],
-    query: StreamingQuery | None = None,
-    *,
-    deadline_s: float = DEADLINE_S,
+    condition: Callable[[], object], query: StreamingQuery | None = None, *, deadline_s: float = DEADLINE_S
 ) -> None:
     """Wait until ``condition`` holds; raise at once if the query fails."""
     deadline = monotonic() + deadline_s

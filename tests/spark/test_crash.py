@@ -21,10 +21,7 @@ OTHER_STEPS = ["during-discovery", "before-document", "after-document", "after-b
 
 def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
     """Run the program once; return 0 if it ended by itself, -9 if it was killed."""
-    environment = os.environ | {
-        "FLIP27_TEST_CRASH_DIR": str(requests),
-        "PYTHONPATH": str(REPOSITORY),
-    }
+    environment = os.environ | {"FLIP27_TEST_CRASH_DIR": str(requests), "PYTHONPATH": str(REPOSITORY)}
     program = [sys.executable, "-m", "tests.spark.crashing_query"]
     done = subprocess.run(
         [*program, str(folders.root), f"crashing://{folders.state}"],

@@ -68,11 +68,7 @@ def test_the_files_view_shows_which_batch_read_a_file_and_when(tmp_path: Path) -
     found = sorted(query.rows("files"), key=lambda row: str(row["path"]))
     assert [
         (Path(row["path"]).name, row["checkpoint_id"], row["batch_id"], row["status"]) for row in found
-    ] == [
-        ("a.txt", 1, 0, "finished"),
-        ("b.txt", 1, 0, "finished"),
-        ("c.txt", 2, 1, "planned"),
-    ]
+    ] == [("a.txt", 1, 0, "finished"), ("b.txt", 1, 0, "finished"), ("c.txt", 2, 1, "planned")]
     assert found[2]["planned_at"] == dt.datetime(1970, 1, 1, 0, 0, 2, tzinfo=dt.UTC)
     assert found[0]["modified_at"].timestamp() == pytest.approx(os.stat(found[0]["path"]).st_mtime, abs=1e-5)
     assert (found[0]["start"], found[0]["end"], found[0]["length"]) == (0, None, 6)

@@ -172,7 +172,7 @@ BROKEN: dict[str, type[SplitReader[Any]]] = {
     "other splits do not change the rows of a split": LooksAtTheSplitBefore,
     "a stored split is read like the original": LooksAtTheTypeOfATuple,
     "a reader may be abandoned halfway": LeavesItsDoorOpen,
-    "a part that is set aside is a separate split, and is set aside again (R5)": SetsAsideUnderItsOwnName,
+    "a quarantined part is a separate split, and is quarantined again (R5)": SetsAsideUnderItsOwnName,
     "a reader that yields Progress declares it in its class": MarksUnasked,
     "splits read together give the same rows as one by one": LosesTheLastTogether,
     "the ranges of a file give the rows of the file": CutsLines,

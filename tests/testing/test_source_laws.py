@@ -10,14 +10,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 import pytest
 
-from flip27_source import (
-    DiscoveringEnumerator,
-    Discovery,
-    Options,
-    Progress,
-    SplitReader,
-    YieldsProgress,
-)
+from flip27_source import DiscoveringEnumerator, Discovery, Options, Progress, SplitReader, YieldsProgress
 from flip27_source.events import ReturnSplit
 from flip27_source.testing import (
     BOOM,

@@ -111,11 +111,7 @@ class NotificationRounds:
             raise
 
     def _handled(
-        self,
-        messages: list[Received],
-        listed: list[FileSplit] | None,
-        position: FilesPosition,
-        now_s: float,
+        self, messages: list[Received], listed: list[FileSplit] | None, position: FilesPosition, now_s: float
     ) -> NotifiedDiscovery:
         """Find the files that the messages name, after the files that a listing has found in this round."""
         with self._lock:

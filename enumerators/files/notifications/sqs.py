@@ -19,11 +19,7 @@ LONGEST_HIDDEN_S = 12 * 3600
 
 GONE = frozenset({"AWS.SimpleQueueService.NonExistentQueue", "QueueDoesNotExist"})
 _NOT_ALLOWED = frozenset({"403", "AccessDenied", "AccessDeniedException", "KMS.AccessDeniedException"})
-_PASSED_ON = {
-    "key": "aws_access_key_id",
-    "secret": "aws_secret_access_key",
-    "token": "aws_session_token",
-}
+_PASSED_ON = {"key": "aws_access_key_id", "secret": "aws_secret_access_key", "token": "aws_session_token"}
 _OF_CLIENTS = ("verify", "aws_access_key_id", "aws_secret_access_key", "aws_session_token")
 DEFAULT_REGION = "us-east-1"
 

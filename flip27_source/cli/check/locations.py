@@ -92,7 +92,7 @@ def _asked(queue: NotificationQueue) -> Finding:
     strange = next((message for message in messages if message.problem is not None), None)
     said = f"messages of {queue.url} can be received, kept hidden and deleted"
     if strange is not None:
-        said += f"; message {strange.message_id} would be set aside, because {strange.problem}"
+        said += f"; message {strange.message_id} would be ignored, because {strange.problem}"
     return ok("queue", said)
 
 

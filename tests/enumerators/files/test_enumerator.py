@@ -26,16 +26,7 @@ from flip27_source.snapshots.store import MemoryStore
 from tests.places import Place
 from tests.toy_sources import INITIAL, KIB, MIB, CountingStore, Works, coordinator_of, frozen, holder_of
 
-from .file_sources import (
-    GivenFiles,
-    Ranges,
-    Run,
-    WholeFiles,
-    discovering,
-    files_source,
-    names_on,
-    write,
-)
+from .file_sources import GivenFiles, Ranges, Run, WholeFiles, discovering, files_source, names_on, write
 
 
 @pytest.mark.parametrize("place", ["local", "memory", "s3"], indirect=True)

@@ -12,14 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
-from flip27_source.file_systems.paths import (
-    disk_path,
-    local_path,
-    location,
-    path_text,
-    redacted,
-    shown_path,
-)
+from flip27_source.file_systems.paths import disk_path, local_path, location, path_text, redacted, shown_path
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until

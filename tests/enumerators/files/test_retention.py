@@ -124,9 +124,7 @@ def test_the_options_at_the_end_of_the_retention_time_decide_whether_a_file_is_d
     assert (landing.left, landing.archived) == (["b"], ["a"])
 
 
-def test_waiting_files_stay_while_cleaning_is_off_and_are_cleaned_once_it_is_on_again(
-    tmp_path: Path,
-) -> None:
+def test_waiting_files_stay_while_cleaning_is_off_and_are_cleaned_once_it_is_on_again(tmp_path: Path) -> None:
     landing = Landing(tmp_path)
     landing.read("a")
     landing.read("b")

@@ -274,15 +274,10 @@ def test_a_page_without_links_is_an_empty_directory_and_files_added_later_are_fo
         assert all_lines(engine) == ["a.txt"]
 
 
-def test_a_missing_path_is_distinguished_from_an_unreachable_server(
-    tmp_path: Path,
-) -> None:
+def test_a_missing_path_is_distinguished_from_an_unreachable_server(tmp_path: Path) -> None:
     put_files(tmp_path, "a.txt", "b.txt")
     with http_files(tmp_path, failing(503, times=1000)) as url:
-        for name, error in (
-            ("c", "does not exist"),
-            ("b.txt", "cannot be reached.*503"),
-        ):
+        for name, error in (("c", "does not exist"), ("b.txt", "cannot be reached.*503")):
             with pytest.raises(OptionError, match=error):
                 open_listers([f"{url}/{name}"], {}).check_root()
         one = open_listers([f"{url}/a.txt"], {})

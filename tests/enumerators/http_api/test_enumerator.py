@@ -15,9 +15,10 @@ from urllib3.util import parse_url
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.http_api.enumerator import HttpSplit, HttpState
-from flip27_source.enumerators.http_api.urls import endpoint_urls, joined_link, shown_url, texts, with_params
+from flip27_source.enumerators.http_api.urls import endpoint_urls, joined_link, shown_url, with_params
 from flip27_source.errors import OptionError
 from flip27_source.executor.subtask import read_subtask
+from flip27_source.options import texts
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.http_api.connections import origin_of
 from flip27_source.snapshots.store import MemoryStore

@@ -6,13 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from flip27_source.enumerators.postgres.assigner import (
-    Assigner,
-    AssignerState,
-    Cut,
-    Horizon,
-    Observation,
-)
+from flip27_source.enumerators.postgres.assigner import Assigner, AssignerState, Cut, Horizon, Observation
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
 from flip27_source.enumerators.postgres.split import (
     ChunkRead,

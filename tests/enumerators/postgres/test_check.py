@@ -210,9 +210,7 @@ def test_slots_of_another_kind_or_database_are_refused(shop: TestedDatabase) -> 
     assert f"belongs to database {shop.name}" in of_another_database.found
 
 
-def test_each_problem_of_a_temporary_two_phase_slot_in_use_gets_a_finding(
-    shop: TestedDatabase,
-) -> None:
+def test_each_problem_of_a_temporary_two_phase_slot_in_use_gets_a_finding(shop: TestedDatabase) -> None:
     session = shop.session()
     session.execute(
         "SELECT pg_create_logical_replication_slot(%s, 'pgoutput', true, true)", [f"{shop.name}_fleeting"]

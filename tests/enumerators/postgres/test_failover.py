@@ -201,9 +201,7 @@ def test_the_history_of_a_timeline_has_the_positions_at_which_earlier_ones_ended
     assert left_timeline_at(history, 3) is None
 
 
-def test_a_query_creates_a_failover_slot_if_the_option_is_set(
-    server: PostgresServer,
-) -> None:
+def test_a_query_creates_a_failover_slot_if_the_option_is_set(server: PostgresServer) -> None:
     with faulty_shop(server, slotFailover="true") as shop:
         if server.version < 17:
             with pytest.raises(DiscoveryError, match=r"slotFailover is true.*PostgreSQL 16"):
@@ -214,9 +212,7 @@ def test_a_query_creates_a_failover_slot_if_the_option_is_set(
         assert failover_slots(shop) == {shop.slot: True}
 
 
-def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(
-    server: PostgresServer,
-) -> None:
+def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(server: PostgresServer) -> None:
     if server.version < 17:
         pytest.skip("older servers have no failover slots")
     with faulty_shop(server) as shop:

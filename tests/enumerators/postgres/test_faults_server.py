@@ -106,9 +106,7 @@ def test_an_unreachable_server_is_an_error_with_its_address(shop: FaultyShop) ->
         shop.reconnect()
 
 
-def test_a_chunk_is_read_again_after_its_connection_is_cut_in_the_middle(
-    server: PostgresServer,
-) -> None:
+def test_a_chunk_is_read_again_after_its_connection_is_cut_in_the_middle(server: PostgresServer) -> None:
     with faulty_shop(server, rows=400_000, snapshotChunkRows="1000000") as shop:
         engine = planned(shop.engine())
         assert [task_is_cut(engine, task, shop) for task in engine.partitions()].count(True) == 1
@@ -138,9 +136,7 @@ def task_is_cut(engine: MicroBatchEngine, task: object, shop: FaultyShop) -> boo
     return True
 
 
-def test_a_window_is_read_again_after_its_connection_is_cut_in_the_middle(
-    server: PostgresServer,
-) -> None:
+def test_a_window_is_read_again_after_its_connection_is_cut_in_the_middle(server: PostgresServer) -> None:
     with faulty_shop(server) as shop:
         engine = caught_up(shop.engine())
         shop.execute("INSERT INTO orders SELECT n, repeat('x', 50) FROM generate_series(11, 300000) n")

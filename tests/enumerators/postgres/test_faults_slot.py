@@ -37,9 +37,7 @@ def test_a_slot_of_another_plugin_is_refused(shop: FaultyShop) -> None:
         caught_up(shop.engine(slotName="foreign_one"))
 
 
-def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout(
-    shop: FaultyShop,
-) -> None:
+def test_a_task_waits_for_another_reader_of_the_slot_and_names_it_at_the_timeout(shop: FaultyShop) -> None:
     engine = shop.read()
     shop.execute(ROW_11)
     planned(engine)
@@ -198,9 +196,7 @@ def test_each_start_logs_the_changes_that_a_publication_of_the_user_leaves_out(
 # The table.
 
 
-def test_changes_before_a_table_is_dropped_are_read_before_the_query_fails(
-    shop: FaultyShop,
-) -> None:
+def test_changes_before_a_table_is_dropped_are_read_before_the_query_fails(shop: FaultyShop) -> None:
     engine = running(shop.read())
     shop.execute(ROW_11, "DROP TABLE orders")
 

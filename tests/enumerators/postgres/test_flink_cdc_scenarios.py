@@ -223,8 +223,7 @@ def test_newly_added_table_for_exists_pipeline(every_table: Query, times: int, i
         if is_log_ahead:
             every_table.write(f"UPDATE customers SET v = 'ahead {number}'")
         every_table.write(
-            f"UPDATE address_{number} SET v = 'Beijing' WHERE id = 3",
-            "DELETE FROM customers WHERE id = 9",
+            f"UPDATE address_{number} SET v = 'Beijing' WHERE id = 3", "DELETE FROM customers WHERE id = 9"
         )
     every_table.catch_up()
     every_table.check_copy("customers", *(f"address_{number}" for number in range(times)))

@@ -94,9 +94,7 @@ def test_crashes_of_drivers_and_tasks_neither_lose_nor_invent_changes(
         engine.stop()
 
 
-def test_the_changes_of_each_key_equal_those_recorded_by_triggers_in_order(
-    postgres: PostgresServer,
-) -> None:
+def test_the_changes_of_each_key_equal_those_recorded_by_triggers_in_order(postgres: PostgresServer) -> None:
     rng = random.Random(3)
     # Each batch has one chunk: there are writes before and while each chunk is read.
     with shop(postgres, 3, tables="public.audited", maxRowsPerTrigger="7", parallelism="1") as orders:

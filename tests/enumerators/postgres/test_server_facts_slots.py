@@ -43,10 +43,7 @@ def writing(database: TestedDatabase) -> psycopg.Connection:
 def test_a_slot_is_refused_while_a_peek_of_another_session_decodes(
     one_row: TestedDatabase, call: Callable[[TestedDatabase], object]
 ) -> None:
-    with (
-        one_row.slot_in_use() as (peek, other),
-        pytest.raises(psycopg.errors.ObjectInUse) as refused,
-    ):
+    with one_row.slot_in_use() as (peek, other), pytest.raises(psycopg.errors.ObjectInUse) as refused:
         call(one_row)
     assert f"is active for PID {other.info.backend_pid}" in str(refused.value)
     assert refused.value.sqlstate == "55006"

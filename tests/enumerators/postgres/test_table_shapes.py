@@ -229,10 +229,7 @@ def test_a_table_without_a_key_is_followed_if_the_log_has_its_full_rows(postgres
         orders.write_among_chunks(
             "UPDATE orders SET v = 'new' WHERE id = 3",
             "DELETE FROM orders WHERE id = 4",
-            later=[
-                "INSERT INTO orders VALUES (10, 'later')",
-                "DELETE FROM orders WHERE id = 10",
-            ],
+            later=["INSERT INTO orders VALUES (10, 'later')", "DELETE FROM orders WHERE id = 10"],
         )
 
 
@@ -248,10 +245,7 @@ def test_names_may_contain_quotes_dots_commas_and_capitals(postgres: PostgresSer
     ) as orders:  # fmt: skip
         orders.write_among_chunks(
             f"UPDATE {name} SET \"v, %\" = 'new' WHERE {key} IN (2, 8)",
-            later=[
-                f"DELETE FROM {name} WHERE {key} = 5",
-                f"UPDATE {name} SET {key} = 100 WHERE {key} = 1",
-            ],
+            later=[f"DELETE FROM {name} WHERE {key} = 5", f"UPDATE {name} SET {key} = 100 WHERE {key} = 1"],
         )
         assert {change["_table"] for change in orders.changes} == {'My "Shop".Or.de,rs'}
 

@@ -52,11 +52,7 @@ WIDENED: list[tuple[str, pa.Array, str]] = [
     ("date to timestamp_ntz", pa.array([dt.date(2024, 2, 29), None], pa.date32()), "timestamp_ntz"),
     ("zone-less timestamp to timestamp", pa.array([NOON, OLD, None], MICROS), "timestamp"),
     ("milliseconds", pa.array([NOON.replace(microsecond=0), None], pa.timestamp("ms", "UTC")), "timestamp"),
-    (
-        "milliseconds without zone",
-        pa.array([dt.datetime(1931, 5, 6)], pa.timestamp("ms")),
-        "timestamp_ntz",
-    ),
+    ("milliseconds without zone", pa.array([dt.datetime(1931, 5, 6)], pa.timestamp("ms")), "timestamp_ntz"),
     ("another zone", pa.array([NOON, None], pa.timestamp("us", "Asia/Tokyo")), "timestamp"),
     ("instant to wall clock", pa.array([NOON, OLD], pa.timestamp("us", "UTC")), "timestamp_ntz"),
     ("binary to string", pa.array([b"abc", None], pa.binary()), "string"),

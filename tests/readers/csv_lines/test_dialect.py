@@ -34,10 +34,7 @@ DIALECTS = {
     "doubled quotes and nul characters": ({"escape": '"'}, 'a,"\0'),
     "leading white space": ({"ignoreLeadingWhiteSpace": "true"}, 'a",\\ '),
     "trailing white space": ({"ignoreTrailingWhiteSpace": "true"}, 'a",\\ '),
-    "no white space": (
-        {"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"},
-        'a",\\ ',
-    ),
+    "no white space": ({"ignoreLeadingWhiteSpace": "true", "ignoreTrailingWhiteSpace": "true"}, 'a",\\ '),
     "no white space and other values": (
         {
             "ignoreLeadingWhiteSpace": "true",

@@ -124,9 +124,7 @@ def test_small_files_are_requested_before_the_first_response_arrives() -> None:
 
 
 @pytest.mark.parametrize("name", COLUMNAR)
-def test_small_files_of_every_format_are_requested_together_and_once(
-    name: str,
-) -> None:
+def test_small_files_of_every_format_are_requested_together_and_once(name: str) -> None:
     files = {}
     for number in range(2):
         WRITERS[name](pa.table({"n": [number]}), sink := io.BytesIO())

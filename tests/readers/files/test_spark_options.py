@@ -49,12 +49,7 @@ def test_an_unsupported_spark_value_is_refused_with_an_alternative() -> None:
 
 
 def test_sparks_default_values_are_accepted_and_inference_options_have_no_effect() -> None:
-    given = {
-        "columnPruning": "TRUE",
-        "encoding": "utf-8",
-        "inferSchema": "true",
-        "samplingRatio": "0.1",
-    }
+    given = {"columnPruning": "TRUE", "encoding": "utf-8", "inferSchema": "true", "samplingRatio": "0.1"}
     Options.parse(given, CsvLinesReader.options)
 
 

@@ -216,9 +216,7 @@ def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
         assert set(seen[2].values()) == {2, None}
 
 
-def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(
-    database: TestedDatabase,
-) -> None:
+def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(database: TestedDatabase) -> None:
     connection = database.control
     connection.execute(
         "CREATE TABLE narrow AS SELECT (i %% 10)::int2 AS n FROM generate_series(1, %s) i", [300_000]

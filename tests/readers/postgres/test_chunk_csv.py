@@ -82,8 +82,7 @@ def test_every_text_survives_a_round_trip_through_a_server(
     with postgres.database() as name, postgres.connect(name) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text)")
         cursor.executemany(
-            "INSERT INTO t VALUES (%s, %s, %s)",
-            [(i, NASTY[i], NASTY[-1 - i]) for i in range(len(NASTY))],
+            "INSERT INTO t VALUES (%s, %s, %s)", [(i, NASTY[i], NASTY[-1 - i]) for i in range(len(NASTY))]
         )
         selected = ", ".join(columns)
         with cursor.copy(f"COPY (SELECT {selected} FROM t ORDER BY id) TO STDOUT (FORMAT csv)") as copy:

@@ -137,9 +137,7 @@ def test_a_schema_without_the_column_of_rescued_data_is_refused(tmp_path: Path, 
     assert "_rescued_data string" in str(caught.value)
 
 
-def test_columns_of_old_hive_matched_by_position_are_rescued_under_their_own_names(
-    tmp_path: Path,
-) -> None:
+def test_columns_of_old_hive_matched_by_position_are_rescued_under_their_own_names(tmp_path: Path) -> None:
     orc.write_table(pa.table({"_col0": [1], "_col1": ["x"], "_col2": ["y"]}), tmp_path / "a")
     ddl = "_rescued string, id bigint, name bigint"
     assert read(OrcReader, [tmp_path / "a"], ddl, rescuedDataColumn="_rescued") == [

@@ -236,9 +236,7 @@ def test_csv_without_type_inference_does_not_widen(tmp_path: Path) -> None:
     assert found == [{"id": None, "_rescued_data": {"id": "3000000000", "_file_path": str(tmp_path / "a")}}]
 
 
-def test_a_wider_file_fails_the_query_once_and_the_restart_loses_nothing(
-    tmp_path: Path,
-) -> None:
+def test_a_wider_file_fails_the_query_once_and_the_restart_loses_nothing(tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     pq.write_table(pa.table({"id": pa.array([1], pa.int32())}), tmp_path / "in" / "a")
     options = {

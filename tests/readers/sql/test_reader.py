@@ -54,9 +54,7 @@ def test_the_schema_of_an_empty_table_is_found_too(shop: Shop) -> None:
     assert found == pa.schema([("id", pa.int64()), ("amount", pa.float64()), ("updated_at", time)])
 
 
-def test_rows_are_in_cursor_order_even_if_the_cursor_is_read_as_text(
-    shop: Shop,
-) -> None:
+def test_rows_are_in_cursor_order_even_if_the_cursor_is_read_as_text(shop: Shop) -> None:
     shop.insert([(number, 1.0, f"{DAY} 08:00:00") for number in (9, 10, 11)])
     schema = pa.schema([("id", pa.string())])
     assert [row["id"] for row in rows(shop.with_options(cursorColumns="id"), schema)] == ["9", "10", "11"]

@@ -9,14 +9,7 @@ import pytest
 
 from flip27_source.enumerators.files.notifications.events import events_of_event_grid, events_of_s3
 from flip27_source.notifications import FileEvent
-from tests.file_queues import (
-    blob_event,
-    cloud_event,
-    in_base64,
-    message,
-    through_event_bridge,
-    through_sns,
-)
+from tests.file_queues import blob_event, cloud_event, in_base64, message, through_event_bridge, through_sns
 
 KEY = "a/b c+d%20ü=1.json"
 WRITTEN, REMOVED = (FileEvent(path=f"s3://landing/{KEY}", removed=removed) for removed in (False, True))

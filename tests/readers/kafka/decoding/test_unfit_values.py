@@ -74,9 +74,7 @@ def test_a_string_of_proto2_that_is_not_utf_8_fails_alone(tmp_path: Path) -> Non
     assert list(found.failures) == [1]
 
 
-def test_a_column_of_a_type_that_no_value_has_fails_every_value(
-    registry: SchemaRegistryServer,
-) -> None:
+def test_a_column_of_a_type_that_no_value_has_fails_every_value(registry: SchemaRegistryServer) -> None:
     number = registry.add("orders-value", descriptors(), kind="PROTOBUF")
     given = {"valueFormat": "protobuf", "schemaRegistryUrl": registry.url}
     values = [framed(number, b"\0" + message(id=1))] * 2
