@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -73,12 +74,19 @@ class SubtaskReports:
         """Numbers for progress events, from the newest checkpoint whose tasks reported."""
 
     def collect(
-        self, coordinator: SourceCoordinator[Any], pending: PendingCheckpoint[Any], offset: Offset
+        self,
+        coordinator: SourceCoordinator[Any],
+        pending: PendingCheckpoint[Any],
+        offset: Offset,
+        change: Callable[[SubtaskReport[Any]], SubtaskReport[Any]] | None = None,
     ) -> None:
         """Pass every report of a checkpoint whose batch is complete to the coordinator.
 
         What the tasks of this run may have written follows from its options. The tasks of an earlier run may
         have had other options, so whatever they have written is read, even if the plan does not demand it.
+
+        Args:
+            change: applied to each report first.
 
         Raises:
             MissingReportError: a required report is missing, and ``onMissingReport`` is fail.
@@ -90,10 +98,13 @@ class SubtaskReports:
         demand = plan.reports if plan.reports is ReportDemand.REQUIRED else ReportDemand.WANTED
         places = [place for i in subtasks if (place := report_place(offset, demand, i)) is not None]
         late = self._late(places) if self._may_have_late or coordinator.is_restored else []
+        if change is not None:
+            late = [change(report) for report in late]
         owned = {item.subtask_id: {split.split_id for split in item.splits} for item in plan.assignments}
         reports = []
         for place, report in zip(places, self._read(places), strict=True):
             if report is not None:
+                report = report if change is None else change(report)
                 report = with_late(report, late, owned[place.subtask_id])
                 coordinator.acknowledge(report)
                 reports.append(report)

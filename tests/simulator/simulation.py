@@ -587,10 +587,12 @@ class Simulation:
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
         offsets = self.query.offsets
         losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
-        for offset in offsets[-1:]:  # the next document will contain those in its reports
-            for file in self.listed(STATE, f"{offset.lineage}/{file_names.REPORTS}"):
-                if file_names.belongs_to(file) == offset.name:
-                    path = f"{offset.lineage}/{file_names.REPORTS}/{file}"
+        names = {offset.name for offset in offsets}
+        # A document lists twenty losses, and those of its own batch are in the next one.
+        for lineage in {offset.lineage for offset in offsets}:
+            for file in self.listed(STATE, f"{lineage}/{file_names.REPORTS}"):
+                if file_names.belongs_to(file) in names:
+                    path = f"{lineage}/{file_names.REPORTS}/{file}"
                     losses += decode_stored_report(path, store.read(path)).losses
         return losses
 
