@@ -159,6 +159,13 @@ def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
     return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
+def may_pass(error: BaseException) -> bool:
+    """Whether what failed may work the next time, because something outside was asked."""
+    return cause_of_failed_access(error) is not None or any(
+        isinstance(link, OSError) for link in _chain(error)
+    )
+
+
 def _chain(error: BaseException) -> Iterator[BaseException]:
     """An error and what led to it, even where a text without credentials replaces the original."""
     seen: set[int] = set()

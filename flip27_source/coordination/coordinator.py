@@ -141,7 +141,7 @@ class SourceCoordinator(Generic[SplitT]):
         handler(result, error)
 
     def checkpoint(
-        self, metadata: CheckpointMetadata, limits: Limits, steady_ms: int = 0
+        self, metadata: CheckpointMetadata, limits: Limits, steady_ms: int = 0, *, is_first: bool = False
     ) -> PendingCheckpoint[SplitT] | None:
         """Trigger, plan and freeze a checkpoint; None if no checkpoint is needed.
 
@@ -149,6 +149,7 @@ class SourceCoordinator(Generic[SplitT]):
 
         Args:
             steady_ms: a time in milliseconds that never goes back, unlike that in ``metadata`` (R22).
+            is_first: whether it is the first after a savepoint, whose state it stores even if nothing is new.
 
         Raises:
             QuarantineError: more splits are quarantined than ``maxQuarantinedSplits``.
@@ -160,7 +161,7 @@ class SourceCoordinator(Generic[SplitT]):
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
         batch = self._collector.collect(limits, steady_ms)
-        is_needed = metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
+        is_needed = is_first or metadata.edits or metadata.is_savepoint or self._delay_is_unsaved
         is_needed = is_needed or self.enumerator.wants_checkpoint()
         if not batch and not is_needed:
             return None

@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from ..access_errors import may_pass
 from ..coordination.batch_limits import UNLIMITED, Limits
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.context import CoordinatorSettings
@@ -106,7 +107,7 @@ class Cycle:
             try:
                 pending = self._act_and_plan(limits)
             except Exception as error:
-                if before is None:
+                if before is None or may_pass(error):
                     raise
                 # An edit that the query cannot continue from is refused, and the query goes on without it.
                 self.requests.refuse_edits(error)
@@ -213,7 +214,9 @@ class Cycle:
         try:
             edited = self.requests.apply_edits(before, self._state_after)
             self._continue_from(edited)
-        except Exception as error:  # noqa: BLE001 - an edit that the query cannot continue from is refused
+        except Exception as error:
+            if may_pass(error):
+                raise
             self.requests.refuse_edits(error)
             self._continue_from(before)
         return before
@@ -250,7 +253,12 @@ class Cycle:
             with self._checkpoint_log.planning():
                 run.runner.drain(run.coordinator.handle_result)
                 metadata = self.requests.next_checkpoint(run.coordinator.last_checkpoint_id + 1)
-                pending = run.coordinator.checkpoint(metadata, bounds, self._environment.steady_ms())
+                pending = run.coordinator.checkpoint(
+                    metadata,
+                    bounds,
+                    self._environment.steady_ms(),
+                    is_first=self._savepoint is not None and self.at.is_initial and not more_to_come,
+                )
             # A handler may have submitted more work, whose first round is waited for too.
             if pending is not None or not (more_to_come or run.runner.in_first_rounds):
                 return pending

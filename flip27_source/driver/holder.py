@@ -131,6 +131,10 @@ class CoordinatorHolder:
         # would accept it again.
         self._driving.check()
         first, last = self._offset(start), self._offset(end)
+        plans = list(self._storage.plans_between(first, last))
+        for offset, document in plans:
+            if self._reports and demand_of_tasks(document.reports, self._demand) is not document.reports:
+                self._reports.require(offset)
         return [
             PlannedSubtask(
                 library=__version__,
@@ -144,7 +148,7 @@ class CoordinatorHolder:
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
             )
-            for offset, document in self._storage.plans_between(first, last)
+            for offset, document in plans
             for stored, segment in document.plan_segments(self._storage.segment_loader(offset, document))
         ]
 
@@ -157,6 +161,7 @@ class CoordinatorHolder:
         """Spark's commit log contains ``end``. Spark may call this late, twice, or never."""
         offset = self._offset(end)
         with self.cycle.whole_or_not_at_all():
+            self._driving.check()  # another driver may need what is now cleaned up
             self.cycle.complete(offset)
         self._cleaner.committed(offset)
 

@@ -94,10 +94,12 @@ class SubtaskReports:
         plan = pending.snapshot.plan
         if plan.reports is ReportDemand.NONE and not coordinator.is_restored:
             return
+        late = self._late(offset) if self._may_have_late or coordinator.is_restored else []
+        # A batch with a late report ran with options that require reports, whatever it was planned with.
+        is_required = plan.reports is ReportDemand.REQUIRED or bool(late)
+        demand = ReportDemand.REQUIRED if is_required else ReportDemand.WANTED
         subtasks = [item.subtask_id for item in plan.assignments]
-        demand = plan.reports if plan.reports is ReportDemand.REQUIRED else ReportDemand.WANTED
         places = [place for i in subtasks if (place := report_place(offset, demand, i)) is not None]
-        late = self._late(places) if self._may_have_late or coordinator.is_restored else []
         if change is not None:
             late = [change(report) for report in late]
         owned = {item.subtask_id: {split.split_id for split in item.splits} for item in plan.assignments}
@@ -125,8 +127,15 @@ class SubtaskReports:
     def _read_one(self, place: ReportPlace) -> SubtaskReport[Any] | None:
         return self._storage.read(place, surely=place.required)
 
-    def _late(self, places: list[ReportPlace]) -> list[SubtaskReport[Any]]:
-        return LateReports(self._store, places[0].lineage, places[0].name).read() if places else []
+    def require(self, offset: Offset) -> None:
+        """Record that a batch, planned without reports, now requires them; durable on return."""
+        if not self._late(offset) and offset.lineage is not None and offset.name is not None:
+            LateReports(self._store, offset.lineage, offset.name).add((), ())
+
+    def _late(self, offset: Offset) -> list[SubtaskReport[Any]]:
+        if offset.lineage is None or offset.name is None:
+            return []
+        return LateReports(self._store, offset.lineage, offset.name).read()
 
 
 def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:

@@ -17,12 +17,13 @@ from flip27_source.errors import (
     MissingReportError,
     QuarantineError,
     SplitReadError,
+    StaleDriverError,
     StateLocationError,
 )
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.source import Source
-from tests.driver.batches import Batches
+from tests.driver.batches import Batches, InlineBatches
 from tests.toy_sources import EchoReader, Item, Shelf, holder_of
 
 SERVER: dict[str, list[str]] = {}
@@ -618,3 +619,27 @@ def test_reports_and_failures_are_cleaned_up_with_their_documents() -> None:
     documents = [name for name in batches.files() if "/checkpoints/" in name]
     assert len(left) == len(documents) < 15
     assert not [name for name in batches.files() if "/failures/" in name]
+
+
+def test_a_batch_that_is_repeated_with_options_that_require_reports_requires_them() -> None:
+    batches = InlineBatches(Shelf, Flaky, {"maxSplitAttempts": "1"})
+    batches.shelve("a")
+    batches.trigger()
+    batches.restart_with({"onSplitError": "quarantine"})
+    assert batches.tasks(), "a foreachBatch that reads none of them"
+    batches.commit()
+    batches.restart_with({"onSplitError": "fail"})
+    with pytest.raises(MissingReportError):
+        batches.trigger()
+
+
+def test_a_driver_that_another_one_has_replaced_cleans_nothing_up() -> None:
+    first = Batches(Shelf, EchoReader, {"retainedCheckpoints": "5"})
+    first.shelve("a")
+    first.batch()
+    second = Batches(Shelf, EchoReader, store=first.store)
+    second.committed = first.committed
+    second.shelve("b")
+    second.trigger()
+    with pytest.raises(StaleDriverError):
+        first.holder.commit(first.committed)

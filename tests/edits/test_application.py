@@ -22,7 +22,7 @@ from tests.driver.test_action_runner import Archives
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.s3_server import S3Bucket
-from tests.toy_sources import Item, Shelf
+from tests.toy_sources import FEEDS, EchoReader, Feed, Item, Shelf, items
 
 
 @pytest.fixture(autouse=True)
@@ -355,3 +355,30 @@ def test_a_skip_and_a_rewind_change_a_state_in_a_bucket(tmp_path: Path, s3_bucke
     assert source.batches() == [["e", "f"]]
     assert [(edit["operation"], edit["splits"]) for edit in source.history()] == [("skip", 1), ("rewind", 1)]
     assert edits.pending(state=source.state, storage_options=s3_bucket.storage_options) == []
+
+
+class Unreachable(Feed):
+    """Its server does not answer as often as a test says."""
+
+    failures: ClassVar[int] = 0
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        if Unreachable.failures:
+            Unreachable.failures -= 1
+            raise ConnectionError("nobody answers")
+        super().handle_split_request(subtask_id)
+
+
+def test_an_edit_waits_while_the_source_cannot_be_reached(tmp_path: Path) -> None:
+    FEEDS["edited"] = items(*"abc")
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    source = Edited(tmp_path, options, enumerator=Unreachable, reader=EchoReader, schema=IDS)
+    assert source.batch() == ["a", "b"]
+    source.ask("replay", splits=["a"])
+    Unreachable.failures = 1
+    source.engine.restart()
+    with pytest.raises(ConnectionError):
+        source.batch()
+    source.engine.restart()
+    assert source.batches() == [["a", "c"]]
+    assert [edit["refused"] for edit in source.history()] == [None]

@@ -14,9 +14,11 @@ from flip27_source.cli.main import main
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import CorruptStateError, MissingStateError, StateLocationError, StopError
 from flip27_source.snapshots.store import LocalStore
+from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import Batches
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
+from tests.edits.edited import add_files, files
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 
@@ -121,7 +123,7 @@ def test_a_savepoint_commits_nothing_and_its_actions_stay_with_the_first_query_I
     log_as_spark(batches, tmp_path, 0)
     made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
     fork = on_disk(Archives, EchoReader, tmp_path / "fork", savepoint=made.directory)
-    assert fork.batch() is None
+    assert [fork.batch(), fork.batch()] == [[], None]
     assert fork.enumerator().calls == ["start", "add_reader 0", "add_reader 1"]
     assert Archives.done == []
 
@@ -285,6 +287,25 @@ def test_a_savepoint_of_a_source_that_was_read_to_its_end_reads_nothing_again_S8
     log_as_spark(batches, tmp_path, 0)
     made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
     fork = on_disk(Feed, EchoReader, tmp_path / "fork", feed="few", savepoint=made.directory)
-    assert fork.batch() is None
+    assert [fork.batch(), fork.batch()] == [[], None]
     FEEDS["few"] += items("c")
     assert fork.batch() == ["c"]
+
+
+def test_a_query_whose_first_batch_finds_nothing_has_a_state_of_its_own(tmp_path: Path) -> None:
+    source = files(tmp_path, "ab")
+    assert source.batches() == [["a", "b"]]
+    add_files(tmp_path, "c")
+    source.engine.trigger()
+    saved = savepoints.create(state=source.state, to=str(tmp_path / "saved"))
+    (tmp_path / "in" / "c").unlink()
+    fork = MicroBatchEngine(
+        {**source.engine.given.options, "stateLocation": f"{tmp_path}/fork", "savepoint": saved.directory}
+    )
+    batch = fork.run_batch()
+    assert batch is not None
+    assert batch.rows == ()
+    shutil.rmtree(saved.directory)
+    fork.restart(options={"savepoint": None})
+    add_files(tmp_path, "d")
+    assert [batch.rows for batch in fork.process_all_available()] == [(("d",),)]
