@@ -310,3 +310,34 @@ def test_ignoring_data_loss_requires_a_state_location() -> None:
     """As with every option that leaves data out, tasks report what they could no longer read."""
     with pytest.raises(StateLocationError, match="option stateLocation is not set"):
         holder_of(source_of(Shelf, REPORT))
+
+
+class GoneLogReader(LogReader):
+    """Says the same of every range that has expired."""
+
+    def read(self, split: Offsets) -> Iterator[tuple[int]]:
+        if split.start < Log.earliest:
+            raise DataLossError("retention removed it")
+        return super().read(split)
+
+
+class NamedRanges(LogEnumerator):
+    """Its ranges have ids of their own in reports."""
+
+    @classmethod
+    def set_apart(cls, cut: Offsets) -> Offsets:
+        return replace(cut, split_id=f"log@{cut.start}")
+
+
+@pytest.mark.parametrize("enumerator", [LogEnumerator, NamedRanges])
+def test_a_range_that_is_lost_after_its_task_has_reported_is_counted(enumerator: Any) -> None:
+    batches = Batches(enumerator, GoneLogReader, REPORT)
+    Log.latest = 2
+    assert batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == [0, 1]
+    Log.earliest = 2
+    assert batches.attempt(task, 1) == []
+    batches.commit()
+    batches.trigger()
+    assert (batches.holder.report() or {})["dataLosses"] == 1
