@@ -341,3 +341,23 @@ def test_a_range_that_is_lost_after_its_task_has_reported_is_counted(enumerator:
     batches.commit()
     batches.trigger()
     assert (batches.holder.report() or {})["dataLosses"] == 1
+
+
+def test_two_losses_of_one_split_with_the_same_text_are_counted_twice() -> None:
+    batches = Batches(LogEnumerator, GoneLogReader, REPORT)
+    for end in (2, 4):
+        Log.latest = end
+        assert batches.trigger()
+        Log.earliest = end
+        assert [row for task in batches.tasks() for row in batches.attempt(task)] == []
+        batches.commit()
+    batches.trigger()
+    assert (batches.holder.report() or {})["dataLosses"] == 2
+
+
+def test_a_loss_that_a_reader_of_pages_reports_until_it_has_read_on_is_counted_once() -> None:
+    batches = Batches(WholeLog, PagesReader, {**REPORT, "pollInterval": "0s"})
+    Log.earliest = Log.latest = 2
+    assert [batches.batch(), batches.batch(), batches.batch()] == [[], [], []]
+    assert losses(batches) == [(1, "log", "offsets 0 to 1 have expired")]
+    assert batches.logged["summary"]["dataLosses"] == 1
