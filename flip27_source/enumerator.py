@@ -246,7 +246,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
         """Cut ranges that ``bound_split`` returned into parts that different subtasks may read.
 
         Called once for each batch with the ranges of splits that any subtask may read. The parts of a range
-        have its id, cover its rows without overlap, and replace it in the result. The default cuts nothing.
+        have its id, cover its rows without overlap, and replace it in the result. ``set_apart`` gives each
+        part an id of its own, otherwise a stream reads the ranges whole. The default cuts nothing.
         """
         return Division(parts=ranges)
 

@@ -165,10 +165,14 @@ class BatchCollector(Generic[SplitT]):
             self._add_divided(free, batch)
 
     def _add_divided(self, ranges: list[SplitT], batch: Batch[SplitT]) -> None:
-        """Add ranges in the parts that the enumerator cuts them into."""
+        """Add ranges in the parts that the enumerator cuts them into, if the parts have ids of their own."""
         division = self._enumerator.divide_ranges(ranges)
         self._context.check_division(ranges, division)
-        for part in division.parts:
+        parts = division.parts
+        if not self._settings.one_batch and len(set(map(self._rules.result_id, parts))) < len(parts):
+            # Reports could not tell which of them was not read.
+            parts = ranges
+        for part in parts:
             batch.add(part, size_of(part), None, part.split_id)
         batch.wants_subtasks(division.subtasks)
 

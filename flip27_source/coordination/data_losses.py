@@ -57,17 +57,18 @@ class DataLosses:
         for _ in range(len(self._reported)):
             what, split_id = self._reported.popleft()
             loss = DataLoss(checkpoint_id=checkpoint_id, split_id=split_id, what=what[:LONGEST_TEXT])
-            if self.add(loss):
+            if self.add(loss, may_repeat=True):
                 new.append(loss)
         return new
 
-    def add(self, loss: DataLoss) -> bool:
-        """Count a loss; return False if the same loss is already listed.
+    def add(self, loss: DataLoss, *, may_repeat: bool) -> bool:
+        """Count a loss; return False if it may be reported more than once, and is already listed.
 
-        A loss is reported again when ``bound_split`` is called again for the same batch, and when a round of
-        discovery is repeated after a restart.
+        A loss is reported again when ``bound_split`` is called again for the same batch, when a round of
+        discovery is repeated after a restart, and until the reader has read on.
         """
-        if any((known.split_id, known.what) == (loss.split_id, loss.what) for known in self.listed):
+        known = ((item.split_id, item.what) for item in self.listed)
+        if may_repeat and (loss.split_id, loss.what) in known:
             return False
         self.listed = (*self.listed, loss)[-LOSSES_KEPT:]
         self.count += 1

@@ -18,6 +18,8 @@ from .packing import Assignment
 from .split_rules import SplitRules
 from .subtask_reports import ReportDemand, SplitResult, SplitStatus
 
+_NOT_PASSED = (SplitStatus.FAILED, SplitStatus.RETURNED)
+
 
 @dataclass(slots=True, kw_only=True)
 class Folded(Generic[SplitT]):
@@ -53,9 +55,12 @@ class ReportResults(Generic[SplitT]):
                 self._repeat(assignment)
             else:
                 self._apply_report(assignment)
-        for report in self._pending.reports_in_order:
-            for loss in report.losses:
-                self._ledger.losses.add(loss)
+        reports = self._pending.reports_in_order
+        again = {item.split_id for report in reports for item in report.results if item.status in _NOT_PASSED}
+        # A late loss may be in the reports of several tasks.
+        for loss in dict.fromkeys(loss for report in reports for loss in report.losses):
+            may_repeat = self._rules.reader_bounds_splits or loss.split_id in again
+            self._ledger.losses.add(loss, may_repeat=may_repeat)
         self._ledger.completed(self._pending.checkpoint_id)
         return self._folded
 

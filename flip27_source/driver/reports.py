@@ -14,7 +14,7 @@ from ..coordination.subtask_reports import ReportDemand, SplitStatus, SubtaskRep
 from ..errors import MissingReportError
 from ..reader import YieldsProgress
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.late_reports import LateReports, with_late
+from ..snapshots.late_reports import LateReports, ids_in_reports, with_late
 from ..snapshots.offsets import Offset
 from ..snapshots.report_files import ReportPlace, ReportStorage
 from ..snapshots.store import Store
@@ -102,7 +102,7 @@ class SubtaskReports:
         places = [place for i in subtasks if (place := report_place(offset, demand, i)) is not None]
         if change is not None:
             late = [change(report) for report in late]
-        owned = {item.subtask_id: {split.split_id for split in item.splits} for item in plan.assignments}
+        owned = {i.subtask_id: ids_in_reports(i.splits, coordinator.enumerator) for i in plan.assignments}
         reports = []
         for place, report in zip(places, self._read(places), strict=True):
             if report is not None:

@@ -33,7 +33,7 @@ from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.late_reports import LateReports, with_late
+from ..snapshots.late_reports import LateReports, ids_in_reports, with_late
 from ..snapshots.locations import Lineage
 from ..snapshots.report_files import results_of
 from ..snapshots.request_mailbox import Mailbox
@@ -133,7 +133,7 @@ class StateCopy:
         late = LateReports(stored.store, stored.folder, name).read()
         reports: dict[int, SubtaskReport[Any]] = {}
         for assignment in plan.assignments:
-            subtask, split_ids = assignment.subtask_id, {split.split_id for split in assignment.splits}
+            subtask = assignment.subtask_id
             report = stored.report(name, subtask)
             if report is not None:
                 read: SubtaskReport[Any] = SubtaskReport(
@@ -144,7 +144,8 @@ class StateCopy:
                     ),
                     losses=tuple(loss.loss() for loss in report.losses),
                 )
-                reports[subtask] = with_late(read, late, split_ids)
+                ids = ids_in_reports(assignment.splits, self._enumerator_type)
+                reports[subtask] = with_late(read, late, ids)
         return reports
 
     @property

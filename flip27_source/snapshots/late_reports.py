@@ -88,6 +88,11 @@ class LateReports:
         return file_names.report_file(self._lineage, self._name, FIRST_LATE_SUBTASK + number)
 
 
+def ids_in_reports(splits: Sequence[Any], enumerator: Any) -> set[str]:
+    """The ids that planned splits have in reports: a range may also have one of its own."""
+    return {name for split in splits for name in (split.split_id, enumerator.set_apart(split).split_id)}
+
+
 def with_late(
     report: SubtaskReport[Any], late: list[SubtaskReport[Any]], split_ids: set[str]
 ) -> SubtaskReport[Any]:

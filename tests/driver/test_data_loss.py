@@ -310,3 +310,54 @@ def test_ignoring_data_loss_requires_a_state_location() -> None:
     """As with every option that leaves data out, tasks report what they could no longer read."""
     with pytest.raises(StateLocationError, match="option stateLocation is not set"):
         holder_of(source_of(Shelf, REPORT))
+
+
+class GoneLogReader(LogReader):
+    """Says the same of every range that has expired."""
+
+    def read(self, split: Offsets) -> Iterator[tuple[int]]:
+        if split.start < Log.earliest:
+            raise DataLossError("retention removed it")
+        return super().read(split)
+
+
+class NamedRanges(LogEnumerator):
+    """Its ranges have ids of their own in reports."""
+
+    @classmethod
+    def set_apart(cls, cut: Offsets) -> Offsets:
+        return replace(cut, split_id=f"log@{cut.start}")
+
+
+@pytest.mark.parametrize("enumerator", [LogEnumerator, NamedRanges])
+def test_a_range_that_is_lost_after_its_task_has_reported_is_counted(enumerator: Any) -> None:
+    batches = Batches(enumerator, GoneLogReader, REPORT)
+    Log.latest = 2
+    assert batches.trigger()
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == [0, 1]
+    Log.earliest = 2
+    assert batches.attempt(task, 1) == []
+    batches.commit()
+    batches.trigger()
+    assert (batches.holder.report() or {})["dataLosses"] == 1
+
+
+def test_two_losses_of_one_split_with_the_same_text_are_counted_twice() -> None:
+    batches = Batches(LogEnumerator, GoneLogReader, REPORT)
+    for end in (2, 4):
+        Log.latest = end
+        assert batches.trigger()
+        Log.earliest = end
+        assert [row for task in batches.tasks() for row in batches.attempt(task)] == []
+        batches.commit()
+    batches.trigger()
+    assert (batches.holder.report() or {})["dataLosses"] == 2
+
+
+def test_a_loss_that_a_reader_of_pages_reports_until_it_has_read_on_is_counted_once() -> None:
+    batches = Batches(WholeLog, PagesReader, {**REPORT, "pollInterval": "0s"})
+    Log.earliest = Log.latest = 2
+    assert [batches.batch(), batches.batch(), batches.batch()] == [[], [], []]
+    assert losses(batches) == [(1, "log", "offsets 0 to 1 have expired")]
+    assert batches.logged["summary"]["dataLosses"] == 1

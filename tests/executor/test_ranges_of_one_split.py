@@ -53,6 +53,12 @@ class NumbersEnumerator(AssignsOnce[Numbers]):
         return replace(cut, split_id=f"log@{cut.next}-{cut.end - 1}") if cut.split_id == "log" else cut
 
 
+class Unnamed(NumbersEnumerator):
+    """Gives its parts no ids of their own."""
+
+    set_apart = AssignsOnce.set_apart
+
+
 class NumbersReader(SplitReader[Numbers]):
     """Cannot read ranges that have a number in BROKEN, and sets numbers in BAD aside."""
 
@@ -80,11 +86,9 @@ def _all_is_well() -> Iterator[None]:
     BROKEN.clear()
 
 
-def first_batch(on_error: str) -> Batches:
+def first_batch(on_error: str, enumerator: type[NumbersEnumerator] = NumbersEnumerator) -> Batches:
     batches = Batches(
-        NumbersEnumerator,
-        NumbersReader,
-        {"onSplitError": on_error, "maxSplitAttempts": "1", "parallelism": "1"},
+        enumerator, NumbersReader, {"onSplitError": on_error, "maxSplitAttempts": "1", "parallelism": "1"}
     )
     assert batches.trigger()
     return batches
@@ -146,3 +150,10 @@ def test_a_range_that_is_set_aside_takes_its_own_parts_along() -> None:
     batches = first_batch("quarantine")
     assert read_again_and_commit(batches) == ["1", "2", "3"]
     assert [row["split_id"] for row in rows_of_view("quarantine", batches)] == ["log@4-5", "log#0"]
+
+
+def test_a_range_whose_parts_have_no_ids_of_their_own_is_read_whole_or_set_aside_whole() -> None:
+    BROKEN.add(3)
+    batches = first_batch("quarantine", Unnamed)
+    assert read_again_and_commit(batches) == []
+    assert [(item.split.next, item.split.end) for item in ledger_of(batches).quarantined] == [(0, 6)]
