@@ -160,14 +160,19 @@ def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what led to it, even where a text without credentials replaces the original."""
+    """An error and what led to it, even where a text of ours without credentials replaces the original.
+
+    Errors of others do not come of what they hide, nor of a missing package in whose place another is used.
+    """
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
-        if not isinstance(link, Flip27Error):  # only what led to it says whether access failed
+        is_ours = isinstance(link, Flip27Error)
+        if not is_ours:  # only what led to it says whether access failed
             yield link
-        link = link.__cause__ or link.__context__
+        is_other = link.__suppress_context__ or isinstance(link.__context__, ImportError)
+        link = link.__cause__ or (None if is_other and not is_ours else link.__context__)
 
 
 def _by_type(error: BaseException) -> Cause | None:

@@ -6,6 +6,7 @@ import errno
 import socket
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar
+from zipfile import BadZipFile
 
 import pyarrow as pa
 import pytest
@@ -55,6 +56,14 @@ def rethrown(first: Exception) -> Exception:
         return error
 
 
+def while_handling(
+    handled: Exception, error: Exception, *, of: Exception | None = None, hides: bool = False
+) -> Exception:
+    """An error that is raised in an except block, perhaps from a cause, or from None."""
+    error.__context__, error.__cause__, error.__suppress_context__ = handled, of, hides
+    return error
+
+
 ACCESS: dict[str, tuple[Exception, str]] = {
     "expired token of AWS": (of_aws("ExpiredToken"), "the credentials have expired"),
     "expired SAS of Azure": (
@@ -83,6 +92,14 @@ ACCESS: dict[str, tuple[Exception, str]] = {
     "too many files": (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
     "memory": (MemoryError(), "there is not enough memory"),
     "package": (ModuleNotFoundError("No module named 'fastavro'"), "a package is missing"),
+    "behind a wrapper": (
+        while_handling(ValueError(), ValueError("no page"), of=ConnectionResetError()),
+        "the server cannot be reached",
+    ),
+    "raised by zipfile, while it handles": (
+        while_handling(ConnectionResetError(), BadZipFile("File is not a zip file")),
+        "the server cannot be reached",
+    ),
 }
 
 CONTENT: dict[str, Exception] = {
@@ -93,6 +110,9 @@ CONTENT: dict[str, Exception] = {
     "no such key": of_aws("NoSuchKey", 404),
     "HTTP 404": AnsweredError(404),
     "ours": SplitReadError("torn"),
+    "value, in a fallback": while_handling(ImportError("no orjson"), ValueError("not JSON")),
+    "value, instead of another error": while_handling(TimeoutError(), ValueError("not JSON"), hides=True),
+    "value, from a value": while_handling(TimeoutError(), ValueError("no"), of=ValueError("no")),
 }
 
 
