@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Iterable, Iterator
+from http.client import BadStatusLine, IncompleteRead
 from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import pyarrow as pa
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import ClientError, EndpointConnectionError, IncompleteReadError, NoCredentialsError
 from google.auth.exceptions import RefreshError
 from s3fs.errors import translate_boto_error
 
@@ -91,6 +93,37 @@ ACCESS: dict[str, tuple[Exception, str]] = {
     "full quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), "the disk is full"),
     "too many files": (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
     "memory": (MemoryError(), "there is not enough memory"),
+    **{
+        name: (OSError(number, os.strerror(number)), what)
+        for name, what in (
+            ("ENXIO", "the disk is full"),
+            ("ENODEV", "the disk is full"),
+            ("EREMOTEIO", "the disk is full"),
+            ("EUCLEAN", "the disk is full"),
+            ("EAGAIN", "overloaded"),
+            ("EINTR", "overloaded"),
+            ("EDEADLK", "overloaded"),
+            ("ENOLCK", "overloaded"),
+            ("EBADF", "cannot be reached"),
+            ("EPROTO", "cannot be reached"),
+            ("ECOMM", "cannot be reached"),
+        )
+        if (number := getattr(errno, name, None)) is not None
+    },
+    "half an answer": (IncompleteRead(b""), "the server cannot be reached"),
+    "no answer of HTTP": (BadStatusLine(""), "the server cannot be reached"),
+    "half an answer of AWS": (
+        IncompleteReadError(actual_bytes=1, expected_bytes=2),
+        "the server cannot be reached",
+    ),
+    "threads": (RuntimeError("can't start new thread"), "no further thread or process can be started"),
+    "disk, of Arrow": (OSError("IOError: Input/output error"), "the disk is full"),
+    "server, of Arrow": (
+        OSError("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28"),
+        "the server cannot be reached",
+    ),
+    "denied by AWS, of Arrow": (OSError("AWS Error ACCESS_DENIED during GetObject"), "permission is denied"),
+    "HTTP 503, of Arrow": (OSError("AWS Error UNKNOWN (HTTP status 503) during GetObject"), "overloaded"),
     "package": (ModuleNotFoundError("No module named 'fastavro'"), "a package is missing"),
     "behind a wrapper": (
         while_handling(ValueError(), ValueError("no page"), of=ConnectionResetError()),
@@ -106,6 +139,9 @@ CONTENT: dict[str, Exception] = {
     "value": ValueError("not a number"),
     "Arrow": pa.ArrowInvalid("Parquet magic bytes not found"),
     "Arrow, as an OSError": OSError("Could not open Parquet input source"),
+    "Arrow, torn": OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"),
+    "name of a file": FileNotFoundError("/in/Input/output error.csv"),
+    "a line of a log": RuntimeError("no columns in: java.net.SocketException: No space left on device"),
     "no such file": FileNotFoundError(errno.ENOENT, "No such file"),
     "no such key": of_aws("NoSuchKey", 404),
     "HTTP 404": AnsweredError(404),
