@@ -45,23 +45,24 @@ DISK = Cause(
 )
 HANDLES = Cause("too many files are open", "raise the limit of open files (ulimit -n)")
 MEMORY = Cause("there is not enough memory", "give the process more memory, or read smaller splits")
+THREADS = Cause(
+    "no further thread or process can be started", "raise the limit of processes (ulimit -u) or the memory"
+)
 PACKAGE = Cause("a package is missing", "install the package on all executors and on the driver")
 
 _ERRNOS = {
-    **dict.fromkeys((errno.EACCES, errno.EPERM), PERMISSION),
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO), DISK),
-    **dict.fromkeys((errno.EMFILE, errno.ENFILE), HANDLES),
-    errno.ENOMEM: MEMORY,
-    errno.EBUSY: BUSY,
-    **dict.fromkeys(
-        (
-            errno.ECONNREFUSED, errno.ECONNRESET, errno.ECONNABORTED, errno.EPIPE, errno.ETIMEDOUT,
-            errno.ENOTCONN, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH,
-            errno.ENETRESET, errno.ESTALE,
-        ),
-        NETWORK,
-    ),
-}  # fmt: skip
+    getattr(errno, name, None): cause  # not every platform has all of them
+    for cause, names in {
+        PERMISSION: "EACCES EPERM",
+        DISK: "ENOSPC EDQUOT EROFS EIO ENXIO ENODEV EREMOTEIO EUCLEAN",
+        HANDLES: "EMFILE ENFILE",
+        MEMORY: "ENOMEM",
+        BUSY: "EBUSY EAGAIN EINTR EDEADLK ENOLCK",
+        NETWORK: "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT ENOTCONN EHOSTDOWN EHOSTUNREACH "
+        "ENETDOWN ENETUNREACH ENETRESET ESTALE EBADF EPROTO ECOMM",
+    }.items()
+    for name in names.split()
+}
 _EXPIRED_CODES = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 )
@@ -86,24 +87,29 @@ _TYPES = {
          "ClientConnectorError", "ClientPayloadError", "EndpointConnectionError", "ConnectTimeoutError",
          "ReadTimeoutError", "ConnectionClosedError", "HTTPClientError", "ServiceRequestError",
          "ServiceResponseError", "TransportError", "FSTimeoutError", "NewConnectionError", "MaxRetryError",
-         "ProtocolError", "RemoteDisconnected", "URLError", "SSLError", "Timeout", "ConnectionLost",
-         "SFTPConnectionLost", "SFTPNoConnection", "DisconnectError", "gaierror", "OperationalError",
-         "InterfaceError"),
+         "ProtocolError", "IncompleteRead", "IncompleteReadError", "BadStatusLine", "URLError", "SSLError",
+         "Timeout", "ConnectionLost", "SFTPConnectionLost", "SFTPNoConnection", "DisconnectError", "gaierror",
+         "OperationalError", "InterfaceError"),
         NETWORK,
     ),
 }  # fmt: skip
 _SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
-_OF_JAVA = {
+_IN_TEXTS = {  # of Java and Arrow
     EXPIRED: r"ExpiredToken|RequestExpired|TokenRefreshRequired",
-    CREDENTIALS: r"NoAuthWithAWSException|InvalidAccessKeyId|SignatureDoesNotMatch|AuthenticationFailed"
-    r"|CredentialInitializationException|NoAwsCredentials|Unable to load credentials|Status Code: 401",
-    PERMISSION: r"AccessDenied|AccessControlException|Permission denied|Status Code: 403",
+    CREDENTIALS: r"NoAuthWithAWSException|AuthenticationFailed|CredentialInitializationException"
+    r"|NoAwsCredentials|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH"
+    r"|Unable to load credentials|(?:Status Code:|HTTP status) 401",
+    PERMISSION: r"AccessDenied|ACCESS_DENIED|AccessControlException|Permission denied"
+    r"|(?:Status Code:|HTTP status) 403",
     PACKAGE: r"UnsupportedFileSystemException|ClassNotFoundException|NoClassDefFoundError",
     DISK: r"No space left on device|Read-only file system|Input/output error",
     HANDLES: r"Too many open files",
+    THREADS: r"unable to create native thread|can't start new thread",
     MEMORY: r"OutOfMemoryError",
-    NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception",
-    BUSY: r"Status Code: (?:408|425|429|5\d\d)|SlowDown|ServiceUnavailable|AWSServiceThrottled",
+    NETWORK: r"(?:Connect|NoRouteToHost|Socket|Timeout|UnknownHost|InterruptedIO|SSL|AWSClientIO)Exception"
+    r"|NETWORK_CONNECTION|REQUEST_TIMEOUT",
+    BUSY: r"(?:Status Code:|HTTP status) (?:408|425|429|5\d\d)|SlowDown|SLOW_DOWN|ServiceUnavailable"
+    r"|SERVICE_UNAVAILABLE|AWSServiceThrottled|THROTTLING|INTERNAL_FAILURE",
 }
 _NOTHING_LOST = "nothing was quarantined or lost"
 _MOST_CAUSES = 20
@@ -155,7 +161,7 @@ def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
         ]
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
     whole = "\n".join(texts)
-    cause = next((cause for cause, pattern in _OF_JAVA.items() if re.search(pattern, whole)), None)
+    cause = _by_text(whole)
     return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
@@ -167,14 +173,23 @@ def may_pass(error: BaseException) -> bool:
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
-    """An error and what led to it, even where a text without credentials replaces the original."""
+    """An error and what led to it, even where a text of ours without credentials replaces the original.
+
+    Errors of others do not come of what they hide, nor of a missing package in whose place another is used.
+    """
     seen: set[int] = set()
     link: BaseException | None = error
     while link is not None and id(link) not in seen:
         seen.add(id(link))
-        if not isinstance(link, Flip27Error):  # only what led to it says whether access failed
+        is_ours = isinstance(link, Flip27Error)
+        if not is_ours:  # only what led to it says whether access failed
             yield link
-        link = link.__cause__ or link.__context__
+        is_other = link.__suppress_context__ or isinstance(link.__context__, ImportError)
+        link = link.__cause__ or (None if is_other and not is_ours else link.__context__)
+
+
+def _by_text(text: str) -> Cause | None:
+    return next((cause for cause, pattern in _IN_TEXTS.items() if re.search(pattern, text)), None)
 
 
 def _by_type(error: BaseException) -> Cause | None:
@@ -182,6 +197,9 @@ def _by_type(error: BaseException) -> Cause | None:
     cause = next((_TYPES[name] for name in names if name in _TYPES), None)
     if cause is None and isinstance(error, OSError) and error.errno is not None:
         return _ERRNOS.get(error.errno)
+    # Arrow's errors have nothing but a text; those of others may quote names of files and content.
+    if type(error) is OSError or str(error) == "can't start new thread":
+        return _by_text(str(error))
     return cause
 
 

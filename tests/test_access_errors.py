@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 from collections.abc import Iterable, Iterator
+from http.client import BadStatusLine, IncompleteRead
 from typing import Any, ClassVar
+from zipfile import BadZipFile
 
 import pyarrow as pa
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
-from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
+from botocore.exceptions import ClientError, EndpointConnectionError, IncompleteReadError, NoCredentialsError
 from google.auth.exceptions import RefreshError
 from s3fs.errors import translate_boto_error
 
@@ -55,6 +58,14 @@ def rethrown(first: Exception) -> Exception:
         return error
 
 
+def while_handling(
+    handled: Exception, error: Exception, *, of: Exception | None = None, hides: bool = False
+) -> Exception:
+    """An error that is raised in an except block, perhaps from a cause, or from None."""
+    error.__context__, error.__cause__, error.__suppress_context__ = handled, of, hides
+    return error
+
+
 ACCESS: dict[str, tuple[Exception, str]] = {
     "expired token of AWS": (of_aws("ExpiredToken"), "the credentials have expired"),
     "expired SAS of Azure": (
@@ -82,17 +93,62 @@ ACCESS: dict[str, tuple[Exception, str]] = {
     "full quota": (OSError(errno.EDQUOT, "Disk quota exceeded"), "the disk is full"),
     "too many files": (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
     "memory": (MemoryError(), "there is not enough memory"),
+    **{
+        name: (OSError(number, os.strerror(number)), what)
+        for name, what in (
+            ("ENXIO", "the disk is full"),
+            ("ENODEV", "the disk is full"),
+            ("EREMOTEIO", "the disk is full"),
+            ("EUCLEAN", "the disk is full"),
+            ("EAGAIN", "overloaded"),
+            ("EINTR", "overloaded"),
+            ("EDEADLK", "overloaded"),
+            ("ENOLCK", "overloaded"),
+            ("EBADF", "cannot be reached"),
+            ("EPROTO", "cannot be reached"),
+            ("ECOMM", "cannot be reached"),
+        )
+        if (number := getattr(errno, name, None)) is not None
+    },
+    "half an answer": (IncompleteRead(b""), "the server cannot be reached"),
+    "no answer of HTTP": (BadStatusLine(""), "the server cannot be reached"),
+    "half an answer of AWS": (
+        IncompleteReadError(actual_bytes=1, expected_bytes=2),
+        "the server cannot be reached",
+    ),
+    "threads": (RuntimeError("can't start new thread"), "no further thread or process can be started"),
+    "disk, of Arrow": (OSError("IOError: Input/output error"), "the disk is full"),
+    "server, of Arrow": (
+        OSError("AWS Error NETWORK_CONNECTION during GetObject operation: curlCode: 28"),
+        "the server cannot be reached",
+    ),
+    "denied by AWS, of Arrow": (OSError("AWS Error ACCESS_DENIED during GetObject"), "permission is denied"),
+    "HTTP 503, of Arrow": (OSError("AWS Error UNKNOWN (HTTP status 503) during GetObject"), "overloaded"),
     "package": (ModuleNotFoundError("No module named 'fastavro'"), "a package is missing"),
+    "behind a wrapper": (
+        while_handling(ValueError(), ValueError("no page"), of=ConnectionResetError()),
+        "the server cannot be reached",
+    ),
+    "raised by zipfile, while it handles": (
+        while_handling(ConnectionResetError(), BadZipFile("File is not a zip file")),
+        "the server cannot be reached",
+    ),
 }
 
 CONTENT: dict[str, Exception] = {
     "value": ValueError("not a number"),
     "Arrow": pa.ArrowInvalid("Parquet magic bytes not found"),
     "Arrow, as an OSError": OSError("Could not open Parquet input source"),
+    "Arrow, torn": OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"),
+    "name of a file": FileNotFoundError("/in/Input/output error.csv"),
+    "a line of a log": RuntimeError("no columns in: java.net.SocketException: No space left on device"),
     "no such file": FileNotFoundError(errno.ENOENT, "No such file"),
     "no such key": of_aws("NoSuchKey", 404),
     "HTTP 404": AnsweredError(404),
     "ours": SplitReadError("torn"),
+    "value, in a fallback": while_handling(ImportError("no orjson"), ValueError("not JSON")),
+    "value, instead of another error": while_handling(TimeoutError(), ValueError("not JSON"), hides=True),
+    "value, from a value": while_handling(TimeoutError(), ValueError("no"), of=ValueError("no")),
 }
 
 

@@ -134,14 +134,18 @@ class DriverEpoch:
                 return
             older = self._said - {name}
             self._said.add(name)
-        self._store.create(name, b"")
-        with self._changing:
-            is_wanted = name in self._said
-            self._said -= older
-        # If the driver has ended in the meantime, or a later renewal has dropped this file before it existed,
-        # delete the file itself.
-        for gone in older if is_wanted else {name}:
-            self._forget(gone)
+        gone: set[str] = set()
+        try:
+            self._store.create(name, b"")
+            gone = older
+        finally:  # the file may exist even if creating it failed
+            with self._changing:
+                # If the driver has ended in the meantime, or a later renewal has dropped this file before it
+                # existed, delete the file itself.
+                gone = gone if name in self._said else {name}
+                self._said -= gone
+            for old in gone:
+                self._forget(old)
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""

@@ -25,6 +25,8 @@ LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignor
 
 Row = dict[str, Any]
 
+_Unread = tuple[StoredSplit, int, int, str]  # with the checkpoint, the attempts and the error
+
 _OUTCOMES = {
     SplitStatus.LIVE.value: LIVE,
     SplitStatus.RETURNED.value: RETURNED,
@@ -124,13 +126,16 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
             entry = known.setdefault(split.split_id, _Known(split, PLANNED))
             entry.read_in(share, split, is_complete=is_complete)
     _apply_head(history, line.names[-1], head, asked, known)
-    is_missing = asked.split_ids is not None and not asked.split_ids.issubset(known)
-    parts = _quarantined_last(history, line, asked, known) if is_missing else last
-    _add_parts((item for item in parts if bytes(item[1].position)), line.names[-1].checkpoint_id, known)
     for split in unassigned_by_class(history, head):
         if asked.split(split.split_id):
             known.setdefault(split.split_id, _Known(split, WAITING))
-    for split_id, entry in known.items():
+    ignored = [item for item in map(_of, head.raw.ledger.ignored) if asked.split(item[0].split_id)]
+    ranges = [
+        *_add_unread(ignored, IGNORED, known),
+        *_add_unread(_quarantined(history, line, head, asked, known, last), QUARANTINED, known),
+    ]
+    for entry in (*known.values(), *ranges):
+        split_id = entry.split.split_id
         if entry.error is None and entry.last is not None:
             entry.attempts, entry.error = history.failure(split_id)
         yield {
@@ -176,17 +181,8 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
     if head is None:
         return
     names = {name.checkpoint_id: name for name in line.names}
-    by_text: dict[str, tuple[StoredSplit, int, int, str]] = {}
-    for item in history.quarantined(line.names[-1], head):
-        split = StoredSplit.of(item.split)
-        by_text[split.text] = split, item.checkpoint, item.attempts, item.error
-    newest = line.names[-1].checkpoint_id
-    there = {split.split_id for split, *_ in by_text.values()}
-    for split, result in _quarantined_last(history, line, asked, there):
-        # A part that is quarantined again, after its split was moved back, is listed once.
-        by_text[split.text] = split, newest, result.attempts, result.error or ""
-    for split, checkpoint_id, attempts, error in by_text.values():
-        if asked.split(split.split_id) and asked.checkpoint(checkpoint_id):
+    for split, checkpoint_id, attempts, error in _quarantined(history, line, head, asked):
+        if asked.checkpoint(checkpoint_id):
             name = names.get(checkpoint_id)
             path = split.fields.get("path")
             yield {
@@ -254,35 +250,51 @@ def _apply_head(
     for split, subtask in _waiting(history, name, head, asked):
         entry = known.setdefault(split.split_id, _Known(split, WAITING))
         entry.status, entry.split, entry.subtask = WAITING, split, subtask
-    for items, status in ((ledger.ignored, IGNORED), (history.quarantined(name, head), QUARANTINED)):
-        for item in items:
-            split = StoredSplit.of(item.split)
-            if asked.split(split.split_id):
-                _set_unread(known.setdefault(split.split_id, _Known(split, status)), item, name, status)
     for split_id, split in live.items():
         if asked.split(split_id):
             entry = known.setdefault(split_id, _Known(split, LIVE))
             _set_position(entry, split, ledger.pins.get(split_id), name)
 
 
-def _set_unread(entry: _Known, item: StoredQuarantined, head: CheckpointName, status: str) -> None:
-    entry.attempts, entry.error = item.attempts, item.error
-    if entry.last is None:
-        entry.first = entry.last = item.checkpoint
-        entry.rows = entry.bytes = None
-    if entry.last != head.checkpoint_id and entry.status != WAITING:
-        entry.status = status
+def _add_unread(items: Iterable[_Unread], status: str, known: dict[str, _Known]) -> Iterator[_Known]:
+    """Add what is quarantined or ignored; yield the ranges of splits of which the row shows another range."""
+    shown: set[str] = set()
+    for split, checkpoint_id, attempts, error in items:
+        own = _Known(split, status, checkpoint_id, checkpoint_id, rows=None, bytes=None)
+        entry = known.setdefault(split.split_id, own)
+        is_later = entry.status in (LIVE, WAITING) or (entry.last or 0) > checkpoint_id
+        if is_later or split.split_id in shown:
+            yield (entry := own)
+        shown.add(split.split_id)
+        entry.status, entry.attempts, entry.error = status, attempts, error
 
 
-def _add_parts(
-    parts: Iterable[tuple[StoredSplit, StoredResult]], newest: int, known: dict[str, _Known]
-) -> None:
-    """Parts of splits that the newest batch has quarantined; those of earlier batches are in its document."""
-    for split, result in parts:
-        entry = known.setdefault(split.split_id, _Known(split, QUARANTINED))
-        entry.status, entry.first, entry.last = QUARANTINED, entry.first or newest, newest
-        entry.attempts, entry.error = result.attempts, result.error
-        entry.rows = entry.bytes = None
+def _of(item: StoredQuarantined) -> _Unread:
+    return StoredSplit.of(item.split), item.checkpoint, item.attempts, item.error
+
+
+def _quarantined(
+    history: History,
+    line: Ancestry,
+    head: CheckpointDocument,
+    asked: Predicate,
+    known: Collection[str] = (),
+    last: Iterable[tuple[StoredSplit, StoredResult]] | None = None,
+) -> Iterator[_Unread]:
+    """The wanted splits and parts of splits that are quarantined, oldest first.
+
+    Args:
+        last: those of the newest checkpoint's reports on ``known`` splits, if they have been read.
+    """
+    by_text = {item[0].text: item for item in map(_of, history.quarantined(line.names[-1], head))}
+    newest = line.names[-1].checkpoint_id
+    there = {*known, *(split.split_id for split, *_ in by_text.values())}
+    if last is None or not (asked.split_ids or there) <= there:
+        last = _quarantined_last(history, line, asked, there)
+    for split, result in last:
+        # A part that is quarantined again, after its split was moved back, is listed once.
+        by_text[split.text] = split, newest, result.attempts, result.error or ""
+    return (item for item in by_text.values() if asked.split(item[0].split_id))
 
 
 def _quarantined_last(

@@ -123,7 +123,7 @@ _CHECKPOINTS = View(
 _SPLITS = View(
     name="splits",
     doc="One row for each split that a retained checkpoint has planned, or that is in progress or "
-    "quarantined.",
+    "quarantined. A range that cannot be read has its own row if its split was read on.",
     rows=split_rows,
     columns=(
         _LINEAGE,

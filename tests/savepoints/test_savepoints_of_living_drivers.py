@@ -432,9 +432,14 @@ def test_two_renewals_at_once_leave_no_file_behind(clocks: Clocks) -> None:
     assert alive(store) == []
 
 
-def test_a_renewal_whose_answer_was_lost_leaves_nothing_behind_when_the_driver_ends(clocks: Clocks) -> None:
+@pytest.mark.parametrize("ends_meanwhile", [False, True])
+def test_a_renewal_whose_answer_was_lost_leaves_nothing_behind_when_the_driver_ends(
+    clocks: Clocks, ends_meanwhile: bool
+) -> None:
     class LosesAnswers(MemoryStore):
         def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+            if name.endswith("5.alive") and ends_meanwhile:
+                epoch.end()
             created = super().create(name, data, exclusive=exclusive)
             if name.endswith("5.alive"):
                 raise StateLocationError("the answer was lost")

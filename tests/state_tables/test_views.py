@@ -15,8 +15,10 @@ import pytest
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import PerformsActions
+from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceSplit
 from flip27_source.errors import CorruptStateError
 from flip27_source.events import ReturnSplit, SourceEvent
+from flip27_source.reader import SplitReader
 from flip27_source.snapshots.failure_counts import FailureLog, FailureRecord
 from flip27_source.snapshots.locations import Lineage, SparkBatch
 from flip27_source.snapshots.offsets import Offset
@@ -275,6 +277,30 @@ def test_a_split_that_cannot_be_read_is_quarantined_before_and_after_the_next_ch
         assert (split["status"], split["attempts"], split["error"]) == ("quarantined", 3, row["error"])
         made.shelve("c")
         made.batch()
+
+
+class Torn(SplitReader[SequenceSplit]):
+    """Cannot read the numbers 2 to 5."""
+
+    def read(self, split: SequenceSplit) -> Iterator[Any]:
+        if 2 <= split.next < 6:
+            raise ValueError("torn")
+        yield from ((number,) for number in range(split.next, split.end))
+
+
+def test_a_quarantined_range_of_a_split_that_is_read_on_has_its_own_row() -> None:
+    options = {"end": "10", "numSplits": "1", "rowsPerSplit": "2", "onSplitError": "quarantine"}
+    made = Batches(SequenceEnumerator, Torn, options)
+    for batch in range(1, 6):
+        made.batch()
+        one, *others = rows("splits", made)
+        assert (one["status"], one["last_checkpoint"]) == ("live" if batch < 5 else "planned", batch)
+        assert {row["status"] for row in others} <= {"quarantined"}
+        listed = [(row["split"], row["last_checkpoint"], row["error"]) for row in others]
+        assert len(listed) == min(batch - 1, 2)
+        assert listed == [
+            (row["split"], row["checkpoint_id"], row["error"]) for row in rows("quarantine", made)
+        ]
 
 
 def test_a_failure_fixed_by_a_retry_is_shown_with_the_split() -> None:
