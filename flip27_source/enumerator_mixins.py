@@ -89,7 +89,8 @@ class ForgetsSplits(ABC):
         """The state without knowledge of these splits.
 
         Args:
-            busy: splits that are not read yet, or quarantined: they must stay known.
+            busy: splits that are not read yet, or quarantined: they must stay known. A replay passes none,
+                to learn which splits the state does not know, and discards the returned state.
 
         Returns:
             The state, and the reasons for splits that are not forgotten, by split id.

@@ -97,7 +97,7 @@ class Editing(Generic[SplitT]):
         splits = {split.split_id: split for split in ordered}
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
-        busy = self._busy(snapshot)
+        busy = self._to_be_found(snapshot, tuple(splits)) | self._busy(snapshot)
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
         left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
         again = {name: split for name, split in splits.items() if name not in left_alone}
@@ -225,6 +225,18 @@ class Editing(Generic[SplitT]):
         return dict.fromkeys(quarantined, "is quarantined: use quarantine retry") | dict.fromkeys(
             _under_way(ledger) | held, "is not read yet"
         )
+
+    def _to_be_found(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> dict[str, str]:
+        """Splits that a forget or a rewind has made unknown: discovery finds them again."""
+        if not issubclass(self.enumerator_type, ForgetsSplits):
+            return {}
+        try:
+            _, unknown = self.enumerator_type.forget_splits(
+                snapshot.enumerator_state, split_ids, busy=(), options=self.options
+            )
+        except EditError:  # the state cannot tell
+            return {}
+        return dict.fromkeys(unknown, "is not known: it is found and read again")
 
     def _read_again(
         self,

@@ -355,3 +355,29 @@ def test_a_skip_and_a_rewind_change_a_state_in_a_bucket(tmp_path: Path, s3_bucke
     assert source.batches() == [["e", "f"]]
     assert [(edit["operation"], edit["splits"]) for edit in source.history()] == [("skip", 1), ("rewind", 1)]
     assert edits.pending(state=source.state, storage_options=s3_bucket.storage_options) == []
+
+
+@pytest.mark.parametrize("first", ["forget", "rewind"])
+def test_a_file_that_is_found_again_anyway_is_not_replayed_too(tmp_path: Path, first: str) -> None:
+    source = files(tmp_path, "ab", maxFilesPerTrigger="9")
+    source.batch()
+    add_files(tmp_path, "c")
+    source.engine.restart()
+    assert source.batch() == ["c"]
+    every = [str(tmp_path / "in" / name) for name in "abc"]
+    source.ask(first, **({"splits": every[2:]} if first == "forget" else {"to_checkpoint": 1}))
+    source.ask("replay", splits=every)
+    assert sorted(row for batch in source.batches() for row in batch) == ["a", "b", "c"]
+    assert source.history()[1]["left_alone"] == {every[2]: "is not known: it is found and read again"}
+
+
+def test_a_query_is_not_stuck_if_discovery_finds_a_split_that_an_edit_has_queued(tmp_path: Path) -> None:
+    source = files(tmp_path, "ab", maxFilesPerTrigger="9", seenFiles="nameCursor")
+    source.batch()
+    add_files(tmp_path, "cd")
+    source.engine.restart()
+    assert source.batch() == ["c", "d"]
+    source.ask("rewind", to_checkpoint=1)
+    source.ask("replay", glob="*/[bd]")
+    assert source.batches() == [["b", "d", "c"]]
+    assert [edit["refused"] for edit in source.history()] == [None, None]
