@@ -279,6 +279,12 @@ def test_files_known_by_name_alone_are_forgotten_by_path(tmp_path: Path) -> None
     assert source.batches() == [["a"]]
 
 
+def test_a_file_known_by_name_alone_is_not_forgotten_by_another_path_before_it_is_read() -> None:
+    known = FilesPosition(seen=(Segment.of("seen", path_hash("a")),), files=1)
+    position, kept = forgotten(known, ["/y/a"], busy=["/x/a"], name_only=True)
+    assert (position, kept) == (known, {"/y/a": "is not read yet, or is quarantined"})
+
+
 def test_a_partly_read_file_is_forgotten_and_read_again_completely(tmp_path: Path) -> None:
     """Otherwise cleanSource would handle the file before all of it is read again."""
     path = str(tmp_path / "in" / "a")
