@@ -246,8 +246,9 @@ class Editing(Generic[SplitT]):
         left_alone: Mapping[str, str],
     ) -> Edited[SplitT]:
         """Drop side effects on the data of these splits, because the data is read again."""
-        actions, delayed = snapshot.actions, snapshot.delayed
+        actions, delayed, state = snapshot.actions, snapshot.delayed, snapshot.enumerator_state
         if split_ids and issubclass(self.enumerator_type, PerformsActions):
+            state = self.enumerator_type.not_finished(state, split_ids)
             kept = self._not_concerned([item.action for item in actions], split_ids)
             actions = tuple(item for item, is_kept in zip(actions, kept, strict=True) if is_kept)
             if delayed:
@@ -256,7 +257,9 @@ class Editing(Generic[SplitT]):
                     delayed, lambda group: self._not_concerned(actions_of(group, stored), split_ids)
                 )
         return Edited(
-            snapshot=replace(snapshot, ledger=ledger, actions=actions, delayed=delayed),
+            snapshot=replace(
+                snapshot, enumerator_state=state, ledger=ledger, actions=actions, delayed=delayed
+            ),
             changed=split_ids,
             left_alone=left_alone,
             dropped_actions=_action_count(snapshot.actions, snapshot.delayed)
