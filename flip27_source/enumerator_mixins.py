@@ -54,6 +54,14 @@ class PerformsActions(ABC, Generic[ActionT]):
         return [True] * len(actions)
 
     @classmethod
+    def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:
+        """A value of ``snapshot_state`` as if these splits had not been finished.
+
+        Called for an edit after which splits are read again. The default returns ``state``.
+        """
+        return state
+
+    @classmethod
     def resolve_action_type(cls) -> Any:
         """``action_type``, or the annotation of ``perform``."""
         if cls.action_type is not None:
@@ -89,7 +97,8 @@ class ForgetsSplits(ABC):
         """The state without knowledge of these splits.
 
         Args:
-            busy: splits that are not read yet, or quarantined: they must stay known.
+            busy: splits that are not read yet, or quarantined: they must stay known. A replay passes none,
+                to learn which splits the state does not know, and discards the returned state.
 
         Returns:
             The state, and the reasons for splits that are not forgotten, by split id.

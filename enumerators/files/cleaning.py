@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from flip27_source.enumerators.files.real_folders import open_below
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems.durable_files import DurableFiles
+from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.paths import (
     can_rename,
     disk_path,
@@ -78,6 +79,18 @@ class PartlyRead:
     path: str
     modified_us: int
     ranges: tuple[tuple[int, int], ...]
+
+
+def without_ranges(partly_read: Iterable[PartlyRead], ids: Collection[FileSplitId]) -> Iterator[PartlyRead]:
+    """What was read, without ranges that are read again."""
+    for item in partly_read:
+        ranges = item.ranges
+        for gone in ids:
+            if gone.path == item.path:
+                cuts = [((a, min(b, gone.start)), (max(a, gone.end or b), b)) for a, b in ranges]
+                ranges = tuple((a, b) for cut in cuts for a, b in cut if a < b)
+        if ranges:
+            yield replace(item, ranges=ranges)
 
 
 class FinishedRanges:

@@ -16,7 +16,7 @@ from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions
 from flip27_source.enumerators.files import options as opts
-from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges
+from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, without_ranges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.position import FilesPosition
@@ -179,6 +179,14 @@ class FilesEnumerator(
         """For each action, True if its file is read again; messages are not read again."""
         paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
         return [isinstance(action, CleanFile) and action.path in paths for action in actions]
+
+    @classmethod
+    def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:
+        """The state without these ranges of large files: a file is cleaned after all were read again."""
+        if state.position is None or not state.position.partly_read:
+            return state
+        left = without_ranges(state.position.partly_read, [*map(FileSplitId.parse, split_ids)])
+        return replace(state, position=replace(state.position, partly_read=tuple(left)))
 
     @classmethod
     def action_delay_s(cls, options: Options) -> float | None:

@@ -29,25 +29,28 @@ def forgotten(
         EditError: the strategy of the position does not record single files.
     """
     _check(position)
-    seen = SeenFiles(position.seen)
+
+    def hash_of(path: str) -> bytes:
+        return path_hash(identity_of(path, position.moves, name_only=name_only))
+
+    seen, needed = SeenFiles(position.seen), set(map(hash_of, busy))
     refused: dict[str, str] = {}
-    hashes: dict[str, bytes] = {}
+    hashes: set[bytes] = set()
     for split_id in split_ids:
         # Users may also give the path of a file whose id has further parts.
         paths = (FileSplitId.parse(split_id).path, split_id)
-        by_path = {path: path_hash(identity_of(path, position.moves, name_only=name_only)) for path in paths}
-        path = next((path for path, hashed in by_path.items() if hashed in seen), None)
-        if path is None:
+        hashed = next((hashed for hashed in map(hash_of, paths) if hashed in seen), None)
+        if hashed is None:
             refused[split_id] = NOT_KNOWN
-        elif path in busy:
+        elif hashed in needed:
             refused[split_id] = STILL_TO_BE_READ
         else:
-            hashes[path] = by_path[path]
+            hashes.add(hashed)
     if not hashes:
         return position, refused
     # The whole file is read again before it is cleaned.
-    partly_read = tuple(item for item in position.partly_read if item.path not in hashes)
-    return replace(_without(position, seen, hashes.values()), partly_read=partly_read), refused
+    partly_read = tuple(item for item in position.partly_read if hash_of(item.path) not in hashes)
+    return replace(_without(position, seen, hashes), partly_read=partly_read), refused
 
 
 def without_removed(

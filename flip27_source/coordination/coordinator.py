@@ -80,6 +80,7 @@ class SourceCoordinator(Generic[SplitT]):
         # Restoring N implies that its batch is complete (R7): it stays pending until the caller completes it.
         self._pending: PendingCheckpoint[SplitT] | None = None
         self._restored = restored is not None
+        self._restored_waiting: dict[str, SplitT] = {}
         self._planned_at_ms = 0
         self._delay_is_unsaved = False
         state = None
@@ -277,6 +278,9 @@ class SourceCoordinator(Generic[SplitT]):
 
     def send_split(self, split: SplitT, subtask_id: int | None) -> None:
         """Send a split to a subtask; None: to any subtask, which planning chooses."""
+        if split == self._restored_waiting.get(split.split_id) and self._ledger.is_in_flight(split.split_id):
+            _log.warning("split %s is found again, but already waits: it is read once", split.split_id)
+            return
         self._ledger.assigned(split)
         self._queues.send_split(split, subtask_id)
 
@@ -338,6 +342,8 @@ class SourceCoordinator(Generic[SplitT]):
         for waiting in restored.ledger.waiting:
             subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
             self.send_split(waiting.split, subtask_id)
+            # An edit may have put it there, and a later rewind may let the enumerator find it again.
+            self._restored_waiting[waiting.split.split_id] = waiting.split
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]

@@ -97,7 +97,7 @@ class Editing(Generic[SplitT]):
         splits = {split.split_id: split for split in ordered}
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
-        busy = self._busy(snapshot)
+        busy = self._to_be_found(snapshot, tuple(splits)) | self._busy(snapshot)
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
         left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
         again = {name: split for name, split in splits.items() if name not in left_alone}
@@ -226,6 +226,18 @@ class Editing(Generic[SplitT]):
             _under_way(ledger) | held, "is not read yet"
         )
 
+    def _to_be_found(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> dict[str, str]:
+        """Splits that a forget or a rewind has made unknown: discovery finds them again."""
+        if not issubclass(self.enumerator_type, ForgetsSplits):
+            return {}
+        try:
+            _, unknown = self.enumerator_type.forget_splits(
+                snapshot.enumerator_state, split_ids, busy=(), options=self.options
+            )
+        except EditError:  # the state cannot tell
+            return {}
+        return dict.fromkeys(unknown, "is not known: it is found and read again")
+
     def _read_again(
         self,
         snapshot: Snapshot[SplitT],
@@ -234,8 +246,9 @@ class Editing(Generic[SplitT]):
         left_alone: Mapping[str, str],
     ) -> Edited[SplitT]:
         """Drop side effects on the data of these splits, because the data is read again."""
-        actions, delayed = snapshot.actions, snapshot.delayed
+        actions, delayed, state = snapshot.actions, snapshot.delayed, snapshot.enumerator_state
         if split_ids and issubclass(self.enumerator_type, PerformsActions):
+            state = self.enumerator_type.not_finished(state, split_ids)
             kept = self._not_concerned([item.action for item in actions], split_ids)
             actions = tuple(item for item, is_kept in zip(actions, kept, strict=True) if is_kept)
             if delayed:
@@ -244,7 +257,9 @@ class Editing(Generic[SplitT]):
                     delayed, lambda group: self._not_concerned(actions_of(group, stored), split_ids)
                 )
         return Edited(
-            snapshot=replace(snapshot, ledger=ledger, actions=actions, delayed=delayed),
+            snapshot=replace(
+                snapshot, enumerator_state=state, ledger=ledger, actions=actions, delayed=delayed
+            ),
             changed=split_ids,
             left_alone=left_alone,
             dropped_actions=_action_count(snapshot.actions, snapshot.delayed)

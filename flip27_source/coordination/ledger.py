@@ -85,6 +85,9 @@ class Ledger(Generic[SplitT]):
         """The subtask that a live split stays with; None if it may move."""
         return self._pins.get(split_id)
 
+    def is_in_flight(self, split_id: str) -> bool:
+        return split_id in self._in_flight
+
     def assigned(self, split: SplitT) -> None:
         """The enumerator assigned ``split``.
 
@@ -92,7 +95,7 @@ class Ledger(Generic[SplitT]):
             ContractError: a split with this id is already in flight.
         """
         split_id = split.split_id
-        if split_id in self._in_flight:
+        if self.is_in_flight(split_id):
             raise ContractError(
                 f"split {split_id!r} was assigned while a split with this id is still in flight",
                 remedy="give every split its own split_id and assign each split once",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..coordination.edit_values import EditRequest
@@ -47,12 +47,17 @@ def submit(plan: EditPlan) -> str:
     """Submit a plan; returns the id of the request.
 
     The query applies it at the next batch boundary: a running query within ``requestInterval``, a
-    stopped one at its next start.
+    stopped one at its next start. It follows all requests that already wait.
     """
     store = plan.lineage.store(plan.storage_options)
     assert store is not None
-    Mailbox(store, plan.lineage.folder).submit(plan.request)
-    return plan.request.request_id
+    mailbox = Mailbox(store, plan.lineage.folder)
+    request, waiting = plan.request, mailbox.waiting().edits
+    if waiting and request.request_id not in {edit.request_id for edit in waiting}:
+        # The clocks of requesters differ.
+        request = replace(request, requested_us=max(request.requested_us, waiting[-1].requested_us + 1))
+    mailbox.submit(request)
+    return request.request_id
 
 
 def pending(

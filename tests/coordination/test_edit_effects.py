@@ -21,9 +21,16 @@ from flip27_source.coordination.checkpoints import (
 from flip27_source.coordination.edit_effects import Edited, Editing, rewound
 from flip27_source.coordination.packing import Plan
 from flip27_source.coordination.split_rules import SplitRules
+from flip27_source.discovery import DiscoveringState
 from flip27_source.enumerator_mixins import HoldsSplits
+from flip27_source.enumerators.files.cleaning import PartlyRead
+from flip27_source.enumerators.files.enumerator import FilesEnumerator
+from flip27_source.enumerators.files.position import FilesPosition
+from flip27_source.enumerators.files.seen_files.hashes import path_hash
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import EditError
 from flip27_source.options import Options
+from flip27_source.segment import Segment
 from tests.driver.test_action_runner import Archives
 from tests.toy_sources import Item, Shelf, all_ids, coordinator_of, freeze, items
 
@@ -186,3 +193,18 @@ def test_after_any_edits_a_split_is_in_one_place_at_most_and_a_coordinator_can_c
     to_be_read = replace(snapshot, ledger=replace(snapshot.ledger, quarantined=()))
     planned = freeze(coordinator_of(Holds, restored=to_be_read))
     assert ([] if planned is None else all_ids(planned.snapshot.plan)) == sorted(where(to_be_read))
+
+
+def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read_again() -> None:
+    """Otherwise the file would be gone while a range that cannot be read again is quarantined."""
+    read = PartlyRead(path="/a", modified_us=1, ranges=((0, 20),))
+    position = FilesPosition(seen=(Segment.of("seen", path_hash("/a")),), files=1, partly_read=(read,))
+    state = replace(standing(), enumerator_state=DiscoveringState(position=position, pages=()))
+    ranges: list[Any] = [
+        FileSplit(path="/a", length=30, modified_us=1, start=start, end=start + 5) for start in (0, 10)
+    ]
+    files = Editing(
+        rules=SplitRules(enumerator_type=FilesEnumerator), options=Options.parse({}, FilesEnumerator.options)
+    )
+    edited: Any = files.replay(state, ranges).snapshot.enumerator_state
+    assert edited.position.partly_read == (replace(read, ranges=((5, 10), (15, 20))),)

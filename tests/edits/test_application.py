@@ -279,6 +279,12 @@ def test_files_known_by_name_alone_are_forgotten_by_path(tmp_path: Path) -> None
     assert source.batches() == [["a"]]
 
 
+def test_a_file_known_by_name_alone_is_not_forgotten_by_another_path_before_it_is_read() -> None:
+    known = FilesPosition(seen=(Segment.of("seen", path_hash("a")),), files=1)
+    position, kept = forgotten(known, ["/y/a"], busy=["/x/a"], name_only=True)
+    assert (position, kept) == (known, {"/y/a": "is not read yet, or is quarantined"})
+
+
 def test_a_partly_read_file_is_forgotten_and_read_again_completely(tmp_path: Path) -> None:
     """Otherwise cleanSource would handle the file before all of it is read again."""
     path = str(tmp_path / "in" / "a")
@@ -382,3 +388,29 @@ def test_an_edit_waits_while_the_source_cannot_be_reached(tmp_path: Path) -> Non
     source.engine.restart()
     assert source.batches() == [["a", "c"]]
     assert [edit["refused"] for edit in source.history()] == [None]
+
+
+@pytest.mark.parametrize("first", ["forget", "rewind"])
+def test_a_file_that_is_found_again_anyway_is_not_replayed_too(tmp_path: Path, first: str) -> None:
+    source = files(tmp_path, "ab", maxFilesPerTrigger="9")
+    source.batch()
+    add_files(tmp_path, "c")
+    source.engine.restart()
+    assert source.batch() == ["c"]
+    every = [str(tmp_path / "in" / name) for name in "abc"]
+    source.ask(first, **({"splits": every[2:]} if first == "forget" else {"to_checkpoint": 1}))
+    source.ask("replay", splits=every)
+    assert sorted(row for batch in source.batches() for row in batch) == ["a", "b", "c"]
+    assert source.history()[1]["left_alone"] == {every[2]: "is not known: it is found and read again"}
+
+
+def test_a_query_is_not_stuck_if_discovery_finds_a_split_that_an_edit_has_queued(tmp_path: Path) -> None:
+    source = files(tmp_path, "ab", maxFilesPerTrigger="9", seenFiles="nameCursor")
+    source.batch()
+    add_files(tmp_path, "cd")
+    source.engine.restart()
+    assert source.batch() == ["c", "d"]
+    source.ask("rewind", to_checkpoint=1)
+    source.ask("replay", glob="*/[bd]")
+    assert source.batches() == [["b", "d", "c"]]
+    assert [edit["refused"] for edit in source.history()] == [None, None]

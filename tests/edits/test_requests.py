@@ -85,6 +85,16 @@ def test_edits_at_one_batch_boundary_are_applied_in_the_order_of_their_requests(
     assert [edit["operation"] for edit in source.history()] == ["forget", "rewind"]
 
 
+def test_a_requester_whose_clock_is_behind_does_not_come_first(tmp_path: Path) -> None:
+    feed = fed(tmp_path)
+    assert feed.batch() == ["a", "b"]
+    feed.ask("replay", splits=["a"])
+    skip = feed.plan("skip", splits=["a"])
+    edits.submit(replace(skip, request=replace(skip.request, requested_us=1)))
+    assert feed.batch() == ["c", "d"]
+    assert [edit["operation"] for edit in feed.history()] == ["replay", "skip"]
+
+
 def test_a_batch_with_an_edit_that_is_read_again_after_a_crash_is_the_same_batch(tmp_path: Path) -> None:
     feed = fed(tmp_path, "abc")
     feed.batch()
