@@ -13,33 +13,30 @@ from typing import Any, ClassVar
 from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.errors import OptionError
-from flip27_source.options import Change, Option, Options, integer, optional
+from flip27_source.options import FirstStartOption, NextBatchOption, Option, Options, integer, optional
 from flip27_source.split import SplitSize
 
-START: Option[int] = Option(
-    name="start", parse=integer(minimum=-(2**62)), default=0, doc="First number.", changes=Change.FIRST_START
+START: Option[int] = FirstStartOption(
+    name="start", parse=integer(minimum=-(2**62)), default=0, doc="First number."
 )
-END: Option[int | None] = Option(
+END: Option[int | None] = FirstStartOption(
     name="end",
     parse=optional(integer(minimum=-(2**62))),
     default=None,
     default_text="not set: the numbers never end",
     doc="The first number that is not read.",
-    changes=Change.FIRST_START,
 )
-NUM_SPLITS: Option[int] = Option(
+NUM_SPLITS: Option[int] = FirstStartOption(
     name="numSplits",
     parse=integer(minimum=1, maximum=100_000),
     default=1,
     doc="Number of splits; the numbers are distributed over them in turn.",
-    changes=Change.FIRST_START,
 )
-ROWS_PER_SPLIT: Option[int] = Option(
+ROWS_PER_SPLIT: Option[int] = NextBatchOption(
     name="rowsPerSplit",
     parse=integer(minimum=1),
     default=100_000,
     doc="Maximum count of numbers from one split in one batch.",
-    changes=Change.NEXT_BATCH,
 )
 
 

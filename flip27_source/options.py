@@ -97,6 +97,20 @@ class ReadingOption(Option[T]):
     changes: Change | None = Change.PENDING_BATCH
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextBatchOption(Option[T]):
+    """An option of planning: a batch that is repeated stays as it was planned."""
+
+    changes: Change | None = Change.NEXT_BATCH
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstStartOption(Option[T]):
+    """An option of the first start, which is stored in the state."""
+
+    changes: Change | None = Change.FIRST_START
+
+
 class Options:
     """Parsed options of one source, looked up by :class:`Option` (typed) or by name."""
 

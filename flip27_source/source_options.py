@@ -8,6 +8,7 @@ from .file_systems.moved_paths import PathRewrite, path_rewrite
 from .file_systems.paths import location
 from .options import (
     Change,
+    NextBatchOption,
     Option,
     ReadingOption,
     boolean,
@@ -61,82 +62,72 @@ STATE_LOCATION: Option[str | None] = Option(
     changes=Change.REFUSED,
     change_note="except for the place to which the state was moved",
 )
-INLINE_STATE_LIMIT: Option[int] = Option(
+INLINE_STATE_LIMIT: Option[int] = NextBatchOption(
     name="inlineStateLimit",
     parse=size_bytes,
     default=64 * 1024,
     default_text="64k",
     doc="Largest state that is stored in Spark's offset log when stateLocation is not set.",
-    changes=Change.NEXT_BATCH,
 )
-RETAINED_CHECKPOINTS: Option[int] = Option(
+RETAINED_CHECKPOINTS: Option[int] = NextBatchOption(
     name="retainedCheckpoints",
     parse=integer(minimum=2),
     default=100,
     doc="Number of checkpoints to keep; at least Spark's spark.sql.streaming.minBatchesToRetain.",
-    changes=Change.NEXT_BATCH,
 )
-PARALLELISM: Option[int | None] = Option(
+PARALLELISM: Option[int | None] = NextBatchOption(
     name="parallelism",
     parse=optional(integer(minimum=1, maximum=100_000)),
     default=None,
     default_text="the driver's cores; more for batches that exceed maxPartitionBytes per core",
     doc="Maximum number of Spark tasks per batch; use one to three per executor core.",
-    changes=Change.NEXT_BATCH,
 )
-REQUEST_INTERVAL: Option[float] = Option(
+REQUEST_INTERVAL: Option[float] = NextBatchOption(
     name="requestInterval",
     parse=duration_s,
     default=10.0,
     default_text="10 seconds",
     doc="Pause between two checks for requests, in the background: edits of the state (docs/edits.md) and "
     "savepoints (docs/savepoints.md); with 0s, the query only checks when it starts.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_PARTITION_BYTES: Option[int] = Option(
+MAX_PARTITION_BYTES: Option[int] = NextBatchOption(
     name="maxPartitionBytes",
     parse=size_bytes,
     default=128 * 1024 * 1024,
     default_text="128m",
     doc="Maximum size of the ranges that splittable files are cut into.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_FILES_PER_TRIGGER: Option[int | None] = Option(
+MAX_FILES_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxFilesPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of files in one batch. Limits combine: the first limit reached ends the batch, "
     "which always holds at least one split.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_ROWS_PER_TRIGGER: Option[int | None] = Option(
+MAX_ROWS_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxRowsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of rows in one batch; counts only splits whose rows are known before reading.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_BYTES_PER_TRIGGER: Option[int | None] = Option(
+MAX_BYTES_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxBytesPerTrigger",
     parse=optional(size_bytes),
     default=None,
     doc="Soft limit on the bytes in one batch.",
-    changes=Change.NEXT_BATCH,
 )
-DISCOVERY_INTERVAL: Option[float] = Option(
+DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
     default=1.0,
     default_text="1 second",
     doc="Pause between two rounds of discovery, which runs in the background.",
-    changes=Change.NEXT_BATCH,
 )
-DISCOVERY_RETRIES: Option[int] = Option(
+DISCOVERY_RETRIES: Option[int] = NextBatchOption(
     name="discoveryRetries",
     parse=integer(minimum=0),
     default=3,
     doc="How many times in a row failed discovery is retried, with growing pauses, before the query fails.",
-    changes=Change.NEXT_BATCH,
 )
 TIME_ZONE: Option[str | None] = ReadingOption(
     name="timeZone",
@@ -146,13 +137,12 @@ TIME_ZONE: Option[str | None] = ReadingOption(
     doc="Time zone of timestamps that have none.",
 )
 
-TASK_REPORTS: Option[str] = Option(
+TASK_REPORTS: Option[str] = NextBatchOption(
     name="taskReports",
     parse=one_of("auto", "always"),
     default="auto",
     doc="auto: tasks write a report to the stateLocation only if the source needs one; always: "
     "tasks always report, so that rows, bytes and durations are known.",
-    changes=Change.NEXT_BATCH,
 )
 ON_MISSING_REPORT: Option[str] = Option(
     name="onMissingReport",
@@ -231,29 +221,26 @@ MAX_SPLIT_DURATION: Option[float] = Option(
     changes=Change.PENDING_BATCH,
     change_note="for tasks that have not reported yet",
 )
-POLL_INTERVAL: Option[float] = Option(
+POLL_INTERVAL: Option[float] = NextBatchOption(
     name="pollInterval",
     parse=duration_s,
     default=10.0,
     default_text="10 seconds",
     doc="Pause before a split is read again after its reader found no more data.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_ACTION_ATTEMPTS: Option[int] = Option(
+MAX_ACTION_ATTEMPTS: Option[int] = NextBatchOption(
     name="maxActionAttempts",
     parse=integer(minimum=1),
     default=5,
     doc="Number of attempts for a side effect that is due after a batch (archive, delete, acknowledge).",
-    changes=Change.NEXT_BATCH,
     change_note="also for actions that wait",
 )
-ON_ACTION_ERROR: Option[str] = Option(
+ON_ACTION_ERROR: Option[str] = NextBatchOption(
     name="onActionError",
     parse=one_of("fail", "keep"),
     default="fail",
     doc="What to do after maxActionAttempts failures: fail the query, or keep the action in the state and "
     "continue; it is tried again when the query is restarted.",
-    changes=Change.NEXT_BATCH,
     change_note="also for actions that wait",
 )
 
@@ -305,13 +292,12 @@ ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
     "cannot be restored, which starts empty.",
     changes=Change.IGNORED,
 )
-ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = Option(
+ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = NextBatchOption(
     name="allowRolledBackCheckpoint",
     parse=boolean,
     default=False,
     doc="true: a query may continue when its checkpoint location is an older copy than its state location. "
     "Data read since the copy is read again; a sink that tracks batch numbers skips batches that it has.",
-    changes=Change.NEXT_BATCH,
     change_note="looked at when the query starts",
 )
 PATH_REWRITE: Option[PathRewrite | None] = Option(
@@ -324,32 +310,9 @@ PATH_REWRITE: Option[PathRewrite | None] = Option(
 )
 
 CORE_OPTIONS: tuple[Option[Any], ...] = (
-    PATH,
-    ENUMERATOR,
-    READER,
-    UID,
-    STATE_LOCATION,
-    INLINE_STATE_LIMIT,
-    RETAINED_CHECKPOINTS,
-    REQUEST_INTERVAL,
-    PARALLELISM,
-    MAX_PARTITION_BYTES,
-    MAX_FILES_PER_TRIGGER,
-    MAX_ROWS_PER_TRIGGER,
-    MAX_BYTES_PER_TRIGGER,
-    DISCOVERY_INTERVAL,
-    DISCOVERY_RETRIES,
-    TIME_ZONE,
-    TASK_REPORTS,
-    ON_MISSING_REPORT,
-    EVENT_TIME_COLUMN,
-    ON_SPLIT_ERROR,
-    ON_DATA_LOSS,
-    MAX_SPLIT_ATTEMPTS,
-    MAX_QUARANTINED_SPLITS,
-    SAVEPOINT,
-    SAVEPOINT_CLAIM,
-    ALLOW_NON_RESTORED_STATE,
-    ALLOW_ROLLED_BACK_CHECKPOINT,
-    PATH_REWRITE,
-)
+    PATH, ENUMERATOR, READER, UID, STATE_LOCATION, INLINE_STATE_LIMIT, RETAINED_CHECKPOINTS, REQUEST_INTERVAL,
+    PARALLELISM, MAX_PARTITION_BYTES, MAX_FILES_PER_TRIGGER, MAX_ROWS_PER_TRIGGER, MAX_BYTES_PER_TRIGGER,
+    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, TIME_ZONE, TASK_REPORTS, ON_MISSING_REPORT, EVENT_TIME_COLUMN,
+    ON_SPLIT_ERROR, ON_DATA_LOSS, MAX_SPLIT_ATTEMPTS, MAX_QUARANTINED_SPLITS, SAVEPOINT, SAVEPOINT_CLAIM,
+    ALLOW_NON_RESTORED_STATE, ALLOW_ROLLED_BACK_CHECKPOINT, PATH_REWRITE,
+)  # fmt: skip

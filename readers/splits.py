@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.file_systems.paths import canonical_path, names_a_user
-from flip27_source.options import Change, Option, Options, boolean
+from flip27_source.options import NextBatchOption, Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
 from flip27_source.readers.files.file_columns import partition_values
@@ -30,13 +30,12 @@ from flip27_source.source_options import (
     UID,
 )
 
-FILE_RANGES = Option(
+FILE_RANGES = NextBatchOption(
     name="fileRanges",
     parse=boolean,
     default=False,
     doc="Return a row for each range of at most maxPartitionBytes of a file that is not compressed, instead "
     "of one for the whole file. native_batches needs whole files.",
-    changes=Change.NEXT_BATCH,
 )
 
 _SCHEMA = pa.schema(

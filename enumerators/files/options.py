@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 from flip27_source.file_systems.paths import location
 from flip27_source.options import (
     Change,
+    FirstStartOption,
+    NextBatchOption,
     Option,
     Options,
     ReadingOption,
@@ -74,12 +76,11 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     change_note="its splits stay, and partition columns are counted from the new path",
     names_data=True,
 )
-PATH_GLOB_FILTER: Option[str | None] = Option(
+PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
     name="pathGlobFilter",
     parse=optional(text),
     default=None,
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
-    changes=Change.NEXT_BATCH,
     names_data=True,
 )
 RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
@@ -90,21 +91,19 @@ RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     changes=Change.PENDING_BATCH,
     change_note="true: its files have no partition columns",
 )
-MODIFIED_AFTER: Option[datetime | None] = Option(
+MODIFIED_AFTER: Option[datetime | None] = NextBatchOption(
     name="modifiedAfter",
     parse=optional(moment),
     default=None,
     doc="Read only files modified after this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
-    changes=Change.NEXT_BATCH,
 )
-MODIFIED_BEFORE: Option[datetime | None] = Option(
+MODIFIED_BEFORE: Option[datetime | None] = NextBatchOption(
     name="modifiedBefore",
     parse=optional(moment),
     default=None,
     doc="Read only files modified before this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
-    changes=Change.NEXT_BATCH,
 )
-MAX_FILE_AGE: Option[float | None] = Option(
+MAX_FILE_AGE: Option[float | None] = NextBatchOption(
     name="maxFileAge",
     parse=optional(duration_s),
     default=None,
@@ -112,39 +111,34 @@ MAX_FILE_AGE: Option[float | None] = Option(
     doc="A file that is found after the first listing is skipped if it is older than the newest known file "
     "by more than this. Skipped files are counted (filesTooOld) and named in the log. As in Spark, "
     "ignored with latestFirst and maxFilesPerTrigger or maxBytesPerTrigger.",
-    changes=Change.NEXT_BATCH,
 )
-FILE_ORDER: Option[str] = Option(
+FILE_ORDER: Option[str] = NextBatchOption(
     name="fileOrder",
     parse=one_of("modified", "name", "size"),
     default="modified",
     doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Files "
     "that tie are read in the order of their paths.",
-    changes=Change.NEXT_BATCH,
 )
-LATEST_FIRST: Option[bool] = Option(
+LATEST_FIRST: Option[bool] = NextBatchOption(
     name="latestFirst",
     parse=boolean,
     default=False,
     doc="Read the newest files first: files that are found later are read before older files that still "
     "wait.",
-    changes=Change.NEXT_BATCH,
 )
-FILE_NAME_ONLY: Option[bool] = Option(
+FILE_NAME_ONLY: Option[bool] = FirstStartOption(
     name="fileNameOnly",
     parse=boolean,
     default=False,
     doc="Identify a file only by its name: a file with the same name in another directory counts as the "
     "same file and is not read.",
-    changes=Change.FIRST_START,
 )
-INCLUDE_EXISTING_FILES: Option[bool] = Option(
+INCLUDE_EXISTING_FILES: Option[bool] = FirstStartOption(
     name="includeExistingFiles",
     parse=boolean,
     default=True,
     doc="false: files that exist when the query is first started are not read. The first batch records "
     "which files these are. The first run cannot be one that ends by itself (availableNow).",
-    changes=Change.FIRST_START,
 )
 IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
     name="ignoreMissingFiles",
@@ -153,7 +147,7 @@ IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
     doc="A path that does not exist has no files. A planned file that no longer exists has no rows, is "
     "counted (ignoredSplits) and listed in the state. By default, both cases stop the query.",
 )
-SEEN_FILES: Option[str] = Option(
+SEEN_FILES: Option[str] = NextBatchOption(
     name="seenFiles",
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
     default="exact",
@@ -161,18 +155,16 @@ SEEN_FILES: Option[str] = Option(
     "files that sort after the last known path are new; each new file's path has to sort after all earlier "
     "paths. modifiedCursor: modification times increase, within allowedLateness. You may change the option "
     "at a restart: no file is read again.",
-    changes=Change.NEXT_BATCH,
 )
-ALLOWED_LATENESS: Option[float] = Option(
+ALLOWED_LATENESS: Option[float] = NextBatchOption(
     name="allowedLateness",
     parse=duration_s,
     default=3600.0,
     default_text="1 hour",
     doc="seenFiles=modifiedCursor: how much older than the newest file a file may be before it counts as "
     "late.",
-    changes=Change.NEXT_BATCH,
 )
-BACKFILL_INTERVAL: Option[float | None] = Option(
+BACKFILL_INTERVAL: Option[float | None] = NextBatchOption(
     name="backfillInterval",
     parse=_duration_or_off,
     default=86400.0,
@@ -180,58 +172,51 @@ BACKFILL_INTERVAL: Option[float | None] = Option(
     doc="seenFiles=nameCursor: how often all files are listed to find late files; off: never. "
     "discovery=notifications: how often all files are listed to find files that no message has "
     "named; off: only when the query is started.",
-    changes=Change.NEXT_BATCH,
 )
-DISCOVERY: Option[str] = Option(
+DISCOVERY: Option[str] = NextBatchOption(
     name="discovery",
     parse=one_of("listing", "notifications"),
     default="listing",
     doc="How new files are found. listing: the path is listed in every round. notifications: by the messages "
     "of notificationQueues, and by a listing at each start and every backfillInterval. You may change the "
     "option at a restart. A batch read always lists.",
-    changes=Change.NEXT_BATCH,
 )
-NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = Option(
+NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = NextBatchOption(
     name="notificationQueues",
     parse=optional(_queues),
     default=None,
     doc="discovery=notifications: the URLs of the queues that get the events of the files, separated by "
     "commas. Set the credentials with the storage.* options.",
-    changes=Change.NEXT_BATCH,
 )
-NOTIFICATION_SERVICE: Option[str | None] = Option(
+NOTIFICATION_SERVICE: Option[str | None] = NextBatchOption(
     name="notificationService",
     parse=optional(text),
     default=None,
     default_text="by the path: sqs for s3://, azureQueue for abfs://",
     doc="discovery=notifications: the service of the queues: sqs, azureQueue, or package.module:Class of "
     "your own NotificationQueue.",
-    changes=Change.NEXT_BATCH,
 )
-NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = Option(
+NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = NextBatchOption(
     name="notificationVisibilityTimeout",
     parse=_visibility_timeout_s,
     default=300.0,
     default_text="5 minutes",
     doc="discovery=notifications: how long a received message stays hidden from other readers of its queue "
     "after the driver has died. While the driver lives, the time is extended.",
-    changes=Change.NEXT_BATCH,
 )
-ON_LATE_FILE: Option[str] = Option(
+ON_LATE_FILE: Option[str] = NextBatchOption(
     name="onLateFile",
     parse=one_of("fail", "report", "read"),
     default="fail",
     doc="What to do with a file that appears behind a cursor: fail the query, report the file (filesLate, "
     "its name in the state and the log) and skip it, or report and read it.",
-    changes=Change.NEXT_BATCH,
 )
-ALLOW_OVERWRITES: Option[bool] = Option(
+ALLOW_OVERWRITES: Option[bool] = NextBatchOption(
     name="allowOverwrites",
     parse=boolean,
     default=False,
     doc="Read a file again when its size, modification time or ETag has changed, count it "
     "(filesOverwritten) and name it in the log. By default a path is read once.",
-    changes=Change.NEXT_BATCH,
 )
 CLEAN_SOURCE: Option[str] = Option(
     name="cleanSource",
@@ -290,27 +275,8 @@ def _epoch_us(time: datetime | None, zone: str | None, default: float) -> float:
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (
-    PATHS,
-    PATH_GLOB_FILTER,
-    RECURSIVE_FILE_LOOKUP,
-    MODIFIED_AFTER,
-    MODIFIED_BEFORE,
-    MAX_FILE_AGE,
-    FILE_ORDER,
-    LATEST_FIRST,
-    FILE_NAME_ONLY,
-    INCLUDE_EXISTING_FILES,
-    IGNORE_MISSING_FILES,
-    SEEN_FILES,
-    ALLOWED_LATENESS,
-    BACKFILL_INTERVAL,
-    DISCOVERY,
-    NOTIFICATION_QUEUES,
-    NOTIFICATION_SERVICE,
-    NOTIFICATION_VISIBILITY_TIMEOUT,
-    ON_LATE_FILE,
-    ALLOW_OVERWRITES,
-    CLEAN_SOURCE,
-    CLEAN_SOURCE_RETENTION_DURATION,
-    SOURCE_ARCHIVE_DIR,
-)
+    PATHS, PATH_GLOB_FILTER, RECURSIVE_FILE_LOOKUP, MODIFIED_AFTER, MODIFIED_BEFORE, MAX_FILE_AGE, FILE_ORDER,
+    LATEST_FIRST, FILE_NAME_ONLY, INCLUDE_EXISTING_FILES, IGNORE_MISSING_FILES, SEEN_FILES, ALLOWED_LATENESS,
+    BACKFILL_INTERVAL, DISCOVERY, NOTIFICATION_QUEUES, NOTIFICATION_SERVICE, NOTIFICATION_VISIBILITY_TIMEOUT,
+    ON_LATE_FILE, ALLOW_OVERWRITES, CLEAN_SOURCE, CLEAN_SOURCE_RETENTION_DURATION, SOURCE_ARCHIVE_DIR,
+)  # fmt: skip

@@ -15,26 +15,24 @@ from flip27_source.enumerator_context import SplitEnumeratorContext
 from flip27_source.enumerators.http_api.urls import endpoint_urls
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
-from flip27_source.options import Change, Option, Options, one_of, texts
+from flip27_source.options import NextBatchOption, Option, Options, one_of, texts
 from flip27_source.source_options import PATH
 
-ENDPOINTS: Option[tuple[str, ...]] = Option(
+ENDPOINTS: Option[tuple[str, ...]] = NextBatchOption(
     name="endpoints",
     parse=texts,
     default=(),
     default_text="the path itself",
     doc="Endpoints below the path, separated by commas or as a JSON list: orders, customers. They are read "
     "independently and in parallel. Endpoints that are added later are read from their start.",
-    changes=Change.NEXT_BATCH,
     change_note="onRemovedEndpoint decides about endpoints that are removed",
 )
-ON_REMOVED_ENDPOINT: Option[str] = Option(
+ON_REMOVED_ENDPOINT: Option[str] = NextBatchOption(
     name="onRemovedEndpoint",
     parse=one_of("fail", "finish"),
     default="fail",
     doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; finish "
     "ends the endpoint and forgets its position, so the endpoint cannot be added again.",
-    changes=Change.NEXT_BATCH,
 )
 
 

@@ -13,6 +13,7 @@ from flip27_source.enumerators.kafka.start_positions import START_AND_END_OPTION
 from flip27_source.errors import OptionError
 from flip27_source.options import (
     Change,
+    NextBatchOption,
     Option,
     Options,
     ReadingOption,
@@ -72,28 +73,25 @@ KAFKA: Option[str | None] = ReadingOption(
     "secret out of the code, name an environment variable (kafka.sasl.passwordEnv) or a file "
     "(kafka.sasl.passwordFile); every property has these two forms.",
 )
-SUBSCRIBE: Option[tuple[str, ...] | None] = Option(
+SUBSCRIBE: Option[tuple[str, ...] | None] = NextBatchOption(
     name="subscribe",
     parse=optional(_topics),
     default=None,
     doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
-    changes=Change.NEXT_BATCH,
     names_data=True,
 )
-SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = Option(
+SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = NextBatchOption(
     name="subscribePattern",
     parse=optional(_pattern),
     default=None,
     doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
-    changes=Change.NEXT_BATCH,
     names_data=True,
 )
-ASSIGN: Option[tuple[TopicPartition, ...] | None] = Option(
+ASSIGN: Option[tuple[TopicPartition, ...] | None] = NextBatchOption(
     name="assign",
     parse=optional(_partitions),
     default=None,
     doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
-    changes=Change.NEXT_BATCH,
     names_data=True,
 )
 FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
@@ -104,50 +102,44 @@ FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
     doc="Spark's name: true is onDataLoss=fail; false is onDataLoss=report, except that without a "
     "stateLocation a loss that a task finds is only logged.",
 )
-MAX_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
+MAX_OFFSETS_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of offsets in one batch, shared fairly among the partitions. Spark's name for "
     "maxRowsPerTrigger.",
-    changes=Change.NEXT_BATCH,
 )
-MIN_OFFSETS_PER_TRIGGER: Option[int | None] = Option(
+MIN_OFFSETS_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="minOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="A batch waits until this number of offsets can be read, but no longer than maxTriggerDelay.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_TRIGGER_DELAY: Option[float] = Option(
+MAX_TRIGGER_DELAY: Option[float] = NextBatchOption(
     name="maxTriggerDelay",
     parse=_spark_duration_s,
     default=900.0,
     default_text="15m",
     doc="With minOffsetsPerTrigger, the longest pause between two batches if there is anything to read.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_OFFSETS_PER_PARTITION: Option[int | None] = Option(
+MAX_OFFSETS_PER_PARTITION: Option[int | None] = NextBatchOption(
     name="maxOffsetsPerPartition",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of offsets of each partition in one batch.",
-    changes=Change.NEXT_BATCH,
 )
-MIN_PARTITIONS: Option[int | None] = Option(
+MIN_PARTITIONS: Option[int | None] = NextBatchOption(
     name="minPartitions",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Minimum number of Spark tasks for a batch with enough records: large partitions are cut into parts.",
-    changes=Change.NEXT_BATCH,
 )
-MAX_RECORDS_PER_PARTITION: Option[int | None] = Option(
+MAX_RECORDS_PER_PARTITION: Option[int | None] = NextBatchOption(
     name="maxRecordsPerPartition",
     parse=optional(integer(minimum=1)),
     default=None,
     doc="Maximum number of offsets of one partition that a Spark task reads; larger ranges are cut into "
     "parts, one for each task.",
-    changes=Change.NEXT_BATCH,
 )
 COMMIT_OFFSETS: Option[bool] = Option(
     name="commitOffsets",
@@ -170,21 +162,19 @@ POLL_TIMEOUT: Option[int] = ReadingOption(
     default=120_000,
     doc="How long a task waits for records that exist in the partition, in milliseconds.",
 )
-FETCH_RETRIES: Option[int | None] = Option(
+FETCH_RETRIES: Option[int | None] = NextBatchOption(
     name="fetchOffset.numRetries",
     parse=optional(integer(minimum=0)),
     default=None,
     default_text="discoveryRetries",
     doc="Spark's name for discoveryRetries.",
-    changes=Change.NEXT_BATCH,
 )
-FETCH_RETRY_INTERVAL: Option[int] = Option(
+FETCH_RETRY_INTERVAL: Option[int] = NextBatchOption(
     name="fetchOffset.retryIntervalMs",
     parse=integer(minimum=0),
     default=1000,
     doc="Pause before the first retry of a failed request to the cluster, in milliseconds; it doubles each "
     "time.",
-    changes=Change.NEXT_BATCH,
 )
 GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
     name="groupIdPrefix",
@@ -194,45 +184,27 @@ GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
     doc="Prefix of the clients' group id. The clients do not join the group, but brokers with access control "
     "check its name.",
 )
-DISCOVERY_INTERVAL: Option[float] = Option(
+DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
     default=0.1,
     default_text="100 milliseconds",
     doc="Pause between two requests for the end offsets of the partitions.",
-    changes=Change.NEXT_BATCH,
 )
-DISCOVERY_RETRIES: Option[int] = Option(
+DISCOVERY_RETRIES: Option[int] = NextBatchOption(
     name="discoveryRetries",
     parse=integer(minimum=0),
     default=10,
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: "
     "brokers are unavailable for a while when they restart.",
-    changes=Change.NEXT_BATCH,
 )
 
 KAFKA_OPTIONS: tuple[Option[Any], ...] = (
-    KAFKA,
-    SUBSCRIBE,
-    SUBSCRIBE_PATTERN,
-    ASSIGN,
-    *START_AND_END_OPTIONS,
-    FAIL_ON_DATA_LOSS,
-    MAX_OFFSETS_PER_TRIGGER,
-    MIN_OFFSETS_PER_TRIGGER,
-    MAX_TRIGGER_DELAY,
-    MAX_OFFSETS_PER_PARTITION,
-    MIN_PARTITIONS,
-    MAX_RECORDS_PER_PARTITION,
-    COMMIT_OFFSETS,
-    INCLUDE_HEADERS,
-    POLL_TIMEOUT,
-    FETCH_RETRIES,
-    FETCH_RETRY_INTERVAL,
-    GROUP_ID_PREFIX,
-    DISCOVERY_INTERVAL,
-    DISCOVERY_RETRIES,
-)
+    KAFKA, SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN, *START_AND_END_OPTIONS, FAIL_ON_DATA_LOSS,
+    MAX_OFFSETS_PER_TRIGGER, MIN_OFFSETS_PER_TRIGGER, MAX_TRIGGER_DELAY, MAX_OFFSETS_PER_PARTITION,
+    MIN_PARTITIONS, MAX_RECORDS_PER_PARTITION, COMMIT_OFFSETS, INCLUDE_HEADERS, POLL_TIMEOUT, FETCH_RETRIES,
+    FETCH_RETRY_INTERVAL, GROUP_ID_PREFIX, DISCOVERY_INTERVAL, DISCOVERY_RETRIES,
+)  # fmt: skip
 
 
 def implied_options(options: Options) -> Mapping[Option[Any], Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,7 +18,9 @@ from flip27_source.enumerators.kafka.positions import (
 )
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, LATEST
 from flip27_source.errors import OptionError
-from flip27_source.options import Change, Option, Options, one_of, optional
+from flip27_source.options import Change, FirstStartOption, Option, Options, one_of, optional
+
+T = TypeVar("T")
 
 
 def offsets(*words: str) -> Callable[[str], Positions]:
@@ -87,64 +89,62 @@ def _numbers(value: str, expected: str) -> dict[TopicPartition, int]:
     return numbers
 
 
-STARTING_OFFSETS: Option[Positions | None] = Option(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _BatchOption(Option[T]):
+    """An option of batch reads."""
+
+    changes: Change | None = Change.IGNORED
+    change_note: str | None = "a stream has no end"
+
+
+STARTING_OFFSETS: Option[Positions | None] = FirstStartOption(
     name="startingOffsets",
     parse=optional(offsets("earliest", "latest")),
     default=None,
     default_text="latest for a stream, earliest for a batch read",
     doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
     "earliest and -1 latest. Partitions that appear later start at earliest.",
-    changes=Change.FIRST_START,
 )
-STARTING_TIMESTAMP: Option[Positions | None] = Option(
+STARTING_TIMESTAMP: Option[Positions | None] = FirstStartOption(
     name="startingTimestamp",
     parse=optional(timestamp),
     default=None,
     doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
     "precedence over startingOffsetsByTimestamp, which takes precedence over startingOffsets.",
-    changes=Change.FIRST_START,
 )
-STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
+STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = FirstStartOption(
     name="startingOffsetsByTimestamp",
     parse=optional(timestamps),
     default=None,
     doc='A time for each partition, as JSON: {"orders": {"0": 1767225600000}}.',
-    changes=Change.FIRST_START,
 )
-STARTING_STRATEGY: Option[str] = Option(
+STARTING_STRATEGY: Option[str] = FirstStartOption(
     name="startingOffsetsByTimestampStrategy",
     parse=one_of("error", "latest"),
     default="error",
     doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
     "starts at its end.",
-    changes=Change.FIRST_START,
 )
-ENDING_OFFSETS: Option[Positions | None] = Option(
+ENDING_OFFSETS: Option[Positions | None] = _BatchOption(
     name="endingOffsets",
     parse=optional(offsets("latest")),
     default=None,
     default_text="latest",
     doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
     "where -1 is latest.",
-    changes=Change.IGNORED,
-    change_note="a stream has no end",
 )
-ENDING_TIMESTAMP: Option[Positions | None] = Option(
+ENDING_TIMESTAMP: Option[Positions | None] = _BatchOption(
     name="endingTimestamp",
     parse=optional(timestamp),
     default=None,
     doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
     "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
-    changes=Change.IGNORED,
-    change_note="a stream has no end",
 )
-ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = Option(
+ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = _BatchOption(
     name="endingOffsetsByTimestamp",
     parse=optional(timestamps),
     default=None,
     doc="For a batch read, a time for each partition, as JSON.",
-    changes=Change.IGNORED,
-    change_note="a stream has no end",
 )
 START_AND_END_OPTIONS: tuple[Option[Any], ...] = (
     STARTING_OFFSETS,

@@ -9,6 +9,8 @@ from flip27_source.enumerators.postgres.split import parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, table_patterns
 from flip27_source.options import (
     Change,
+    FirstStartOption,
+    NextBatchOption,
     Option,
     ReadingOption,
     boolean,
@@ -108,14 +110,13 @@ SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
         ("ssl_min_protocol_version", "Oldest version of TLS that is accepted, such as TLSv1.3."),
     )
 )
-TABLES: Option[tuple[TablePattern, ...] | None] = Option(
+TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
     name="tables",
     parse=optional(table_patterns),
     default=None,
     doc="Tables, separated by commas: public.orders, or public.* for all tables of a schema. A name with "
     'capitals or dots is quoted: public."Orders".',
     names_data=True,
-    changes=Change.NEXT_BATCH,
 )
 CHANGE_FORMAT: Option[str] = ReadingOption(
     name="changeFormat",
@@ -147,52 +148,46 @@ INTERVAL_HANDLING: Option[str] = ReadingOption(
     doc="With changeFormat=debezium, how interval is written, like Debezium's interval.handling.mode. "
     "numeric: microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
 )
-SNAPSHOT: Option[str] = Option(
+SNAPSHOT: Option[str] = FirstStartOption(
     name="snapshot",
     parse=one_of("initial", "only", "never"),
     default="initial",
     doc="initial: read the rows of the tables, then their changes; only: only the rows; never: only the "
     "changes.",
-    changes=Change.FIRST_START,
 )
-SNAPSHOT_CHUNK_ROWS: Option[int] = Option(
+SNAPSHOT_CHUNK_ROWS: Option[int] = NextBatchOption(
     name="snapshotChunkRows",
     parse=integer(minimum=1),
     default=200_000,
     doc="Number of rows in a chunk of a table; chunks are read in parallel, each in one transaction.",
-    changes=Change.NEXT_BATCH,
 )
-SNAPSHOT_WHERE: Option[str | None] = Option(
+SNAPSHOT_WHERE: Option[str | None] = FirstStartOption(
     name="snapshotWhere",
     parse=optional(text),
     default=None,
     doc="A SQL condition that chooses the rows of the snapshot. The log is not filtered.",
-    changes=Change.FIRST_START,
 )
-STARTING_LSN: Option[str | int] = Option(
+STARTING_LSN: Option[str | int] = FirstStartOption(
     name="startingLsn",
     parse=_lsn_or("earliest", "latest"),
     default="latest",
     doc="With snapshot=never, where reading the log begins: earliest is the first position that the slot "
     "has, latest is the end of the log, and 16/B374D848 is a position.",
-    changes=Change.FIRST_START,
 )
-SLOT_NAME: Option[str | None] = Option(
+SLOT_NAME: Option[str | None] = NextBatchOption(
     name="slotName",
     parse=optional(_slot),
     default=None,
     default_text="flip27_, the uid and a digest of the stateLocation",
     doc="The logical replication slot of this query (plugin pgoutput). It is created if it does not exist.",
-    changes=Change.NEXT_BATCH,
     change_note="a slot of another name is copied from the present one",
 )
-SLOT_FAILOVER: Option[bool] = Option(
+SLOT_FAILOVER: Option[bool] = NextBatchOption(
     name="slotFailover",
     parse=boolean,
     default=False,
     doc="Whether a slot that this query creates is a failover slot (PostgreSQL 17 or newer): standbys that "
     "synchronise slots have it too, and the query continues after one of them is promoted.",
-    changes=Change.NEXT_BATCH,
     change_note="for a slot that is created from then on",
 )
 PUBLICATION: Option[str | None] = Option(
@@ -203,32 +198,29 @@ PUBLICATION: Option[str | None] = Option(
     doc="The publication that has the tables. It is created if it does not exist and the role may create it.",
     changes=Change.IGNORED,
 )
-MAX_LOG_LAG: Option[int] = Option(
+MAX_LOG_LAG: Option[int] = NextBatchOption(
     name="maxLogLagDuringSnapshot",
     parse=size_bytes,
     default=512 * 1024 * 1024,
     default_text="512m",
     doc="How many bytes of the log may be unread while chunks are read. Beyond that, the log is read at the "
     "same time as the chunks, so that the server does not have to keep its WAL until the last chunk is read.",
-    changes=Change.NEXT_BATCH,
 )
 # Declared again with defaults of this source: a poll costs only a few short statements, and the pause after
 # it delays changes; a server that fails over is unavailable for longer than three retries.
-DISCOVERY_INTERVAL: Option[float] = Option(
+DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
     default=0.2,
     default_text="200 milliseconds",
     doc="Pause between two requests for the end of the server's log.",
-    changes=Change.NEXT_BATCH,
 )
-DISCOVERY_RETRIES: Option[int] = Option(
+DISCOVERY_RETRIES: Option[int] = NextBatchOption(
     name="discoveryRetries",
     parse=integer(minimum=0),
     default=10,
     doc="How many times in a row these requests may fail, with growing pauses, before the query fails: a "
     "server is unavailable for a while when it restarts.",
-    changes=Change.NEXT_BATCH,
 )
 SLOT_TIMEOUT: Option[float] = ReadingOption(
     name="slotTimeout",
@@ -238,14 +230,13 @@ SLOT_TIMEOUT: Option[float] = ReadingOption(
     doc="How long a task waits while another connection reads the slot, such as the connection of a failed "
     "attempt.",
 )
-HEARTBEAT_BYTES: Option[int] = Option(
+HEARTBEAT_BYTES: Option[int] = NextBatchOption(
     name="heartbeatBytes",
     parse=size_bytes,
     default=16 * 1024 * 1024,
     default_text="16m",
     doc="If the log has this many bytes without changes of the tables, a batch without rows skips them, so "
     "that the slot advances while other tables or databases of the server are written.",
-    changes=Change.NEXT_BATCH,
 )
 ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
     name="onSchemaChange",
@@ -267,35 +258,10 @@ UNCHANGED_VALUES: Option[str] = ReadingOption(
 )
 
 CONNECTION_OPTIONS: tuple[Option[Any], ...] = (
-    HOST,
-    PORT,
-    DATABASE,
-    USER,
-    PASSWORD_ENV,
-    PASSWORD,
-    CONNECT_TIMEOUT,
-    STATEMENT_TIMEOUT,
-    *SSL_OPTIONS,
-)
+    HOST, PORT, DATABASE, USER, PASSWORD_ENV, PASSWORD, CONNECT_TIMEOUT, STATEMENT_TIMEOUT, *SSL_OPTIONS,
+)  # fmt: skip
 POSTGRES_OPTIONS: tuple[Option[Any], ...] = (
-    *CONNECTION_OPTIONS,
-    TABLES,
-    CHANGE_FORMAT,
-    TOPIC_PREFIX,
-    DECIMAL_HANDLING,
-    INTERVAL_HANDLING,
-    SNAPSHOT,
-    SNAPSHOT_CHUNK_ROWS,
-    SNAPSHOT_WHERE,
-    STARTING_LSN,
-    SLOT_NAME,
-    SLOT_FAILOVER,
-    PUBLICATION,
-    MAX_LOG_LAG,
-    DISCOVERY_INTERVAL,
-    DISCOVERY_RETRIES,
-    SLOT_TIMEOUT,
-    HEARTBEAT_BYTES,
-    ON_SCHEMA_CHANGE,
-    UNCHANGED_VALUES,
-)
+    *CONNECTION_OPTIONS, TABLES, CHANGE_FORMAT, TOPIC_PREFIX, DECIMAL_HANDLING, INTERVAL_HANDLING, SNAPSHOT,
+    SNAPSHOT_CHUNK_ROWS, SNAPSHOT_WHERE, STARTING_LSN, SLOT_NAME, SLOT_FAILOVER, PUBLICATION, MAX_LOG_LAG,
+    DISCOVERY_INTERVAL, DISCOVERY_RETRIES, SLOT_TIMEOUT, HEARTBEAT_BYTES, ON_SCHEMA_CHANGE, UNCHANGED_VALUES,
+)  # fmt: skip

@@ -8,7 +8,8 @@ from typing import Any
 from flip27_source.enumerators.sql.split import MAX_COLUMNS
 from flip27_source.errors import OptionError
 from flip27_source.options import (
-    Change,
+    FirstStartOption,
+    NextBatchOption,
     Option,
     Options,
     ReadingOption,
@@ -76,78 +77,69 @@ PASSWORD_ENV: Option[str | None] = ReadingOption(
     default=None,
     doc="Environment variable, on the driver and the executors, that contains the password.",
 )
-TABLE: Option[str | None] = Option(
+TABLE: Option[str | None] = FirstStartOption(
     name="table",
     parse=optional(_table),
     default=None,
     doc="Table or view, written as in SQL: orders, shop.orders.",
     names_data=True,
-    changes=Change.FIRST_START,
 )
-QUERY: Option[str | None] = Option(
+QUERY: Option[str | None] = FirstStartOption(
     name="query",
     parse=optional(_query),
     default=None,
     doc="SELECT to read instead of a table. It is used as a subquery, so it needs no ORDER BY.",
     names_data=True,
-    changes=Change.FIRST_START,
 )
-CURSOR_COLUMNS: Option[tuple[str, ...] | None] = Option(
+CURSOR_COLUMNS: Option[tuple[str, ...] | None] = FirstStartOption(
     name="cursorColumns",
     parse=optional(_columns),
     default=None,
     doc="Columns that grow, such as id or updated_at,id: new and changed rows have greater values, compared "
     "as a tuple. Together they should identify a row.",
-    changes=Change.FIRST_START,
 )
-STARTING_CURSOR: Option[str] = Option(
+STARTING_CURSOR: Option[str] = FirstStartOption(
     name="startingCursor",
     parse=text,
     default=EARLIEST,
     doc="Where a new query starts: earliest, latest (only rows that appear later), or values of the first "
     "cursor columns, separated by commas or as a JSON list; rows with these values or greater ones are read.",
-    changes=Change.FIRST_START,
 )
-LAG: Option[float | None] = Option(
+LAG: Option[float | None] = NextBatchOption(
     name="lag",
     parse=optional(duration_s),
     default=None,
     default_text="10 seconds if the first cursor column is a time, otherwise none",
     doc="How long rows wait after the time in their first cursor column, so that transactions that commit "
     "late are not missed. For a date, this time is counted from the end of the day; 0s turns the option off.",
-    changes=Change.NEXT_BATCH,
 )
-WAIT_FOR_TRANSACTIONS: Option[bool] = Option(
+WAIT_FOR_TRANSACTIONS: Option[bool] = NextBatchOption(
     name="waitForTransactions",
     parse=boolean,
     default=True,
     doc="On PostgreSQL, rows wait until every transaction that was writing when they were first seen has "
     "ended. false: only lag protects against late commits.",
-    changes=Change.NEXT_BATCH,
 )
-TRANSACTION_TIMEOUT: Option[float] = Option(
+TRANSACTION_TIMEOUT: Option[float] = NextBatchOption(
     name="transactionTimeout",
     parse=duration_s,
     default=60.0,
     default_text="1 minute",
     doc="How long a run that ends (availableNow, spark.read) waits for such transactions before it fails.",
-    changes=Change.NEXT_BATCH,
 )
-PARTITION_ROWS: Option[int] = Option(
+PARTITION_ROWS: Option[int] = NextBatchOption(
     name="partitionRows",
     parse=integer(minimum=1),
     default=100_000,
     doc="Maximum number of rows in a range, which one task reads; maxRowsPerTrigger, maxBytesPerTrigger and "
     "maxPartitionBytes make ranges smaller.",
-    changes=Change.NEXT_BATCH,
 )
-ON_NULL_CURSOR: Option[str] = Option(
+ON_NULL_CURSOR: Option[str] = NextBatchOption(
     name="onNullCursor",
     parse=one_of("fail", "ignore"),
     default="fail",
     doc="What to do with rows that have NULL in a cursor column and therefore no position: fail stops the "
     "query; ignore leaves them out and counts them (nullCursorRows).",
-    changes=Change.NEXT_BATCH,
 )
 APPEND_ONLY: Option[bool] = ReadingOption(
     name="appendOnly",
@@ -159,20 +151,9 @@ APPEND_ONLY: Option[bool] = ReadingOption(
 )
 
 ENUMERATOR_OPTIONS: tuple[Option[Any], ...] = (
-    DRIVER,
-    URI,
-    URI_ENV,
-    PASSWORD_ENV,
-    TABLE,
-    QUERY,
-    CURSOR_COLUMNS,
-    STARTING_CURSOR,
-    LAG,
-    WAIT_FOR_TRANSACTIONS,
-    TRANSACTION_TIMEOUT,
-    PARTITION_ROWS,
-    ON_NULL_CURSOR,
-)
+    DRIVER, URI, URI_ENV, PASSWORD_ENV, TABLE, QUERY, CURSOR_COLUMNS, STARTING_CURSOR, LAG,
+    WAIT_FOR_TRANSACTIONS, TRANSACTION_TIMEOUT, PARTITION_ROWS, ON_NULL_CURSOR,
+)  # fmt: skip
 
 
 def cursor_columns(options: Options) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ import msgspec
 
 from flip27_source.errors import OptionError
 from flip27_source.options import (
-    Change,
+    FirstStartOption,
     Option,
     Options,
     ReadingOption,
@@ -45,13 +45,12 @@ RECORDS_PATH: Option[Path] = ReadingOption(
     default_text="not set: the whole answer is the list",
     doc="Position of the list of records in an answer: names joined by dots, such as data.items.",
 )
-PAGINATION: Option[str] = Option(
+PAGINATION: Option[str] = FirstStartOption(
     name="pagination",
     parse=one_of("none", "cursor", "link", "page", "since"),
     default="none",
     doc="How the API is paged: cursor (in the answer, at cursorPath), link (the Link header, or a URL at "
     "linkPath), page (numbers), since (records not older than a time), none (one answer).",
-    changes=Change.FIRST_START,
 )
 AT_END: Option[str] = ReadingOption(
     name="atEnd",
@@ -70,12 +69,8 @@ CURSOR_PATH: Option[Path | None] = ReadingOption(
 CURSOR_PARAM: Option[str] = ReadingOption(
     name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
 )
-START_CURSOR: Option[str | None] = Option(
-    name="startCursor",
-    parse=optional(text),
-    default=None,
-    doc="Cursor of the first request.",
-    changes=Change.FIRST_START,
+START_CURSOR: Option[str | None] = FirstStartOption(
+    name="startCursor", parse=optional(text), default=None, doc="Cursor of the first request."
 )
 LINK_PATH: Option[Path | None] = ReadingOption(
     name="linkPath",
@@ -94,12 +89,8 @@ EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
 PAGE_PARAM: Option[str] = ReadingOption(
     name="pageParam", parse=text, default="page", doc="URL parameter for the number of the page."
 )
-FIRST_PAGE: Option[int] = Option(
-    name="firstPage",
-    parse=integer(minimum=0),
-    default=1,
-    doc="Number of the first page.",
-    changes=Change.FIRST_START,
+FIRST_PAGE: Option[int] = FirstStartOption(
+    name="firstPage", parse=integer(minimum=0), default=1, doc="Number of the first page."
 )
 PAGE_SIZE_PARAM: Option[str | None] = ReadingOption(
     name="pageSizeParam",
@@ -120,29 +111,26 @@ SINCE_PARAM: Option[str] = ReadingOption(
     default="since",
     doc="URL parameter for the time; the API has to return records with exactly that time too.",
 )
-SINCE_FIELD: Option[Path | None] = Option(
+SINCE_FIELD: Option[Path | None] = FirstStartOption(
     name="sinceField",
     parse=optional(_path),
     default=None,
     doc="Position of the time in a record, such as updated_at; the API has to return records in the order "
     "of this time, oldest first.",
-    changes=Change.FIRST_START,
 )
-START_SINCE: Option[str | None] = Option(
+START_SINCE: Option[str | None] = FirstStartOption(
     name="startSince",
     parse=optional(text),
     default=None,
     default_text="not set: the first request has no sinceParam",
     doc="Time of the first request, as the API writes it.",
-    changes=Change.FIRST_START,
 )
-ID_FIELD: Option[Path | None] = Option(
+ID_FIELD: Option[Path | None] = FirstStartOption(
     name="idField",
     parse=optional(_path),
     default=None,
     default_text="not set: a record is identified by its whole content",
     doc="Position of the id in a record, which identifies the record when its other fields change.",
-    changes=Change.FIRST_START,
 )
 CHECK_RECORDS: Option[bool] = ReadingOption(
     name="checkRecords",
@@ -219,34 +207,11 @@ MAX_RESPONSE_BYTES: Option[int] = ReadingOption(
 )
 
 HTTP_OPTIONS: tuple[Option[Any], ...] = (
-    RECORDS_PATH,
-    PAGINATION,
-    AT_END,
-    CURSOR_PATH,
-    CURSOR_PARAM,
-    START_CURSOR,
-    LINK_PATH,
-    EMPTY_PAGE_ENDS,
-    PAGE_PARAM,
-    FIRST_PAGE,
-    PAGE_SIZE_PARAM,
-    PAGE_SIZE,
-    SINCE_PARAM,
-    SINCE_FIELD,
-    START_SINCE,
-    ID_FIELD,
-    CHECK_RECORDS,
-    HEADERS,
-    AUTH_ENV,
-    AUTH_TOKEN,
-    AUTH_HEADER,
-    AUTH_SCHEME,
-    AUTH_PARAM,
-    HTTP_RETRIES,
-    MAX_BACKOFF,
-    REQUEST_TIMEOUT,
-    MAX_RESPONSE_BYTES,
-)
+    RECORDS_PATH, PAGINATION, AT_END, CURSOR_PATH, CURSOR_PARAM, START_CURSOR, LINK_PATH, EMPTY_PAGE_ENDS,
+    PAGE_PARAM, FIRST_PAGE, PAGE_SIZE_PARAM, PAGE_SIZE, SINCE_PARAM, SINCE_FIELD, START_SINCE, ID_FIELD,
+    CHECK_RECORDS, HEADERS, AUTH_ENV, AUTH_TOKEN, AUTH_HEADER, AUTH_SCHEME, AUTH_PARAM, HTTP_RETRIES,
+    MAX_BACKOFF, REQUEST_TIMEOUT, MAX_RESPONSE_BYTES,
+)  # fmt: skip
 
 _ONLY_FOR: dict[str, tuple[Option[Any], ...]] = {
     "cursor": (CURSOR_PATH, CURSOR_PARAM, START_CURSOR),

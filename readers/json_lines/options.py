@@ -50,30 +50,26 @@ _DIALECT: Mapping[str, Option[bool]] = {
 """The options of the dialect, by the attributes of ``JsonDialect``."""
 JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = tuple(_DIALECT.values())
 
-PRIMITIVES_AS_STRING = Option(
-    name="primitivesAsString", parse=boolean, default=False,
-    doc="Schema inference: numbers and booleans become strings.",
-    changes=Change.IGNORED,
-    change_note="once the schema is recorded",
-)  # fmt: skip
-PREFERS_DECIMAL = Option(
-    name="prefersDecimal", parse=boolean, default=False,
-    doc="Schema inference: numbers with a fraction become decimals if a decimal can hold them.",
-    changes=Change.IGNORED,
-    change_note="once the schema is recorded",
-)  # fmt: skip
-INFER_TIMESTAMP = Option(
-    name="inferTimestamp", parse=boolean, default=False,
-    doc="Schema inference: strings that hold timestamps become timestamps.",
-    changes=Change.IGNORED,
-    change_note="once the schema is recorded",
-)  # fmt: skip
-DROP_FIELD_IF_ALL_NULL = Option(
-    name="dropFieldIfAllNull", parse=boolean, default=False,
-    doc="Schema inference: fields that are always null or empty get no column.",
-    changes=Change.IGNORED,
-    change_note="once the schema is recorded",
-)  # fmt: skip
+
+def _inference_option(name: str, doc: str) -> Option[bool]:
+    return Option(
+        name=name,
+        parse=boolean,
+        default=False,
+        doc=f"Schema inference: {doc}",
+        changes=Change.IGNORED,
+        change_note="once the schema is recorded",
+    )
+
+
+PRIMITIVES_AS_STRING = _inference_option("primitivesAsString", "numbers and booleans become strings.")
+PREFERS_DECIMAL = _inference_option(
+    "prefersDecimal", "numbers with a fraction become decimals if a decimal can hold them."
+)
+INFER_TIMESTAMP = _inference_option("inferTimestamp", "strings that hold timestamps become timestamps.")
+DROP_FIELD_IF_ALL_NULL = _inference_option(
+    "dropFieldIfAllNull", "fields that are always null or empty get no column."
+)
 JSON_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (
     PRIMITIVES_AS_STRING, PREFERS_DECIMAL, INFER_TIMESTAMP, DROP_FIELD_IF_ALL_NULL,
 )  # fmt: skip
