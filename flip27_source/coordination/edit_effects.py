@@ -115,14 +115,18 @@ class Editing(Generic[SplitT]):
         self, snapshot: Snapshot[SplitT], split_ids: Collection[str], moved: Callable[[SplitT], SplitT]
     ) -> Edited[SplitT]:
         """Move live splits to the positions that ``moved`` returns."""
-        wanted = frozenset(split_ids)
         ledger = snapshot.ledger
+        # Whether a range is before or after the position is not known.
+        in_ranges = {cut.split_id for cut in ledger.ranges}
+        wanted = frozenset(split_ids) - in_ranges
         live = tuple(moved(split) if split.split_id in wanted else split for split in ledger.live)
         if [split.split_id for split in live] != [split.split_id for split in ledger.live]:
             raise EditError("the id of a split cannot change", remedy="change only its position")
         found = wanted & {split.split_id for split in live}
         why = "is not read in parts, or is finished: replay it"
         left_alone = dict.fromkeys(_in_order(split_ids, wanted - found), why)
+        waits = "a range of it waits to be read again: set the position after the next batch"
+        left_alone |= dict.fromkeys(_in_order(split_ids, in_ranges), waits)
         return self._read_again(snapshot, replace(ledger, live=live), _in_order(split_ids, found), left_alone)
 
     def retry(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:

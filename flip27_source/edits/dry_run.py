@@ -32,6 +32,11 @@ _POSITIONS = (
     "rows are delivered again if the new position is before the old one, and skipped if it is after it"
 )
 
+_NOT_MOVED = (
+    "ranges and records that are quarantined, or wait for their retry, are not moved: if the split reads "
+    "them too, a retry delivers them twice; drop them (quarantine drop)"
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditPlan:
@@ -317,6 +322,9 @@ def _notes(
             yield _AGAIN
         case EditOperation.SET_POSITION:
             yield _POSITIONS
+            ledger = copy.standing.ledger
+            if ledger.quarantined or ledger.waiting:
+                yield _NOT_MOVED
         case EditOperation.FORGET:
             yield f"splits that discovery finds again are read again: {_AGAIN}"
             unknown = sum(isinstance(item.split, _Named) for item in candidates)

@@ -139,7 +139,8 @@ def to_be_read(copy: StateCopy) -> Iterator[Candidate]:
         if split.split_id not in assigned:
             yield _candidate(copy, split, f"{WAITING}: held by the enumerator")
     for split in (*ledger.ranges, *(item.split for item in ledger.waiting)):
-        yield _candidate(copy, split, WAITING)
+        if split.split_id not in copy.unreported:
+            yield _candidate(copy, split, WAITING)
     yield from live(copy)
 
 

@@ -49,6 +49,8 @@ class StateCopy:
     Attributes:
         kind: the class of the enumerator; None if it cannot be imported here.
         line: the retained checkpoints; ``name`` is the newest one, ``head`` its document.
+        unreported: ids of whole splits that ``standing`` has as waiting because their tasks have not
+            reported: the newest batch reads them now, or they are read again.
     """
 
     def __init__(self, lineage: Lineage, storage_options: Mapping[str, Any]) -> None:
@@ -59,6 +61,7 @@ class StateCopy:
             raise EditError(f"{lineage.name} has no checkpoint yet", remedy="wait for the first batch")
         self.head: CheckpointDocument = head
         self.kind = class_of(head)
+        self.unreported: frozenset[str] = frozenset()
         self._reader = _reader_of(head)
         self.codec = OpaqueCodec() if self.kind is None else SnapshotCodec(self.kind)
 
@@ -106,16 +109,25 @@ class StateCopy:
             document, stored.segment_loader(document), with_plan=True, with_events=False
         )
         reports = self._reports(name, snapshot.plan)
+        unread: list[Any] = []
         if document.reports is ReportDemand.REQUIRED:
             # The batch still runs: what its other tasks will report is not known.
+            missing = [item for item in snapshot.plan.assignments if item.subtask_id not in reports]
+            unread = [split for item in missing for split in item.splits if self._is_whole(split)]
+            self.unreported = frozenset(split.split_id for split in unread)
             known = tuple(item for item in snapshot.plan.assignments if item.subtask_id in reports)
             snapshot = replace(snapshot, plan=replace(snapshot.plan, assignments=known))
         ledger = Ledger(snapshot.ledger)
         pending = PendingCheckpoint(snapshot=snapshot, reports=reports)
         folded = ReportResults(pending, ledger, self.editing.rules).fold()
-        returned = (WaitingSplit(split=split, subtask_id=None) for split, _ in folded.returned)
-        waiting = (*snapshot.ledger.waiting, *returned)
+        unread += [split for split, _ in folded.returned]
+        again = (WaitingSplit(split=split, subtask_id=None) for split in unread)
+        waiting = (*snapshot.ledger.waiting, *again)
         return replace(snapshot, ledger=ledger.state(waiting=waiting, events=()), plan=Plan())
+
+    def _is_whole(self, split: Any) -> bool:
+        rules = self.editing.rules
+        return not (rules.reader_bounds_splits or rules.is_range(split))
 
     def split_of(self, stored: StoredSplit) -> Any:
         raw = msgspec.Raw(stored.text.encode())

@@ -8,8 +8,9 @@ from typing import Any
 
 from ..coordination.edit_values import EditRequest
 from ..errors import EditError
+from ..snapshots.file_names import CheckpointName
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox
-from ..state_tables.history import History
+from ..state_tables.history import COMPLETE, History
 from .dry_run import EditPlan, only_lineage
 
 
@@ -34,12 +35,16 @@ class WithdrawnEdit:
     """The result of a withdrawal.
 
     Attributes:
-        applied_in: the checkpoint that had already applied the edit; None if it is never applied.
+        applied_in: the checkpoint that had already applied the edit; None if there is none. A query that was
+            applying the edit at that moment may still record it in its next checkpoint.
+        is_certain: whether the batch of ``applied_in`` is known to be complete. If not, and the query
+            restarts from before that checkpoint, the edit is not applied.
         error: why it had failed, or could not be read; None for a waiting or applied edit.
     """
 
     request_id: str
     applied_in: int | None
+    is_certain: bool = True
     error: str | None = None
 
 
@@ -70,10 +75,11 @@ def pending(
 def _pending(mailbox: Mailbox, history: History) -> list[PendingEdit]:
     requests = mailbox.waiting()
     applied = _applied(history) if requests.edits else {}
-    waiting = [
-        PendingEdit(request_id=item.request_id, request=item, applied_in=applied.get(item.request_id))
-        for item in requests.edits
-    ]
+    waiting = []
+    for item in requests.edits:
+        name = applied.get(item.request_id)
+        applied_in = None if name is None else name.checkpoint_id
+        waiting.append(PendingEdit(request_id=item.request_id, request=item, applied_in=applied_in))
     problems = {name: str(error) for name, error in sorted((requests.damaged | requests.unread).items())}
     problems |= {item.request_id: item.reason for item in mailbox.failed() if item.kind != SAVEPOINT}
     return waiting + [
@@ -101,7 +107,13 @@ def withdraw(
     existing = {item.request_id: item.error for item in _pending(mailbox, history)}
     name = mailbox.withdraw(request_id, [*existing, *_applied(history)], EditError)
     # Read after the deletion: the query may have applied the edit in between.
-    return WithdrawnEdit(request_id=name, applied_in=_applied(history).get(name), error=existing.get(name))
+    applied_in = _applied(history).get(name)
+    return WithdrawnEdit(
+        request_id=name,
+        applied_in=None if applied_in is None else applied_in.checkpoint_id,
+        is_certain=applied_in is None or history.line().status.get(applied_in) == COMPLETE,
+        error=existing.get(name),
+    )
 
 
 def _opened(
@@ -114,11 +126,11 @@ def _opened(
     return Mailbox(store, chosen.folder), History(store, chosen)
 
 
-def _applied(history: History) -> dict[str, int]:
+def _applied(history: History) -> dict[str, CheckpointName]:
     """The retained checkpoints that have applied requests, by request."""
-    checkpoint_ids: dict[str, int] = {}
+    names: dict[str, CheckpointName] = {}
     for name in history.line().names:
         document = history.document(name)
         if document is not None:
-            checkpoint_ids.update((edit.request_id, name.checkpoint_id) for edit in document.raw.edits)
-    return checkpoint_ids
+            names.update((edit.request_id, name) for edit in document.raw.edits)
+    return names

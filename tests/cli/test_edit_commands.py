@@ -108,7 +108,10 @@ def test_withdrawing_an_edit_that_was_already_applied_is_refused_and_names_the_c
     asked = feed.ask("replay", splits=["a"])
     feed.batch()
     said = flip27("edit", "withdraw", asked[:digits], "--state", feed.state, "--json")
-    assert (said.code, said.data) == (1, {"request_id": asked, "applied_in": 2, "error": None})
+    assert (said.code, said.data) == (
+        1,
+        {"request_id": asked, "applied_in": 2, "is_certain": False, "error": None},
+    )
     assert (
         f"{asked} was applied by checkpoint 2" in flip27("edit", "withdraw", asked, "--state", feed.state).out
     )

@@ -208,3 +208,12 @@ def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read_again() -> N
     )
     edited: Any = files.replay(state, ranges).snapshot.enumerator_state
     assert edited.position.partly_read == (replace(read, ranges=((5, 10), (15, 20))),)
+
+
+def test_a_split_of_which_a_range_waits_to_be_read_again_is_not_moved() -> None:
+    state = standing(live=items("a", "b"))
+    state = replace(state, ledger=replace(state.ledger, ranges=items("a")))
+    edited = editing().set_position(state, ["a", "b"], lambda split: replace(split, rows=5))
+    assert edited.changed == ("b",)
+    assert "a range of it waits to be read again" in edited.left_alone["a"]
+    assert edited.snapshot.ledger.live == (Item(split_id="a"), Item(split_id="b", rows=5))

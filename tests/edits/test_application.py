@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
 
 from flip27_source import edits
@@ -15,6 +16,7 @@ from flip27_source.enumerators.files.cleaning import PartlyRead
 from flip27_source.enumerators.files.forgotten_files import forgotten
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.hashes import path_hash
+from flip27_source.enumerators.sequence import SequenceSplit
 from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment
@@ -23,6 +25,8 @@ from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.s3_server import S3Bucket
 from tests.toy_sources import FEEDS, EchoReader, Feed, Item, Shelf, items
+
+NUMBERS = pa.schema([("id", pa.int64())])
 
 
 @pytest.fixture(autouse=True)
@@ -171,6 +175,27 @@ def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_histor
     assert source.batch() == list("cd")
     (edit,) = source.history()
     assert "is not a valid position" in edit["refused"]
+
+
+class Torn(SplitReader[SequenceSplit]):
+    """Cannot read the ranges that contain 2."""
+
+    def read(self, split: SequenceSplit) -> Iterator[tuple[Any, ...]]:
+        if split.next == 2:
+            raise SplitReadError("2 is torn")
+        yield from ((number,) for number in range(split.next, split.end or 0))
+
+
+def test_a_position_is_not_set_while_a_range_of_the_split_waits_for_its_retry(tmp_path: Path) -> None:
+    options = {"end": "9", "rowsPerSplit": "2", "onSplitError": "quarantine", "maxSplitAttempts": "1"}
+    source = Edited(tmp_path, {"enumerator": "sequence", **options}, reader=Torn, schema=NUMBERS)
+    assert [source.batch(), source.batch()] == [[0, 1], []]
+    chosen: dict[str, Any] = {"splits": ["sequence-0"]}
+    notes = source.plan("set-position", position={"next": 2}, **chosen).notes
+    assert any("a retry delivers them twice" in note for note in notes)
+    source.ask("quarantine retry", **chosen)
+    with pytest.raises(EditError, match="a range of it waits to be read again"):
+        source.plan("set-position", position={"next": 2}, **chosen)
 
 
 def test_a_replay_of_a_live_split_starts_at_the_earliest_chosen_batch(tmp_path: Path) -> None:

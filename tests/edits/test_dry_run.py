@@ -214,3 +214,12 @@ def test_submitting_a_request_again_makes_no_second_request(source: Edited) -> N
     edits.submit(plan)
     edits.submit(plan)  # as if the response to the first call was lost
     assert len(source.request_files()) == 1
+
+
+def test_splits_of_tasks_that_have_not_reported_are_not_edited(tmp_path: Path) -> None:
+    feed = fed(tmp_path, "abcd", onSplitError="quarantine")
+    feed.engine.trigger()
+    with pytest.raises(EditError, match="would change nothing: a is left alone: is not read yet"):
+        feed.plan("replay", glob="*")
+    with pytest.raises(EditError, match="no split that waits to be read"):
+        feed.plan("skip", splits=["a"])

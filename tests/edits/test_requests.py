@@ -159,6 +159,22 @@ def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: P
     assert batches.batch() == ["c", "d"]
 
 
+def test_a_withdrawal_tells_whether_the_checkpoint_that_has_applied_the_edit_is_complete(
+    tmp_path: Path,
+) -> None:
+    feed = fed(tmp_path)
+    feed.batch()
+    early = feed.ask("replay", splits=["a"])
+    feed.batch()
+    feed.batch()
+    late = feed.ask("replay", splits=["b"])
+    feed.engine.holder.latest_offset(json.loads(feed.engine.logs.offsets[2]), None)
+    found = [edits.withdraw(asked, state=feed.state) for asked in (early, late)]
+    assert [(item.applied_in, item.is_certain) for item in found] == [(2, True), (4, False)]
+    feed.engine.restart()
+    assert feed.batch() == ["f"]
+
+
 def test_a_request_for_another_lineage_is_left_alone(tmp_path: Path) -> None:
     ours, theirs = fed(tmp_path / "ours"), fed(tmp_path / "theirs")
     ours.batch()

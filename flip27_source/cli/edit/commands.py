@@ -252,8 +252,9 @@ def list_pending(edited: EditedState) -> Answer:
 @command(
     group,
     example="flip27 edit withdraw 0f3a5c1e --state /ckpt/orders/flip27",
-    answers="an object: request_id, applied_in (null if the edit is never applied), error (of a failed or "
-    "unreadable request, which is deleted).",
+    answers="an object: request_id, applied_in (null if no checkpoint has applied it), is_certain (false if "
+    "the batch of that checkpoint may not be complete), error (of a failed or unreadable request, which is "
+    "deleted).",
 )
 def withdraw(
     request: Annotated[str, argument("REQUEST", "The id from `edit list`, or the beginning of it.")],
@@ -265,4 +266,6 @@ def withdraw(
         why = "" if withdrawn.error is None else f", which had failed: {withdrawn.error}"
         return Answer(data=withdrawn, shown=[f"withdrawn: {withdrawn.request_id}{why}"])
     said = f"was applied by checkpoint {withdrawn.applied_in}: to undo it, edit the state again"
+    if not withdrawn.is_certain:
+        said += "; or it is withdrawn, if the query restarts from before that checkpoint: see its history"
     return Answer(data=withdrawn, shown=[f"{withdrawn.request_id} {said}"], exit_code=REFUSED)
