@@ -43,7 +43,7 @@ READER: Option[str | None] = Option(
     default_text="the enumerator's own reader, if it has one",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.PENDING_BATCH,
-    change_note="its splits are read by the new reader",
+    change_note="its splits are read by the new reader; refused if only one of the two yields Progress",
 )
 UID: Option[str | None] = Option(
     name="uid",

@@ -58,6 +58,9 @@ class Ledger(Generic[SplitT]):
         """Unbounded splits, at the position where reading continues."""
         return tuple(self._live.values())
 
+    def is_live(self, split_id: str) -> bool:
+        return split_id in self._live
+
     @property
     def pins(self) -> dict[str, int]:
         """The subtask that a live split stays with, for splits that were assigned to a subtask."""

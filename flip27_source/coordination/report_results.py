@@ -66,7 +66,7 @@ class ReportResults(Generic[SplitT]):
 
     def _repeat(self, assignment: Assignment[SplitT]) -> None:
         for split in assignment.splits:
-            if self._rules.reader_bounds_splits:
+            if self._is_for_pages(split):
                 # The split is already live at the same position; it goes to the end of the queue.
                 self._ledger.moved(split.split_id, split)
             elif self._rules.is_range(split):
@@ -75,6 +75,11 @@ class ReportResults(Generic[SplitT]):
                 self._ledger.taken_back(split.split_id)
                 self._folded.unread.append(split)
         self._folded.unsent += [(assignment.subtask_id, event) for event in assignment.events]
+
+    def _is_for_pages(self, split: SplitT) -> bool:
+        """Whether the batch was planned with a reader that bounds splits: then it is live where it begins."""
+        rules = self._rules
+        return not (rules.cuts_splits or rules.is_range(split)) and self._ledger.is_live(split.split_id)
 
     def _apply_report(self, assignment: Assignment[SplitT]) -> None:
         report = self._pending.reports.get(assignment.subtask_id)
@@ -105,7 +110,7 @@ class ReportResults(Generic[SplitT]):
         rules = self._rules
         if result is None:
             required = self._pending.snapshot.plan.reports is ReportDemand.REQUIRED
-            if required and rules.reader_bounds_splits:
+            if required and self._is_for_pages(split):
                 raise CorruptStateError(
                     f"the report of subtask {subtask_id} for checkpoint {self._pending.checkpoint_id} "
                     f"has no result for split {split.split_id!r}",
@@ -115,7 +120,7 @@ class ReportResults(Generic[SplitT]):
             return
         match result.status:
             case SplitStatus.FINISHED:
-                if rules.reader_bounds_splits:
+                if self._is_for_pages(split):
                     self._ledger.ended(split.split_id)
                 self._folded.finished.append(split)
             case SplitStatus.LIVE:

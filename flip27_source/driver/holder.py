@@ -14,10 +14,12 @@ from ..coordination.edit_effects import Editing
 from ..coordination.split_rules import SplitRules
 from ..coordination.subtask_reports import ReportDemand
 from ..enumerator_context import Boundedness
-from ..errors import StateLocationError
+from ..errors import OptionError, StateLocationError
 from ..savepoints.requested_savepoints import RequestedSavepoints, savepoint_of
+from ..segment import Segment
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
+from ..snapshots.documents import CheckpointDocument, StoredAssignment
 from ..snapshots.offsets import Offset
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.source_identity import identity_of
@@ -80,14 +82,12 @@ class CoordinatorHolder:
             new_random=environment.new_random,
             creates_exclusively=reports is not ReportDemand.NONE,
         )
+        self._rules: SplitRules[Any] = SplitRules(
+            enumerator_type=source.enumerator_type, reader_bounds_splits=settings.reader_bounds_splits
+        )
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
-        editing = Editing(
-            rules=SplitRules(
-                enumerator_type=source.enumerator_type, reader_bounds_splits=settings.reader_bounds_splits
-            ),
-            options=options,
-        )
+        editing = Editing(rules=self._rules, options=options)
         requests = Requests(
             shared,
             editing,
@@ -149,8 +149,28 @@ class CoordinatorHolder:
                 reads_once=self._one_batch,
             )
             for offset, document in plans
-            for stored, segment in document.plan_segments(self._storage.segment_loader(offset, document))
+            for stored, segment in self._checked_plan(offset, document)
         ]
+
+    def _checked_plan(
+        self, offset: Offset, document: CheckpointDocument
+    ) -> list[tuple[StoredAssignment, Segment]]:
+        """The plan of a document.
+
+        Raises:
+            OptionError: only one of its reader and the present reader bounds splits.
+        """
+        rules, load = self._rules, self._storage.segment_loader(offset, document)
+        may_differ = not rules.cuts_splits and (rules.reader_bounds_splits or document.raw.ledger.live)
+        if may_differ and document.is_for_pages(load) not in (None, rules.reader_bounds_splits):
+            was = document.source.reader
+            raise OptionError(
+                f"the batch of checkpoint {offset.checkpoint_id} is repeated, and it was planned with reader "
+                f"{was}: only one of that reader and {self._source.reader_name} yields Progress, so they "
+                "would not read the same rows",
+                remedy=f"set option reader to '{was}' until that batch is complete",
+            )
+        return document.plan_segments(load)
 
     def coordinator_at(self, start: dict[str, Any]) -> SourceCoordinator[Any]:
         """The coordinator at an offset; it is created or restored if necessary."""

@@ -227,6 +227,16 @@ class CheckpointDocument:
         find = SegmentFinder(self.raw.segments, load)
         return [(item, find(item.splits)) for item in self.raw.plan]
 
+    def is_for_pages(self, load: Callable[[str], bytes]) -> bool | None:
+        """Whether the planned splits are live where the batch begins, because their reader bounds them.
+
+        None if no split is planned. Only for an enumerator that does not bound splits.
+        """
+        for _, segment in self.plan_segments(load):
+            for split in segment.values(Any)[:1]:
+                return split in map(decode_json, self.raw.ledger.live)
+        return None
+
 
 class SegmentFinder:
     """Finds the segments that a document names: inside the document, or with ``load``."""
