@@ -193,7 +193,8 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     def notify_splits_finished(self, checkpoint_id: int, splits: Sequence[SplitT]) -> None:
         """These splits of the batch are finished; called before ``notify_checkpoint_complete``.
 
-        May be called again after a restart.
+        May be called again after a restart. Also called for the last batch before a restored savepoint or a
+        rewind; the actions requested then are dropped.
         """
 
     def subtask_reset(self, subtask_id: int, checkpoint_id: int) -> None:

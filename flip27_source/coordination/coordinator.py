@@ -93,6 +93,7 @@ class SourceCoordinator(Generic[SplitT]):
         )
         self._started = False
         self._completing: int | None = None
+        self._drops_actions = False
         # The newest complete checkpoint whose actions have not been taken yet.
         self._completed: int | None = None
         self._backlog: Backlog | None = None
@@ -217,8 +218,8 @@ class SourceCoordinator(Generic[SplitT]):
         """The commit log contains the batch of ``checkpoint_id``. Idempotent (R7).
 
         Processes the reports, once and in order (R4), and notifies the enumerator. ``quietly``: for a
-        restored savepoint, which commits nothing (I12): the enumerator gets returned splits and events, and
-        is not notified of the completion.
+        restored savepoint, which commits nothing (I12): the enumerator gets finished and returned splits and
+        events, is not notified of the completion, and the actions that it adds are dropped.
 
         Returns:
             The checkpoint if this call completed it; None if there was nothing to complete.
@@ -230,7 +231,7 @@ class SourceCoordinator(Generic[SplitT]):
         if pending is None or call is not CheckpointCall.COMPLETE:
             return None
         self._pending = None
-        self._completing = checkpoint_id
+        self._completing, self._drops_actions = checkpoint_id, quietly
         folded = ReportResults(pending, self._ledger, self._rules).fold()
         # After a restart, splits that an earlier run had caught up with are read again at once.
         if not self._restored:
@@ -250,7 +251,7 @@ class SourceCoordinator(Generic[SplitT]):
             parallelism=parallelism,
             quietly=quietly,
         )
-        self._completing = None
+        self._completing, self._drops_actions = None, False
         self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.
         self._delay_is_unsaved = self._restored and self._actions.delayed.has_fresh
@@ -293,6 +294,8 @@ class SourceCoordinator(Generic[SplitT]):
         Raises:
             ContractError: the action is delayed, and no checkpoint is being completed.
         """
+        if self._drops_actions:
+            return
         if not delayed:
             self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
         elif self._completing is not None:

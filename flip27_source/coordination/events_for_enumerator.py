@@ -27,7 +27,8 @@ def notify_enumerator(
     Args:
         parallelism: the registered subtasks. A batch may have had more; their ids are given modulo this
             number, so that the enumerator can answer the sender of an event.
-        quietly: for a savepoint, which commits nothing (I12): there is no notice of the completion.
+        quietly: for a savepoint, which commits nothing (I12): there is no notice of the completion, and the
+            actions that are requested are dropped.
     """
     for split, subtask_id in folded.returned:
         enumerator.add_splits_back([split], subtask_id % parallelism)
@@ -36,8 +37,9 @@ def notify_enumerator(
         for report in pending.reports_in_order:
             if report.metrics.attempt_number > 0:
                 enumerator.subtask_reset(report.subtask_id % parallelism, checkpoint_id - 1)
-        if enumerator.wants_finished_splits(options):
-            enumerator.notify_splits_finished(checkpoint_id, folded.finished)
+    if enumerator.wants_finished_splits(options):
+        enumerator.notify_splits_finished(checkpoint_id, folded.finished)
+    if not quietly:
         enumerator.notify_checkpoint_complete(checkpoint_id)
     for report in pending.reports_in_order:
         for event in report.events:

@@ -14,7 +14,7 @@ from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import InlineBatches
 from tests.edits.edited import Edited, files
-from tests.toy_sources import EchoReader
+from tests.toy_sources import MIB, EchoReader
 
 DAY_MS = 86_400_000
 RETENTION = "cleanSource.retentionDuration"
@@ -209,6 +209,29 @@ def test_a_fork_cleans_only_files_that_it_has_read_itself(tmp_path: Path) -> Non
     later(fork, days=10)
     assert left(tmp_path) == ["a", "b", "c", "d"]
     later(parent, days=10)
+    assert left(tmp_path) == []
+
+
+@pytest.mark.parametrize("is_fork", [False, True], ids=["rewind", "fork"])
+def test_a_file_of_which_a_range_was_read_before_a_rewind_or_a_fork_is_cleaned(
+    tmp_path: Path, is_fork: bool
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "large").write_bytes((b"x" * 63 + b"\n") * (3 * MIB // 64))
+    limits = {"maxPartitionBytes": "1m", "maxBytesPerTrigger": "1m", "cleanSource": "delete"}
+    options = {"enumerator": "files", "reader": "text", "path": str(tmp_path / "in"), **limits}
+    source = Edited(tmp_path, options)
+    assert source.batch()
+    assert source.batch()
+    if is_fork:
+        made = savepoints.create(state=source.state, to=str(tmp_path / "saved"), copy=True)
+        source = Edited(tmp_path / "fork", {**options, "savepoint": made.directory})
+    else:
+        source.ask("rewind", to_checkpoint=1)
+    assert source.batches()
+    source.engine.restart()
+    assert source.batches() == []
+    source.engine.stop()
     assert left(tmp_path) == []
 
 
