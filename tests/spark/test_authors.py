@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +51,7 @@ def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, 
 def test_classes_without_an_importable_name_are_registered_as_a_format(
     spark: SparkSession, folders: Folders
 ) -> None:
+    @dataclass(frozen=True)
     class Letter:
         split_id: str
 
