@@ -22,7 +22,6 @@ START: Option[int] = FirstStartOption(
 END: Option[int | None] = FirstStartOption(
     name="end",
     parse=optional(integer(minimum=-(2**62))),
-    default=None,
     default_text="not set: the numbers never end",
     doc="The first number that is not read.",
 )

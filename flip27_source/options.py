@@ -69,7 +69,7 @@ class Option(Generic[T]):
         name: camelCase name; case-insensitive. ``kafka.*`` stands for every name that begins with ``kafka.``;
             :meth:`Options.texts_under` returns their values.
         parse: turns the string into a value; raises a ValueError that says what is expected.
-        default: value when the option is absent.
+        default: value when the option is absent; leave it out if ``parse`` is ``optional(...)``.
         doc: one or two sentences for docs and ``--help``.
         default_text: the default as shown in docs, where ``default`` itself is not clear.
         changes: what another value does at a restart of a query; None if that is not known.
@@ -81,7 +81,7 @@ class Option(Generic[T]):
 
     name: str
     parse: Callable[[str], T]
-    default: T
+    default: T = None  # type: ignore[assignment]
     doc: str
     default_text: str | None = None
     changes: Change | None = None

@@ -23,7 +23,6 @@ from .options import (
 PATH: Option[str | None] = Option(
     name="path",
     parse=optional(text),
-    default=None,
     doc="Location of the data; set by load(path).",
     names_data=True,
     changes=Change.PENDING_BATCH,
@@ -32,14 +31,12 @@ PATH: Option[str | None] = Option(
 ENUMERATOR: Option[str | None] = Option(
     name="enumerator",
     parse=optional(text),
-    default=None,
     doc="The enumerator, which finds the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.REFUSED,
 )
 READER: Option[str | None] = Option(
     name="reader",
     parse=optional(text),
-    default=None,
     default_text="the enumerator's own reader, if it has one",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.PENDING_BATCH,
@@ -48,7 +45,6 @@ READER: Option[str | None] = Option(
 UID: Option[str | None] = Option(
     name="uid",
     parse=optional(text),
-    default=None,
     default_text="the enumerator's name",
     doc="Names this source within its state location (Flink's operator uid).",
     changes=Change.REFUSED,
@@ -56,7 +52,6 @@ UID: Option[str | None] = Option(
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
     parse=optional(location),
-    default=None,
     doc="Directory (any fsspec URL) for the source's state, preferably inside the query's checkpoint "
     "location. Without it the state must fit into Spark's offset log (see inlineStateLimit).",
     changes=Change.REFUSED,
@@ -78,7 +73,6 @@ RETAINED_CHECKPOINTS: Option[int] = NextBatchOption(
 PARALLELISM: Option[int | None] = NextBatchOption(
     name="parallelism",
     parse=optional(integer(minimum=1, maximum=100_000)),
-    default=None,
     default_text="the driver's cores; more for batches that exceed maxPartitionBytes per core",
     doc="Maximum number of Spark tasks per batch; use one to three per executor core.",
 )
@@ -100,21 +94,16 @@ MAX_PARTITION_BYTES: Option[int] = NextBatchOption(
 MAX_FILES_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxFilesPerTrigger",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Maximum number of files in one batch. Limits combine: the first limit reached ends the batch, "
     "which always holds at least one split.",
 )
 MAX_ROWS_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxRowsPerTrigger",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Maximum number of rows in one batch; counts only splits whose rows are known before reading.",
 )
 MAX_BYTES_PER_TRIGGER: Option[int | None] = NextBatchOption(
-    name="maxBytesPerTrigger",
-    parse=optional(size_bytes),
-    default=None,
-    doc="Soft limit on the bytes in one batch.",
+    name="maxBytesPerTrigger", parse=optional(size_bytes), doc="Soft limit on the bytes in one batch."
 )
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
@@ -132,7 +121,6 @@ DISCOVERY_RETRIES: Option[int] = NextBatchOption(
 TIME_ZONE: Option[str | None] = ReadingOption(
     name="timeZone",
     parse=optional(text),
-    default=None,
     default_text="spark.sql.session.timeZone if it is set, otherwise the zone of the executor's machine",
     doc="Time zone of timestamps that have none.",
 )
@@ -156,7 +144,6 @@ ON_MISSING_REPORT: Option[str] = Option(
 EVENT_TIME_COLUMN: Option[str | None] = Option(
     name="eventTimeColumn",
     parse=optional(text),
-    default=None,
     doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
     changes=Change.PENDING_BATCH,
     change_note="if its tasks report",
@@ -198,7 +185,6 @@ MAX_QUARANTINED_SPLITS: Option[int] = ReadingOption(
 MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
     name="maxRowsPerSplit",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Maximum rows per batch of a split that its reader bounds (pages): its share of the batch ends with "
     "the first page that reaches this number.",
     changes=Change.PENDING_BATCH,
@@ -207,7 +193,6 @@ MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
 MAX_BYTES_PER_SPLIT: Option[int | None] = Option(
     name="maxBytesPerSplit",
     parse=optional(size_bytes),
-    default=None,
     doc="Like maxRowsPerSplit, for bytes of Arrow data.",
     changes=Change.PENDING_BATCH,
     change_note="for tasks that have not reported yet",
@@ -258,7 +243,6 @@ ACTION_OPTIONS: tuple[Option[Any], ...] = (MAX_ACTION_ATTEMPTS, ON_ACTION_ERROR)
 SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "failOnNewColumns", "addNewColumns")),
-    default=None,
     default_text="addNewColumns if the source provides the schema, none if it is given",
     doc="What to do when the source has columns that the schema does not have. addNewColumns: record the "
     "wider schema, then fail; a restarted query continues with it. failOnNewColumns: fail until "
@@ -270,7 +254,6 @@ FOUND_SCHEMA_OPTIONS: tuple[Option[Any], ...] = (SCHEMA_EVOLUTION_MODE,)
 SAVEPOINT: Option[str | None] = Option(
     name="savepoint",
     parse=optional(location),
-    default=None,
     doc="Savepoint (its directory, any fsspec URL) that a new query starts from; ignored once the query has "
     "a checkpoint of its own.",
     changes=Change.IGNORED,
@@ -303,7 +286,6 @@ ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = NextBatchOption(
 PATH_REWRITE: Option[PathRewrite | None] = Option(
     name="pathRewrite",
     parse=optional(path_rewrite),
-    default=None,
     doc="New paths of files that were moved after the savepoint: /old=/new, several separated by commas, or "
     'a JSON object {"/old": "/new"}. The longest matching prefix applies. Needed at the first start only.',
     changes=Change.IGNORED,

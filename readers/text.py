@@ -44,7 +44,6 @@ WHOLE_TEXT = ReadingOption(
 LINE_SEP: Option[str | None] = ReadingOption(
     name="lineSep",
     parse=optional(_separator),
-    default=None,
     default_text="`\\r`, `\\r\\n` and `\\n`",
     doc="The line separator; with this option files are not split into ranges.",
 )

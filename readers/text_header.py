@@ -5,7 +5,7 @@ A header is the first line of a file that is neither blank nor a comment, as in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 
@@ -62,7 +62,10 @@ def check_comment(field: pa.Field, options: Options) -> None:
 
 def without_header(texts: Iterable[pa.Array], comment: bytes) -> Iterator[pa.Array]:
     """The lines after the first line of a file that is neither blank nor a comment."""
-    is_passed = _passed(comment)
+
+    def is_passed(line: bytes) -> bool:
+        return not line.strip(BLANKS) or (bool(comment) and line.startswith(comment))
+
     header_due = True
     for lines in texts:
         if header_due:
@@ -72,7 +75,3 @@ def without_header(texts: Iterable[pa.Array], comment: bytes) -> Iterator[pa.Arr
             header_due = False
             lines = lines[at + 1 :]
         yield lines
-
-
-def _passed(comment: bytes) -> Callable[[bytes], bool]:
-    return lambda line: not line.strip(BLANKS) or (bool(comment) and line.startswith(comment))

@@ -69,7 +69,6 @@ def _visibility_timeout_s(value: str) -> float:
 PATHS: Option[tuple[str, ...] | None] = Option(
     name="paths",
     parse=optional(_paths),
-    default=None,
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
     "list if one contains a comma. A file that matches several paths is read once.",
     changes=Change.PENDING_BATCH,
@@ -79,7 +78,6 @@ PATHS: Option[tuple[str, ...] | None] = Option(
 PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
     name="pathGlobFilter",
     parse=optional(text),
-    default=None,
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
     names_data=True,
 )
@@ -94,19 +92,16 @@ RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
 MODIFIED_AFTER: Option[datetime | None] = NextBatchOption(
     name="modifiedAfter",
     parse=optional(moment),
-    default=None,
     doc="Read only files modified after this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
 )
 MODIFIED_BEFORE: Option[datetime | None] = NextBatchOption(
     name="modifiedBefore",
     parse=optional(moment),
-    default=None,
     doc="Read only files modified before this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
 )
 MAX_FILE_AGE: Option[float | None] = NextBatchOption(
     name="maxFileAge",
     parse=optional(duration_s),
-    default=None,
     default_text="not set: no limit",
     doc="A file that is found after the first listing is skipped if it is older than the newest known file "
     "by more than this. Skipped files are counted (filesTooOld) and named in the log. As in Spark, "
@@ -184,14 +179,12 @@ DISCOVERY: Option[str] = NextBatchOption(
 NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = NextBatchOption(
     name="notificationQueues",
     parse=optional(_queues),
-    default=None,
     doc="discovery=notifications: the URLs of the queues that get the events of the files, separated by "
     "commas. Set the credentials with the storage.* options.",
 )
 NOTIFICATION_SERVICE: Option[str | None] = NextBatchOption(
     name="notificationService",
     parse=optional(text),
-    default=None,
     default_text="by the path: sqs for s3://, azureQueue for abfs://",
     doc="discovery=notifications: the service of the queues: sqs, azureQueue, or package.module:Class of "
     "your own NotificationQueue.",
@@ -241,7 +234,6 @@ CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
 SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
     name="sourceArchiveDir",
     parse=optional(location),
-    default=None,
     doc="The directory below which cleanSource=archive moves files; they keep their whole path. It must be "
     "on the same kind of file system as the path, and not in a directory that the source reads.",
     changes=Change.PENDING_BATCH,

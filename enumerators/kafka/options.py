@@ -66,7 +66,6 @@ def _spark_duration_s(value: str) -> float:
 KAFKA: Option[str | None] = ReadingOption(
     name="kafka.*",
     parse=optional(text),
-    default=None,
     secret=True,
     doc="Properties of the client under librdkafka's names, or under those of Kafka's Java client where the "
     "meaning is the same: kafka.bootstrap.servers, kafka.security.protocol, kafka.sasl.mechanism. To keep a "
@@ -76,28 +75,24 @@ KAFKA: Option[str | None] = ReadingOption(
 SUBSCRIBE: Option[tuple[str, ...] | None] = NextBatchOption(
     name="subscribe",
     parse=optional(_topics),
-    default=None,
     doc="Topics, separated by commas. Set exactly one of subscribe, subscribePattern and assign.",
     names_data=True,
 )
 SUBSCRIBE_PATTERN: Option[re.Pattern[str] | None] = NextBatchOption(
     name="subscribePattern",
     parse=optional(_pattern),
-    default=None,
     doc="A regular expression that matches whole names of topics; new topics are found while the query runs.",
     names_data=True,
 )
 ASSIGN: Option[tuple[TopicPartition, ...] | None] = NextBatchOption(
     name="assign",
     parse=optional(_partitions),
-    default=None,
     doc='Partitions, as JSON: {"orders": [0, 1], "customers": [2]}.',
     names_data=True,
 )
 FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
     name="failOnDataLoss",
     parse=optional(boolean),
-    default=None,
     default_text="true",
     doc="Spark's name: true is onDataLoss=fail; false is onDataLoss=report, except that without a "
     "stateLocation a loss that a task finds is only logged.",
@@ -105,14 +100,12 @@ FAIL_ON_DATA_LOSS: Option[bool | None] = ReadingOption(
 MAX_OFFSETS_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="maxOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Maximum number of offsets in one batch, shared fairly among the partitions. Spark's name for "
     "maxRowsPerTrigger.",
 )
 MIN_OFFSETS_PER_TRIGGER: Option[int | None] = NextBatchOption(
     name="minOffsetsPerTrigger",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="A batch waits until this number of offsets can be read, but no longer than maxTriggerDelay.",
 )
 MAX_TRIGGER_DELAY: Option[float] = NextBatchOption(
@@ -125,19 +118,16 @@ MAX_TRIGGER_DELAY: Option[float] = NextBatchOption(
 MAX_OFFSETS_PER_PARTITION: Option[int | None] = NextBatchOption(
     name="maxOffsetsPerPartition",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Maximum number of offsets of each partition in one batch.",
 )
 MIN_PARTITIONS: Option[int | None] = NextBatchOption(
     name="minPartitions",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Minimum number of Spark tasks for a batch with enough records: large partitions are cut into parts.",
 )
 MAX_RECORDS_PER_PARTITION: Option[int | None] = NextBatchOption(
     name="maxRecordsPerPartition",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Maximum number of offsets of one partition that a Spark task reads; larger ranges are cut into "
     "parts, one for each task.",
 )
@@ -165,7 +155,6 @@ POLL_TIMEOUT: Option[int] = ReadingOption(
 FETCH_RETRIES: Option[int | None] = NextBatchOption(
     name="fetchOffset.numRetries",
     parse=optional(integer(minimum=0)),
-    default=None,
     default_text="discoveryRetries",
     doc="Spark's name for discoveryRetries.",
 )
@@ -179,7 +168,6 @@ FETCH_RETRY_INTERVAL: Option[int] = NextBatchOption(
 GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
     name="groupIdPrefix",
     parse=optional(text),
-    default=None,
     default_text="flip27",
     doc="Prefix of the clients' group id. The clients do not join the group, but brokers with access control "
     "check its name.",

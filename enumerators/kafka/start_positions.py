@@ -100,7 +100,6 @@ class _BatchOption(Option[T]):
 STARTING_OFFSETS: Option[Positions | None] = FirstStartOption(
     name="startingOffsets",
     parse=optional(offsets("earliest", "latest")),
-    default=None,
     default_text="latest for a stream, earliest for a batch read",
     doc='Where partitions start: earliest, latest, or JSON: {"orders": {"0": 23, "1": -2}}, where -2 is '
     "earliest and -1 latest. Partitions that appear later start at earliest.",
@@ -108,14 +107,12 @@ STARTING_OFFSETS: Option[Positions | None] = FirstStartOption(
 STARTING_TIMESTAMP: Option[Positions | None] = FirstStartOption(
     name="startingTimestamp",
     parse=optional(timestamp),
-    default=None,
     doc="Partitions start at the first record at this time or later, in milliseconds since 1970 UTC. Takes "
     "precedence over startingOffsetsByTimestamp, which takes precedence over startingOffsets.",
 )
 STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = FirstStartOption(
     name="startingOffsetsByTimestamp",
     parse=optional(timestamps),
-    default=None,
     doc='A time for each partition, as JSON: {"orders": {"0": 1767225600000}}.',
 )
 STARTING_STRATEGY: Option[str] = FirstStartOption(
@@ -128,7 +125,6 @@ STARTING_STRATEGY: Option[str] = FirstStartOption(
 ENDING_OFFSETS: Option[Positions | None] = _BatchOption(
     name="endingOffsets",
     parse=optional(offsets("latest")),
-    default=None,
     default_text="latest",
     doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
     "where -1 is latest.",
@@ -136,25 +132,18 @@ ENDING_OFFSETS: Option[Positions | None] = _BatchOption(
 ENDING_TIMESTAMP: Option[Positions | None] = _BatchOption(
     name="endingTimestamp",
     parse=optional(timestamp),
-    default=None,
     doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
     "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
 )
 ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = _BatchOption(
     name="endingOffsetsByTimestamp",
     parse=optional(timestamps),
-    default=None,
     doc="For a batch read, a time for each partition, as JSON.",
 )
 START_AND_END_OPTIONS: tuple[Option[Any], ...] = (
-    STARTING_OFFSETS,
-    STARTING_TIMESTAMP,
-    STARTING_OFFSETS_BY_TIMESTAMP,
-    STARTING_STRATEGY,
-    ENDING_OFFSETS,
-    ENDING_TIMESTAMP,
-    ENDING_OFFSETS_BY_TIMESTAMP,
-)
+    STARTING_OFFSETS, STARTING_TIMESTAMP, STARTING_OFFSETS_BY_TIMESTAMP, STARTING_STRATEGY, ENDING_OFFSETS,
+    ENDING_TIMESTAMP, ENDING_OFFSETS_BY_TIMESTAMP,
+)  # fmt: skip
 
 
 def starting(options: Options, *, is_batch: bool) -> Positions:

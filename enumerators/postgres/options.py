@@ -42,21 +42,15 @@ def _slot(value: str) -> str:
 HOST: Option[str | None] = ReadingOption(
     name="host",
     parse=optional(text),
-    default=None,
     default_text="libpq's default: PGHOST, otherwise this machine",
     doc="Host of the PostgreSQL server.",
 )
 PORT: Option[int | None] = ReadingOption(
-    name="port",
-    parse=optional(integer(minimum=1)),
-    default=None,
-    default_text="5432",
-    doc="Port of the server.",
+    name="port", parse=optional(integer(minimum=1)), default_text="5432", doc="Port of the server."
 )
 DATABASE: Option[str | None] = Option(
     name="database",
     parse=optional(text),
-    default=None,
     doc="Name of the database.",
     names_data=True,
     changes=Change.REFUSED,
@@ -64,21 +58,18 @@ DATABASE: Option[str | None] = Option(
 USER: Option[str | None] = ReadingOption(
     name="user",
     parse=optional(text),
-    default=None,
     default_text="libpq's default: PGUSER, otherwise the user of the process",
     doc="Name of the role. It needs REPLICATION and SELECT on the tables.",
 )
 PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
     parse=optional(text),
-    default=None,
     default_text="libpq's default: PGPASSWORD, otherwise the password file",
     doc="Environment variable, on the driver and on every executor, that contains the password.",
 )
 PASSWORD: Option[str | None] = ReadingOption(
     name="password",
     parse=optional(text),
-    default=None,
     doc="The password itself; passwordEnv keeps it out of the query's code.",
     secret=True,
 )
@@ -113,7 +104,6 @@ SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
 TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
     name="tables",
     parse=optional(table_patterns),
-    default=None,
     doc="Tables, separated by commas: public.orders, or public.* for all tables of a schema. A name with "
     'capitals or dots is quoted: public."Orders".',
     names_data=True,
@@ -129,7 +119,6 @@ CHANGE_FORMAT: Option[str] = ReadingOption(
 TOPIC_PREFIX: Option[str | None] = ReadingOption(
     name="topicPrefix",
     parse=optional(text),
-    default=None,
     default_text="the name of the database",
     doc="With changeFormat=debezium, the value of source.name, like Debezium's topic.prefix.",
 )
@@ -164,7 +153,6 @@ SNAPSHOT_CHUNK_ROWS: Option[int] = NextBatchOption(
 SNAPSHOT_WHERE: Option[str | None] = FirstStartOption(
     name="snapshotWhere",
     parse=optional(text),
-    default=None,
     doc="A SQL condition that chooses the rows of the snapshot. The log is not filtered.",
 )
 STARTING_LSN: Option[str | int] = FirstStartOption(
@@ -177,7 +165,6 @@ STARTING_LSN: Option[str | int] = FirstStartOption(
 SLOT_NAME: Option[str | None] = NextBatchOption(
     name="slotName",
     parse=optional(_slot),
-    default=None,
     default_text="flip27_, the uid and a digest of the stateLocation",
     doc="The logical replication slot of this query (plugin pgoutput). It is created if it does not exist.",
     change_note="a slot of another name is copied from the present one",
@@ -193,7 +180,6 @@ SLOT_FAILOVER: Option[bool] = NextBatchOption(
 PUBLICATION: Option[str | None] = Option(
     name="publication",
     parse=optional(text),
-    default=None,
     default_text="the name of the slot",
     doc="The publication that has the tables. It is created if it does not exist and the role may create it.",
     changes=Change.IGNORED,

@@ -74,11 +74,6 @@ class Dialect:
         return f"({first} AND ({' OR '.join(f'({step})' for step in steps)}))"
 
 
-def _untyped(value: str, _kind: str) -> str:
-    """A text in quotes: the database reads it as the type of the column that it is compared with."""
-    return _text_literal(value)
-
-
 def _sqlite_given(value: str, kind: str) -> str:
     if kind == "number" and (number := _number(value)) is not None:
         return number
@@ -90,10 +85,6 @@ def _sqlite_literal(value: str, _kind: str) -> str:
     if re.fullmatch(r"'(?:[^']|'')*'|[xX]'[0-9a-fA-F]*'|[-+]?[0-9.eE+-]+|[-+]?9\.0e\+999", value) is None:
         raise ValueError(f"{value!r} is not a literal of SQLite")
     return value
-
-
-def _sqlite_plain(value: str) -> str:
-    return value[1:-1].replace("''", "'") if value.startswith("'") else value
 
 
 def _number(value: str) -> str | None:
@@ -121,11 +112,6 @@ def _ansi_literal(value: str, kind: str) -> str:
     return _text_literal(value)
 
 
-def _mysql_literal(value: str, kind: str) -> str:
-    """Backslashes are escapes in MySQL."""
-    return _ansi_literal(value, kind).replace("\\", "\\\\")
-
-
 # The texts of values depend on these settings. The last one is there because the source never writes.
 _SETTINGS = (
     "SELECT set_config('DateStyle', 'ISO, MDY', false), set_config('TimeZone', 'UTC', false), "
@@ -136,7 +122,7 @@ _SETTINGS = (
 
 POSTGRESQL = Dialect(
     name="postgresql",
-    literal=_untyped,
+    literal=lambda value, _kind: _text_literal(value),  # read as the type that it is compared with
     as_text=lambda column: f"CAST({column} AS text)",
     compares_tuples=True,
     cast_to_text=lambda column: f"CAST({column} AS text)",
@@ -149,18 +135,22 @@ SQLITE = Dialect(
     literal=_sqlite_literal,
     as_text=lambda column: f"quote({column})",
     given=_sqlite_given,
-    plain=_sqlite_plain,
+    plain=lambda value: value[1:-1].replace("''", "'") if value.startswith("'") else value,
     compares_tuples=True,
 )
 DUCKDB = Dialect(
     name="duckdb",
-    literal=_untyped,
+    literal=lambda value, _kind: _text_literal(value),  # read as the type that it is compared with
     as_text=lambda column: f"CAST({column} AS VARCHAR)",
     cast_to_text=lambda column: f"CAST({column} AS VARCHAR)",
     settings=("SET TimeZone = 'UTC'",),
 )
 ANSI = Dialect(name="ansi", literal=_ansi_literal)
-MYSQL = Dialect(name="mysql", quoted=lambda name: f"`{name.replace('`', '``')}`", literal=_mysql_literal)
+MYSQL = Dialect(
+    name="mysql",
+    quoted=lambda name: f"`{name.replace('`', '``')}`",
+    literal=lambda value, kind: _ansi_literal(value, kind).replace("\\", "\\\\"),
+)
 
 _KNOWN = {"postgresql": POSTGRESQL, "sqlite": SQLITE, "duckdb": DUCKDB, "mysql": MYSQL, "mariadb": MYSQL}
 

@@ -95,7 +95,10 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     def _round(
         self, table: CursorTable, before: SqlPosition | None
     ) -> Discovery[SqlSplit, SqlPosition | None]:
-        self._check_nulls(table)
+        if self.options_given[opts.ON_NULL_CURSOR] == "ignore":
+            self.context.metrics.gauge("nullCursorRows", table.null_rows())
+        else:
+            table.check_nulls()
         newest = table.newest()
         table.check_newest(newest)
         if before is None and opts.starts_at_latest(self.options_given):
@@ -210,12 +213,6 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
                 "a zone are taken as times in %s: option timeZone",
                 table.name, newest, ahead, zone,
             )  # fmt: skip
-
-    def _check_nulls(self, table: CursorTable) -> None:
-        if self.options_given[opts.ON_NULL_CURSOR] == "ignore":
-            self.context.metrics.gauge("nullCursorRows", table.null_rows())
-        else:
-            table.check_nulls()
 
     def _check_is_ahead(self, table: CursorTable, position: SqlPosition, newest: Cursor | None) -> bool:
         """Whether all rows are below the position; rows that appear there are reported as lost."""

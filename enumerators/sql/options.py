@@ -52,7 +52,6 @@ def _columns(value: str) -> tuple[str, ...]:
 DRIVER: Option[str | None] = ReadingOption(
     name="driver",
     parse=optional(text),
-    default=None,
     default_text="not set: uri is a SQLAlchemy URL",
     doc="ADBC driver: sqlite, duckdb, postgresql, the Python module of another driver, or the name or path "
     "of a shared library.",
@@ -60,7 +59,6 @@ DRIVER: Option[str | None] = ReadingOption(
 URI: Option[str | None] = ReadingOption(
     name="uri",
     parse=optional(text),
-    default=None,
     doc="The database: a file for sqlite and duckdb, postgresql://user@host:5432/shop for postgresql, the "
     "uri of another ADBC driver, or a SQLAlchemy URL. Never stored or shown.",
     secret=True,
@@ -68,33 +66,28 @@ URI: Option[str | None] = ReadingOption(
 URI_ENV: Option[str | None] = ReadingOption(
     name="uriEnv",
     parse=optional(text),
-    default=None,
     doc="Environment variable, on the driver and the executors, that contains uri.",
 )
 PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
     parse=optional(text),
-    default=None,
     doc="Environment variable, on the driver and the executors, that contains the password.",
 )
 TABLE: Option[str | None] = FirstStartOption(
     name="table",
     parse=optional(_table),
-    default=None,
     doc="Table or view, written as in SQL: orders, shop.orders.",
     names_data=True,
 )
 QUERY: Option[str | None] = FirstStartOption(
     name="query",
     parse=optional(_query),
-    default=None,
     doc="SELECT to read instead of a table. It is used as a subquery, so it needs no ORDER BY.",
     names_data=True,
 )
 CURSOR_COLUMNS: Option[tuple[str, ...] | None] = FirstStartOption(
     name="cursorColumns",
     parse=optional(_columns),
-    default=None,
     doc="Columns that grow, such as id or updated_at,id: new and changed rows have greater values, compared "
     "as a tuple. Together they should identify a row.",
 )
@@ -108,7 +101,6 @@ STARTING_CURSOR: Option[str] = FirstStartOption(
 LAG: Option[float | None] = NextBatchOption(
     name="lag",
     parse=optional(duration_s),
-    default=None,
     default_text="10 seconds if the first cursor column is a time, otherwise none",
     doc="How long rows wait after the time in their first cursor column, so that transactions that commit "
     "late are not missed. For a date, this time is counted from the end of the day; 0s turns the option off.",

@@ -23,7 +23,6 @@ def _view(value: str) -> View:
 PATH: Option[str | None] = Option(
     name="path",
     parse=optional(text),
-    default=None,
     doc="A state location, a lineage in it, a savepoint or the checkpoint location of a query; set by "
     "load(path).",
 )
@@ -37,14 +36,12 @@ VIEW: Option[View] = Option(
 LINEAGE: Option[str | None] = Option(
     name="lineage",
     parse=optional(text),
-    default=None,
     default_text="all lineages, or those that the query's checkpoint names",
     doc="Name of the lineage to read, if there are several.",
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
     parse=optional(text),
-    default=None,
     default_text="searched for in the query's checkpoint",
     doc="Where the state is, if load(path) names a query's checkpoint that does not contain it.",
 )

@@ -41,7 +41,7 @@ class OrcReader(ColumnarReader):
         from pyarrow import orc
 
         with reading(split.path, options), opened_by_arrow(split, options) as source:
-            return _schema_of_spark(orc.ORCFile(source).schema)
+            return pa.schema(map(_field_of_spark, orc.ORCFile(source).schema))
 
     def prepare(self) -> None:
         self.conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
@@ -53,7 +53,7 @@ class OrcReader(ColumnarReader):
         with opened_by_arrow(split, self.context.options, fetched) as source:
             file = orc.ORCFile(source)
             stored = file.schema
-            named = self._named(_schema_of_spark(stored))
+            named = self._named(pa.schema(map(_field_of_spark, stored)))
             names = named.names
             columns = self.columns_of(split.path, names, lambda: named)
             positions = [names.index(name) for name in columns.names_to_read]
@@ -77,10 +77,6 @@ class OrcReader(ColumnarReader):
         by_position = stored.names and all(name.startswith("_col") for name in stored.names)
         names = [*own, *stored.names[len(own) :]] if by_position else stored.names
         return pa.schema([field.with_name(name) for field, name in zip(stored, names, strict=True)])
-
-
-def _schema_of_spark(stored: pa.Schema) -> pa.Schema:
-    return pa.schema([_field_of_spark(field) for field in stored])
 
 
 def _field_of_spark(field: pa.Field) -> pa.Field:

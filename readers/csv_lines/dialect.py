@@ -72,11 +72,6 @@ class Dialect:
         return self.escapes_escape or (NONE if self.escape == self.quote else self.escape)
 
     @cached_property
-    def escaped_escape(self) -> str:
-        """An escape and the character that escapes it."""
-        return self.escape + self.escape_of_escape
-
-    @cached_property
     def keeps_blanks(self) -> bool:
         """True if white space around a field is part of it."""
         return not (self.skips_leading or self.skips_trailing)

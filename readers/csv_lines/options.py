@@ -37,14 +37,10 @@ def _encoding(value: str) -> str:
 
 HEADER = ReadingOption(name="header", parse=boolean, default=False, doc="Skip the first line of each file.")
 SEP: Option[str | None] = ReadingOption(
-    name="sep",
-    parse=optional(_separator),
-    default=None,
-    default_text=",",
-    doc="Character that separates fields.",
+    name="sep", parse=optional(_separator), default_text=",", doc="Character that separates fields."
 )
 DELIMITER: Option[str | None] = ReadingOption(
-    name="delimiter", parse=optional(_separator), default=None, default_text=",", doc="Alias of sep."
+    name="delimiter", parse=optional(_separator), default_text=",", doc="Alias of sep."
 )
 QUOTE = ReadingOption(
     name="quote", parse=character, default='"', doc="Quote character; empty for no quoting."
@@ -71,14 +67,12 @@ COMMENT = ReadingOption(
 ENCODING: Option[str | None] = ReadingOption(
     name="encoding",
     parse=optional(_encoding),
-    default=None,
     default_text="UTF-8",
     doc="Encoding of the files: UTF-8, ISO-8859-1 or US-ASCII.",
 )
 CHARSET: Option[str | None] = ReadingOption(
     name="charset",
     parse=optional(_encoding),
-    default=None,
     default_text="UTF-8",
     doc="Alias of encoding; encoding takes precedence.",
 )

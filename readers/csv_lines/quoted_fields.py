@@ -86,7 +86,7 @@ class _Tokenizer:
         self._sep, self._quote, self._escape = dialect.sep, dialect.quote, dialect.escape
         self._line_end = line_end
         self._escape_of_escape = dialect.escape_of_escape
-        self._escaped_escape = dialect.escaped_escape
+        self._escaped_escape = dialect.escape + dialect.escape_of_escape
         self._stops = dialect.stops
         self._is_simple = dialect.keeps_blanks
         self._no_simple = (dialect.quote,) if line_end == _END else (dialect.quote, _END)

@@ -43,7 +43,8 @@ def days_by_pattern(text: str, pattern: DateTimePattern) -> int | None:
     try:
         fields = _checked(pattern.fields(text))
         hour = _hour(fields)
-        if hour is not None and _has_whole_date(fields):
+        has_whole_date = YEAR in fields and (DAY_OF_YEAR in fields or {MONTH, DAY} <= fields.keys())
+        if hour is not None and has_whole_date:
             _check_offset(fields)
         return _days(fields)
     except UnreadableError:
@@ -82,10 +83,6 @@ def _checked(fields: Fields) -> Fields:
 def _check_offset(fields: Fields) -> None:
     if abs(fields.get(OFFSET, 0)) > _LARGEST_OFFSET_S:
         raise UnreadableError
-
-
-def _has_whole_date(fields: Fields) -> bool:
-    return YEAR in fields and (DAY_OF_YEAR in fields or {MONTH, DAY} <= fields.keys())
 
 
 def _days(fields: Fields) -> int:

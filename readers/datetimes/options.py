@@ -24,7 +24,6 @@ def _format(name: str, doc: str) -> Option[DateTimePattern | None]:
     return ReadingOption(
         name=name,
         parse=optional(_pattern),
-        default=None,
         default_text="the formats of a cast",
         doc=f"Pattern of {doc}. A text that does not match is malformed.",
     )
@@ -36,7 +35,6 @@ TIMESTAMP_NTZ_FORMAT = _format("timestampNTZFormat", "timestamps without a time 
 DATETIME_FALLBACK: Option[bool | None] = ReadingOption(
     name="enableDateTimeParsingFallback",
     parse=optional(boolean),
-    default=None,
     default_text="true if no pattern is given",
     doc="Parse dates and timestamps that do not match their pattern like a cast to date or timestamp.",
 )

@@ -19,7 +19,6 @@ from flip27_source.source_options import PATH
 BASE_PATH: Option[str | None] = ReadingOption(
     name="basePath",
     parse=optional(location),
-    default=None,
     default_text="the path",
     doc="Directories named key=value below it are partition columns.",
 )

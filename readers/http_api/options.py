@@ -62,7 +62,6 @@ AT_END: Option[str] = ReadingOption(
 CURSOR_PATH: Option[Path | None] = ReadingOption(
     name="cursorPath",
     parse=optional(_path),
-    default=None,
     doc="Position of the next cursor in an answer, such as meta.next. If it is missing, null, false or "
     "empty, the page is the last one.",
 )
@@ -70,12 +69,11 @@ CURSOR_PARAM: Option[str] = ReadingOption(
     name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
 )
 START_CURSOR: Option[str | None] = FirstStartOption(
-    name="startCursor", parse=optional(text), default=None, doc="Cursor of the first request."
+    name="startCursor", parse=optional(text), doc="Cursor of the first request."
 )
 LINK_PATH: Option[Path | None] = ReadingOption(
     name="linkPath",
     parse=optional(_path),
-    default=None,
     default_text="the Link header",
     doc="Position of the URL of the next page in an answer, such as links.next.",
 )
@@ -95,13 +93,11 @@ FIRST_PAGE: Option[int] = FirstStartOption(
 PAGE_SIZE_PARAM: Option[str | None] = ReadingOption(
     name="pageSizeParam",
     parse=optional(text),
-    default=None,
     doc="URL parameter for the number of records per page; needs pageSize.",
 )
 PAGE_SIZE: Option[int | None] = ReadingOption(
     name="pageSize",
     parse=optional(integer(minimum=1)),
-    default=None,
     doc="Records per page. Needed by since, to detect that a page is too small for all records with the "
     "same time; pages by number need fewer requests with it.",
 )
@@ -114,21 +110,18 @@ SINCE_PARAM: Option[str] = ReadingOption(
 SINCE_FIELD: Option[Path | None] = FirstStartOption(
     name="sinceField",
     parse=optional(_path),
-    default=None,
     doc="Position of the time in a record, such as updated_at; the API has to return records in the order "
     "of this time, oldest first.",
 )
 START_SINCE: Option[str | None] = FirstStartOption(
     name="startSince",
     parse=optional(text),
-    default=None,
     default_text="not set: the first request has no sinceParam",
     doc="Time of the first request, as the API writes it.",
 )
 ID_FIELD: Option[Path | None] = FirstStartOption(
     name="idField",
     parse=optional(_path),
-    default=None,
     default_text="not set: a record is identified by its whole content",
     doc="Position of the id in a record, which identifies the record when its other fields change.",
 )
@@ -150,13 +143,11 @@ HEADERS: Option[dict[str, str]] = ReadingOption(
 AUTH_ENV: Option[str | None] = ReadingOption(
     name="authEnv",
     parse=optional(text),
-    default=None,
     doc="Environment variable, on the executors, that contains the token or password.",
 )
 AUTH_TOKEN: Option[str | None] = ReadingOption(
     name="authToken",
     parse=optional(text),
-    default=None,
     doc="The token or password itself. Never stored or shown.",
     secret=True,
 )
@@ -166,15 +157,11 @@ AUTH_HEADER: Option[str] = ReadingOption(
 AUTH_SCHEME: Option[str | None] = ReadingOption(
     name="authScheme",
     parse=optional(text),
-    default=None,
     default_text="`Bearer` in the header Authorization, none in others",
     doc="Word before the token in the header.",
 )
 AUTH_PARAM: Option[str | None] = ReadingOption(
-    name="authParam",
-    parse=optional(text),
-    default=None,
-    doc="URL parameter for the token, instead of a header.",
+    name="authParam", parse=optional(text), doc="URL parameter for the token, instead of a header."
 )
 HTTP_RETRIES: Option[int] = ReadingOption(
     name="httpRetries",

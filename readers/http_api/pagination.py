@@ -65,7 +65,8 @@ class Walk(ABC):
         for step in self.steps_to_the_end(split):
             records = step.records[:left]
             left -= len(records)
-            if left == 0 and not self._is_last(records, end, step.place):
+            checks = left == 0 and self._checks
+            if checks and self._identity.digest(records[-1], step.place) != end.last:
                 raise changed_records(
                     step.place, "the batch is read again, but it now ends with another record"
                 )
@@ -90,9 +91,6 @@ class Walk(ABC):
             for step in self.steps(split):
                 looks, split = 0, step.after
                 yield step
-
-    def _is_last(self, records: Sequence[bytes], end: HttpSplit, place: str) -> bool:
-        return not self._checks or self._identity.digest(records[-1], place) == end.last
 
     def _moved(self, split: HttpSplit, at: Position | None, taken: int, page: Page, first: int) -> HttpSplit:
         """The position after all of ``page``, whose records from ``first`` on are new."""

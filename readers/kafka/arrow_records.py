@@ -146,11 +146,6 @@ def _timestamps(times: np.ndarray) -> pa.Array:
     return _numbers(milliseconds * 1000, pa.timestamp("us", tz="UTC"), validity)
 
 
-def _timestamp_types(times: np.ndarray) -> pa.Array:
-    # librdkafka uses 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark uses -1, 0 and 1.
-    return _numbers((times[:, 0] - 1).astype(np.int32), pa.int32())
-
-
 def _headers(messages: Sequence[Message]) -> pa.Array:
     lists = list(_called("headers", messages))
     if not any(lists):
@@ -166,5 +161,6 @@ _COLUMNS: Mapping[str, Callable[[Sequence[Any]], pa.Array]] = {
 }
 _OF_TIMES: Mapping[str, Callable[[np.ndarray], pa.Array]] = {
     "timestamp": _timestamps,
-    "timestampType": _timestamp_types,
+    # librdkafka uses 0 for none, 1 for CreateTime and 2 for LogAppendTime; Spark uses -1, 0 and 1.
+    "timestampType": lambda times: _numbers((times[:, 0] - 1).astype(np.int32), pa.int32()),
 }

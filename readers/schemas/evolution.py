@@ -35,14 +35,12 @@ SAMPLING_FILES: Option[int] = Option(
 SCHEMA_HINTS: Option[pa.Schema | None] = ReadingOption(
     name="schemaHints",
     parse=optional(parse_columns),
-    default=None,
     doc="If no schema is given: known columns, such as id bigint, tags array<string>. They override the "
     "inferred types, and add columns that the files do not have.",
 )
 SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
     name="schemaEvolutionMode",
     parse=optional(one_of("none", "rescue", "failOnNewColumns", *RECORDING_MODES)),
-    default=None,
     default_text="addNewColumns if the schema is inferred, none if it is given",
     doc="What to do if a file has columns that the schema does not have. addNewColumns: record the wider "
     "schema, then fail; a restarted query continues with it. addNewColumnsWithTypeWidening: the same, also "
@@ -53,7 +51,6 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
 RESCUED_DATA_COLUMN: Option[str | None] = ReadingOption(
     name="rescuedDataColumn",
     parse=optional(text),
-    default=None,
     doc="Name of a string column for data that other columns cannot represent: a JSON object with "
     "_file_path and the fields of a row that are not in the schema or do not fit its types. Null if "
     "there are no such fields.",

@@ -214,10 +214,12 @@ def test_a_state_location_that_cannot_be_written_fails_with_exit_code_3(tmp_path
     assert flip27("check", "--state", tmp_path / "file" / "state").code == 3
 
 
-def test_a_missing_path_fails(tmp_path: Path) -> None:
-    said = flip27("check", "--path", tmp_path / "nowhere", "--json")
-    assert said.code == 3
-    assert statuses(said)["path"] == "failed"
+@pytest.mark.parametrize(("folder", "code", "status"), [("nowhere", 3, "failed"), ("", 0, "warning")])
+def test_a_missing_path_fails_and_one_without_files_is_a_warning(
+    tmp_path: Path, folder: str, code: int, status: str
+) -> None:
+    said = flip27("check", "--path", tmp_path / folder, "--json")
+    assert (said.code, statuses(said)["path"]) == (code, status)
 
 
 def test_an_object_store_is_checked_with_its_conditional_put(s3_bucket: S3Bucket) -> None:
@@ -230,12 +232,6 @@ def test_an_object_store_is_checked_with_its_conditional_put(s3_bucket: S3Bucket
     assert said.code == 0
     assert set(statuses(said).values()) == {"ok"}
     assert s3_bucket.file_system.find(f"{s3_bucket.name}/state") == []
-
-
-def test_a_path_without_files_is_a_warning(tmp_path: Path) -> None:
-    said = flip27("check", "--path", tmp_path, "--json")
-    assert said.code == 0
-    assert statuses(said)["path"] == "warning"
 
 
 def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:

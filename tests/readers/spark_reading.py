@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -115,17 +116,20 @@ def assert_same_as_spark(
     return ours
 
 
-def assert_csv_same_as_spark(
-    spark: SparkSession,
-    path: Path,
-    content: bytes,
-    schema: str,
-    options: Mapping[str, str] | None = None,
-    time_zone: str = "UTC",
-) -> pa.Table:
-    """Write a CSV file, and check that our rows are Spark's."""
-    path.write_bytes(content)
-    return assert_same_as_spark(spark, "csv", path, schema, options, time_zone)
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """A file that Spark and our reader of a format read."""
+
+    spark: SparkSession
+    format: str
+    path: Path
+
+    def same_as_spark(
+        self, content: bytes, schema: str, options: Mapping[str, str] | None = None, time_zone: str = "UTC"
+    ) -> pa.Table:
+        """Write the file, and check that our rows are Spark's."""
+        self.path.write_bytes(content)
+        return assert_same_as_spark(self.spark, self.format, self.path, schema, options, time_zone)
 
 
 def exact_rows(table: pa.Table) -> list[tuple[Any, ...]]:

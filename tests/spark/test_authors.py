@@ -34,8 +34,7 @@ def test_a_source_named_by_its_import_path_is_read(spark: SparkSession) -> None:
     assert_df_equality(frame, expected, ignore_row_order=True)
 
 
-def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, folders: Folders) -> None:
     for last in (3, 3, 5):
         frame = (
             spark.readStream.format("flip27")
@@ -50,7 +49,7 @@ def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, 
 
 
 def test_classes_without_an_importable_name_are_registered_as_a_format(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
     @dataclass(frozen=True)
     class Letter:
@@ -69,7 +68,6 @@ def test_classes_without_an_importable_name_are_registered_as_a_format(
             yield pa.RecordBatch.from_pydict({"value": [split.split_id]})
 
     flip27_source.register(spark, "letters", enumerator=Letters, reader=LettersReader)
-    folders = Folders(tmp_path)
     for _ in range(2):
         run_to_end(to_lake(spark.readStream.format("letters").load(), folders))
     assert lake_lines(spark, folders) == ["a", "b", "c"]
@@ -99,7 +97,7 @@ class LettersReader(SplitReader[Letter]):
 
 
 def test_a_module_that_only_the_driver_has_can_be_sent_along(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "beside_the_script.py").write_text(BESIDE_THE_SCRIPT)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -109,16 +107,14 @@ def test_a_module_that_only_the_driver_has_can_be_sent_along(
     with pytest.raises(PySparkException, match="No module named 'beside_the_script'"):
         spark.read.format("by_name").load().collect()
     flip27_source.register(spark, "sent_along", **classes, by_value=True)
-    folders = Folders(tmp_path)
     for _ in range(2):
         run_to_end(to_lake(spark.readStream.format("sent_along").load(), folders))
     assert lake_lines(spark, folders) == ["a", "b", "c"]
 
 
 def test_a_failed_batch_is_read_completely_after_the_cause_is_gone(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders, tmp_path: Path
 ) -> None:
-    folders = Folders(tmp_path)
     folders.land("a.txt", ["1", "2"])
     (tmp_path / "poison").touch()
 

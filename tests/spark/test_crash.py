@@ -41,9 +41,9 @@ def run_until_end_or_crash(folders: Folders, requests: Path) -> int:
     "steps", [STEPS, pytest.param(OTHER_STEPS, marks=pytest.mark.long)], ids=["two", "others"]
 )
 def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
-    spark: SparkSession, tmp_path: Path, steps: list[str]
+    spark: SparkSession, folders: Folders, tmp_path: Path, steps: list[str]
 ) -> None:
-    folders, requests = Folders(tmp_path), tmp_path / "crash"
+    requests = tmp_path / "crash"
     requests.mkdir()
     expected = []
     for number in range(5 * len(steps) + 10):

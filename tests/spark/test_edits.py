@@ -17,9 +17,8 @@ from .streams import Folders, each_batch, file_stream, wait_for
 
 
 def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     seen: dict[int, list[str]] = {}
 
     def keep(batch: DataFrame, batch_id: int) -> None:

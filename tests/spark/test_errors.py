@@ -12,11 +12,6 @@ from pyspark.sql import DataFrame, SparkSession
 from .streams import Folders, each_batch, file_stream, forget_commit, lake_lines, run_to_end, to_lake
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path)
-
-
 def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
     """Run a query that fails; return its message."""
     with pytest.raises(PySparkException) as caught:

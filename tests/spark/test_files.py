@@ -18,9 +18,8 @@ def land_orders(folders: Folders) -> None:
 
 
 def test_a_stream_of_json_has_the_rows_of_sparks_own_reader_in_the_session_time_zone(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     land_orders(folders)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     frame = (
@@ -54,8 +53,7 @@ def test_every_reader_returns_the_rows_of_sparks_own_reader(spark: SparkSession,
     assert_df_equality(ours, theirs, ignore_row_order=True, ignore_nullable=True)
 
 
-def test_a_large_file_is_read_in_ranges_by_several_tasks(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_a_large_file_is_read_in_ranges_by_several_tasks(spark: SparkSession, folders: Folders) -> None:
     lines = [f"{n:07d} {'x' * (n % 300)}" for n in range(60_000)]
     folders.land("large.txt", lines)
     assert (folders.landing / "large.txt").stat().st_size > 8 * 1024 * 1024

@@ -20,10 +20,10 @@ def names(folder: Path) -> list[str]:
 
 @pytest.mark.parametrize("clean", ["archive", pytest.param("delete", marks=pytest.mark.long)])
 def test_files_are_cleaned_only_after_their_batch_is_committed_so_a_repeated_batch_finds_them(
-    spark: SparkSession, tmp_path: Path, clean: str
+    spark: SparkSession, folders: Folders, tmp_path: Path, clean: str
 ) -> None:
     """The second batch fails after all of it has been written and before it is committed."""
-    folders, archive = Folders(tmp_path), tmp_path / "archive"
+    archive = tmp_path / "archive"
     options = {"cleanSource": clean, "maxFilesPerTrigger": 1}
     if clean == "archive":
         options["sourceArchiveDir"] = str(archive)

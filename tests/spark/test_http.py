@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +22,6 @@ def api() -> Iterator[HttpApi]:
     with http_api() as running:
         running.records = records(*range(30))
         yield running
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path)
 
 
 def stream(spark: SparkSession, folders: Folders, api: HttpApi, kind: str, **options: Any) -> DataFrame:

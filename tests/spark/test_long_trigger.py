@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from pyspark.sql import SparkSession
 
@@ -13,8 +11,7 @@ INTERVAL = "61 seconds"
 
 
 @pytest.mark.long
-def test_a_query_that_sleeps_for_a_minute_continues(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_a_query_that_sleeps_for_a_minute_continues(spark: SparkSession, folders: Folders) -> None:
     folders.land("a.txt", ["1"])
     query = to_lake(file_stream(spark, folders), folders, processingTime=INTERVAL)
     try:

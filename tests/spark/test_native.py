@@ -74,9 +74,8 @@ def state(spark: SparkSession, folders: Folders, view: str) -> list[Any]:
 
 
 def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     for number, name in enumerate(ODD_NAMES):
         land(folders, name, id=[number], wide=["w" * 100])
     land(folders, "globX1x.parquet", id=[99], wide=["matches the glob of another name"])
@@ -101,9 +100,8 @@ def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
 
 
 def test_the_plan_names_the_files_unless_the_caller_has_changed_the_rows(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     for name in ("a.parquet", "b.parquet", "c.parquet"):
         land(folders, name, id=[1])
     without_tasks: list[bool] = []
@@ -127,9 +125,8 @@ def test_the_plan_names_the_files_unless_the_caller_has_changed_the_rows(
 
 
 def test_partition_columns_and_new_columns_arrive_without_a_restart(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     land(folders, "year=2025/part=a b/1.parquet", id=[1])
     land(folders, "year=2026/part=__HIVE_DEFAULT_PARTITION__/2.parquet", id=[2], name=["two"])
     found: list[tuple[list[str], list[Any]]] = []
@@ -147,8 +144,7 @@ def test_partition_columns_and_new_columns_arrive_without_a_restart(
     ]
 
 
-def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, folders: Folders) -> None:
     folders.land("a.xml", ['<orders><order id="1"><name>Ada</name></order><order id="2"/></orders>'])
     folders.land("b.xml", ['<orders><order id="3"><name>B &amp; C</name></order></orders>'])
     folders.land("c.txt", ["a file that the query leaves out"])
@@ -160,9 +156,8 @@ def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, tmp_path: Path) -
 
 
 def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_even_if_the_batch_is_repeated(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     for number in range(6):
         land(folders, f"{number}.parquet", id=[number])
     damage(folders.landing / "3.parquet")
@@ -183,9 +178,8 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_even_if_the_ba
 
 
 def test_files_that_spark_cannot_reach_stop_the_query_and_are_read_once_it_can(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     land(folders, "a.parquet", id=[1])
     delivered = Delivered()
     astray = native_batches(
@@ -200,9 +194,8 @@ def test_files_that_spark_cannot_reach_stop_the_query_and_are_read_once_it_can(
 
 
 def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     land(folders, "a.parquet", id=[1])
 
     def change(frame: DataFrame, _batch_id: int) -> None:
@@ -216,9 +209,8 @@ def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read
 
 
 def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     land(folders, "a.parquet", id=[1])
 
     def fail(_frame: DataFrame, _batch_id: int) -> None:

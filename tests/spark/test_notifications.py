@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.file_queues import connect, new_queue
@@ -13,9 +11,9 @@ from .streams import Folders, lake_lines, run_to_end, to_lake, wait_for
 
 
 def test_a_stream_finds_objects_by_the_events_of_their_bucket_in_bounded_and_continuous_runs(
-    spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
+    spark: SparkSession, folders: Folders, s3_bucket: S3Bucket
 ) -> None:
-    folders, bucket, queue = Folders(tmp_path), s3_bucket, new_queue(s3_bucket)
+    bucket, queue = s3_bucket, new_queue(s3_bucket)
     connect(bucket, queue, "landing/")
 
     def stream() -> DataFrame:

@@ -316,9 +316,8 @@ def test_a_condition_on_a_parsed_column_does_not_parse_again(spark: SparkSession
 
 
 def test_a_stateful_query_over_a_parsed_event_time_counts_each_row_once(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     schema = "at timestamp, shop string, amount int"
 
     def run() -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
@@ -12,8 +10,9 @@ from .streams import Folders, run_to_end, to_lake
 SCHEMA = "id long, name string, year int, region string"
 
 
-def test_partition_columns_are_the_same_as_in_sparks_own_source(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_partition_columns_are_the_same_as_in_sparks_own_source(
+    spark: SparkSession, folders: Folders
+) -> None:
     rows = [(1, "a", 2025, "eu north"), (2, "b", 2026, "us"), (3, None, 2026, None), (4, "d", 2026, "us")]
     frame = spark.createDataFrame(rows, SCHEMA)
     frame.write.partitionBy("year", "region").json(str(folders.landing))

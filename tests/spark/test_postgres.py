@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -40,11 +39,6 @@ def shop(postgres: PostgresServer) -> Iterator[Shop]:
             "discoveryInterval": "50ms",
         }  # fmt: skip
         yield Shop(connection, options, sessions)
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path)
 
 
 def stream(spark: SparkSession, shop: Shop, folders: Folders, **options: Any) -> DataFrame:

@@ -40,9 +40,10 @@ def test_reports_on_an_object_store_keep_events_and_pages_exact(
     assert s3_bucket.file_system.glob(f"{s3_bucket.name}/state/*/reports/*.json")
 
 
-def test_a_batch_that_two_actions_read_delivers_its_events_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_batch_that_two_actions_read_delivers_its_events_once(
+    spark: SparkSession, folders: Folders
+) -> None:
     """The second action runs the tasks again as attempt 0: they read what the first tasks reported."""
-    folders = Folders(tmp_path)
 
     def write(batch: DataFrame, batch_id: int) -> None:
         batch.count()
@@ -62,10 +63,8 @@ def take_one_row(batch: DataFrame, _batch_id: int) -> None:
 
 
 def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_policy_R6(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
-
     def start(write: Any, **options: str) -> Any:
         frame = talkative(
             spark, str(folders.state), pageMs="20", rows="2000", maxRowsPerSplit="2000", **options
@@ -100,9 +99,8 @@ def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> Non
 
 
 def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     folders.land("a.txt", ["x", "y"])
     frame = file_stream(spark, folders, taskReports="always")
     query = to_lake(frame, folders, processingTime="0 seconds")

@@ -12,11 +12,6 @@ from pyspark.sql import SparkSession
 from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake
 
 
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path)
-
-
 def run(spark: SparkSession, folders: Folders, **options: str) -> None:
     state = str(folders.root / "state")
     run_to_end(to_lake(file_stream(spark, folders, stateLocation=state, **options), folders))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import SparkSession
 
 from tests.s3_server import S3Bucket
@@ -12,9 +10,9 @@ from .streams import Folders, lake_lines, run_to_end, to_lake
 
 
 def test_a_stream_whose_files_and_state_are_on_s3_continues_after_a_restart(
-    spark: SparkSession, tmp_path: Path, s3_bucket: S3Bucket
+    spark: SparkSession, folders: Folders, s3_bucket: S3Bucket
 ) -> None:
-    folders, bucket = Folders(tmp_path), s3_bucket
+    bucket = s3_bucket
     storage = bucket.options | {"storage.secret": "not-to-be-stored"}
 
     def run() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,9 +25,8 @@ def run(frame: DataFrame, folders: Folders) -> None:
 
 
 def test_an_inferred_schema_grows_by_a_new_column_that_fails_the_query_once(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     folders.land("a.json", ['{"id": 1}'])
     frame = stream(spark, folders, schemaHints="at timestamp")
     assert frame.schema.simpleString() == "struct<id:bigint,at:timestamp>"
@@ -47,8 +45,7 @@ def test_an_inferred_schema_grows_by_a_new_column_that_fails_the_query_once(
     ]
 
 
-def test_a_given_schema_does_not_grow(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_a_given_schema_does_not_grow(spark: SparkSession, folders: Folders) -> None:
     folders.land("a.json", ['{"id": 1}'])
     options = {"enumerator": "files", "reader": "json", "schemaEvolutionMode": "addNewColumns"}
     frame = spark.read.format("flip27").options(**options).schema("id int").load(str(folders.landing))

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.enumerators.sql.shops import ORDERS, Shop, postgres_shop, sqlite_shop
 from tests.postgres_server import PostgresServer
 
 from .streams import Folders, forget_commit, run_to_end, to_lake
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path)
 
 
 def stream(spark: SparkSession, folders: Folders, shop: Shop) -> DataFrame:

@@ -38,8 +38,9 @@ def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: s
     run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger="1", **options), folders))
 
 
-def test_every_view_has_its_declared_columns_and_can_be_queried(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_every_view_has_its_declared_columns_and_can_be_queried(
+    spark: SparkSession, folders: Folders
+) -> None:
     run_batches(spark, folders, "a.txt", "b.txt", taskReports="always")
     counts = {}
     for name, view in VIEWS.items():
@@ -65,9 +66,8 @@ def test_every_view_has_its_declared_columns_and_can_be_queried(spark: SparkSess
 
 
 def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushed_filters(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, folders: Folders
 ) -> None:
-    folders = Folders(tmp_path)
     run_batches(spark, folders, "a.txt", "b.txt", "c.txt")
 
     def batches_of_b() -> list[tuple[int, str]]:
@@ -95,8 +95,7 @@ def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushe
         assert seen() == plain
 
 
-def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, folders: Folders) -> None:
     folders.land("0.txt", ["x"])
     query = to_lake(file_stream(spark, folders, retainedCheckpoints="2"), folders, processingTime="0 seconds")
     for number in range(1, 14):
@@ -109,8 +108,7 @@ def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, tmp
     assert state(spark, folders.checkpoint).count() < 13
 
 
-def test_the_quarantine_view_shows_the_reason(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_the_quarantine_view_shows_the_reason(spark: SparkSession, folders: Folders) -> None:
     folders.land("good.txt", ["x"])
     (folders.landing / "bad.txt.gz").write_bytes(b"\x1f\x8b no gzip")
     run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
@@ -138,8 +136,7 @@ def test_mistakes_are_reported_with_a_suggestion(spark: SparkSession, tmp_path: 
         ).collect()
 
 
-def test_a_schema_may_name_some_of_the_columns(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_a_schema_may_name_some_of_the_columns(spark: SparkSession, folders: Folders) -> None:
     run_batches(spark, folders, "a.txt")
     frame = (
         spark.read.format("flip27_state")
@@ -150,8 +147,7 @@ def test_a_schema_may_name_some_of_the_columns(spark: SparkSession, tmp_path: Pa
     assert [tuple(row) for row in frame.collect()] == [("finished", str(folders.landing / "a.txt"))]
 
 
-def test_the_queries_of_the_documentation_page_run(spark: SparkSession, tmp_path: Path) -> None:
-    folders = Folders(tmp_path)
+def test_the_queries_of_the_documentation_page_run(spark: SparkSession, folders: Folders) -> None:
     run_batches(spark, folders, "a.txt", taskReports="always")
     for view in VIEWS:
         state(spark, folders.checkpoint, view=view).createOrReplaceTempView(f"state_{view}")

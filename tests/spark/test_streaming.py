@@ -6,7 +6,6 @@ import json
 import shutil
 from pathlib import Path
 
-import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -21,11 +20,6 @@ from .streams import (
     to_lake,
     wait_for,
 )
-
-
-@pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(tmp_path)
 
 
 def numbers(start: int, end: int) -> list[str]:

@@ -189,7 +189,7 @@ class Facts:
         events = {
             event
             for rule in self.own_rules
-            if self.place.prefix.startswith(prefix_of(rule)) and not suffix_of(rule)
+            if self.place.prefix.startswith(prefix_of(rule)) and not _filter_of(rule, "suffix")
             for event in rule["Events"]
         }
         return f"{CREATED}*" in events or events >= WRITES
@@ -261,11 +261,6 @@ def keys_text(prefix: str) -> str:
 def prefix_of(rule: Mapping[str, Any]) -> str:
     """The prefix of the keys of a rule; empty for all."""
     return _filter_of(rule, "prefix")
-
-
-def suffix_of(rule: Mapping[str, Any]) -> str:
-    """The suffix of the keys of a rule; empty for all."""
-    return _filter_of(rule, "suffix")
 
 
 def _filter_of(rule: Mapping[str, Any], name: str) -> str:

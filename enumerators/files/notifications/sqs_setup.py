@@ -106,7 +106,9 @@ class Aws:
                 what="queue",
                 name=place.queue,
                 details=f"in {facts.region}; keeps messages for {days} days",
-                do=lambda: self._make(facts),
+                do=lambda: self.sqs(facts.region).create_queue(
+                    QueueName=place.queue, Attributes=QUEUE_ATTRIBUTES, tags={TAG: OUR_TAG}
+                ),
             )
         if not facts.is_allowed:
             yield Step(
@@ -152,11 +154,6 @@ class Aws:
     def do(self, step: Step) -> None:
         """Make the change of a step."""
         _requested(f"{step.what} {step.name}", step.do)
-
-    def _make(self, facts: Facts) -> None:
-        self.sqs(facts.region).create_queue(
-            QueueName=facts.place.queue, Attributes=QUEUE_ATTRIBUTES, tags={TAG: OUR_TAG}
-        )
 
     def _delete(self, place: Place) -> None:
         facts = self.facts_of(place)

@@ -22,14 +22,12 @@ def _registry_url(value: str) -> str:
 VALUE_FORMAT: Option[str | None] = ReadingOption(
     name="valueFormat",
     parse=optional(one_of("json", "avro", "protobuf", "string")),
-    default=None,
     default_text="value stays binary",
     doc="The format from which values are decoded. The column value is then a struct; with string, a string.",
 )
 VALUE_SCHEMA_FILE: Option[str | None] = ReadingOption(
     name="valueSchemaFile",
     parse=optional(text),
-    default=None,
     doc="Path or URL of the schema of the values, which the driver and every executor can read: for json "
     "the columns as DDL, for avro a schema (.avsc), for protobuf a descriptor set (protoc "
     "--include_imports --descriptor_set_out).",
@@ -37,28 +35,24 @@ VALUE_SCHEMA_FILE: Option[str | None] = ReadingOption(
 VALUE_MESSAGE: Option[str | None] = ReadingOption(
     name="valueMessage",
     parse=optional(text),
-    default=None,
     default_text="the first message type of the last file",
     doc="For protobuf, the full name of the message type: package.Message.",
 )
 REGISTRY_URL: Option[str | None] = ReadingOption(
     name="schemaRegistryUrl",
     parse=optional(_registry_url),
-    default=None,
     doc="URL of a schema registry with Confluent's API. Values then begin with the id of their schema, which "
     "each process requests once.",
 )
 REGISTRY_AUTH_ENV: Option[str | None] = ReadingOption(
     name="schemaRegistryAuthEnv",
     parse=optional(text),
-    default=None,
     doc="Environment variable, on the driver and on every executor, that contains user:password for the "
     "registry.",
 )
 REGISTRY_TOKEN_ENV: Option[str | None] = ReadingOption(
     name="schemaRegistryTokenEnv",
     parse=optional(text),
-    default=None,
     doc="Environment variable, on the driver and on every executor, that contains a bearer token for the "
     "registry.",
 )

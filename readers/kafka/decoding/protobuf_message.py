@@ -163,7 +163,7 @@ def _well_known(protobuf: Any, files: Sequence[bytes]) -> list[bytes]:
 
     def add(imports: Iterable[str]) -> None:
         for name in imports:
-            serialized = protobuf.well_known(name)
+            serialized = protobuf.well_known.get(name)
             if serialized is not None and name not in present and name not in added:
                 add(protobuf.FileDescriptorProto.FromString(serialized).dependency)
                 added[name] = serialized
@@ -187,10 +187,7 @@ class _Protobuf:
         self.FileDescriptorProto: Any = descriptor_pb2.FileDescriptorProto
         self.FileDescriptorSet: Any = descriptor_pb2.FileDescriptorSet
         modules = [import_module(f"google.protobuf.{name}_pb2") for name in _WELL_KNOWN]
-        self._well_known = {module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in modules}
-
-    def well_known(self, name: str) -> bytes | None:
-        return self._well_known.get(name)
+        self.well_known = {module.DESCRIPTOR.name: module.DESCRIPTOR.serialized_pb for module in modules}
 
 
 def files_of_set(data: bytes) -> list[bytes]:

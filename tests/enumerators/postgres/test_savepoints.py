@@ -30,174 +30,161 @@ def ended(engine: MicroBatchEngine) -> MicroBatchEngine:
     return engine
 
 
-def started(shop: FaultyShop, savepoint: str, **options: str) -> MicroBatchEngine:
-    """Return a new query from the savepoint, with its own state location."""
-    return shop.engine(savepoint=savepoint, stateLocation=f"{savepoint}_continued", **options)
+class Sold:
+    """A query that has read the snapshot and has ended, and a savepoint of it."""
+
+    def __init__(self, shop: FaultyShop, folder: Path) -> None:
+        self.shop = shop
+        self.folder = folder
+        self.query = ended(shop.engine())
+        self.savepoint = self.saved()
+
+    def saved(self) -> str:
+        """Make a savepoint of the query."""
+        return savepoint_of(self.query, self.folder)
+
+    def started(self, savepoint: str, **options: str) -> MicroBatchEngine:
+        """Return a new query from the savepoint, with its own state location."""
+        return self.shop.engine(savepoint=savepoint, stateLocation=f"{savepoint}_continued", **options)
+
+    def insert(self, number: int) -> tuple[str, int, str]:
+        self.shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
+        return "c", number, "x"
+
+    def ops(self, query: MicroBatchEngine) -> list[tuple[str, int, str]]:
+        """Let the query read everything available; return all its changes."""
+        return self.shop.ops(ended(query))
 
 
 @pytest.fixture
-def query(shop: FaultyShop) -> MicroBatchEngine:
-    """A query that has read the snapshot and has ended."""
-    return ended(shop.engine())
-
-
-@pytest.fixture
-def savepoint(shop: FaultyShop, query: MicroBatchEngine, tmp_path: Path) -> str:
-    """A savepoint of the query, whose slot is at the end of the snapshot."""
-    return savepoint_of(query, tmp_path)
-
-
-def insert(shop: FaultyShop, number: int) -> tuple[str, int, str]:
-    shop.execute(f"INSERT INTO orders VALUES ({number}, 'x')")
-    return "c", number, "x"
+def sold(shop: FaultyShop, tmp_path: Path) -> Sold:
+    return Sold(shop, tmp_path)
 
 
 # The same slot.
 
 
-@pytest.mark.usefixtures("savepoint")
-def test_a_savepoint_of_a_stopped_query_does_not_disturb_it(
-    shop: FaultyShop, query: MicroBatchEngine
-) -> None:
-    event = insert(shop, 11)
-    assert shop.ops(ended(query)) == [*ROWS, event]
+def test_a_savepoint_of_a_stopped_query_does_not_disturb_it(sold: Sold) -> None:
+    event = sold.insert(11)
+    assert sold.ops(sold.query) == [*ROWS, event]
 
 
-def test_a_query_from_a_savepoint_continues_with_the_slot_of_the_query_that_has_ended(
-    shop: FaultyShop, query: MicroBatchEngine, tmp_path: Path
-) -> None:
-    insert(shop, 11)
-    ended(query)
-    new = started(shop, savepoint_of(query, tmp_path))
-    event = insert(shop, 12)
-    assert shop.ops(ended(new)) == [event]
-    assert shop.slots() == [shop.slot]
-    later = insert(shop, 13)
-    assert shop.ops(ended(new)) == [event, later]
+def test_a_query_from_a_savepoint_continues_with_the_slot_of_the_query_that_has_ended(sold: Sold) -> None:
+    sold.insert(11)
+    ended(sold.query)
+    new = sold.started(sold.saved())
+    event = sold.insert(12)
+    assert sold.ops(new) == [event]
+    assert sold.shop.slots() == [sold.shop.slot]
+    later = sold.insert(13)
+    assert sold.ops(new) == [event, later]
 
 
-def test_a_query_from_a_savepoint_waits_until_the_query_of_its_slot_has_ended(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    running(query)
-    new = started(shop, savepoint)
-    with pytest.raises(DiscoveryError, match=f"slot {shop.slot} belongs to another query that is running"):
+def test_a_query_from_a_savepoint_waits_until_the_query_of_its_slot_has_ended(sold: Sold) -> None:
+    running(sold.query)
+    new = sold.started(sold.savepoint)
+    with pytest.raises(
+        DiscoveryError, match=f"slot {sold.shop.slot} belongs to another query that is running"
+    ):
         new.run_batch()
-    query.stop()
-    event = insert(shop, 11)
-    assert shop.ops(ended(new)) == [event]
+    sold.query.stop()
+    event = sold.insert(11)
+    assert sold.ops(new) == [event]
 
 
-def test_a_query_whose_slot_was_taken_over_and_advanced_says_so(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    new = started(shop, savepoint)
-    insert(shop, 11)
+def test_a_query_whose_slot_was_taken_over_and_advanced_says_so(sold: Sold) -> None:
+    new = sold.started(sold.savepoint)
+    sold.insert(11)
     ended(new)
     with pytest.raises(DataLossError, match="has moved the slot"):
-        ended(query)
+        ended(sold.query)
 
 
-def test_a_savepoint_before_the_position_of_the_slot_is_refused(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    insert(shop, 11)
-    ended(query)
+def test_a_savepoint_before_the_position_of_the_slot_is_refused(sold: Sold) -> None:
+    sold.insert(11)
+    ended(sold.query)
     with pytest.raises(
-        DataLossError, match=f"slot {shop.slot} begins at [0-9A-F/]+, and this query has read"
+        DataLossError, match=f"slot {sold.shop.slot} begins at [0-9A-F/]+, and this query has read"
     ):
-        ended(started(shop, savepoint))
+        ended(sold.started(sold.savepoint))
 
 
 # A separate slot.
 
 
-def test_a_fork_gets_a_copy_of_the_slot_and_both_queries_continue(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    event = insert(shop, 11)
-    fork = started(shop, savepoint, slotName="forked")
-    assert shop.ops(ended(fork)) == [event]
-    assert shop.ops(ended(query)) == [*ROWS, event]
-    later = insert(shop, 12)
-    assert shop.ops(ended(fork)) == [event, later]
-    assert shop.ops(ended(query)) == [*ROWS, event, later]
-    assert shop.slots() == sorted(["forked", shop.slot])
-    assert shop.confirmed("forked") > shop.confirmed(shop.slot) - 1
+def test_a_fork_gets_a_copy_of_the_slot_and_both_queries_continue(sold: Sold) -> None:
+    event = sold.insert(11)
+    fork = sold.started(sold.savepoint, slotName="forked")
+    assert sold.ops(fork) == [event]
+    assert sold.ops(sold.query) == [*ROWS, event]
+    later = sold.insert(12)
+    assert sold.ops(fork) == [event, later]
+    assert sold.ops(sold.query) == [*ROWS, event, later]
+    assert sold.shop.slots() == sorted(["forked", sold.shop.slot])
+    assert sold.shop.confirmed("forked") > sold.shop.confirmed(sold.shop.slot) - 1
 
 
-def test_a_fork_does_not_need_the_first_query_to_end(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    running(query)
-    fork = started(shop, savepoint, slotName="forked")
-    event = insert(shop, 11)
-    assert shop.ops(ended(fork)) == [event]
-    query.stop()
+def test_a_fork_does_not_need_the_first_query_to_end(sold: Sold) -> None:
+    running(sold.query)
+    fork = sold.started(sold.savepoint, slotName="forked")
+    event = sold.insert(11)
+    assert sold.ops(fork) == [event]
+    sold.query.stop()
 
 
-def test_a_fork_does_not_need_the_option_once_it_has_its_slot(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    fork = ended(started(shop, savepoint, slotName="forked"))
-    again = shop.engine(after=fork, stateLocation=f"{savepoint}_continued")
-    event = insert(shop, 11)
-    assert shop.ops(ended(again)) == [event]
-    assert shop.ops(ended(query)) == [*ROWS, event]
+def test_a_fork_does_not_need_the_option_once_it_has_its_slot(sold: Sold) -> None:
+    fork = ended(sold.started(sold.savepoint, slotName="forked"))
+    again = sold.shop.engine(after=fork, stateLocation=f"{sold.savepoint}_continued")
+    event = sold.insert(11)
+    assert sold.ops(again) == [event]
+    assert sold.ops(sold.query) == [*ROWS, event]
 
 
-def test_a_fork_that_was_killed_after_the_creation_of_its_slot_uses_that_slot(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
-) -> None:
-    shop.copy_slot("forked")
-    event = insert(shop, 11)
-    ended(query)
-    assert shop.ops(ended(started(shop, savepoint, slotName="forked"))) == [event]
+def test_a_fork_that_was_killed_after_the_creation_of_its_slot_uses_that_slot(sold: Sold) -> None:
+    sold.shop.copy_slot("forked")
+    event = sold.insert(11)
+    ended(sold.query)
+    assert sold.ops(sold.started(sold.savepoint, slotName="forked")) == [event]
 
 
 def test_a_fork_of_a_savepoint_before_the_position_of_the_slot_is_refused_and_leaves_no_slot(
-    shop: FaultyShop, query: MicroBatchEngine, savepoint: str
+    sold: Sold,
 ) -> None:
-    insert(shop, 11)
-    ended(query)
-    said = (
-        f"slot {shop.slot} begins at [0-9A-F/]+, and the state has read up to [0-9A-F/]+: a copy of the slot"
-    )
+    sold.insert(11)
+    ended(sold.query)
+    said = f"slot {sold.shop.slot} begins at .*, and the state has read up to .*: a copy of the slot"
     with pytest.raises(DataLossError, match=said) as refused:
-        ended(started(shop, savepoint, slotName="forked"))
+        ended(sold.started(sold.savepoint, slotName="forked"))
     assert "stop_with_savepoint" in str(refused.value)
-    assert shop.slots() == [shop.slot]
+    assert sold.shop.slots() == [sold.shop.slot]
 
 
-def test_a_fork_is_refused_if_the_slot_to_copy_is_gone(shop: FaultyShop, savepoint: str) -> None:
-    shop.one("SELECT pg_drop_replication_slot(%s)::text", shop.slot)
+def test_a_fork_is_refused_if_the_slot_to_copy_is_gone(sold: Sold) -> None:
+    sold.shop.one("SELECT pg_drop_replication_slot(%s)::text", sold.shop.slot)
     with pytest.raises(
-        DataLossError, match=f"slot {shop.slot}, which slot forked would be copied from, no longer exists"
+        DataLossError,
+        match=f"slot {sold.shop.slot}, which slot forked would be copied from, no longer exists",
     ):
-        ended(started(shop, savepoint, slotName="forked"))
+        ended(sold.started(sold.savepoint, slotName="forked"))
 
 
-def test_a_query_continues_with_another_slot_when_its_option_changes(
-    shop: FaultyShop, query: MicroBatchEngine
-) -> None:
-    renamed = shop.engine(after=query, slotName="renamed")
-    event = insert(shop, 11)
-    assert shop.ops(ended(renamed)) == [*ROWS, event]
-    assert shop.slots() == sorted(["renamed", shop.slot])
+def test_a_query_continues_with_another_slot_when_its_option_changes(sold: Sold) -> None:
+    renamed = sold.shop.engine(after=sold.query, slotName="renamed")
+    event = sold.insert(11)
+    assert sold.ops(renamed) == [*ROWS, event]
+    assert sold.shop.slots() == sorted(["renamed", sold.shop.slot])
 
 
 # Rewinds.
 
 
-def test_a_rewind_to_before_the_slot_is_refused_and_the_query_continues(
-    shop: FaultyShop, query: MicroBatchEngine
-) -> None:
-    first = insert(shop, 11)
-    ended(query)
-    first_later = insert(shop, 12)
-    ended(query)
-    said = f"slot {shop.slot} begins at .*: the server has discarded the log in between"
+def test_a_rewind_to_before_the_slot_is_refused_and_the_query_continues(sold: Sold) -> None:
+    first = sold.insert(11)
+    ended(sold.query)
+    first_later = sold.insert(12)
+    ended(sold.query)
+    said = f"slot {sold.shop.slot} begins at .*: the server has discarded the log in between"
     with pytest.raises(EditError, match=said):
-        edits.plan("rewind", state=shop.options["stateLocation"], why="a test", to_checkpoint=1)
-    later = insert(shop, 13)
-    assert shop.ops(ended(query)) == [*ROWS, first, first_later, later]
+        edits.plan("rewind", state=sold.shop.options["stateLocation"], why="a test", to_checkpoint=1)
+    later = sold.insert(13)
+    assert sold.ops(sold.query) == [*ROWS, first, first_later, later]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from flip27_source.readers.csv_lines.arrow_columns import text_columns
 from flip27_source.readers.csv_lines.dialect import Dialect
 from flip27_source.readers.csv_lines.quoted_fields import split_line
-from tests.readers.spark_reading import assert_csv_same_as_spark
+from tests.readers.spark_reading import Compared
 
 COLUMNS = 14
 SCHEMA = ", ".join(f"c{number} string" for number in range(COLUMNS)) + ", _corrupt_record string"
@@ -62,9 +60,7 @@ DIALECTS = {
 
 @pytest.mark.slow  # a short form of the fuzzer
 @pytest.mark.parametrize("name", DIALECTS)
-def test_random_lines_give_the_fields_that_spark_finds(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_random_lines_give_the_fields_that_spark_finds(csv: Compared, name: str) -> None:
     options, alphabet = DIALECTS[name]
     chance = random.Random(name)
     lines = {"".join(chance.choices(alphabet, k=chance.randrange(1, 13))) for _ in range(4000)}
@@ -73,7 +69,7 @@ def test_random_lines_give_the_fields_that_spark_finds(
         # separators depend on the line before.
         lines = {line for line in lines if not line.startswith(" ") and line.strip(" ,")}
     content = "".join(f"{line}\n" for line in sorted(lines)).encode()
-    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, SCHEMA, options)
+    rows = csv.same_as_spark(content, SCHEMA, options)
     assert rows.num_rows > 400
 
 
@@ -86,7 +82,7 @@ FIELDS = {
 @pytest.mark.parametrize("options", [{}, {"escape": '"'}, {"nullValue": "a"}], ids=str)
 @pytest.mark.parametrize("odd_lines", [0.0, 0.1])
 def test_blocks_of_clean_and_of_mixed_lines_give_the_rows_of_spark(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], odd_lines: float
+    csv: Compared, options: dict[str, str], odd_lines: float
 ) -> None:
     chance = random.Random(7)
     lines = [
@@ -94,27 +90,25 @@ def test_blocks_of_clean_and_of_mixed_lines_give_the_rows_of_spark(
         for _ in range(3000)
     ]
     content = "\n".join(lines).encode()
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, "a string, b string, c string", options)
+    csv.same_as_spark(content, "a string, b string, c string", options)
 
 
 @pytest.mark.parametrize("fields", [1, 2, 299, 300, 301, 1500])
-def test_any_number_of_fields_is_read(spark: SparkSession, tmp_path: Path, fields: int) -> None:
+def test_any_number_of_fields_is_read(csv: Compared, fields: int) -> None:
     line = ",".join(f"v{number}" for number in range(fields))
     quoted = ",".join(f'"v{number}"' for number in range(fields))
     content = f"{line}\n\n  \n{quoted}\n{line},more\n{line[:-3]}\n\\{line}\n".encode()
     schema = ", ".join(f"c{number} string" for number in range(fields))
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, f"{schema}, _corrupt_record string")
+    csv.same_as_spark(content, f"{schema}, _corrupt_record string")
 
 
 @pytest.mark.parametrize("handling", ["STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE"])
-def test_a_few_quotes_in_a_field_are_read_as_spark_reads_them(
-    spark: SparkSession, tmp_path: Path, handling: str
-) -> None:
+def test_a_few_quotes_in_a_field_are_read_as_spark_reads_them(csv: Compared, handling: str) -> None:
     fields = [part * count for part in ('a"b', 'a"\\', 'a"\\"', '"a\\') for count in (1, 2, 5)]
     content = "".join(f'1,"{field}",2,3,4,5,6,7,8,9\n' for field in fields).encode()
     schema = ", ".join(f"c{number} string" for number in range(10))
     options = {"unescapedQuoteHandling": handling}
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, options)
+    csv.same_as_spark(content, schema, options)
 
 
 @pytest.mark.parametrize("handling", ["STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE", "BACK_TO_DELIMITER"])

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 from flip27_source.errors import OptionError, SchemaError, SplitReadError
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from tests.readers.spark_reading import (
+    Compared,
     arrow_schema,
-    assert_csv_same_as_spark,
     assert_same_as_spark,
     read_batches,
     read_table,
@@ -54,35 +54,28 @@ FILES = {
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 @pytest.mark.parametrize("schema", [ROWS, WITH_CORRUPT], ids=["rows", "corrupt"])
 @pytest.mark.parametrize("name", FILES)
-def test_files_give_the_rows_of_spark_in_every_mode(
-    spark: SparkSession, tmp_path: Path, name: str, schema: str, mode: str
-) -> None:
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", FILES[name], schema, {"mode": mode})
+def test_files_give_the_rows_of_spark_in_every_mode(csv: Compared, name: str, schema: str, mode: str) -> None:
+    csv.same_as_spark(FILES[name], schema, {"mode": mode})
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("schema", ["only string", "only string, _corrupt_record string", "id int"])
-def test_files_read_as_a_single_column_give_the_rows_of_spark(
-    spark: SparkSession, tmp_path: Path, name: str, schema: str
-) -> None:
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", FILES[name], schema)
+def test_files_read_as_a_single_column_give_the_rows_of_spark(csv: Compared, name: str, schema: str) -> None:
+    csv.same_as_spark(FILES[name], schema)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_malformed_lines_fail_in_the_mode_failfast_when_they_do_in_spark(
-    spark: SparkSession, tmp_path: Path, name: str
-) -> None:
+def test_malformed_lines_fail_in_the_mode_failfast_when_they_do_in_spark(csv: Compared, name: str) -> None:
     options = {"mode": "FAILFAST"}
-    path = tmp_path / "a.csv"
-    path.write_bytes(FILES[name])
-    rows = spark.read.schema(WITH_CORRUPT).csv(str(path)).collect()
+    csv.path.write_bytes(FILES[name])
+    rows = csv.spark.read.schema(WITH_CORRUPT).csv(str(csv.path)).collect()
     if all(row["_corrupt_record"] is None for row in rows):
-        assert_csv_same_as_spark(spark, path, FILES[name], ROWS, options)
+        csv.same_as_spark(FILES[name], ROWS, options)
         return
     with pytest.raises((PySparkException, Py4JJavaError), match="MALFORMED_RECORD"):
-        spark.read.schema(ROWS).options(**options).csv(str(path)).collect()
+        csv.spark.read.schema(ROWS).options(**options).csv(str(csv.path)).collect()
     with pytest.raises(SplitReadError, match=r"a\.csv, byte \d+: "):
-        read_table(CsvLinesReader(), [path], ROWS, options)
+        read_table(CsvLinesReader(), [csv.path], ROWS, options)
 
 
 def test_failfast_names_file_byte_column_and_value(tmp_path: Path) -> None:
@@ -110,8 +103,8 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("name", HEADERS)
-def test_the_header_is_left_out_whatever_it_contains(spark: SparkSession, tmp_path: Path, name: str) -> None:
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", HEADERS[name], WITH_CORRUPT, {"header": "true"})
+def test_the_header_is_left_out_whatever_it_contains(csv: Compared, name: str) -> None:
+    csv.same_as_spark(HEADERS[name], WITH_CORRUPT, {"header": "true"})
 
 
 def test_the_header_is_left_out_once_per_file_and_not_in_later_ranges(tmp_path: Path) -> None:
@@ -137,12 +130,10 @@ def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSes
     assert_same_as_spark(spark, "csv", paths, WITH_CORRUPT, options, any_order=True)
 
 
-def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(csv: Compared) -> None:
     content, schema = FILES["wrong types"], "id int, broken string, name string, price decimal(8,2)"
     options = {"columnNameOfCorruptRecord": "broken"}
-    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, options)
+    rows = csv.same_as_spark(content, schema, options)
     assert rows["broken"].to_pylist()[1:3] == ["2,b,y", None]
 
 
@@ -155,26 +146,22 @@ def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(
     ],
 )
 def test_blank_lines_are_not_rows_even_if_white_space_separates_fields(
-    spark: SparkSession, tmp_path: Path, content: bytes, schema: str, separator: str
+    csv: Compared, content: bytes, schema: str, separator: str
 ) -> None:
-    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, {"sep": separator})
+    rows = csv.same_as_spark(content, schema, {"sep": separator})
     assert rows.num_rows == (1 if separator == " " else 2)
 
 
 @pytest.mark.parametrize("separator", [";", "|", "\t", "\\t", " ", "\x01", ":"])
 @pytest.mark.parametrize("name", ["sep", "delimiter"])
-def test_separators_are_interpreted_as_in_spark(
-    spark: SparkSession, tmp_path: Path, name: str, separator: str
-) -> None:
+def test_separators_are_interpreted_as_in_spark(csv: Compared, name: str, separator: str) -> None:
     char = "\t" if separator == "\\t" else separator
     lines = ["1,a,1.50", ",,", ',"x, y",2', '"3","",', "4,b", " ,,", ""]
     content = "\n".join(line.replace(",", char) for line in lines).encode()
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, WITH_CORRUPT, {name: separator})
+    csv.same_as_spark(content, WITH_CORRUPT, {name: separator})
 
 
-def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(csv: Compared) -> None:
     chance = random.Random(3)
     pools = [
         [str(n) for n in range(500)] + ["", "+7", " 8", "x"],
@@ -187,7 +174,7 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(
     lines = [",".join(chance.choice(pool) for pool in pools) for _ in range(20_000)]
     content = "\n".join(lines).encode()
     schema = "a int, b string, c double, d date, e timestamp, f boolean, _corrupt_record string"
-    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, time_zone="Europe/Berlin")
+    rows = csv.same_as_spark(content, schema, time_zone="Europe/Berlin")
     assert 1000 < rows["_corrupt_record"].null_count < 19_000
 
 
@@ -243,23 +230,19 @@ x,# g
 
 
 @pytest.mark.parametrize("options", [{}, {"header": "true"}, {"header": "true", "quote": ""}], ids=str)
-def test_comment_lines_are_left_out_as_in_spark(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_comment_lines_are_left_out_as_in_spark(csv: Compared, options: dict[str, str]) -> None:
     given = {"comment": "#", **options}
     schema = "n int, t string, _corrupt_record string"
-    ours = assert_csv_same_as_spark(spark, tmp_path / "a.csv", COMMENTS, schema, given)
+    ours = csv.same_as_spark(COMMENTS, schema, given)
     assert ours.num_rows == (6 if "header" in options else 7)
 
 
 @pytest.mark.parametrize("encoding", ["ISO-8859-1", "US-ASCII", "UTF-8"])
-def test_files_in_other_encodings_are_read_as_in_spark(
-    spark: SparkSession, tmp_path: Path, encoding: str
-) -> None:
+def test_files_in_other_encodings_are_read_as_in_spark(csv: Compared, encoding: str) -> None:
     content = "1,caf\xe9\n\xa32,\xa0x\n3,plain\n".encode("latin-1")
     schema = "n int, t string, _corrupt_record string"
     name = "charset" if encoding == "UTF-8" else "encoding"
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, {name: encoding})
+    csv.same_as_spark(content, schema, {name: encoding})
 
 
 @pytest.mark.parametrize(
@@ -271,29 +254,27 @@ def test_files_in_other_encodings_are_read_as_in_spark(
     ids=str,
 )
 def test_the_options_set_the_words_for_special_numbers_as_in_spark(
-    spark: SparkSession, tmp_path: Path, words: dict[str, str]
+    csv: Compared, words: dict[str, str]
 ) -> None:
     texts = ["-", "much", "-much", "0", "-999", "NaN", "Inf", "-Inf", "Infinity", "1.5", "", "x", " 2", "1d"]
     content = "".join(f"{text},{text},{text}\n" for text in texts).encode()
     schema = "d double, f float, n int, _corrupt_record string"
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, schema, words)
+    csv.same_as_spark(content, schema, words)
 
 
 @pytest.mark.parametrize("header", ["N,t", "t,n", "n", "n,t,more"])
-def test_headers_are_checked_as_in_spark_if_the_schema_is_not_enforced(
-    spark: SparkSession, tmp_path: Path, header: str
-) -> None:
-    path, schema = tmp_path / "a.csv", "n int, t string"
-    path.write_text(f"{header}\n1,a\n")
+def test_headers_are_checked_as_in_spark_if_the_schema_is_not_enforced(csv: Compared, header: str) -> None:
+    schema = "n int, t string"
+    csv.path.write_text(f"{header}\n1,a\n")
     options = {"header": "true", "enforceSchema": "false"}
     if header == "N,t":
-        assert_csv_same_as_spark(spark, path, path.read_bytes(), schema, options)
+        csv.same_as_spark(csv.path.read_bytes(), schema, options)
         return
     with pytest.raises((PySparkException, Py4JJavaError)):
-        spark.read.schema(schema).options(**options).csv(str(path)).collect()
+        csv.spark.read.schema(schema).options(**options).csv(str(csv.path)).collect()
     with pytest.raises(SchemaError, match=r"a.csv: the header names the columns .* but the schema has n, t"):
-        read_table(CsvLinesReader(), [path], schema, options)
-    assert read_table(CsvLinesReader(), [path], schema, {"header": "true"}).num_rows == 1
+        read_table(CsvLinesReader(), [csv.path], schema, options)
+    assert read_table(CsvLinesReader(), [csv.path], schema, {"header": "true"}).num_rows == 1
 
 
 def test_the_position_in_an_error_counts_comment_lines(tmp_path: Path) -> None:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.scalars.texts import converter
-from tests.readers.spark_reading import arrow_schema, assert_csv_same_as_spark, read_batches
+from tests.readers.spark_reading import Compared, arrow_schema, read_batches
 
 INTEGERS = [
     *[
@@ -209,8 +207,8 @@ def schema_of(kind: str) -> str:
 
 
 @pytest.mark.parametrize("kind", TABLE)
-def test_every_spelling_is_read_as_spark_reads_it(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(TABLE[kind]), schema_of(kind))
+def test_every_spelling_is_read_as_spark_reads_it(csv: Compared, kind: str) -> None:
+    csv.same_as_spark(content_of(TABLE[kind]), schema_of(kind))
 
 
 PLAIN = {
@@ -229,9 +227,9 @@ PLAIN = {
 
 @pytest.mark.parametrize("kind", PLAIN)
 def test_columns_of_plain_values_that_are_cast_as_a_whole_give_the_values_of_spark(
-    spark: SparkSession, tmp_path: Path, kind: str
+    csv: Compared, kind: str
 ) -> None:
-    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(PLAIN[kind]), schema_of(kind))
+    rows = csv.same_as_spark(content_of(PLAIN[kind]), schema_of(kind))
     assert rows["_corrupt_record"].null_count == rows.num_rows
 
 
@@ -261,11 +259,10 @@ def test_texts_like_numbers_are_read_the_same_with_and_without_a_word_in_the_col
 @pytest.mark.parametrize("time_zone", ["UTC", "Europe/Berlin", "America/New_York"])
 @pytest.mark.parametrize("options", [{}, {"timeZone": "Asia/Tokyo"}], ids=str)
 def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session(
-    spark: SparkSession, tmp_path: Path, time_zone: str, options: dict[str, str]
+    csv: Compared, time_zone: str, options: dict[str, str]
 ) -> None:
     for texts in (TIMESTAMPS, PLAIN["timestamp"]):
-        path, schema = tmp_path / "a.csv", schema_of("timestamp")
-        assert_csv_same_as_spark(spark, path, content_of(texts), schema, options, time_zone)
+        csv.same_as_spark(content_of(texts), schema_of("timestamp"), options, time_zone)
 
 
 @pytest.mark.parametrize(
@@ -274,32 +271,28 @@ def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session
     ids=str,
 )
 @pytest.mark.parametrize("kind", ["string", "int", "double"])
-def test_the_options_set_the_null_and_empty_values(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], kind: str
-) -> None:
+def test_the_options_set_the_null_and_empty_values(csv: Compared, options: dict[str, str], kind: str) -> None:
     texts = ["1", "", '""', "NA", '"NA"', "0", "x", "E"]
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(texts), schema_of(kind), options)
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(["1", ""]), schema_of(kind), options)
+    csv.same_as_spark(content_of(texts), schema_of(kind), options)
+    csv.same_as_spark(content_of(["1", ""]), schema_of(kind), options)
 
 
 @pytest.mark.parametrize("kind", ["array<int>", "struct<a: int>", "map<string, int>"])
 @pytest.mark.usefixtures("spark")
-def test_types_that_a_csv_file_cannot_hold_are_refused(kind: str) -> None:
+def test_types_that_a_csv_cannot_hold_are_refused(kind: str) -> None:
     with pytest.raises(SchemaError, match="column v: a CSV file cannot contain"):
         read_batches(CsvLinesReader(), [], arrow_schema(f"v {kind}"))
 
 
-def test_a_number_too_large_for_its_decimal_is_malformed(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_number_too_large_for_its_decimal_is_malformed(csv: Compared) -> None:
     texts = ["123456789012345678901234567890", "1", "-99999999999999999999.5", "0.1"]
-    rows = assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(texts), schema_of("decimal(38,18)"))
+    rows = csv.same_as_spark(content_of(texts), schema_of("decimal(38,18)"))
     assert rows["_corrupt_record"].to_pylist() == [f"{texts[0]},end", None, None, None]
 
 
-def test_a_number_too_large_for_a_decimal_without_whole_digits_is_malformed(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_number_too_large_for_a_decimal_without_whole_digits_is_malformed(csv: Compared) -> None:
     texts = ["706999999", "0.5", ".25", "1"]
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content_of(texts), schema_of("decimal(38,38)"))
+    csv.same_as_spark(content_of(texts), schema_of("decimal(38,38)"))
 
 
 @pytest.mark.parametrize("neighbours", [[], ["1"], ["true"], ["x"], ["1", "false", ""]], ids=str)
@@ -318,11 +311,8 @@ def test_a_decimal_with_an_exponent_of_more_than_four_digits_is_malformed(
 
 
 @pytest.mark.parametrize("kind", ["decimal(9,0)", "decimal(5,2)", "decimal(38,18)", "decimal(38,37)"])
-def test_a_number_with_more_digits_than_any_decimal_is_rounded(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_a_number_with_more_digits_than_any_decimal_is_rounded(csv: Compared, kind: str) -> None:
     texts = [f"{sign}{whole}.{'316989393092496535264159604956020129809'[:digits]}"
              for sign in ("", "-") for whole in ("9", "0", "") for digits in range(30, 40)]  # fmt: skip
-    for number, of_file in enumerate((texts, texts[:1], texts[-1:])):
-        path = tmp_path / f"{number}.csv"
-        assert_csv_same_as_spark(spark, path, content_of(of_file), schema_of(kind))
+    for of_file in (texts, texts[:1], texts[-1:]):
+        csv.same_as_spark(content_of(of_file), schema_of(kind))

@@ -21,7 +21,7 @@ from flip27_source.readers.datetimes.patterns import datetime_pattern
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.time_zones import java_zone
 from tests.readers.schemas.test_inference import by_spark, found_out
-from tests.readers.spark_reading import assert_csv_same_as_spark, assert_same_as_spark
+from tests.readers.spark_reading import Compared, assert_same_as_spark
 
 FAST = [
     "yyyy-MM-dd", "dd/MM/yyyy", "d/M/yyyy", "M/d/yy", "yyyyMMdd", "yyMMdd", "MMddyyyy", "dd-MMM-yyyy",
@@ -198,16 +198,16 @@ FORMATS = {
 SCHEMA = "d date, t timestamp, n timestamp_ntz, _corrupt_record string"
 
 
-def test_csv_files_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_csvs_are_parsed_by_patterns_as_in_spark(csv: Compared) -> None:
     lines = [
         "29/02/2024,29.02.2024 12:30,20240229 12", "2024-02-29,29.02.2024 12:30:15,2024-02-29",
         ",,", "30/02/2024,2024-02-29 12:30:00,", "01/01/2024,01.01.2024 24:00,20240101 23",
     ]  # fmt: skip
     content = "".join(f"{line}\n" for line in lines).encode()
-    assert_csv_same_as_spark(spark, tmp_path / "a.csv", content, SCHEMA, FORMATS)
+    csv.same_as_spark(content, SCHEMA, FORMATS)
 
 
-def test_json_files_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_jsons_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     lines = [
         '{"d":"29/02/2024","t":"29.02.2024 12:30","n":"20240229 12"}',
         '{"d":"2024-02-29","t":1709209800,"n":""}', '{"d":null}', '{"d":"18262","t":"","n":"20240229"}',
@@ -241,14 +241,12 @@ def test_types_are_inferred_by_patterns_as_in_spark(
 
 
 @pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
-def test_the_first_and_last_moments_of_a_pattern_equal_those_of_spark(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_the_first_and_last_moments_of_a_pattern_equal_those_of_spark(csv: Compared, kind: str) -> None:
     texts = ["-290308-12-21T19:59:05.224192", "-290308-12-21T19:59:05.999999",
              "-290308-12-21T19:59:06.000000",
              "294247-01-10T04:00:54.775807", "294247-01-10T04:00:54.775808"]  # fmt: skip
     pattern = "y-MM-dd'T'HH:mm:ss.SSSSSS"
-    assert_csv_same_as_spark(
-        spark, tmp_path / "a.csv", "".join(f"{text}\n" for text in texts).encode(),
+    csv.same_as_spark(
+        "".join(f"{text}\n" for text in texts).encode(),
         f"v {kind}, _corrupt_record string", {"timestampFormat": pattern, "timestampNTZFormat": pattern},
     )  # fmt: skip

@@ -17,6 +17,7 @@ from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from tests.readers.json_lines.json_documents import LINES, LINES_SCHEMA, documents
 from tests.readers.spark_reading import (
+    Compared,
     arrow_schema,
     as_dataframe,
     assert_same_as_spark,
@@ -52,28 +53,24 @@ def test_a_good_file_gives_the_same_data_frame_as_in_spark(spark: SparkSession, 
 @pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
 @pytest.mark.parametrize("with_corrupt_column", [True, False])
 def test_broken_lines_among_good_lines_are_read_as_in_spark(
-    spark: SparkSession, tmp_path: Path, mode: str, with_corrupt_column: bool
+    json: Compared, mode: str, with_corrupt_column: bool
 ) -> None:
     ddl = LINES_SCHEMA if with_corrupt_column else LINES_SCHEMA.replace(", _corrupt_record string", "")
     content = b"".join(GOOD[:5000].rpartition(b"\n")[0] + b"\n" + line + b"\n" for line in LINES)
-    path = write(tmp_path, content)
-    assert_same_as_spark(spark, "json", path, ddl, {"mode": mode})
+    json.same_as_spark(content, ddl, {"mode": mode})
 
 
 def test_broken_lines_among_good_lines_are_read_as_in_spark_if_pyarrow_supports_the_schema(
-    spark: SparkSession, tmp_path: Path
+    json: Compared,
 ) -> None:
     ddl = f"{GOOD_SCHEMA}, c struct<x:int,y:string,e:date>, l array<struct<x:int,w:array<int>>>, "
     ddl += "_corrupt_record string"
     content = b"".join(GOOD[:5000].rpartition(b"\n")[0] + b"\n" + line + b"\n" for line in LINES)
-    path = write(tmp_path, content)
-    assert_same_as_spark(spark, "json", path, ddl)
+    json.same_as_spark(content, ddl)
 
 
 @pytest.mark.parametrize("bad_each", [2, 7, 300])
-def test_the_order_of_lines_is_kept_whatever_the_share_of_bad_lines(
-    spark: SparkSession, tmp_path: Path, bad_each: int
-) -> None:
+def test_the_order_of_lines_is_kept_whatever_the_share_of_bad_lines(json: Compared, bad_each: int) -> None:
     bad = [
         b'{"k":"x"}',
         b'{"k":1.5,"s":"y"}',
@@ -84,18 +81,17 @@ def test_the_order_of_lines_is_kept_whatever_the_share_of_bad_lines(
     ]
     lines = GOOD.split(b"\n")[:-1]
     mixed = [bad[n // bad_each % len(bad)] if n % bad_each == 0 else line for n, line in enumerate(lines)]
-    path = write(tmp_path, b"\n".join(mixed))
     ddl = f"{GOOD_SCHEMA}, _corrupt_record string"
-    assert_same_as_spark(spark, "json", path, ddl)
+    json.same_as_spark(b"\n".join(mixed), ddl)
 
 
 @settings(max_examples=4, suppress_health_check=list(HealthCheck))
 @given(lines=st.lists(documents(), min_size=30, max_size=80))
-def test_random_documents(spark: SparkSession, tmp_path: Path, lines: list[bytes]) -> None:
-    path = write(tmp_path, b"".join(line + b"\n" for line in lines))
-    assert_same_as_spark(spark, "json", path, LINES_SCHEMA)
+def test_random_documents(json: Compared, lines: list[bytes]) -> None:
+    content = b"".join(line + b"\n" for line in lines)
+    json.same_as_spark(content, LINES_SCHEMA)
     without_map = LINES_SCHEMA.replace("m map<string,int>, ", "")
-    assert_same_as_spark(spark, "json", path, without_map)
+    json.same_as_spark(content, without_map)
 
 
 def test_many_small_files_are_read_in_order_and_together(spark: SparkSession, tmp_path: Path) -> None:
@@ -105,23 +101,18 @@ def test_many_small_files_are_read_in_order_and_together(spark: SparkSession, tm
     assert batches[0]["k"].to_pylist() == list(range(300))
 
 
-def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    path = write(tmp_path, b'{"t":"2020-03-29T02:30:00","n":"2020-03-29T02:30:00"}\n{"t":"2020-6-1"}\n')
+def test_timestamps_without_a_zone_are_in_the_time_zone_of_the_option_or_session(json: Compared) -> None:
+    content = b'{"t":"2020-03-29T02:30:00","n":"2020-03-29T02:30:00"}\n{"t":"2020-6-1"}\n'
     ddl = "t timestamp, n timestamp_ntz"
-    assert_same_as_spark(spark, "json", path, ddl, {}, "Europe/Berlin")
+    json.same_as_spark(content, ddl, {}, "Europe/Berlin")
     option = {"timeZone": "America/New_York"}
-    assert_same_as_spark(spark, "json", path, ddl, option, "Europe/Berlin")
+    json.same_as_spark(content, ddl, option, "Europe/Berlin")
 
 
-def test_the_column_for_malformed_lines_may_have_any_name_and_position(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    path = write(tmp_path, b'{"k":1}\n{"k":"x","s":"y"}\nnot \xff UTF-8\n')
+def test_the_column_for_malformed_lines_may_have_any_name_and_position(json: Compared) -> None:
     ddl = "k int, bad string, s string"
     option = {"columnNameOfCorruptRecord": "bad"}
-    assert_same_as_spark(spark, "json", path, ddl, option)
+    json.same_as_spark(b'{"k":1}\n{"k":"x","s":"y"}\nnot \xff UTF-8\n', ddl, option)
 
 
 def test_failfast_names_the_file_the_position_and_the_line(spark: SparkSession, tmp_path: Path) -> None:
@@ -230,10 +221,9 @@ def test_a_line_with_a_word_for_a_number_is_malformed_but_adjacent_lines_are_not
     ],
 )
 def test_a_number_too_large_for_its_decimal_is_malformed_in_a_block_of_good_lines(
-    spark: SparkSession, tmp_path: Path, kind: str, number: str
+    json: Compared, kind: str, number: str
 ) -> None:
     good = [b'{"n":0.%d,"s":{"n":".5"}}' % n for n in range(50)]
     bad = [b'{"n":%s}' % number.encode(), b'{"s":{"n":"%s"}}' % number.encode()]
-    path = write(tmp_path, b"\n".join([*good, *bad, b""]))
     ddl = f"n {kind}, s struct<n:{kind}>, _corrupt_record string"
-    assert_same_as_spark(spark, "json", path, ddl)
+    json.same_as_spark(b"\n".join([*good, *bad, b""]), ddl)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,39 +33,43 @@ TEXTS = pa.schema([pa.field("value", pa.string()), pa.field("offset", pa.int64()
 DEATHS = Step.OFFSET_LOGGED, Step.REPORT_WRITE, Step.REPORT_WRITTEN, Step.SINK_WRITTEN, Step.COMMIT_LOGGED
 BROKEN = b'{"id": oh no}'
 
-Start = Callable[..., MicroBatchEngine]
+
+class Queries:
+    """Queries of JSON that set aside what cannot be decoded."""
+
+    def __init__(self, kafka: KafkaBroker, folder: Path) -> None:
+        self.kafka = kafka
+        self.folder = folder
+        self.engines: list[MicroBatchEngine] = []
+
+    def started(self, topic: str, state: str = "", *, reads: bool = True, **more: Any) -> MicroBatchEngine:
+        """Start a query, and let it read everything available."""
+        given = {"valueFormat": "json", "schema": SCHEMA, "onRecordError": "quarantine", **more}
+        self.engines.append(stream(self.kafka, topic, stateLocation=self.folder / state, **given))
+        if reads:
+            self.engines[-1].process_all_available()
+        return self.engines[-1]
+
+    def lines(self, state: str = "") -> list[dict[str, Any]]:
+        """The rows of the view ``quarantine``."""
+        return view_rows("quarantine", find_lineages(str(self.folder / state), {}))
+
+    def set_aside(self, state: str = "") -> list[str]:
+        """The ids of the records in the view."""
+        return [line["split_id"] for line in self.lines(state)]
 
 
 @pytest.fixture
-def started(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Start]:
-    """Starts queries of JSON that set aside what cannot be decoded, and lets them read everything."""
-    engines: list[MicroBatchEngine] = []
-
-    def start(topic: str, folder: Path = tmp_path, *, reads: bool = True, **more: Any) -> MicroBatchEngine:
-        given = {"valueFormat": "json", "schema": SCHEMA, "onRecordError": "quarantine", **more}
-        engines.append(stream(kafka, topic, stateLocation=folder, **given))
-        if reads:
-            engines[-1].process_all_available()
-        return engines[-1]
-
-    yield start
-    for engine in engines:
+def queries(kafka: KafkaBroker, tmp_path: Path) -> Iterator[Queries]:
+    queries = Queries(kafka, tmp_path)
+    yield queries
+    for engine in queries.engines:
         engine.stop()
 
 
 def delivered(number: int, offset: int, partition: int = 0) -> tuple[Any, ...]:
     """A delivered row."""
     return {"id": number}, partition, offset
-
-
-def lines(folder: Path) -> list[dict[str, Any]]:
-    """The rows of the view ``quarantine``."""
-    return view_rows("quarantine", find_lineages(str(folder), {}))
-
-
-def set_aside(folder: Path) -> list[str]:
-    """The ids of the records in the view."""
-    return [line["split_id"] for line in lines(folder)]
 
 
 def retry(engine: MicroBatchEngine, *split_ids: str, **options: Any) -> list[tuple[Any, ...]]:
@@ -92,33 +96,31 @@ def restart_with(engine: MicroBatchEngine, *, schema: pa.Schema | None = None, *
     engine.restart()
 
 
-def test_the_other_records_of_a_batch_with_a_quarantined_record_are_delivered(
-    kafka: KafkaBroker, started: Start
-) -> None:
-    topic = kafka.topic(2)
-    kafka.produce(topic, [b'{"id": 1}', BROKEN, None, b'{"id": 2}'])
-    kafka.produce(topic, [b"", b'{"id": 3}'], partition=1)
-    engine = started(topic)
+def test_the_other_records_of_a_batch_with_a_quarantined_record_are_delivered(queries: Queries) -> None:
+    topic = queries.kafka.topic(2)
+    queries.kafka.produce(topic, [b'{"id": 1}', BROKEN, None, b'{"id": 2}'])
+    queries.kafka.produce(topic, [b"", b'{"id": 3}'], partition=1)
+    engine = queries.started(topic)
     assert sorted(engine.rows, key=lambda found: found[1:]) == [
         delivered(1, 0), (None, 0, 2), delivered(2, 3), delivered(3, 1, partition=1),
     ]  # fmt: skip
 
 
 def test_the_state_has_the_record_with_its_position_bytes_time_and_error(
-    kafka: KafkaBroker, tmp_path: Path, started: Start, capsys: pytest.CaptureFixture[str]
+    queries: Queries, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    topic = kafka.topic(2)
+    topic = queries.kafka.topic(2)
     record = Record(key=b"\xffk", value=BROKEN, timestamp_ms=86_400_000)
-    kafka.produce(topic, [b'{"id": 1}'])
-    kafka.produce(topic, [b'{"id": 2}', record], partition=1)
-    engine = started(topic)
-    (line,) = lines(tmp_path)
+    queries.kafka.produce(topic, [b'{"id": 1}'])
+    queries.kafka.produce(topic, [b'{"id": 2}', record], partition=1)
+    engine = queries.started(topic)
+    (line,) = queries.lines()
     place = (line["split_id"], line["topic"], line["partition"], line["offset"])
     assert place == (f"{topic}/1@1", topic, 1, 1)
     assert (line["key"], line["value"]) == (b"\xffk", BROKEN)
     assert line["timestamp"] == dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
     assert line["error"].startswith(f"the value of the record {topic}/1 at offset 1 cannot be decoded")
-    assert main(["state", "splits", str(tmp_path), "--status", "quarantined", "--json"]) == 0
+    assert main(["state", "splits", str(queries.folder), "--status", "quarantined", "--json"]) == 0
     (printed,) = json.loads(capsys.readouterr().out)
     assert printed["split_id"] == f"{topic}/1@1"
     assert engine.holder.report()["quarantinedSplits"] == 1
@@ -126,84 +128,74 @@ def test_the_state_has_the_record_with_its_position_bytes_time_and_error(
 
 @pytest.mark.parametrize("unit_per_s", [10**6, 10**9])
 def test_a_record_with_a_time_in_a_smaller_unit_is_set_aside_and_retried(
-    kafka: KafkaBroker, tmp_path: Path, started: Start, unit_per_s: int
+    queries: Queries, unit_per_s: int
 ) -> None:
-    topic = kafka.filled_topic([Record(value=BROKEN, timestamp_ms=1_760_000_000 * unit_per_s)])
-    engine = started(topic)
-    (line,) = lines(tmp_path)
+    topic = queries.kafka.filled_topic([Record(value=BROKEN, timestamp_ms=1_760_000_000 * unit_per_s)])
+    engine = queries.started(topic)
+    (line,) = queries.lines()
     assert (line["value"], line["timestamp"]) == (BROKEN, None)
     texts = SCHEMA.set(0, pa.field("value", pa.string()))
     assert retry(engine, schema=texts, valueFormat="string") == [(BROKEN.decode(), 0, 0)]
 
 
-def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_fixed(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.topic()
+def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_fixed(queries: Queries) -> None:
+    topic = queries.kafka.topic()
     record = Record(key=b"k", value=b"seven", timestamp_ms=1000, headers=[("h", b"1")])
-    kafka.produce(topic, [record, b'{"id": 8}'])
+    queries.kafka.produce(topic, [record, b'{"id": 8}'])
     columns = [pa.field("key", pa.binary()), pa.field("timestamp", pa.timestamp("us", "UTC")), *SCHEMA]
     headers = record_schema(include_headers=True).field("headers")
     schema = pa.schema([*columns, headers])
-    engine = started(topic, includeHeaders="true", schema=schema)
+    engine = queries.started(topic, includeHeaders="true", schema=schema)
     assert [found[4] for found in engine.rows] == [1]
     texts = schema.set(2, pa.field("value", pa.string()))
     (found,) = retry(engine, f"{topic}/0@0", schema=texts, valueFormat="string")
     time = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
     assert found == (b"k", time, "seven", 0, 0, [{"key": "h", "value": b"1"}])
-    assert set_aside(tmp_path) == []
+    assert queries.set_aside() == []
 
 
 def test_a_record_is_delivered_after_its_schema_is_registered(
-    kafka: KafkaBroker, started: Start, registry: SchemaRegistryServer
+    queries: Queries, registry: SchemaRegistryServer
 ) -> None:
-    topic = kafka.topic()
-    kafka.produce(topic, [framed(1, avro({"id": 7}, AVRO))])
-    engine = started(topic, valueFormat="avro", schemaRegistryUrl=registry.url)
+    topic = queries.kafka.topic()
+    queries.kafka.produce(topic, [framed(1, avro({"id": 7}, AVRO))])
+    engine = queries.started(topic, valueFormat="avro", schemaRegistryUrl=registry.url)
     assert engine.rows == []
     registry.add(f"{topic}-value", AVRO)
     assert retry(engine) == [delivered(7, 0)]
 
 
-def test_a_record_is_read_from_the_state_if_the_broker_no_longer_has_it(
-    kafka: KafkaBroker, started: Start
-) -> None:
-    topic = kafka.filled_topic([b"text", b'{"id": 1}'])
-    engine = started(topic)
-    kafka.delete_records(topic, {0: 1})
+def test_a_record_is_read_from_the_state_if_the_broker_no_longer_has_it(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([b"text", b'{"id": 1}'])
+    engine = queries.started(topic)
+    queries.kafka.delete_records(topic, {0: 1})
     found = retry(engine, schema=TEXTS, valueFormat="string")
     assert found == [("text", 0)]
 
 
-def test_a_record_that_still_does_not_decode_stays_in_the_quarantine(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([BROKEN, b'{"id": "x"}'])
-    engine = started(topic)
+def test_a_record_that_still_does_not_decode_stays_in_the_quarantine(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([BROKEN, b'{"id": "x"}'])
+    engine = queries.started(topic)
     assert retry(engine, f"{topic}/0@1") == []
-    assert set_aside(tmp_path) == [f"{topic}/0@0", f"{topic}/0@1"]
+    assert queries.set_aside() == [f"{topic}/0@0", f"{topic}/0@1"]
     texts = pa.schema([pa.field("value", pa.struct([("id", pa.string())])), pa.field("offset", pa.int64())])
     assert retry(engine, schema=texts) == [({"id": "x"}, 1)]
-    assert set_aside(tmp_path) == [f"{topic}/0@0"]
+    assert queries.set_aside() == [f"{topic}/0@0"]
 
 
-def test_dropped_records_are_removed_from_the_quarantine(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([BROKEN, BROKEN])
-    engine = started(topic)
-    words = ("--state", str(tmp_path), "--split", f"{topic}/0@0", "--why", "test", "--execute")
+def test_dropped_records_are_removed_from_the_quarantine(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([BROKEN, BROKEN])
+    engine = queries.started(topic)
+    words = ("--state", str(queries.folder), "--split", f"{topic}/0@0", "--why", "test", "--execute")
     assert main(["edit", "quarantine", "drop", *words]) == 0
     continued(engine)
-    assert set_aside(tmp_path) == [f"{topic}/0@1"]
+    assert queries.set_aside() == [f"{topic}/0@1"]
 
 
 @pytest.mark.parametrize("limits", [{"maxOffsetsPerTrigger": 2}, {"minPartitions": 6}])
-def test_records_are_retried_within_the_limits_of_batches(
-    kafka: KafkaBroker, started: Start, limits: dict[str, int]
-) -> None:
-    topic = kafka.filled_topic([b"%d" % number for number in range(5)])
-    engine = started(topic, **limits)
+def test_records_are_retried_within_the_limits_of_batches(queries: Queries, limits: dict[str, int]) -> None:
+    topic = queries.kafka.filled_topic([b"%d" % number for number in range(5)])
+    engine = queries.started(topic, **limits)
     assert engine.rows == []
     found = retry(engine, schema=TEXTS, valueFormat="string")
     assert sorted(found) == [(str(number), number) for number in range(5)]
@@ -212,47 +204,45 @@ def test_records_are_retried_within_the_limits_of_batches(
 
 @pytest.mark.parametrize("step", DEATHS, ids=lambda step: step.name)
 def test_a_record_is_delivered_or_quarantined_once_whichever_process_is_killed(
-    kafka: KafkaBroker, tmp_path: Path, started: Start, step: Step
+    queries: Queries, step: Step
 ) -> None:
-    topic = kafka.filled_topic([b"0", b"1", b'{"id": 2}', b"3", b'{"id": 4}'])
-    engine = started(topic, reads=False, maxOffsetsPerTrigger=3)
+    topic = queries.kafka.filled_topic([b"0", b"1", b'{"id": 2}', b"3", b'{"id": 4}'])
+    engine = queries.started(topic, reads=False, maxOffsetsPerTrigger=3)
     engine.crash_at(step, batch_id=1)
     engine.process_all_available(through_crashes=True)
     assert sorted(engine.rows, key=lambda found: found[2]) == [delivered(2, 2), delivered(4, 4)]
-    assert sorted(set_aside(tmp_path)) == [f"{topic}/0@{offset}" for offset in (0, 1, 3)]
-    edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="fixed", glob="*"))
+    assert sorted(queries.set_aside()) == [f"{topic}/0@{offset}" for offset in (0, 1, 3)]
+    edits.submit(edits.plan("quarantine retry", state=str(queries.folder), why="fixed", glob="*"))
     restart_with(engine, schema=TEXTS, valueFormat="string")
     engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
     assert sorted(found[-1] for found in engine.rows) == [0, 1, 2, 3, 4]
-    assert set_aside(tmp_path) == []
+    assert queries.set_aside() == []
 
 
-def test_a_record_is_in_the_state_once_its_batch_is_complete(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([BROKEN])
-    engine = started(topic, reads=False)
+def test_a_record_is_in_the_state_once_its_batch_is_complete(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([BROKEN])
+    engine = queries.started(topic, reads=False)
     engine.crash_at(Step.ROWS_READ)
     with pytest.raises(Crashed):
         engine.process_all_available()
-    assert set_aside(tmp_path) == []
+    assert queries.set_aside() == []
     continued(engine)
-    assert set_aside(tmp_path) == [f"{topic}/0@0"]
+    assert queries.set_aside() == [f"{topic}/0@0"]
 
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
 
 
 @pytest.fixture
-def planned(kafka: KafkaBroker, started: Start, registry: SchemaRegistryServer) -> MicroBatchEngine:
+def planned(queries: Queries, registry: SchemaRegistryServer) -> MicroBatchEngine:
     """A query whose only batch is planned, with two records, of schemas 1 and 2; schema 1 is registered."""
     registry.add("a", AVRO)
-    topic = kafka.topic(2)
+    topic = queries.kafka.topic(2)
     for number in (1, 2):
-        kafka.produce(topic, [framed(number, avro({"id": number}, AVRO))], partition=number - 1)
+        queries.kafka.produce(topic, [framed(number, avro({"id": number}, AVRO))], partition=number - 1)
     more = {"valueFormat": "avro", "schemaRegistryUrl": registry.url, "parallelism": 1}
-    engine = started(topic, reads=False, **more)
+    engine = queries.started(topic, reads=False, **more)
     assert engine.trigger()
     return engine
 
@@ -298,128 +288,125 @@ def test_a_repeated_task_that_cannot_decode_records_that_the_first_delivered_fai
         assert planned.rows == [delivered(1, 0), delivered(2, 0, partition=1)]
 
 
-def test_too_many_quarantined_records_fail_the_task_and_nothing_is_delivered(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([b'{"id": 1}', BROKEN, BROKEN, BROKEN])
-    engine = started(topic, reads=False, maxQuarantinedSplits=2)
+def test_too_many_quarantined_records_fail_the_task_and_nothing_is_delivered(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([b'{"id": 1}', BROKEN, BROKEN, BROKEN])
+    engine = queries.started(topic, reads=False, maxQuarantinedSplits=2)
     with pytest.raises(QuarantineError, match="3 parts of splits, more than maxQuarantinedSplits=2"):
         engine.process_all_available()
-    assert (engine.rows, set_aside(tmp_path)) == ([], [])
+    assert (engine.rows, queries.set_aside()) == ([], [])
     continued_with(engine, maxQuarantinedSplits=3)
-    assert (engine.rows, len(set_aside(tmp_path))) == ([delivered(1, 0)], 3)
+    assert (engine.rows, len(queries.set_aside())) == ([delivered(1, 0)], 3)
 
 
-def test_records_of_several_batches_stop_the_query_together_and_none_is_lost(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([BROKEN, b'{"id": 1}', BROKEN, BROKEN, b'{"id": 4}'])
-    engine = started(topic, reads=False, maxQuarantinedSplits=2, maxOffsetsPerTrigger=1)
+def test_records_of_several_batches_stop_the_query_together_and_none_is_lost(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([BROKEN, b'{"id": 1}', BROKEN, BROKEN, b'{"id": 4}'])
+    engine = queries.started(topic, reads=False, maxQuarantinedSplits=2, maxOffsetsPerTrigger=1)
     with pytest.raises(QuarantineError, match="3 splits cannot be read and are quarantined"):
         engine.process_all_available()
     continued_with(engine, maxQuarantinedSplits=3)
     assert engine.rows == [delivered(1, 1), delivered(4, 4)]
-    assert set_aside(tmp_path) == [f"{topic}/0@{offset}" for offset in (0, 2, 3)]
+    assert queries.set_aside() == [f"{topic}/0@{offset}" for offset in (0, 2, 3)]
 
 
-def test_a_query_that_was_stopped_by_a_record_continues_with_quarantine(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([b'{"id": 1}', BROKEN, b'{"id": 2}'])
-    engine = started(topic, reads=False, onRecordError="fail")
+def test_a_query_that_was_stopped_by_a_record_continues_with_quarantine(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([b'{"id": 1}', BROKEN, b'{"id": 2}'])
+    engine = queries.started(topic, reads=False, onRecordError="fail")
     with pytest.raises(SplitReadError, match="onRecordError=quarantine"):
         engine.process_all_available()
     continued_with(engine, onRecordError="quarantine")
-    kafka.produce(topic, [b'{"id": 3}'])
+    queries.kafka.produce(topic, [b'{"id": 3}'])
     engine.process_all_available()
     assert engine.rows == [delivered(1, 0), delivered(2, 2), delivered(3, 3)]
-    assert set_aside(tmp_path) == [f"{topic}/0@1"]
+    assert queries.set_aside() == [f"{topic}/0@1"]
 
 
-def test_a_record_that_is_read_again_after_an_edit_of_the_position_is_listed_once(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.filled_topic([BROKEN, b'{"id": 1}'])
-    engine = started(topic)
+def test_a_record_that_is_read_again_after_an_edit_of_the_position_is_listed_once(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([BROKEN, b'{"id": 1}'])
+    engine = queries.started(topic)
     edits.submit(
         edits.plan(
-            "set-position", state=str(tmp_path), why="test", splits=[f"{topic}/0"], position={"next": 0}
+            "set-position", state=str(queries.folder), why="test", splits=[f"{topic}/0"], position={"next": 0}
         )
     )
     continued(engine)
     assert engine.rows == [delivered(1, 1), delivered(1, 1)]
-    assert len(set_aside(tmp_path)) == 1
+    assert len(queries.set_aside()) == 1
     assert engine.holder.report()["quarantinedSplits"] == 1
 
 
-def test_large_records_are_written_once_and_survive_a_restart(
-    kafka: KafkaBroker, tmp_path: Path, started: Start
-) -> None:
-    topic = kafka.topic()
+def test_large_records_are_written_once_and_survive_a_restart(queries: Queries) -> None:
+    topic = queries.kafka.topic()
     values = [b"%d" % number * 300_000 for number in range(1, 4)]
-    kafka.produce(topic, values)
-    engine = started(topic, maxOffsetsPerTrigger=1, retainedCheckpoints=1000)
-    kafka.produce(topic, [b'{"id": 1}', b'{"id": 2}'])
+    queries.kafka.produce(topic, values)
+    engine = queries.started(topic, maxOffsetsPerTrigger=1, retainedCheckpoints=1000)
+    queries.kafka.produce(topic, [b'{"id": 1}', b'{"id": 2}'])
     continued(engine)
-    assert max(file.stat().st_size for file in tmp_path.glob("*/checkpoints/*")) < 10_000
-    assert len(list(tmp_path.glob("*/segments/*.quarantine.*"))) == 3
+    assert max(file.stat().st_size for file in queries.folder.glob("*/checkpoints/*")) < 10_000
+    assert len(list(queries.folder.glob("*/segments/*.quarantine.*"))) == 3
     found = retry(engine, schema=TEXTS, valueFormat="string")
     assert sorted(found) == [(value.decode(), number) for number, value in enumerate(values)]
 
 
 def test_a_retry_adds_only_as_many_records_to_a_batch_as_can_be_sent_to_tasks(
-    kafka: KafkaBroker, tmp_path: Path, started: Start, monkeypatch: pytest.MonkeyPatch
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.coordination.batch_limits.MOST_CARRIED_BYTES", 70_000)
-    topic = kafka.filled_topic([b"%d" % number * 20_000 for number in range(5)])
-    engine = started(topic)
+    topic = queries.kafka.filled_topic([b"%d" % number * 20_000 for number in range(5)])
+    engine = queries.started(topic)
     before = len(engine.batches)
     found = retry(engine, schema=TEXTS, valueFormat="string")
     assert sorted(offset for _, offset in found) == [0, 1, 2, 3, 4]
     assert [len(batch.rows) for batch in engine.batches[before:]] == [2, 2, 1]
-    documents = tmp_path.glob("*/checkpoints/*")
+    documents = queries.folder.glob("*/checkpoints/*")
     assert max(file.stat().st_size for file in documents) < 10_000, "what waits is in segments"
 
 
 def test_a_task_quarantines_a_limited_number_of_bytes(
-    kafka: KafkaBroker, tmp_path: Path, started: Start, monkeypatch: pytest.MonkeyPatch
+    queries: Queries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("flip27_source.executor.quarantined_parts.MOST_BYTES", 30_000)
-    topic = kafka.filled_topic([b"a" * 20_000, b"b" * 20_000])
-    engine = started(topic, reads=False)
+    topic = queries.kafka.filled_topic([b"a" * 20_000, b"b" * 20_000])
+    engine = queries.started(topic, reads=False)
     with pytest.raises(QuarantineError, match="bytes, more than 30000"):
         engine.process_all_available()
-    assert set_aside(tmp_path) == []
+    assert queries.set_aside() == []
 
 
-def test_a_fork_has_the_quarantined_records(kafka: KafkaBroker, tmp_path: Path, started: Start) -> None:
-    topic = kafka.topic()
+def test_a_fork_has_the_quarantined_records(queries: Queries) -> None:
+    topic = queries.kafka.topic()
     values = [b"x" * 20_000, b"small"]
-    kafka.produce(topic, values)
-    engine = started(topic, tmp_path / "first")
-    directory = savepoint_of(engine, tmp_path / "checkpoint")
-    kafka.produce(topic, [b'{"id": 1}'])
-    fork = started(topic, tmp_path / "fork", savepoint=directory)
+    queries.kafka.produce(topic, values)
+    engine = queries.started(topic, "first")
+    directory = savepoint_of(engine, queries.folder / "checkpoint")
+    queries.kafka.produce(topic, [b'{"id": 1}'])
+    fork = queries.started(topic, "fork", savepoint=directory)
     found = retry(fork, schema=TEXTS, valueFormat="string")
     assert sorted(found, key=lambda row: row[1]) == [(value.decode(), n) for n, value in enumerate(values)]
-    assert len(set_aside(tmp_path / "first")) == 2
+    assert len(queries.set_aside("first")) == 2
 
 
-def test_a_batch_read_names_the_record_and_quarantines_nothing(kafka: KafkaBroker) -> None:
-    topic = kafka.filled_topic([BROKEN])
+def test_a_batch_read_names_the_record_and_quarantines_nothing(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([BROKEN])
     with pytest.raises(SplitReadError, match=f"{topic}/0 at offset 0 cannot be decoded"):
-        batch_read(kafka, topic, schema=SCHEMA, valueFormat="json", onRecordError="quarantine")
+        batch_read(queries.kafka, topic, schema=SCHEMA, valueFormat="json", onRecordError="quarantine")
 
 
-def test_quarantine_needs_a_state_location(kafka: KafkaBroker) -> None:
-    topic = kafka.topic()
+def test_quarantine_needs_a_state_location(queries: Queries) -> None:
+    topic = queries.kafka.topic()
     with pytest.raises(StateLocationError, match="stateLocation is not set"):
-        stream(kafka, topic, valueFormat="json", schema=SCHEMA, onRecordError="quarantine", inline_state=True)
+        stream(
+            queries.kafka,
+            topic,
+            valueFormat="json",
+            schema=SCHEMA,
+            onRecordError="quarantine",
+            inline_state=True,
+        )
 
 
-def test_with_null_a_record_that_does_not_decode_keeps_its_other_columns(kafka: KafkaBroker) -> None:
-    topic = kafka.filled_topic([Record(key=b"k", value=BROKEN, timestamp_ms=1000)])
+def test_with_null_a_record_that_does_not_decode_keeps_its_other_columns(queries: Queries) -> None:
+    topic = queries.kafka.filled_topic([Record(key=b"k", value=BROKEN, timestamp_ms=1000)])
     columns = [pa.field("key", pa.binary()), pa.field("topic", pa.string()), *SCHEMA]
-    engine = read(kafka, topic, valueFormat="json", schema=pa.schema(columns), onRecordError="null")
+    engine = read(queries.kafka, topic, valueFormat="json", schema=pa.schema(columns), onRecordError="null")
     assert engine.rows == [(b"k", topic, None, 0, 0)]
     engine.stop()

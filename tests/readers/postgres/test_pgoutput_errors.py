@@ -59,22 +59,27 @@ def test_a_copy_row_shorter_than_its_frame_is_refused() -> None:
             decoded([b"\0\1"], skip=skip)
 
 
+MESSAGES = [
+    commit(9),
+    described(ORDERS),
+    origin("other"),
+    type_named(9, "mood"),
+    logical_message("p", b"content"),
+    INSERT,
+    update(ORDERS, b"1", b"a"),
+    delete(ORDERS, key=(b"1", None)),
+]
+
+
 @pytest.mark.parametrize(
     "message",
     [
+        *MESSAGES,
         begin(9),
-        commit(9),
-        described(ORDERS),
-        origin("other"),
-        type_named(9, "mood"),
-        logical_message("p", b"content"),
-        INSERT,
         insert(ORDERS, None, b""),
         insert(ORDERS, b"1", None),
-        update(ORDERS, b"1", b"a"),
         update(ORDERS, b"1", b"a", key=(b"1", None)),
         update(ORDERS, b"1", b"a", old=(b"1", b"secret")),
-        delete(ORDERS, key=(b"1", None)),
         delete(ORDERS, old=(b"1", b"secret")),
         truncate(ORDERS, ORDERS),
     ],
@@ -88,21 +93,7 @@ def test_a_message_is_refused_wherever_it_is_truncated(message: bytes) -> None:
         assert any(what in said for what in ("truncated", "is empty", "without", "not the length")), said
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
-        commit(9),
-        described(ORDERS),
-        origin("other"),
-        type_named(9, "mood"),
-        logical_message("p", b"content"),
-        INSERT,
-        update(ORDERS, b"1", b"a"),
-        delete(ORDERS, key=(b"1", None)),
-        truncate(ORDERS),
-    ],
-    ids=lambda message: message[:1].decode(),
-)
+@pytest.mark.parametrize("message", [*MESSAGES, truncate(ORDERS)], ids=lambda message: message[:1].decode())
 def test_a_message_with_bytes_after_its_end_is_refused(message: bytes) -> None:
     assert refusal(message + b"n").startswith("message 3 ")
 
@@ -135,16 +126,12 @@ def test_a_text_that_is_longer_than_its_message_is_refused_even_if_the_block_con
     )
 
 
-def test_values_in_binary_form_are_refused() -> None:
-    message = INSERT[:-11] + b"b" + INSERT[-10:]
-    said = refusal(message)
+def test_values_in_binary_form_or_of_an_unknown_kind_are_refused() -> None:
+    in_binary, unknown = INSERT[:-11] + b"b" + INSERT[-10:], INSERT[:8] + b"x" + INSERT[9:]
+    said = refusal(in_binary)
     assert said.startswith("message 3 (I) of this read of the log, byte 19: ")
     assert said.endswith("the value of column name of public.orders is in binary form")
-
-
-def test_an_unknown_kind_of_value_is_refused() -> None:
-    message = INSERT[:8] + b"x" + INSERT[9:]
-    said = refusal(INSERT, message)
+    said = refusal(INSERT, unknown)
     assert said.startswith("message 4 (I) of this read of the log, byte 8: ")
     assert said.endswith("the value of column id of public.orders is of an unknown kind")
 
