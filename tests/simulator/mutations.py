@@ -269,8 +269,10 @@ def the_newest_checkpoint_is_the_one_with_the_highest_id(_: Any, _self: Any, nam
 
 @mutation
 @around(SourceCoordinator, "checkpoint")
-def splits_rest_by_the_wall_clock(checkpoint: Any, self: Any, metadata: Any, limits: Any, _: int) -> Any:
-    return checkpoint(self, metadata, limits, metadata.timestamp_ms)
+def splits_rest_by_the_wall_clock(
+    checkpoint: Any, self: Any, metadata: Any, limits: Any, _: int, **more: Any
+) -> Any:
+    return checkpoint(self, metadata, limits, metadata.timestamp_ms, **more)
 
 
 @mutation

@@ -586,9 +586,11 @@ class Simulation:
         """All losses that the query has reported."""
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
         offsets = self.query.offsets
-        losses = [loss for offset in offsets for loss in document_at(store, offset).raw.ledger.losses]
-        names = {offset.name for offset in offsets}
-        # A document lists twenty losses, and those of its own batch are in the next one.
+        ledgers = [document_at(store, offset).raw.ledger for offset in offsets]
+        losses = [loss for ledger in ledgers for loss in ledger.losses]
+        # A document lists twenty of the losses that it counts; those of its own batch are in the next one.
+        is_cut_off = any(ledger.loss_count > len(ledger.losses) for ledger in ledgers)
+        names = {offset.name for offset in (offsets if is_cut_off else offsets[-1:])}
         for lineage in {offset.lineage for offset in offsets}:
             for file in self.listed(STATE, f"{lineage}/{file_names.REPORTS}"):
                 if file_names.belongs_to(file) in names:
