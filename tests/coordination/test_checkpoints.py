@@ -22,6 +22,7 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ProtocolError
 from flip27_source.options import Options
 from flip27_source.split import SplitT
+from tests.coordination.test_coordinator import shelf_of
 from tests.toy_sources import EchoReader, Item, Shelf, Works, coordinator_of, frozen, items, plan_ids
 
 SUCCESS, DUPLICATE = AcknowledgeResult.SUCCESS, AcknowledgeResult.DUPLICATE
@@ -97,11 +98,6 @@ def reporting(parallelism: int = 2, enumerator: type[Shelf] = Shelf) -> SourceCo
     made: SourceCoordinator[Item] = SourceCoordinator(enumerator, settings, Works())
     made.start()
     return made
-
-
-def shelf_of(coordinator: SourceCoordinator[Item]) -> Shelf:
-    assert isinstance(coordinator.enumerator, Shelf)
-    return coordinator.enumerator
 
 
 def test_a_frozen_checkpoint_is_complete_only_after_its_subtasks_have_acknowledged_S1_S20() -> None:

@@ -109,11 +109,26 @@ class Batches(SparkQuery):
         """Restart as after a SIGKILL: only the store and Spark's logs remain."""
         self.start()
 
+    def restart_with(self, options: Mapping[str, str | None]) -> None:
+        """Restart with other options; None removes an option."""
+        given = {**self.options, **options}
+        self.options = {name: text for name, text in given.items() if text is not None}
+        self.source = Source.resolve(
+            self.options, enumerator=self.source.enumerator_type, reader=self.source.reader_type
+        )
+        self.restart()
+
     def trigger(self, limits: Limits | None = None) -> bool:
         """Plan and log the next batch, instead of one that is not committed; False if there is none."""
         self.logs.forget_uncommitted()
         end = self.latest_offset(limits)
         return as_value(as_text(end)) != self.committed and self.log(end)
+
+    def next_task(self) -> PlannedSubtask:
+        """Plan and log the next batch; return its only task."""
+        assert self.trigger()
+        (task,) = self.tasks()
+        return task
 
     def tasks(self) -> list[PlannedSubtask]:
         return self.partitions()
@@ -151,12 +166,3 @@ class InlineBatches(Batches):
         self.now_ms += passed_ms
         while (rows := self.batch()) is not None:
             assert rows == []
-
-    def restart_with(self, options: Mapping[str, str | None]) -> None:
-        """Restart with other options; None removes an option."""
-        given = {**self.options, **options}
-        self.options = {name: text for name, text in given.items() if text is not None}
-        self.source = Source.resolve(
-            self.options, enumerator=self.source.enumerator_type, reader=self.source.reader_type
-        )
-        self.restart()

@@ -185,18 +185,12 @@ def test_a_restart_resets_the_attempts_of_every_action() -> None:
     assert actions.pending[0].attempts == 1
 
 
-def test_an_action_under_way_is_not_taken_twice() -> None:
-    actions = PendingActions(ActionPolicy())
-    actions.add("a", 1)
-    assert [action for _, action in actions.take_due(1)] == ["a"]
-    assert actions.take_due(2) == []
-
-
-def test_an_action_is_not_taken_before_its_checkpoint() -> None:
+def test_an_action_is_taken_once_and_not_before_its_checkpoint() -> None:
     actions = PendingActions(ActionPolicy())
     actions.add("a", 2)
     assert actions.take_due(1) == []
     assert [action for _, action in actions.take_due(2)] == ["a"]
+    assert actions.take_due(3) == []
 
 
 def test_a_closed_runner_starts_no_further_action() -> None:

@@ -12,13 +12,7 @@ import pytest
 
 from flip27_source.driver.background import BackgroundRunner
 from flip27_source.enumerator_context import RetryPolicy
-from flip27_source.errors import (
-    ContractError,
-    CorruptStateError,
-    Flip27Error,
-    IncompatibleStateError,
-    MissingStateError,
-)
+from flip27_source.errors import ContractError, CorruptStateError, IncompatibleStateError, MissingStateError
 from tests.toy_sources import within
 
 AT_ONCE = RetryPolicy(retries=3, first_pause_s=0.0)
@@ -40,6 +34,15 @@ class Outcomes:
 
 def deliver(handler: Callable[..., None], result: Any, error: BaseException | None) -> None:
     handler(result, error)
+
+
+def run_once(work: Callable[[], Any], policy: RetryPolicy, period_s: float | None = None) -> Outcomes:
+    """Deliver the outcomes that there are after the first round of this work."""
+    runner, outcomes = BackgroundRunner(), Outcomes()
+    runner.submit(work, outcomes, period_s, policy)
+    assert within(20, runner.wait_for_first_rounds)
+    runner.drain(deliver)
+    return outcomes
 
 
 def thread_of(submit: Callable[[], None]) -> threading.Thread:
@@ -92,7 +95,6 @@ def test_rounds_of_one_call_are_delivered_in_order_and_never_overlap() -> None:
 
 
 def test_a_failed_round_is_retried_and_only_its_success_is_delivered() -> None:
-    runner, outcomes = BackgroundRunner(), Outcomes()
     answers: list[Any] = [OSError("1"), OSError("2"), OSError("3"), "found"]
 
     def work() -> Any:
@@ -101,26 +103,33 @@ def test_a_failed_round_is_retried_and_only_its_success_is_delivered() -> None:
             raise answer
         return answer
 
-    runner.submit(work, outcomes, None, AT_ONCE)
-    runner.wait_for_first_rounds()
-    runner.drain(deliver)
+    outcomes = run_once(work, AT_ONCE)
     assert (outcomes.results, outcomes.errors) == (["found"], [None])
 
 
-def test_after_the_last_retry_the_handler_gets_the_original_error() -> None:
-    runner, outcomes = BackgroundRunner(), Outcomes()
-    cause = OSError("no network")
+@pytest.mark.parametrize("period_s", [None, 0.0])
+@pytest.mark.parametrize(
+    ("kind", "expected_tries"),
+    [
+        (OSError, 4),
+        (ContractError, 1),
+        (CorruptStateError, 1),
+        (MissingStateError, 1),
+        (IncompatibleStateError, 1),
+    ],
+)
+def test_after_as_many_retries_as_can_help_the_handler_gets_the_original_error(
+    kind: type[Exception], expected_tries: int, period_s: float | None
+) -> None:
+    cause = kind("wrong")
     tries: list[int] = []
 
     def work() -> None:
         tries.append(1)
         raise cause
 
-    runner.submit(work, outcomes, 0.0, AT_ONCE)
-    runner.wait_for_first_rounds()
-    runner.drain(deliver)
-    assert outcomes.errors == [cause]
-    assert len(tries) == 4
+    assert run_once(work, AT_ONCE, period_s).errors == [cause]
+    assert len(tries) == expected_tries
 
 
 def test_only_consecutive_failures_are_counted() -> None:
@@ -151,15 +160,11 @@ def test_only_consecutive_failures_are_counted() -> None:
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_work_that_ends_its_thread_is_reported_as_an_error(error: BaseException) -> None:
     """Otherwise, if a library called sys.exit(), callers would wait for the first round for ever."""
-    runner, outcomes = BackgroundRunner(), Outcomes()
 
     def work() -> None:
         raise error
 
-    runner.submit(work, outcomes, None, RetryPolicy())
-    assert within(3, runner.wait_for_first_rounds)
-    runner.drain(deliver)
-    assert outcomes.errors == [error]
+    assert run_once(work, RetryPolicy()).errors == [error]
 
 
 def test_the_runner_waits_for_the_first_rounds_of_all_calls() -> None:
@@ -290,20 +295,3 @@ def test_repeated_work_continues_after_an_error_and_ends_with_the_runner(
     assert not thread.is_alive()
     assert "OSError: once" in caplog.text
     runner.drain(deliver)
-
-
-@pytest.mark.parametrize(
-    "kind", [ContractError, CorruptStateError, MissingStateError, IncompatibleStateError]
-)
-def test_errors_that_a_retry_cannot_cure_are_not_retried(kind: type[Flip27Error]) -> None:
-    runner, outcomes = BackgroundRunner(), Outcomes()
-    tries: list[int] = []
-
-    def work() -> None:
-        tries.append(1)
-        raise kind("wrong for good")
-
-    runner.submit(work, outcomes, None, AT_ONCE)
-    runner.wait_for_first_rounds()
-    runner.drain(deliver)
-    assert (len(tries), [str(error) for error in outcomes.errors]) == (1, ["wrong for good"])

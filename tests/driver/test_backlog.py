@@ -160,15 +160,10 @@ def test_watch_shows_the_backlog(tmp_path: Path) -> None:
 
 def progress_of(batches: Batches) -> Any:
     source = {"startOffset": None, "endOffset": batches.logged, "latestOffset": batches.holder.report()}
-    (found,) = read_progress(
-        {
-            "id": "q",
-            "batchId": 0,
-            "timestamp": "2026-01-01T00:00:00Z",
-            "batchDuration": 1,
-            "sources": [source],
-        }
-    ).sources
+    progress = {
+        "id": "q", "batchId": 0, "timestamp": "2026-01-01T00:00:00Z", "batchDuration": 1, "sources": [source],
+    }  # fmt: skip
+    (found,) = read_progress(progress).sources
     return found
 
 

@@ -79,17 +79,13 @@ def test_the_age_of_discovery_grows_until_its_next_round(log: pytest.LogCaptureF
     assert [age and age[1] for age in ages] == ["0", "5000"]
 
 
-def test_polling_for_requests_does_not_count_as_discovery(log: pytest.LogCaptureFixture) -> None:
+def test_polling_for_requests_is_no_discovery_and_an_unknown_size_is_not_reported_as_0(
+    log: pytest.LogCaptureFixture,
+) -> None:
     batches = Batches(Shelf, EchoReader)
     batches.shelve("a")
     batches.holder.latest_offset(batches.logged, None)
     assert "discovery_age_ms=unknown" in lines(log)[0]
-
-
-def test_an_unknown_size_is_not_reported_as_0(log: pytest.LogCaptureFixture) -> None:
-    batches = Batches(Shelf, EchoReader)
-    batches.shelve("a")
-    batches.holder.latest_offset(batches.logged, None)
     assert "splits=1 rows=unknown bytes=unknown" in lines(log)[0]
     assert vars(log.records[0])["flip27"]["rows"] is None
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,9 +22,8 @@ from flip27_source import (
 from flip27_source.coordination.data_losses import LOSSES_KEPT
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import DataLossError, StateLocationError
-from flip27_source.metrics.progress import read_progress
-from flip27_source.source_options import CORE_OPTIONS
 from tests.driver.batches import Batches
+from tests.driver.test_backlog import progress_of
 from tests.state_tables.test_views import rows as rows_of_view
 from tests.toy_sources import AssignsOnce, EchoReader, Item, Shelf, holder_of, source_of
 
@@ -86,11 +85,6 @@ class LogReader(SplitReader[Offsets]):
 
 def losses(batches: Batches) -> list[tuple[int, str | None, str]]:
     return [(loss.checkpoint_id, loss.split_id, loss.what) for loss in batches.snapshot().ledger.losses]
-
-
-def test_every_source_has_the_option_on_data_loss_and_stops_by_default() -> None:
-    (option,) = [option for option in CORE_OPTIONS if option.name == "onDataLoss"]
-    assert option.default == "fail"
 
 
 def test_expired_data_found_by_the_enumerator_stops_the_query_with_a_remedy() -> None:
@@ -256,34 +250,22 @@ def test_a_late_loss_of_a_split_that_reported_its_position_is_counted() -> None:
     """The batch is repeated after a crash, and by then a part of its rows has expired."""
     Log.latest = 6
     batches = Batches(WholeLog, PagesReader, REPORT)
-    assert batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     assert batches.attempt(task) == [0, 1, 2, 3, 4, 5]
     Log.earliest = 2
     assert batches.attempt(task, 1) == [2, 3, 4, 5]
     batches.commit()
     batches.trigger()
-    report = batches.holder.report()
-    assert report is not None
-    assert report["dataLosses"] == 1
+    assert (batches.holder.report() or {})["dataLosses"] == 1
 
 
-class Forgetful(SplitEnumerator[Item]):
+class Forgetful(Shelf):
     """Reports five more losses than are kept."""
 
     def start(self) -> None:
         for number in range(LOSSES_KEPT + 5):
             self.context.report_data_loss(f"day {number} has expired")
         self.context.assign_split(Item(split_id="a"))
-
-    def handle_split_request(self, subtask_id: int) -> None:
-        pass
-
-    def add_splits_back(self, splits: Sequence[Item], subtask_id: int) -> None:
-        pass
-
-    def snapshot_state(self, checkpoint_id: int) -> int:
-        return 1
 
 
 def test_only_the_latest_losses_are_listed_but_all_are_counted() -> None:
@@ -297,11 +279,7 @@ def test_only_the_latest_losses_are_listed_but_all_are_counted() -> None:
 def test_a_listener_of_the_query_gets_the_number_of_data_losses() -> None:
     batches = Batches(Forgetful, EchoReader, REPORT)
     batches.batch()
-    source = {"startOffset": None, "endOffset": batches.logged, "latestOffset": batches.holder.report()}
-    progress = {
-        "id": "q", "batchId": 0, "timestamp": "2026-01-01T00:00:00Z", "batchDuration": 1, "sources": [source],
-    }  # fmt: skip
-    (told,) = read_progress(progress).sources
+    told = progress_of(batches)
     assert told.data_losses == LOSSES_KEPT + 5
     assert "dataLosses" not in told.gauges
 
@@ -333,8 +311,7 @@ class NamedRanges(LogEnumerator):
 def test_a_range_that_is_lost_after_its_task_has_reported_is_counted(enumerator: Any) -> None:
     batches = Batches(enumerator, GoneLogReader, REPORT)
     Log.latest = 2
-    assert batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     assert batches.attempt(task) == [0, 1]
     Log.earliest = 2
     assert batches.attempt(task, 1) == []

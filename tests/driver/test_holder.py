@@ -54,6 +54,23 @@ def source(request: pytest.FixtureRequest, feed: list[Item]) -> Source:
     return source_of(Feed, {"feed": request.node.name})
 
 
+class Told(Shelf):
+    """Records its instances; the first one of a test has a, b and c on its shelf."""
+
+    made: ClassVar[list[Told]] = []
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if not self.made:
+            self.shelf.extend(items("a", "b", "c"))
+        self.made.append(self)
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    Told.made.clear()
+
+
 def through_spark(offset: dict[str, Any]) -> dict[str, Any]:
     value = json.loads(json.dumps(offset))
     assert isinstance(value, dict)
@@ -139,22 +156,13 @@ def test_a_start_offset_that_goes_back_resets_the_coordinator_and_loses_nothing_
 
 
 def test_a_start_offset_that_goes_back_closes_the_replaced_enumerator_S53() -> None:
-    made: list[Shelf] = []
-
-    class Told(Shelf):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            made.append(self)
-            if len(made) == 1:
-                self.shelf.extend(items("a", "b"))
-
     holder = holder_of(source_of(Told, {}), MemoryStore())
     first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
     holder.latest_offset(first, Limits(files=1))
     holder.latest_offset(first, Limits(files=1))
-    assert made[0].calls[-3:] == ["complete 1", "aborted 2", "close"]
-    assert made[1].calls[0] == "start"
-    assert len(made) == 2
+    assert Told.made[0].calls[-3:] == ["complete 1", "aborted 2", "close"]
+    assert Told.made[1].calls[0] == "start"
+    assert len(Told.made) == 2
 
 
 def test_going_back_to_the_initial_offset_starts_a_new_lineage(source: Source, feed: list[Item]) -> None:
@@ -171,18 +179,10 @@ def test_going_back_to_the_initial_offset_starts_a_new_lineage(source: Source, f
 
 
 def test_completion_is_notified_once_at_commit_or_at_the_next_latest_offset_R7_S24() -> None:
-    made: list[Shelf] = []
-
-    class Told(Shelf):
-        def __init__(self, *arguments: Any) -> None:
-            super().__init__(*arguments)
-            made.append(self)
-            self.shelf.extend(items("a", "b", "c"))
-
     holder = holder_of(source_of(Told, {}), MemoryStore())
 
     def completions() -> list[str]:
-        return [call for call in made[0].calls if call.startswith("complete")]
+        return [call for call in Told.made[0].calls if call.startswith("complete")]
 
     first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
     assert completions() == []
@@ -279,19 +279,15 @@ def test_a_report_exists_only_after_the_first_checkpoint(source: Source, feed: l
 
 
 def test_a_gauge_that_is_nan_does_not_reset_the_coordinator() -> None:
-    made: list[Shelf] = []
-
-    class Measures(Shelf):
+    class Measures(Told):
         def __init__(self, *arguments: Any) -> None:
             super().__init__(*arguments)
-            made.append(self)
             self.context.metrics.gauge("lag", float("nan"))
-            self.shelf.extend(items("a", "b"))
 
     holder = holder_of(source_of(Measures, {}), MemoryStore())
     first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
     holder.latest_offset(first, Limits(files=1))
-    assert len(made) == 1
+    assert len(Told.made) == 1
 
 
 @dataclass(frozen=True, slots=True)

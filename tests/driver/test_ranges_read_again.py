@@ -61,15 +61,13 @@ def test_a_missing_report_on_ranges_stops_the_query_and_the_error_says_what_repe
 def test_ranges_without_a_report_are_read_again_before_their_split_continues() -> None:
     batches = Batches(SequenceEnumerator, Numbers, OPTIONS)
     assert sorted(a_batch_of_which_one_task_is_never_read(batches)) == [4, 6]
-    batches.options["onMissingReport"] = "repeat"
-    again = Batches(SequenceEnumerator, Numbers, batches.options, store=batches.store)
-    again.committed = again.logged = batches.committed
-    assert again.trigger()
-    again.restart()
-    assert sorted(row for task in again.tasks() for row in again.attempt(task)) == [5, 7, 8, 10]
-    again.commit()
-    assert again.batch() == [9, 11]
-    assert again.batch() is None
+    batches.restart_with({"onMissingReport": "repeat"})
+    assert batches.trigger()
+    batches.restart()
+    assert sorted(row for task in batches.tasks() for row in batches.attempt(task)) == [5, 7, 8, 10]
+    batches.commit()
+    assert batches.batch() == [9, 11]
+    assert batches.batch() is None
 
 
 def test_a_quarantined_range_is_retried_while_the_split_that_it_was_cut_from_is_read(tmp_path: Path) -> None:

@@ -84,8 +84,7 @@ def test_a_split_continues_in_the_next_batch_at_the_position_that_the_reader_rep
 def test_a_batch_that_was_not_committed_is_read_again_up_to_the_same_row_R5() -> None:
     SERVER["orders"] = list("abcdef")
     batches = paged(maxRowsPerSplit="3")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     assert batches.attempt(task) == list("abcd")
     SERVER["orders"] += list("ghijkl")
     batches.restart()
@@ -99,8 +98,7 @@ def test_a_batch_that_was_not_committed_is_read_again_up_to_the_same_row_R5() ->
 def test_a_replay_must_end_where_the_first_attempt_caught_up_although_there_is_more_data_now() -> None:
     SERVER["orders"] = list("abc")
     batches = paged()
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     assert batches.attempt(task) == list("abc")
     SERVER["orders"] = list("abcde")
     with pytest.raises(AttemptError, match="next=3"):
@@ -113,16 +111,14 @@ def test_a_replay_must_end_where_the_first_attempt_caught_up_although_there_is_m
 def test_with_two_concurrent_attempts_the_first_to_report_counts_and_the_other_fails_S96() -> None:
     SERVER["orders"] = list("abcd")
     batches = paged(maxRowsPerSplit="2")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     slow = batches.started_attempt(task, number=1)
     assert next(slow) == "a"
     assert batches.attempt(task) == ["a", "b"]
     assert list(slow) == ["b"]  # it has read the same rows
     SERVER["orders"] = list("abcd")
     batches.commit()
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     slow = batches.started_attempt(task, number=1)
     assert next(slow) == "c"
     before = dict(batches.files())
@@ -192,29 +188,27 @@ def test_a_reader_gets_the_end_positions_of_the_attempt_that_counts() -> None:
     assert told == [{}, {}, {"orders": Endpoint(split_id="orders", next=3)}, {"customers": None}]
 
 
-def test_rows_after_the_last_progress_are_refused() -> None:
-    class Careless(YieldsProgress, SplitReader[Endpoint]):
-        def read(self, split: Endpoint) -> Iterator[Any]:
-            yield ("a",)
+class Careless(YieldsProgress, SplitReader[Endpoint]):
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        yield ("a",)
 
+
+class Stuck(Careless):
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        yield from super().read(split)
+        yield Progress(split)
+
+
+@pytest.mark.parametrize(
+    ("reader", "said"),
+    [(Careless, "1 rows after its last Progress"), (Stuck, "a Progress whose position has not changed")],
+)
+def test_rows_without_a_new_position_after_them_are_refused(reader: type[Careless], said: str) -> None:
     SERVER["orders"] = ["a"]
-    batches = Batches(Endpoints, Careless)
-    batches.trigger()
-    with pytest.raises(ContractError, match="1 rows after its last Progress"):
-        batches.attempt(batches.tasks()[0])
-
-
-def test_rows_without_a_change_of_position_are_refused() -> None:
-    class Stuck(YieldsProgress, SplitReader[Endpoint]):
-        def read(self, split: Endpoint) -> Iterator[Any]:
-            yield ("a",)
-            yield Progress(split)
-
-    SERVER["orders"] = ["a"]
-    batches = Batches(Endpoints, Stuck)
-    batches.trigger()
-    with pytest.raises(ContractError, match="a Progress whose position has not changed"):
-        batches.attempt(batches.tasks()[0])
+    batches = Batches(Endpoints, reader)
+    task = batches.next_task()
+    with pytest.raises(ContractError, match=said):
+        batches.attempt(task)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,8 +258,7 @@ def test_events_of_readers_arrive_in_order_when_the_batch_is_complete_S94_R4() -
 
 def test_events_are_delivered_once_however_often_the_task_was_tried() -> None:
     batches = talking("a")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     for number in range(3):
         assert batches.attempt(task, number) == ["a"]
     batches.commit()
@@ -329,10 +322,9 @@ def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_task
     for subtask_id, name in enumerate("abc"):
         enumerator.context.assign_split(Item(split_id=name), subtask_id)
     assert sorted(batches.batch() or []) == ["a", "b", "c"]
-    fewer = Batches(Answers, Chats, {"parallelism": "2"}, store=batches.store)
-    fewer.committed = fewer.logged = batches.committed
+    batches.restart_with({"parallelism": "2"})
     Talker.heard.clear()
-    assert fewer.batch() == ["after-a", "after-b", "after-c"]
+    assert batches.batch() == ["after-a", "after-b", "after-c"]
     assert Talker.heard == ["0:a", "1:b", "0:c"]
 
 
@@ -465,8 +457,7 @@ def test_a_quarantined_split_is_in_the_state_after_a_restart_with_its_error() ->
 def test_another_attempt_skips_the_splits_that_the_first_attempt_quarantined() -> None:
     Flaky.broken["b"] = 0
     batches = quarantining("a", "b")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     assert batches.attempt(task) == ["a0", "a1", "a2"]
     Flaky.broken.clear()
     assert batches.attempt(task, number=1) == ["a0", "a1", "a2"]
@@ -475,8 +466,7 @@ def test_another_attempt_skips_the_splits_that_the_first_attempt_quarantined() -
 def test_an_attempt_that_read_a_split_quarantined_by_another_attempt_fails() -> None:
     Flaky.broken["b"] = 0
     batches = quarantining("a", "b")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     slow = batches.started_attempt(task, number=1)
     assert next(slow) == "a0"
     batches.attempt(task)
@@ -530,15 +520,19 @@ def test_more_quarantined_splits_than_allowed_in_total_fail_the_query() -> None:
             batches.trigger()
 
 
+class Busy(EchoReader):
+    """Returns the splits in ``busy``."""
+
+    busy: ClassVar[set[str]] = set()
+
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        if split.split_id in self.busy:
+            raise ReturnSplit("not now")
+        yield from super().read(split)
+
+
 def test_a_returned_split_goes_back_to_the_enumerator_once_S58() -> None:
-    class Busy(EchoReader):
-        busy: ClassVar[set[str]] = {"b"}
-
-        def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
-            if split.split_id in self.busy:
-                raise ReturnSplit("not now")
-            yield from super().read(split)
-
+    Busy.busy = {"b"}
     batches = Batches(Talker, Busy)
     batches.shelve("a", "b")
     assert batches.batch() == ["a"]
@@ -593,8 +587,7 @@ def test_reports_need_a_state_location() -> None:
 @pytest.mark.parametrize("how", ["cut off", "altered", "of another format"])
 def test_a_damaged_report_is_refused_R11(how: str) -> None:
     batches = talking("a")
-    batches.trigger()
-    batches.attempt(batches.tasks()[0])
+    batches.attempt(batches.next_task())
     (name,) = [name for name in batches.files() if "/reports/" in name]
     data = batches.files()[name]
     damaged = {

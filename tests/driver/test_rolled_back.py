@@ -22,6 +22,14 @@ def running(tmp_path: Path, **options: str) -> Batches:
     return on_disk(Feed, EchoReader, tmp_path / "state", feed="back", **options)
 
 
+def copied(tmp_path: Path, now_ms: int = 0) -> tuple[Batches, dict[str, object]]:
+    """A query that has read one item, and a copy of Spark's checkpoint."""
+    batches = running(tmp_path)
+    batches.now_ms = now_ms
+    batches.batch(ONE)
+    return batches, batches.committed
+
+
 def gone_back(batches: Batches, offset: dict[str, object]) -> Batches:
     """Restart the query with an older copy of Spark's checkpoint."""
     batches.committed = batches.logged = offset
@@ -31,9 +39,7 @@ def gone_back(batches: Batches, offset: dict[str, object]) -> Batches:
 
 @pytest.mark.parametrize("batches_since", [2, 3, 5])
 def test_a_rolled_back_checkpoint_stops_the_query_with_a_remedy(tmp_path: Path, batches_since: int) -> None:
-    batches = running(tmp_path)
-    batches.batch(ONE)
-    copy = batches.committed
+    batches, copy = copied(tmp_path)
     for _ in range(batches_since):
         batches.batch(ONE)
     before = sorted(path.name for path in (tmp_path / "state").glob("*/checkpoints/*"))
@@ -50,10 +56,7 @@ def test_a_savepoint_is_of_the_line_that_the_newest_driver_continues(
     tmp_path: Path, batches_since: int, clock_ms: int
 ) -> None:
     """Neither the highest id nor the latest time says which line that is."""
-    batches = running(tmp_path)
-    batches.now_ms = 5_000
-    batches.batch(ONE)
-    copy = batches.committed
+    batches, copy = copied(tmp_path, now_ms=5_000)
     for _ in range(4):
         batches.batch(ONE)
     again = running(tmp_path, allowRolledBackCheckpoint="true")
@@ -72,11 +75,9 @@ def test_a_savepoint_is_of_the_line_that_the_newest_driver_continues(
 def test_with_the_option_later_batches_are_read_again_once_and_later_starts_do_not_need_it(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    batches = running(tmp_path)
-    batches.batch(ONE)
-    copy = batches.committed
+    batches, copy = copied(tmp_path)
     assert [batches.batch(ONE) for _ in range(4)] == [["b"], ["c"], ["d"], ["e"]]
-    allowed = on_disk(Feed, EchoReader, tmp_path / "state", feed="back", allowRolledBackCheckpoint="true")
+    allowed = running(tmp_path, allowRolledBackCheckpoint="true")
     allowed.now_ms = 1
     with caplog.at_level(logging.WARNING, "flip27_source"):
         assert gone_back(allowed, copy).batch(ONE) == ["b"]
@@ -117,9 +118,7 @@ def test_a_driver_killed_before_spark_logged_its_checkpoint_is_not_taken_for_an_
 
 
 def test_damaged_documents_of_an_abandoned_branch_do_not_stop_the_query(tmp_path: Path) -> None:
-    batches = running(tmp_path)
-    batches.batch(ONE)
-    copy = batches.committed
+    batches, copy = copied(tmp_path)
     for _ in range(3):
         batches.batch(ONE)
     for document in (tmp_path / "state").glob("*/checkpoints/*"):

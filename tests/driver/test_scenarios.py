@@ -15,13 +15,13 @@ from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import AttemptError, MissingReportError, MissingStateError, SplitReadError
-from flip27_source.events import Progress, ReturnSplit, SourceEvent
+from flip27_source.events import Progress, SourceEvent
 from flip27_source.options import Options
 from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
-from tests.driver.test_reports import SERVER, Endpoint, Endpoints
+from tests.driver.test_reports import SERVER, Busy, Endpoint, Endpoints
 from tests.toy_sources import INITIAL, EchoReader, Item, Shelf, items, source_of
 
 
@@ -307,24 +307,16 @@ def test_a_thousand_restores_leave_one_living_instance_S53() -> None:
 
 
 def test_a_split_that_a_late_attempt_returns_after_the_completion_stays_finished_S59() -> None:
-    class Moody(EchoReader):
-        busy: ClassVar[bool] = False
-
-        def read(self, split: Item) -> Iterator[Any]:
-            if self.busy:
-                raise ReturnSplit("not now")
-            yield from super().read(split)
-
-    batches = remembering("a", reader=Moody, taskReports="always")
-    batches.trigger()
-    (task,) = batches.tasks()
+    Busy.busy = set()
+    batches = remembering("a", reader=Busy, taskReports="always")
+    task = batches.next_task()
     assert batches.attempt(task) == ["a"]
     batches.commit()
     batches.trigger()
-    Moody.busy = True
+    Busy.busy = {"a"}
     with pytest.raises(AttemptError, match="was first and finished it"):
         batches.attempt(task, number=1)
-    Moody.busy = False
+    Busy.busy = set()
     assert batches.batch() is None
     assert not [call for call in Remembers.made[0].calls if call.startswith("back")]
 
@@ -389,8 +381,7 @@ def test_a_failed_page_never_counts_as_the_end_of_the_split_S71(at: int) -> None
     rows = list("abcd")
     rows.insert(at, "CRASH")
     batches = paged({"orders": rows})
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     with pytest.raises(SplitReadError, match="connection reset"):
         batches.attempt(task)
     assert not [name for name in batches.files() if "/reports/" in name]
@@ -424,23 +415,11 @@ def test_live_splits_are_assigned_once_after_a_restart_with_fewer_subtasks_S65(b
     read: list[str] = []
     for _ in range(before):
         read += batches.batch() or []
-    narrow = replace_options(batches, parallelism="1")
-    narrow.trigger()
-    tasks = narrow.tasks()
-    assert len(tasks) == 1
-    read += narrow.attempt(tasks[0])
-    assert narrow.attempt(tasks[0], number=1)[:1] == [f"one-{2 * before}"]
+    batches.restart_with({"parallelism": "1"})
+    task = batches.next_task()
+    read += batches.attempt(task)
+    assert batches.attempt(task, number=1)[:1] == [f"one-{2 * before}"]
     assert sorted(read) == sorted(f"{name}-{i}" for name in names for i in range(2 * before + 2))
-
-
-def replace_options(batches: Batches, **options: str) -> Batches:
-    """Continue the query in a new process with other options."""
-    other = Batches(
-        Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "2", **options}, store=batches.store
-    )
-    other.committed, other.logged = batches.committed, batches.logged
-    other.restart()
-    return other
 
 
 class Lists(DiscoveringEnumerator[Item]):
@@ -451,16 +430,9 @@ class Lists(DiscoveringEnumerator[Item]):
 
 
 def test_a_found_split_waits_until_it_is_requested_and_is_kept_when_it_is_returned_S74() -> None:
-    class Shy(EchoReader):
-        returned: ClassVar[set[str]] = {"b"}
-
-        def read(self, split: Item) -> Iterator[Any]:
-            if split.split_id in self.returned:
-                raise ReturnSplit("gone")
-            yield from super().read(split)
-
+    Busy.busy = {"b"}
     Lists.found[:] = ["a", "b", "c"]
-    batches = Batches(Lists, Shy, {"taskReports": "always"})
+    batches = Batches(Lists, Busy, {"taskReports": "always"})
     one = Limits(files=1)
     batches.trigger()  # without a limit every split is assigned
     batches.trigger(one)  # back to the start: one split is requested, two stay waiting
@@ -468,7 +440,7 @@ def test_a_found_split_waits_until_it_is_requested_and_is_kept_when_it_is_return
     batches.commit()
     batches.restart()
     rows += batches.batch(one) or []  # "b", which comes back
-    Shy.returned = set()
+    Busy.busy = set()
     while (more := batches.batch(one)) is not None:
         rows += more
     assert sorted(rows) == ["a", "b", "c"]
@@ -478,8 +450,7 @@ def test_an_event_reaches_only_the_attempts_of_its_own_batch_S36_I6() -> None:
     """A late task still belongs to the batch that it was planned for."""
     batches = remembering("a", reader=Hears)
     batches.enumerator().context.send_event_to_reader(0, Say(1))
-    batches.trigger()
-    (late,) = batches.tasks()
+    late = batches.next_task()
     batches.attempt(late)
     batches.commit()
     batches.enumerator().context.send_event_to_reader(0, Say(2))

@@ -51,23 +51,17 @@ def test_an_offset_that_the_older_driver_announced_is_not_read_after_a_takeover_
 def test_a_report_of_a_stale_drivers_task_is_not_taken_for_one_of_the_current_driver_R9_I13() -> None:
     """Both drivers plan the same checkpoint of one lineage; their documents and reports differ in name."""
     FEEDS["stale"] = items("a")
-    ours = Batches(Feed, EchoReader, {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"})
+    options = {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"}
+    ours = Batches(Feed, EchoReader, options)
     ours.batch()
-    theirs = Batches(
-        Feed,
-        EchoReader,
-        {"feed": "stale", "stateLocation": "/unused", "taskReports": "always"},
-        store=ours.store,
-    )
+    theirs = Batches(Feed, EchoReader, options, store=ours.store)
     theirs.committed = theirs.logged = ours.committed
     theirs.now_ms = 5
     FEEDS["stale"] += items("b")
-    ours.trigger()
-    (our_task,) = ours.tasks()
+    our_task = ours.next_task()
     theirs.holder.coordinator_at(theirs.committed)
     FEEDS["stale"] += items("c")
-    theirs.trigger()
-    (their_task,) = theirs.tasks()
+    their_task = theirs.next_task()
     assert our_task.report != their_task.report
     assert theirs.attempt(their_task) == ["b", "c"]
     assert ours.attempt(our_task) == ["b"]

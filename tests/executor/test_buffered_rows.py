@@ -151,8 +151,7 @@ def read_by_the_second_attempt(reader: Any, monkeypatch: pytest.MonkeyPatch, sai
     """Read a split whose rows cannot be held until the patches are undone; it must not be quarantined."""
     batches = Batches(Shelf, reader, {"onSplitError": "quarantine", "maxSplitAttempts": "1"})
     batches.shelve("a")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     with pytest.raises(HeldRowsError, match=said):
         batches.attempt(task)
     monkeypatch.undo()

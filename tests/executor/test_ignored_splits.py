@@ -74,9 +74,7 @@ def test_a_missing_file_is_left_out_counted_and_listed(
     assert (ledger.ignored_count, [item.split.path for item in ledger.ignored]) == (1, [f"{tmp_path}/b.txt"])
     assert (ledger.finished, ledger.quarantined) == (3, ())
     assert batches.logged["summary"]["ignoredSplits"] == 1
-    report = batches.holder.report()
-    assert report is not None
-    assert report["ignoredSplits"] == 1
+    assert (batches.holder.report() or {})["ignoredSplits"] == 1
 
 
 def test_files_that_were_left_out_are_in_the_views_of_splits_and_files(tmp_path: Path) -> None:

@@ -71,8 +71,7 @@ def test_the_other_rows_of_a_split_are_delivered_and_its_failed_part_is_in_the_n
 
 def test_a_repeated_task_sets_the_same_parts_aside_although_it_could_read_them_R5() -> None:
     batches = picky("a", bad=("a#1",))
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     assert batches.attempt(task) == ["a#0", "a#2"]
     Picky.bad.clear()
     assert batches.attempt(task, number=1) == ["a#0", "a#2"]

@@ -14,7 +14,7 @@ from flip27_source.errors import AttemptError, DataLossError
 from flip27_source.options import Options
 from tests.driver.batches import Batches
 from tests.state_tables.test_views import rows as rows_of_view
-from tests.toy_sources import MIB, Item, Shelf, source_of
+from tests.toy_sources import MIB, Item, Shelf
 
 TABLE: dict[str, list[Any]] = {}
 REPORTS = {"taskReports": "always"}
@@ -251,8 +251,7 @@ def test_the_error_for_a_fatal_loss_after_the_report_names_the_lost_data(
 def test_a_query_stopped_by_a_loss_after_the_report_continues_with_the_option_report() -> None:
     batches = read_before_the_driver_died(LogReader, "a", parallelism="1", **REPORTS)
     TABLE["a"] = [None, "2"]
-    batches.source = source_of(Shelf, {**REPORTS, **REPORTED}, LogReader)
-    batches.restart()
+    batches.restart_with({"onDataLoss": "report"})
     assert batches.attempt(batches.tasks()[0]) == ["2"]
     assert losses_of(batches) == [("a", "the first 1 rows are gone")]
 

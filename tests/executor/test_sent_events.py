@@ -119,8 +119,7 @@ def test_events_of_a_large_split_that_is_read_twice_arrive_once(monkeypatch: pyt
     monkeypatch.setattr("flip27_source.executor.quarantine.BUFFERED_BYTES", 1)
     FAILURES["b"] = 1
     batches = batches_of(Tells, "a", "b")
-    batches.trigger()
-    (task,) = batches.tasks()
+    task = batches.next_task()
     with pytest.raises(SplitReadError):
         batches.attempt(task)
     assert batches.attempt(task, number=1) == rows_of("a", "b")

@@ -75,6 +75,14 @@ def read_some(root: Path, folder: Path, reader: Any = Names, **options: str) -> 
     return landing.savepoint(root / "saved")
 
 
+def after_a_move(root: Path) -> tuple[Path, Path, str]:
+    """The old and the new folder of a query whose files were moved, and its savepoint of ``read_some``."""
+    old, new = root / "old", root / "new"
+    saved = read_some(root, old)
+    shutil.move(old, new)
+    return old, new, saved
+
+
 @pytest.mark.parametrize(
     "options",
     [
@@ -100,20 +108,13 @@ def test_after_the_folder_moved_every_file_is_read_once(tmp_path: Path, options:
     assert fork.run() == ["c", "d"]
     write(new, "e")
     # Later starts find the moved files without the options of the first start.
-    for option in ("savepoint", "pathRewrite"):
-        fork.batches.options.pop(option)
-    fork.batches.source = type(fork.batches.source).resolve(
-        fork.batches.options, enumerator=FilesEnumerator, reader=Names
-    )
-    fork.batches.restart()
+    fork.batches.restart_with({"savepoint": None, "pathRewrite": None})
     assert fork.run() == ["e"]
     assert fork.run() == []
 
 
 def test_the_option_seen_files_can_change_together_with_the_move(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    saved = read_some(tmp_path, old)
-    shutil.move(old, new)
+    old, new, saved = after_a_move(tmp_path)
     options = {"savepoint": saved, "pathRewrite": f"{old}={new}", "seenFiles": "modifiedCursor"}
     fork = Landing(tmp_path / "fork", new, **options)
     assert fork.run() == ["c", "d"]
@@ -122,9 +123,7 @@ def test_the_option_seen_files_can_change_together_with_the_move(tmp_path: Path)
 
 
 def test_without_the_option_waiting_files_at_the_old_path_stop_the_query(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    saved = read_some(tmp_path, old)
-    shutil.move(old, new)
+    _, new, saved = after_a_move(tmp_path)
     fork = Landing(tmp_path / "fork", new, savepoint=saved)
     with pytest.raises(SplitReadError, match=r"No such file or directory: .*/old/c"):
         fork.run()
@@ -174,9 +173,7 @@ def test_a_second_move_builds_on_the_first(tmp_path: Path) -> None:
 
 
 def test_a_new_file_at_the_old_path_of_a_moved_file_is_a_different_file(tmp_path: Path) -> None:
-    old, new = tmp_path / "old", tmp_path / "new"
-    saved = read_some(tmp_path, old)
-    shutil.move(old, new)
+    old, new, saved = after_a_move(tmp_path)
     write(old, "a")
     both = f"{old},{new}"
     landing = Landing(tmp_path / "fork", new, Names, paths=both, savepoint=saved, pathRewrite=f"{old}={new}")

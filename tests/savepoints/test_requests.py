@@ -153,9 +153,7 @@ def test_a_request_that_cannot_be_deleted_is_fulfilled_once(tmp_path: Path) -> N
     batches = running(state)
     ask(state, saved)
     batches.store = KeepsAll(str(state))
-    batches.options["requestInterval"] = "1ms"
-    batches.source = type(batches.source).resolve(batches.options, enumerator=Feed, reader=Remembering)
-    batches.restart()
+    batches.restart_with({"requestInterval": "1ms"})
     assert batches.batch() == []
     for _ in range(50):
         assert batches.batch() is None
@@ -204,8 +202,7 @@ def test_a_failing_reader_adds_no_file_to_a_savepoint_and_file_names_must_be_pla
         batches.source = type(batches.source).resolve(batches.options, enumerator=Feed, reader=kind)
         ask(state, saved)
         batches.restart()
-        batches.trigger()
-        (task,) = batches.tasks()
+        task = batches.next_task()
         with pytest.raises(error):
             batches.attempt(task)
         assert not list(saved.rglob("*.bin"))

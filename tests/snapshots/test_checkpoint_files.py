@@ -17,6 +17,7 @@ from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.documents import SourceIdentity
 from flip27_source.snapshots.offsets import INITIAL_OFFSET, Offset
 from flip27_source.snapshots.store import MemoryStore, Store
+from tests.coordination.test_coordinator import shelf_of
 from tests.toy_sources import (
     FEEDS,
     KIB,
@@ -67,9 +68,8 @@ def storage_of(
 def checkpoints(*names: str) -> Iterator[PendingCheckpoint[Any]]:
     """Make one checkpoint after the other, with one split each."""
     coordinator = coordinator_of()
-    assert isinstance(coordinator.enumerator, Shelf)
     for number, name in enumerate(names, 1):
-        coordinator.enumerator.shelf.extend(items(name))
+        shelf_of(coordinator).shelf.extend(items(name))
         yield frozen(coordinator)
         coordinator.complete(number)
 
@@ -160,8 +160,7 @@ def test_a_query_that_outgrew_its_offset_log_continues_with_a_state_location() -
     snapshot = storage.restore(inline[1])
     assert snapshot is not None
     coordinator: SourceCoordinator[Item] = coordinator_of(restored=snapshot)
-    assert isinstance(coordinator.enumerator, Shelf)
-    coordinator.enumerator.shelf.extend(items("b"))
+    shelf_of(coordinator).shelf.extend(items("b"))
     second = through_spark(storage.write(frozen(coordinator), parent=inline[1]))
     assert plans(storage, inline[1], second) == ["b"]
 
@@ -265,8 +264,7 @@ def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch
     store = CountingStore()
     storage = storage_of(store)
     coordinator = coordinator_of(AllAtOnce)
-    assert isinstance(coordinator.enumerator, Shelf)
-    coordinator.enumerator.shelf.extend(items(*map(str, range(20_000))))
+    shelf_of(coordinator).shelf.extend(items(*map(str, range(20_000))))
     offset = storage.write(frozen(coordinator, Limits(files=10)), parent=INITIAL_OFFSET)
     coordinator.complete(1)
     store.created.clear()
@@ -348,8 +346,7 @@ def test_an_offset_stays_under_4_kib_whatever_the_state_and_the_gauges() -> None
             return super().snapshot_state(checkpoint_id)
 
     coordinator = coordinator_of(Talks)
-    assert isinstance(coordinator.enumerator, Shelf)
-    coordinator.enumerator.shelf.extend(items(*map(str, range(20_000))))
+    shelf_of(coordinator).shelf.extend(items(*map(str, range(20_000))))
     pending = frozen(coordinator, Limits(files=10_000))
     offset = storage_of(MemoryStore()).write(pending, parent=INITIAL_OFFSET)
     assert len(json.dumps(offset.to_json())) < 4 * KIB

@@ -170,9 +170,9 @@ IDENTITY = SourceIdentity(
 
 
 class Run:
-    """One run of a source with bulk state that writes a checkpoint for each item of a feed."""
+    """One run of a source with bulk state that writes a checkpoint for each of ``count`` items of a feed."""
 
-    def __init__(self, store: Store, feed: str) -> None:
+    def __init__(self, store: Store, feed: str, count: int = 0) -> None:
         FEEDS[feed] = []
         self.store = store
         self.feed = feed
@@ -180,6 +180,7 @@ class Run:
         self.offsets: list[Offset] = [INITIAL_OFFSET]
         self.storage = self.new_storage()
         self.coordinator = coordinator_of(BulkFeed, options=self.options)
+        self.checkpoints(count)
 
     def new_storage(self) -> CheckpointStorage:
         return CheckpointStorage(
@@ -231,8 +232,7 @@ class Run:
 
 def test_after_a_restart_leftovers_are_deleted_and_retained_checkpoints_can_be_restored() -> None:
     store = MemoryStore()
-    run = Run(store, "cleaned")
-    run.checkpoints(30)
+    run = Run(store, "cleaned", 30)
     run.restart()
     plan = run.clean(5)
     assert [item.checkpoint_id for item in plan.documents] == list(range(25, 0, -1))
@@ -258,8 +258,7 @@ def test_a_long_run_also_cleans_up_its_own_files() -> None:
 
 def test_segments_reported_as_deleted_are_gone() -> None:
     store = MemoryStore()
-    run = Run(store, "said")
-    run.checkpoints(30)
+    run = Run(store, "said", 30)
     plan = run.clean(5)
     left = store.list(f"{run.offsets[-1].lineage}/segments")
     assert not set(plan.segments) & set(left)
@@ -280,8 +279,7 @@ def test_segments_written_for_a_document_that_is_still_to_come_are_not_cleaned()
             return super().create(name, data)
 
     store = CleansBeforeTheDocument()
-    run = Run(store, "between")
-    run.checkpoints(12)
+    run = Run(store, "between", 12)
     cleaner = run.cleaner(3)
     store.clean = lambda: run.clean(3, cleaner)
     run.checkpoints(5)
@@ -307,8 +305,7 @@ class StopsDeleting(MemoryStore):
 def test_a_crash_at_any_delete_keeps_retained_checkpoints_and_leaves_the_rest_to_the_next_clean_up() -> None:
     for crash_at in range(0, 24, 2):
         store = StopsDeleting()
-        run = Run(store, "stops")
-        run.checkpoints(14)
+        run = Run(store, "stops", 14)
         run.restart()
         store.left = crash_at
         with contextlib.suppress(KeyboardInterrupt):
@@ -327,8 +324,7 @@ def test_a_crash_at_any_delete_keeps_retained_checkpoints_and_leaves_the_rest_to
 
 def test_another_lineage_in_the_same_place_is_not_touched() -> None:
     store = MemoryStore()
-    run = Run(store, "mine")
-    run.checkpoints(14)
+    run = Run(store, "mine", 14)
     others = {
         f"other-{'e' * 16}/checkpoints/{name(1)}.json": b"not even a document",
         f"other-{'e' * 16}/segments/x": b"",
@@ -344,8 +340,7 @@ def test_another_lineage_in_the_same_place_is_not_touched() -> None:
 @pytest.mark.parametrize("stray", [".tmp-123", "README", "1-short.json"])
 def test_files_that_are_no_documents_are_left_alone(stray: str) -> None:
     store = MemoryStore()
-    run = Run(store, "stray")
-    run.checkpoints(4)
+    run = Run(store, "stray", 4)
     path = f"{run.offsets[-1].lineage}/checkpoints/{stray}"
     store.files[path] = b"?"
     run.clean(2)
@@ -355,8 +350,7 @@ def test_files_that_are_no_documents_are_left_alone(stray: str) -> None:
 def test_a_document_of_a_newer_format_stops_the_clean_up() -> None:
     """This version cannot know which segments that document names."""
     store = MemoryStore()
-    run = Run(store, "newer")
-    run.checkpoints(4)
+    run = Run(store, "newer", 4)
     data = b'{"format":5}'
     newer = CheckpointName(5, content_digest(data))
     store.files[f"{run.offsets[-1].lineage}/checkpoints/{newer.file_name}"] = data
@@ -378,8 +372,7 @@ def damage(run: Run, checkpoint_id: int) -> str:
 def test_a_damaged_document_that_is_older_than_all_kept_ones_is_cleaned_up_too() -> None:
     sound, store = MemoryStore(), MemoryStore()
     for each in (sound, store):
-        run = Run(each, "damaged")
-        run.checkpoints(9)
+        run = Run(each, "damaged", 9)
         run.restart()
         if each is store:
             damage(run, 2)
@@ -391,49 +384,31 @@ def test_a_damaged_document_that_is_older_than_all_kept_ones_is_cleaned_up_too()
     assert store.files == sound.files
 
 
-@pytest.mark.parametrize("damaged", [7, 8, 9])
-def test_a_damaged_document_that_is_kept_stops_the_clean_up(damaged: int) -> None:
+@pytest.mark.parametrize(
+    ("damaged", "committed"),
+    [(7, 9), (8, 9), (9, 9), (9, 8), (1, None)],
+    ids=["oldest kept", "kept", "committed", "newer than the committed one", "the committed one is missing"],
+)
+def test_a_damaged_document_that_may_be_needed_stops_the_clean_up(
+    damaged: int, committed: int | None
+) -> None:
+    """A newer one may be an orphan, or belong to a batch that is running: its segments are not known."""
     store = MemoryStore()
-    run = Run(store, "damaged")
-    run.checkpoints(9)
+    run = Run(store, "damaged", 9)
     damage(run, damaged)
     before = set(store.files)
     cleaner = run.cleaner(3)
+    known = name(10) if committed is None else run.offsets[committed].name
+    assert known is not None
     for _ in range(2):
         with pytest.raises(CorruptStateError, match="does not match its digest"):
-            run.clean(3, cleaner)
-    assert set(store.files) == before
-
-
-def test_a_damaged_document_newer_than_the_oldest_kept_one_stops_the_clean_up() -> None:
-    """It may be an orphan, or belong to a batch that is running: its segments are not known."""
-    store = MemoryStore()
-    run = Run(store, "damaged")
-    run.checkpoints(9)
-    damage(run, 9)
-    before = set(store.files)
-    committed = run.offsets[8].name
-    assert committed is not None
-    with pytest.raises(CorruptStateError, match="does not match its digest"):
-        run.cleaner(3).clean(committed)
-    assert set(store.files) == before
-
-
-def test_no_document_may_be_damaged_if_the_committed_one_is_missing() -> None:
-    store = MemoryStore()
-    run = Run(store, "damaged")
-    run.checkpoints(4)
-    damage(run, 1)
-    before = set(store.files)
-    with pytest.raises(CorruptStateError, match="does not match its digest"):
-        run.cleaner(2).clean(name(5))
+            cleaner.clean(known)
     assert set(store.files) == before
 
 
 def test_clean_up_continues_once_a_damaged_document_is_no_longer_kept() -> None:
     store = MemoryStore()
-    run = Run(store, "damaged")
-    run.checkpoints(9)
+    run = Run(store, "damaged", 9)
     path = damage(run, 8)
     cleaner = run.cleaner(3)
     with pytest.raises(CorruptStateError):

@@ -19,6 +19,7 @@ from flip27_source.segment import Segment
 from flip27_source.snapshots.codec import INLINE_SEGMENT_BYTES, EncodedDocument, SnapshotCodec
 from flip27_source.snapshots.documents import CheckpointDocument, SourceIdentity, decode_document
 from flip27_source.snapshots.file_names import CheckpointName
+from tests.coordination.test_coordinator import shelf_of
 from tests.toy_sources import Item, Shelf, coordinator_of, freeze, frozen, items
 
 IDENTITY = SourceIdentity(
@@ -98,8 +99,7 @@ def test_a_document_is_canonical_json_and_named_by_its_bytes_R11() -> None:
 
 def test_freezing_a_restored_snapshot_again_gives_the_same_bytes_S100() -> None:
     coordinator = coordinator_of(parallelism=3)
-    shelf = coordinator.enumerator
-    assert isinstance(shelf, Shelf)
+    shelf = shelf_of(coordinator)
     shelf.shelf.extend(items("a", "b", "c"))
     for subtask_id in (2, 0, 1):
         shelf.context.assign_split(Item(split_id=f"pinned-{subtask_id}"), subtask_id)

@@ -6,21 +6,18 @@ import datetime as dt
 import json
 import os
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
 from flip27_source.coordination.batch_limits import Limits
-from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.options import Options
 from flip27_source.state_tables.history import StoredSplit
 from flip27_source.state_tables.predicates import EVERYTHING
 from tests.driver.batches import Batches
 from tests.snapshots.spark_logs import FileQuery
 from tests.state_tables.test_views import rows
-from tests.toy_sources import EchoReader
+from tests.toy_sources import AssignsOnce, EchoReader
 
 
 @pytest.mark.parametrize(
@@ -74,27 +71,11 @@ def test_the_files_view_shows_which_batch_read_a_file_and_when(tmp_path: Path) -
     assert (found[0]["start"], found[0]["end"], found[0]["length"]) == (0, None, 6)
 
 
-class Pushes(SplitEnumerator[FileSplit]):
+class Pushes(AssignsOnce[FileSplit]):
     """Assigns two files at once."""
 
-    def __init__(self, context: Any, options: Options, state: int | None = None) -> None:
-        super().__init__(context, options, state)
-        self.done = state or 0
-
-    def start(self) -> None:
-        pass
-
-    def handle_split_request(self, subtask_id: int) -> None:
-        if not self.done:
-            for path in ("/a.txt", "/b.txt"):
-                self.context.assign_split(FileSplit(path=path, length=2, modified_us=0))
-        self.done = 1
-
-    def add_splits_back(self, splits: Any, subtask_id: int) -> None:
-        raise AssertionError("no split should be given back")
-
-    def snapshot_state(self, checkpoint_id: int) -> int:
-        return self.done
+    def splits(self) -> list[FileSplit]:
+        return [FileSplit(path=path, length=2, modified_us=0) for path in ("/a.txt", "/b.txt")]
 
 
 def test_a_file_held_back_by_a_limit_waits_and_is_left_out_if_a_checkpoint_is_selected() -> None:

@@ -223,25 +223,20 @@ def test_a_split_held_back_by_a_limit_is_waiting() -> None:
     assert statuses(made) == {"a": "finished", "b": "planned"}
 
 
-def test_a_split_that_is_read_in_parts_shows_its_position() -> None:
+def test_a_split_that_is_read_in_parts_keeps_its_position_until_its_task_has_reported() -> None:
     SERVER["orders"] = list("abcdefg")
     made = Batches(Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "3"})
     made.batch()
     (row,) = rows("splits", made)
     assert (row["status"], json.loads(row["position"])["next"], row["rows"]) == ("live", 4, 4)
-    made.batch()
+    task = made.next_task()
+    (row,) = rows("splits", made)
+    assert (row["status"], json.loads(row["position"])["next"], row["rows"]) == ("live", 4, None)
+    made.attempt(task)
+    made.commit()
     (row,) = rows("splits", made)
     assert (row["status"], json.loads(row["position"])["next"], row["rows"]) == ("live", 7, 7)
     assert (row["first_checkpoint"], row["last_checkpoint"]) == (1, 2)
-
-
-def test_a_split_in_parts_keeps_its_position_until_its_task_has_reported() -> None:
-    SERVER["orders"] = list("abcdefg")
-    made = Batches(Endpoints, Pages, {"pollInterval": "0s", "maxRowsPerSplit": "3"})
-    made.batch()
-    made.trigger()
-    (row,) = rows("splits", made)
-    assert (row["status"], json.loads(row["position"])["next"], row["rows"]) == ("live", 4, None)
 
 
 def test_a_split_in_parts_is_finished_once_its_last_batch_is_complete() -> None:
@@ -382,10 +377,14 @@ def test_the_source_view_shows_the_source_and_its_driver() -> None:
     assert row["driver_process"] > 0
 
 
+def store_of(made: Batches) -> ReadingStore:
+    assert isinstance(made.store, ReadingStore)
+    return made.store
+
+
 def test_checkpoints_outside_of_the_range_are_not_opened() -> None:
     made = shelf(*"abcdefghij", taskReports="always")
-    store = made.store
-    assert isinstance(store, ReadingStore)
+    store = store_of(made)
     for asked, expected in (
         (EVERYTHING.narrowed("checkpoint_id", "=", [3]), [3]),
         (EVERYTHING.narrowed("checkpoint_id", "=", [3, 5]), [3, 5]),
@@ -408,8 +407,7 @@ def test_reports_of_tasks_that_did_not_have_the_split_are_not_opened() -> None:
     made.enumerator().shelf.extend(Item(split_id=name, bytes=64 * MIB) for name in "cd")
     made.batch()
     assert [row["splits"] for row in rows("reports", made)] == [1, 1, 1]
-    store = made.store
-    assert isinstance(store, ReadingStore)
+    store = store_of(made)
     store.opened.clear()
     (row,) = rows("splits", made, EVERYTHING.narrowed("split_id", "=", ["c"]))
     assert (row["split_id"], row["rows"]) == ("c", 1)
@@ -418,8 +416,7 @@ def test_reports_of_tasks_that_did_not_have_the_split_are_not_opened() -> None:
 
 def test_a_document_that_clean_up_removes_while_it_is_read_is_ignored() -> None:
     made = shelf("a", "b", "c")
-    store = made.store
-    assert isinstance(store, ReadingStore)
+    store = store_of(made)
     for left, view in ((2, "checkpoints"), (1, "splits")):
         oldest = store.documents()[0]
         store.vanishing[oldest] = {oldest}
@@ -429,8 +426,7 @@ def test_a_document_that_clean_up_removes_while_it_is_read_is_ignored() -> None:
 def test_a_segment_that_clean_up_removes_with_its_document_is_ignored_and_any_other_is_an_error() -> None:
     many = " ".join(f"{number:0100d}" for number in range(40))
     made = shelf(many, "b", parallelism="1")
-    store = made.store
-    assert isinstance(store, ReadingStore)
+    store = store_of(made)
     (segment,) = [name for name in store.files if "/segments/" in name]
     data = store.files.pop(segment)
     with pytest.raises(Exception, match=r"segments/[0-9a-f]+\.plan\.json is missing"):
@@ -444,8 +440,7 @@ def test_a_segment_that_clean_up_removes_with_its_document_is_ignored_and_any_ot
 @pytest.mark.parametrize("how", ["cut off", "altered"])
 def test_a_damaged_document_is_an_error_that_names_it(how: str) -> None:
     made = shelf("a", "b")
-    store = made.store
-    assert isinstance(store, ReadingStore)
+    store = store_of(made)
     file = store.documents()[0]
     data = store.files[file]
     store.files[file] = data[:-9] if how == "cut off" else data.replace(b'"a"', b'"x"')
@@ -463,8 +458,7 @@ def test_a_damaged_report_is_an_error_that_names_it() -> None:
 
 def test_the_newest_document_is_an_error_if_it_is_listed_but_missing() -> None:
     made = shelf("a", "b")
-    store = made.store
-    assert isinstance(store, ReadingStore)
+    store = store_of(made)
     store.unreadable.add(store.documents()[-1])
     with pytest.raises(Exception, match="is missing from the state location"):
         rows("splits", made)

@@ -41,6 +41,12 @@ def in_order(found: list[Step]) -> list[Step]:
     return list(dict.fromkeys(found))
 
 
+def all_rows_after_restart(engine: MicroBatchEngine) -> list[Any]:
+    engine.restart()
+    engine.process_all_available()
+    return engine.rows
+
+
 def test_rows_come_batch_by_batch() -> None:
     engine = MicroBatchEngine(literal_source(ABC, maxFilesPerTrigger="2"))
     first, second = engine.process_all_available()
@@ -104,9 +110,7 @@ def test_a_crash_at_any_step_loses_nothing(step: Step) -> None:
     assert "dead: call restart() to continue" in repr(engine)
     with pytest.raises(Crashed, match="restart"):
         engine.run_batch()
-    engine.restart()
-    engine.process_all_available()
-    assert engine.rows == [(1,), (2,)]
+    assert all_rows_after_restart(engine) == [(1,), (2,)]
 
 
 def test_a_crash_can_be_set_for_a_batch_and_an_occurrence() -> None:
@@ -141,9 +145,7 @@ def test_a_repeated_batch_is_in_the_sink_once() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1, 2]}))
     with pytest.raises(Crashed):
         engine.run_batch(crash_at=Step.SINK_WRITTEN)
-    engine.restart()
-    engine.process_all_available()
-    assert engine.rows == [(1,), (2,)]
+    assert all_rows_after_restart(engine) == [(1,), (2,)]
     ((before, after),) = engine.sink.overwritten
     assert before.rows == after.rows
 
@@ -235,9 +237,7 @@ def test_if_two_copies_read_different_pages_the_first_to_report_counts() -> None
     with pytest.raises(AttemptError, match="was first"):
         list(original)
     engine.run_batch()
-    engine.restart()
-    engine.process_all_available()
-    assert engine.rows == [(1,), (2,)]
+    assert all_rows_after_restart(engine) == [(1,), (2,)]
 
 
 def test_a_copy_counts_if_the_other_copy_fails() -> None:
@@ -342,6 +342,4 @@ def test_a_discovery_that_crashes_kills_the_driver() -> None:
     engine = MicroBatchEngine(source, enumerator=Crashes)
     with pytest.raises(Crashed, match="crash at discover"):
         engine.run_batch()
-    engine.restart()
-    engine.process_all_available()
-    assert engine.rows == [(1,)]
+    assert all_rows_after_restart(engine) == [(1,)]
