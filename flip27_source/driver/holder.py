@@ -131,8 +131,8 @@ class CoordinatorHolder:
         # would accept it again.
         self._driving.check()
         first, last = self._offset(start), self._offset(end)
-        plans = list(self._storage.plans_between(first, last))
-        for offset, document in plans:
+        plans = [(*item, self._checked_plan(*item)) for item in self._storage.plans_between(first, last)]
+        for offset, document, _ in plans:
             if self._reports and demand_of_tasks(document.reports, self._demand) is not document.reports:
                 self._reports.require(offset)
         return [
@@ -148,8 +148,8 @@ class CoordinatorHolder:
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
             )
-            for offset, document in plans
-            for stored, segment in self._checked_plan(offset, document)
+            for offset, document, assignments in plans
+            for stored, segment in assignments
         ]
 
     def _checked_plan(

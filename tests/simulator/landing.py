@@ -75,6 +75,7 @@ class SimulatedLanding(Landing):
 
     Attributes:
         trouble: probability that a listing fails or is outdated, or a file is unreadable or truncated.
+        refusals: how many of the next reads are refused, as with credentials that have expired.
     """
 
     def __init__(self, seed: int, name: str, step: Callable[[], int]) -> None:
@@ -87,6 +88,7 @@ class SimulatedLanding(Landing):
         self.listed: dict[str, tuple[bytes, int]] = {}
         self.random = random.Random(seed)
         self.trouble = 0.0
+        self.refusals = 0
         SimulatedFileSystem.landings[f"bucket-{seed}-{name}"] = self
 
     def put(self, name: str, content: bytes, modified_s: int) -> None:
@@ -149,9 +151,13 @@ class SimulatedFileSystem(AbstractFileSystem):  # type: ignore[misc] # fsspec ha
         if path not in landing.files:
             raise FileNotFoundError(path)
         content = landing.files[path][0][start:end]
+        if landing.trouble and landing.refusals:
+            landing.refusals -= 1
+            raise PermissionError(f"AccessDenied: {OUT_OF_REACH}")
         if landing.happens():
             fault = landing.random.random()
             if fault < 0.3:
+                landing.refusals = landing.random.randint(1, 12)
                 raise PermissionError(f"AccessDenied: {OUT_OF_REACH}")
             if fault < 0.5:
                 raise OSError("the file is torn")
