@@ -264,10 +264,7 @@ def test_show_reports_a_rule_that_leaves_out_multipart_uploads(s3_bucket: S3Buck
     rule = {"Id": "theirs", "QueueArn": queue_of(s3_bucket, url).arn}
     for events, code in (["Put"], 3), (["Put", "Post", "Copy", "CompleteMultipartUpload"], 0):
         named = [f"s3:ObjectCreated:{event}" for event in events]
-        client("s3", s3_bucket.storage_options).put_bucket_notification_configuration(
-            Bucket=s3_bucket.name,
-            NotificationConfiguration={"QueueConfigurations": [{**rule, "Events": named}]},
-        )
+        put_rule(s3_bucket, {**rule, "Events": named})
         assert flip27(*words(s3_bucket, "show")).code == code
 
 

@@ -90,6 +90,16 @@ def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
         query.stop()
 
 
+@contextmanager
+def filters_pushed(spark: SparkSession) -> Iterator[None]:
+    """A block in which Spark passes filters to Python sources."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def run_files(spark: SparkSession, folders: Folders, **options: Any) -> None:
     """Write the lines of the landed files to the lake, until all are read."""
     run_to_end(to_lake(file_stream(spark, folders, **options), folders))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,21 +12,22 @@ from pyspark.sql import DataFrame, SparkSession
 from flip27_source.spark.state_options import STATE_OPTIONS
 from flip27_source.state_tables.views import VIEWS
 
-from .streams import Folders, committed_batches, file_stream, lake_lines, run_files, to_lake, wait_for
+from .streams import (
+    Folders,
+    committed_batches,
+    file_stream,
+    filters_pushed,
+    lake_lines,
+    run_files,
+    to_lake,
+    wait_for,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "state.md"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def state(spark: SparkSession, location: Path, **options: str) -> DataFrame:
     return spark.read.format("flip27_state").options(**options).load(str(location))
-
-
-@contextmanager
-def filters_pushed(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set(PUSHDOWN, "true")
-    yield
-    spark.conf.unset(PUSHDOWN)
 
 
 def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: str) -> None:
