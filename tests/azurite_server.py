@@ -9,13 +9,11 @@ from __future__ import annotations
 import base64
 import fcntl
 import http.client
-import os
 import secrets
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -48,15 +46,12 @@ class Azurite(ServerProcess):
     Attributes:
         account, key: the account, and its key: a new one for each server.
         blob_url, queue_url: the endpoints of the account's two services.
-        log: the file that the server logs its requests to.
     """
 
     def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
-        super().__init__(keeper)
+        super().__init__(folder, keeper)
         self.account = ACCOUNT
         self.key = base64.b64encode(secrets.token_bytes(64)).decode()
-        self.log = folder / "log"
-        self._folder = folder
         self._ports = {service: free_port() for service in ("blob", "queue", "table")}
 
     @property
@@ -83,26 +78,12 @@ class Azurite(ServerProcess):
             for service, port in ports.items()
             for what, value in (("Host", HOST), ("Port", port))
         ]
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [*program, *services, "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"],
-                cwd=self._folder,
-                env={
-                    "PATH": os.defpath,
-                    "HOME": str(self._folder),
-                    "AZURITE_ACCOUNTS": f"{self.account}:{self.key}",
-                },
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._tell_keeper(str(self.process.pid))
-        deadline = time.monotonic() + DEADLINE_S
-        while not all(_answers(ports[service]) for service in ("blob", "queue")):
-            assert self.is_running, self.log.read_text()
-            assert time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.02)
+        flags = ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
+        accounts = {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"}
+        process = self._spawn([*program, *services, *flags], environment=accounts)
+        self._started(
+            process, lambda: next((name for name in ("blob", "queue") if not _answers(ports[name])), None)
+        )
 
     def kill(self) -> None:
         """Send SIGKILL; everything that the server held is lost."""

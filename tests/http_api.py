@@ -8,11 +8,10 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlencode, urlsplit
 
-from tests.server_process import served
+from tests.server_process import Answering, web_server
 
 Record = dict[str, Any]
 Params = dict[str, str]
@@ -212,10 +211,7 @@ class HttpApi:
 def http_api() -> Iterator[HttpApi]:
     """Run a server without records."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True  # it would hold each body back for 40 ms
-
+    class Handler(Answering):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
             params = {name: values[-1] for name, values in parse_qs(parts.query).items()}
@@ -239,12 +235,7 @@ def http_api() -> Iterator[HttpApi]:
             self.wfile.write(sent)
             self.close_connection = answer.cut or answer.framing == "close"
 
-        def log_message(self, *args: Any) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    with served(server) as url:
+    with web_server(Handler) as url:
         api = HttpApi(url)
         try:
             yield api

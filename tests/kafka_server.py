@@ -31,7 +31,7 @@ from tests.postgres_server import HOST, free_port
 from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Producer
+    from confluent_kafka import Consumer, Producer, TopicPartition
     from confluent_kafka.admin import AdminClient
 
 Kind = Literal["noida", "tansu"]
@@ -68,16 +68,13 @@ class KafkaBroker(ServerProcess):
     Attributes:
         port: the same for the whole life of the broker, also after a restart.
         advertised_port: the port that the broker gives its clients; only Tansu can advertise another one.
-        log: the file that the broker logs to.
     """
 
     def __init__(self, *, kind: Kind, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
-        super().__init__(keeper)
+        super().__init__(folder, keeper)
         self.kind = kind
         self.port = free_port()
         self.advertised_port = self.port
-        self.log = folder / "log"
-        self._folder = folder
         self._admin: AdminClient | None = None
         self._topics: set[str] = set()
 
@@ -88,19 +85,9 @@ class KafkaBroker(ServerProcess):
 
     def start(self) -> None:
         """Start the broker and wait until it answers."""
-        with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [program(self.kind), *self._arguments()],
-                cwd=self._folder,
-                # Tansu copies itself into the home folder.
-                env={"PATH": os.defpath, "HOME": str(self._folder)},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        self._tell_keeper(str(self.process.pid))
-        self._wait_until_ready(self.process)
+        # Tansu copies itself into the home folder.
+        command = [program(self.kind), *self._arguments()]
+        self._started(self._spawn(command, environment={}), self._refusal)
 
     def kill(self) -> None:
         """Send SIGKILL. Afterwards noida has what it acknowledged before this call, and tansu has nothing.
@@ -282,24 +269,7 @@ class KafkaBroker(ServerProcess):
         """The messages that a consumer reads from ``start`` to the end of a partition."""
         from confluent_kafka import TopicPartition
 
-        consumer = self.consumer(**more)
-        consumer.assign([TopicPartition(topic, partition, start)])
-        messages: list[Any] = []
-        deadline = time.monotonic() + DEADLINE_S
-        try:
-            while True:
-                assert time.monotonic() < deadline, (
-                    f"no end of {topic}/{partition} after {len(messages)} messages"
-                )
-                for message in consumer.consume(1000, 0.05):
-                    if message.error() is None:
-                        messages.append(message)
-                    elif message.error().name() == "_PARTITION_EOF":
-                        return messages
-                    else:
-                        raise RuntimeError(message.error().str())
-        finally:
-            consumer.close()
+        return list(read_to_end(self.consumer(**more), [TopicPartition(topic, partition, start)]))
 
     def bounds(self, topic: str, partition: int = 0) -> tuple[int, int]:
         """The first offset of a partition, and the offset that its next record gets."""
@@ -319,33 +289,20 @@ class KafkaBroker(ServerProcess):
 
     def _arguments(self) -> list[str]:
         if self.kind == "noida":
-            places = [
-                "--data-dir",
-                str(self._folder / "data"),
-                "--host",
-                HOST,
-                "--kafka-port",
-                str(self.port),
-            ]
-            return ["start", "--only", "kafka", *places]
+            places = ["--data-dir", str(self._folder / "data"), "--host", HOST]
+            return ["start", "--only", "kafka", *places, "--kafka-port", str(self.port)]
         url = f"tcp://{self.address}"
         places = ["--storage-engine", "memory://tansu/", "--listener-url", url]
         return ["broker", *places, "--advertised-listener-url", f"tcp://{HOST}:{self.advertised_port}"]
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _refusal(self) -> object:
         from confluent_kafka import KafkaException
 
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                if self._topics <= self._topics_with_leaders():
-                    return
-                error: Exception = LookupError(f"not all topics are there: {self._topics}")
-            except KafkaException as caught:
-                error = caught
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"the Kafka broker does not start: {error}\n{self.log.read_text()}")
-            time.sleep(0.02)
+        try:
+            missing = self._topics - self._topics_with_leaders()
+        except KafkaException as error:
+            return error
+        return f"not all topics are there: {missing}" if missing else None
 
     def _topics_with_leaders(self) -> set[str]:
         topics = self.admin().list_topics(timeout=1).topics.values()
@@ -419,6 +376,25 @@ def send(
             return
         except BufferError:
             producer.poll(1)
+
+
+def read_to_end(consumer: Consumer, places: Sequence[TopicPartition]) -> Iterator[Any]:
+    """The messages from these offsets to the ends of their partitions; then the consumer is closed."""
+    consumer.assign(list(places))
+    reading = {(place.topic, place.partition) for place in places}
+    deadline = time.monotonic() + DEADLINE_S
+    try:
+        while reading:
+            assert time.monotonic() < deadline, f"no end of {sorted(reading)[:10]}"
+            for message in consumer.consume(10_000, 0.05):
+                if message.error() is None:
+                    yield message
+                elif message.error().name() == "_PARTITION_EOF":
+                    reading.discard((message.topic(), message.partition()))
+                else:
+                    raise RuntimeError(message.error().str())
+    finally:
+        consumer.close()
 
 
 def raise_error(error: Any, message: Any) -> None:

@@ -8,13 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from http.server import SimpleHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import asyncssh
 
-from tests.server_process import served
+from tests.server_process import web_server
 
 USER, PASSWORD = "tester", "not-to-be-stored"
 
@@ -113,7 +113,5 @@ class WebFiles(SimpleHTTPRequestHandler):
 @contextmanager
 def http_files(root: Path, handler: type[WebFiles] = WebFiles) -> Iterator[str]:
     """Run a web server that lists and serves the files below ``root``; yields its URL."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(handler, directory=str(root)))
-    server.daemon_threads = True
-    with served(server) as url:
+    with web_server(functools.partial(handler, directory=str(root))) as url:
         yield url

@@ -15,16 +15,15 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.deadline import until
-from tests.server_process import DEADLINE_S, ServerProcess, kept_folder
+from tests.server_process import ServerProcess, kept_folder
 
 if TYPE_CHECKING:
     import psutil
@@ -69,15 +68,12 @@ class PostgresServer(ServerProcess):
     Attributes:
         port: the same for the whole life of the server, also after a restart.
         version: the major version.
-        log: the file that the server logs to.
     """
 
     def __init__(self, *, folder: Path, keeper: subprocess.Popen[bytes], version: int) -> None:
-        super().__init__(keeper)
+        super().__init__(folder, keeper)
         self.port = free_port()
         self.version = version
-        self.log = folder / "log"
-        self._folder = folder
 
     def initialise(self, settings: Mapping[str, str]) -> None:
         """Make the data folder."""
@@ -106,9 +102,7 @@ class PostgresServer(ServerProcess):
         """Start the server and wait until it accepts connections. ``settings`` apply to this start only."""
         arguments = [f"-D{self._data}", f"-k{self._folder}", f"-p{self.port}", f"-clisten_addresses={HOST}"]
         arguments += [f"-c{name}={value}" for name, value in settings.items()]
-        self.process = self._run("postgres", *arguments)
-        self._tell_keeper(str(self.process.pid))
-        self._wait_until_ready(self.process)
+        self._started(self._run("postgres", *arguments), self._refusal)
 
     def stop(self) -> None:
         """Shut down in an orderly way: sessions are ended and the WAL is complete."""
@@ -219,32 +213,17 @@ class PostgresServer(ServerProcess):
         return self._folder / "data"
 
     def _run(self, program: str, *arguments: str) -> subprocess.Popen[bytes]:
-        with self.log.open("ab") as log:
-            return subprocess.Popen(
-                [binaries(self.version, self._folder) / program, *arguments],
-                cwd=self._folder,
-                env={"PATH": os.defpath, "HOME": str(self._folder), "LC_ALL": "C"},
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-                **owner(),
-            )
+        command = [binaries(self.version, self._folder) / program, *arguments]
+        return self._spawn(command, environment={"LC_ALL": "C"}, **owner())
 
-    def _wait_until_ready(self, process: subprocess.Popen[bytes]) -> None:
+    def _refusal(self) -> Exception | None:
         import psycopg
 
-        deadline = time.monotonic() + DEADLINE_S
-        while True:
-            try:
-                self.connect(connect_timeout=10).close()
-                return
-            except psycopg.OperationalError as error:
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise RuntimeError(
-                        f"the PostgreSQL server does not start: {error}\n{self.log.read_text()}"
-                    ) from error
-            time.sleep(0.02)
+        try:
+            self.connect(connect_timeout=10).close()
+        except psycopg.OperationalError as error:
+            return error
+        return None
 
     def _drop_database(self, name: str) -> None:
         with self.connect(name) as connection:
@@ -267,11 +246,18 @@ class PostgresServer(ServerProcess):
 @contextmanager
 def postgres_server(version: int = NEWEST, **settings: str) -> Iterator[PostgresServer]:
     """Run a server; ``settings`` are lines of its postgresql.conf."""
+    with _prepared(version, lambda server: server.initialise(settings)) as server:
+        yield server
+
+
+@contextmanager
+def _prepared(version: int, prepare: Callable[[PostgresServer], None]) -> Iterator[PostgresServer]:
+    """Run a server whose data folder ``prepare`` makes."""
     with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
         if ids := owner():
             os.chown(folder, ids["user"], ids["group"])
         server = PostgresServer(folder=folder, keeper=keeper, version=version)
-        server.initialise(settings)
+        prepare(server)
         server.start()
         try:
             yield server
@@ -289,24 +275,15 @@ def postgres_standby(primary: PostgresServer, *, slot: str, database: str) -> It
         database: the database that the standby connects to for the primary's failover slots.
     """
     address = f"host={HOST} port={primary.port} user={SUPERUSER} dbname={database}"
-    with kept_folder("flip27-postgres-", ended_by="QUIT") as (folder, keeper):
-        if ids := owner():
-            os.chown(folder, ids["user"], ids["group"])
-        standby = PostgresServer(folder=folder, keeper=keeper, version=primary.version)
-        settings = {
-            "primary_conninfo": address,
-            "primary_slot_name": slot,
-            "hot_standby_feedback": "on",
-            "sync_replication_slots": "on",
-            "synchronized_standby_slots": "",
-        }
-        standby.copy(primary, settings)
-        standby.start()
-        try:
-            yield standby
-        finally:
-            if standby.is_running:
-                standby.stop()
+    settings = {
+        "primary_conninfo": address,
+        "primary_slot_name": slot,
+        "hot_standby_feedback": "on",
+        "sync_replication_slots": "on",
+        "synchronized_standby_slots": "",
+    }
+    with _prepared(primary.version, lambda standby: standby.copy(primary, settings)) as standby:
+        yield standby
 
 
 def owner() -> dict[str, Any]:

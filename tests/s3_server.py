@@ -6,6 +6,7 @@ import contextlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from unittest import mock
 
 from tests.object_storage import ObjectStorage
 from tests.quick_moto import Front
@@ -33,16 +34,10 @@ def s3_endpoint(front: Front | None = None) -> Iterator[str]:
         wsgi = server._server
         wsgi.app = front.before(wsgi.app)
     host, port = server.get_host_and_port()
-    before = {name: os.environ.get(name) for name in CREDENTIALS}
-    os.environ.update(CREDENTIALS)
     try:
-        yield f"http://{host}:{port}"
+        with mock.patch.dict(os.environ, CREDENTIALS):
+            yield f"http://{host}:{port}"
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
         server.stop()
 
 

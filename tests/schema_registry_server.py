@@ -7,15 +7,12 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from tests.server_process import served
-
-HOST = "127.0.0.1"
+from tests.server_process import Answering, web_server
 
 
 @dataclass(slots=True, kw_only=True)
@@ -107,18 +104,11 @@ def schema_registry() -> Iterator[SchemaRegistryServer]:
     """Run a registry without schemas."""
     registry = SchemaRegistryServer()
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Answering):
         def do_GET(self) -> None:
-            status, body = registry.answer(self.path, self.headers.get("Authorization", ""))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            self.answer(*registry.answer(self.path, self.headers.get("Authorization", "")))
 
-        def log_message(self, *args: Any) -> None:
-            """Print nothing: requests are in ``registry.requests``."""
-
-    with served(ThreadingHTTPServer((HOST, 0), Handler)) as registry.url:
+    with web_server(Handler) as registry.url:
         yield registry
 
 

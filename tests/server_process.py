@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from socketserver import BaseServer
 from typing import Any
@@ -28,9 +31,15 @@ rm -rf -- "$0"
 
 
 class ServerProcess:
-    """A server that can be started and ended repeatedly; ``kept_folder`` makes its folder and its keeper."""
+    """A server that can be started and ended repeatedly; ``kept_folder`` makes its folder and its keeper.
 
-    def __init__(self, keeper: subprocess.Popen[bytes]) -> None:
+    Attributes:
+        log: the file with the output of the server.
+    """
+
+    def __init__(self, folder: Path, keeper: subprocess.Popen[bytes]) -> None:
+        self.log = folder / "log"
+        self._folder = folder
         self._keeper = keeper
         self.process: subprocess.Popen[bytes] | None = None
 
@@ -46,6 +55,30 @@ class ServerProcess:
         self.process.wait(DEADLINE_S)
         self.process = None
         self._tell_keeper("")
+
+    def _spawn(self, command: Sequence[str | Path], *, environment: Mapping[str, str], **more: Any) -> Any:
+        """Start a program of the server in the server's folder; its output is added to the log."""
+        with self.log.open("ab") as log:
+            return subprocess.Popen(
+                command,
+                cwd=self._folder,
+                env={"PATH": os.defpath, "HOME": str(self._folder), **environment},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                **more,
+            )
+
+    def _started(self, process: subprocess.Popen[bytes], error: Callable[[], object]) -> None:
+        """Wait until the server of this process answers: until ``error`` returns None."""
+        self.process = process
+        self._tell_keeper(str(process.pid))
+        deadline = time.monotonic() + DEADLINE_S
+        while (found := error()) is not None:
+            if not self.is_running or time.monotonic() > deadline:
+                raise RuntimeError(f"the server does not start: {found}\n{self.log.read_text()}")
+            time.sleep(0.02)
 
     def _tell_keeper(self, line: str) -> None:
         assert self._keeper.stdin is not None
@@ -77,6 +110,34 @@ class LosesClients(BaseServer):
     def handle_error(self, request: Any, client_address: Any) -> None:
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Prints nothing, keeps connections open, and sends answers at once."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # it would hold each body back for 40 ms
+
+    def answer(self, status: int, body: bytes, headers: Iterable[tuple[str, str]] = ()) -> None:
+        """Send a whole answer; without its body for HEAD."""
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(body)), **dict(headers)}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(body)
+
+    def log_message(self, *_: Any) -> None:
+        """Print nothing."""
+
+
+class _WebServer(LosesClients, ThreadingHTTPServer):
+    daemon_threads = True
+
+
+def web_server(handler: Callable[..., BaseHTTPRequestHandler]) -> AbstractContextManager[str]:
+    """Run a web server with this handler; yields its URL."""
+    return served(_WebServer(("127.0.0.1", 0), handler))
 
 
 @contextmanager

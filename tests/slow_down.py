@@ -10,11 +10,10 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.server_process import LosesClients, served
+from tests.server_process import Answering, web_server
 
 LONGEST = 7
 """More refusals in a row than s3fs tolerates (5), but fewer than two calls of s3fs tolerate."""
@@ -103,18 +102,11 @@ def lasting_path(path: str) -> str:
     return re.sub(r"[0-9a-f]{16,}", "", path.partition("?")[0].lstrip("/").partition("/")[2])
 
 
-class _Server(LosesClients, ThreadingHTTPServer):
-    daemon_threads = True
-
-
 @contextmanager
 def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterator[SlowDown]:
     """Run a proxy; its ``url`` is the endpoint to use instead of ``upstream``."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
-
+    class Handler(Answering):
         def handle_one(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             kind = kind_of(self.command, self.path, self.headers)
@@ -126,16 +118,10 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
                 return
             if not answer:
                 status, headers, content = 503, [("Content-Type", "application/xml")], _SLOW_DOWN
-            self.send_response(status)
-            for name, value in headers:
-                if name.lower() not in _HOP_BY_HOP:
-                    self.send_header(name, value)
-            length = next((value for name, value in headers if name.lower() == "content-length"), None)
-            is_head = self.command == "HEAD"
-            self.send_header("Content-Length", str(length or 0) if is_head else str(len(content)))
-            self.end_headers()
-            if not is_head:
-                self.wfile.write(content)
+            kept = [(name, value) for name, value in headers if name.lower() not in _HOP_BY_HOP]
+            if self.command == "HEAD":
+                kept += [("Content-Length", dict(headers).get("Content-Length", "0"))]
+            self.answer(status, content, kept)
 
         def _carried_out(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
             # The header Host stays the one that the client signed: moto finds the bucket in the path.
@@ -149,9 +135,6 @@ def slow_down(upstream: str, *, seed: int = 0, stubborn: float = 0.0) -> Iterato
 
         do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = handle_one  # noqa: N815 - the base's names
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with served(_Server(("127.0.0.1", 0), Handler)) as url:
+    with web_server(Handler) as url:
         proxy = SlowDown(url, upstream, seed=seed, stubborn=stubborn)
         yield proxy

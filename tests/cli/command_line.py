@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,11 @@ def flip27(*words: str | Path) -> Said:
     with redirect_stdout(out), redirect_stderr(err):
         code = main([str(word) for word in words])
     return Said(code, out.getvalue(), err.getvalue())
+
+
+def storage(options: Mapping[str, object]) -> list[str]:
+    """The words that pass these storage options to a command."""
+    return [word for name, value in options.items() for word in ("--storage", f"{name}={value}")]
 
 
 def two_batches(root: Path) -> FileQuery:

@@ -199,6 +199,7 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
     state, saved = f"{remote}/checkpoint", f"{remote}/saved/{places.savepoint}"
     edited = ["--state", f"{state}/flip27"]
     changed = [*edited, "--why", "a test"]
+    of_a_split = [*changed, "--split", "a"]
     return {
         ("check",): ["--path", f"{remote}/landing", "--reader", "text", "--state", f"{remote}/probe",
                      "--option", f"storage.token={SECRET}"],
@@ -217,13 +218,10 @@ def words_for(command: tuple[str, ...], places: Places) -> list[str]:
         ("savepoint", "withdraw"): ["0f3a5c1e", *edited],
         ("savepoint", "requests"): edited,
         ("savepoint", "restore"): [saved, "--checkpoint-location", f"{remote}/fork"],
-        ("edit", "skip"): [*changed, "--split", "a"],
-        ("edit", "replay"): [*changed, "--split", "a"],
-        ("edit", "forget"): [*changed, "--split", "a"],
+        **dict.fromkeys((("edit", verb) for verb in ("skip", "replay", "forget")), of_a_split),
+        **dict.fromkeys((("edit", "quarantine", verb) for verb in ("retry", "drop")), of_a_split),
         ("edit", "rewind"): [*changed, "--to-checkpoint", "1"],
-        ("edit", "set-position"): [*changed, "--split", "a", "--position", "{}"],
-        ("edit", "quarantine", "retry"): [*changed, "--split", "a"],
-        ("edit", "quarantine", "drop"): [*changed, "--split", "a"],
+        ("edit", "set-position"): [*of_a_split, "--position", "{}"],
         ("edit", "list"): edited,
         ("edit", "withdraw"): ["0f3a5c1e", *edited],
         ("import", "kafka"): ["--checkpoint", f"{remote}/old"],
@@ -344,9 +342,13 @@ def rendered(answer: Answer, **console: Any) -> str:
     return out.getvalue()
 
 
+def on_terminal(answer: Answer, width: int = 40) -> str:
+    return rendered(answer, force_terminal=True, color_system=None, width=width)
+
+
 def test_a_table_is_drawn_on_a_terminal_and_printed_as_plain_lines_elsewhere() -> None:
     assert rendered(TABLE) == "a_b   c\nx\\ty  1\\n2\n-     3\n"
-    drawn = rendered(TABLE, force_terminal=True, color_system=None, width=40)
+    drawn = on_terminal(TABLE)
     assert "a b" in drawn
     assert "─" in drawn
 
@@ -369,15 +371,14 @@ def test_columns_are_aligned_without_a_terminal() -> None:
 def test_control_characters_in_a_file_name_never_reach_the_terminal() -> None:
     name = "a\x1b[2J\u202egpj.json"
     answer = Answer(data=[name], shown=[Table(columns=("path",), rows=[(name,)]), name], notes=[name])
-    for console in ({}, {"force_terminal": True, "color_system": None, "width": 60}):
-        printed = rendered(answer, **console)
+    for printed in (rendered(answer), on_terminal(answer, 60)):
         assert printed.count("a\\x1b[2J\\u202egpj.json") == 3
         assert "\x1b" not in printed
 
 
 def test_columns_without_any_value_are_left_out_on_a_terminal() -> None:
     table = Table(columns=("path", "rows"), rows=[("[bold]a.json", None), ("b.json", None)])
-    drawn = rendered(Answer(data=None, shown=[table]), force_terminal=True, color_system=None, width=40)
+    drawn = on_terminal(Answer(data=None, shown=[table]))
     assert "rows" not in drawn
     assert "[bold]a.json" in drawn
 
@@ -386,8 +387,6 @@ def test_nothing_is_cut_off_on_a_narrow_terminal() -> None:
     columns = [f"column_{number}" for number in range(8)]
     table = Table(columns=columns, rows=[[f"value{number}" for number in range(8)]])
     for width in (30, 60, 120):
-        drawn = rendered(
-            Answer(data=None, shown=[table]), force_terminal=True, color_system=None, width=width
-        )
+        drawn = on_terminal(Answer(data=None, shown=[table]), width)
         letters = "".join(drawn.split())
         assert [letter for letter in "01234567" if letter not in letters] == []

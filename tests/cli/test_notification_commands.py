@@ -19,20 +19,14 @@ from flip27_source.enumerators.files.notifications.sqs import client
 from flip27_source.enumerators.files.notifications.sqs_facts import place_of
 from flip27_source.enumerators.files.notifications.sqs_setup import Aws
 from flip27_source.errors import OptionError
-from tests.cli.command_line import flip27
+from tests.cli.command_line import flip27, storage
 from tests.file_queues import FileQueue, new_queue
 from tests.quick_moto import ACCOUNT, Application, Front
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
 
 
-def storage(bucket: S3Bucket) -> list[str]:
-    return [
-        word for name, value in bucket.storage_options.items() for word in ("--storage", f"{name}={value}")
-    ]
-
-
 def words(bucket: S3Bucket, verb: str, path: str = "landing", *more: str) -> Sequence[str]:
-    return ("notifications", verb, f"s3://{bucket.name}/{path}", *more, *storage(bucket))
+    return ("notifications", verb, f"s3://{bucket.name}/{path}", *more, *storage(bucket.storage_options))
 
 
 def rules(bucket: S3Bucket) -> dict[str, Any]:
@@ -44,6 +38,22 @@ def rules(bucket: S3Bucket) -> dict[str, Any]:
 
 def all_rules(bucket: S3Bucket) -> list[Any]:
     return list(rules(bucket).get("QueueConfigurations", ()))
+
+
+def prefixes(bucket: S3Bucket) -> list[str]:
+    """The prefixes of the bucket's rules."""
+    return [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(bucket)]
+
+
+def do_all(aws: Aws, steps: Iterable[Any]) -> None:
+    for step in steps:
+        aws.do(step)
+
+
+def put_rule(bucket: S3Bucket, rule: dict[str, Any]) -> None:
+    client("s3", bucket.storage_options).put_bucket_notification_configuration(
+        Bucket=bucket.name, NotificationConfiguration={"QueueConfigurations": [rule]}
+    )
 
 
 def queue_of(bucket: S3Bucket, url: str) -> FileQueue:
@@ -96,7 +106,7 @@ def test_a_created_queue_receives_the_events_of_its_path_and_can_be_shown_and_dr
 
 
 def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(s3_bucket: S3Bucket) -> None:
-    sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
+    sqs = client("sqs", s3_bucket.storage_options)
     url = sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"]
     queue = queue_of(s3_bucket, url)
     statement = {"Sid": "theirs", "Effect": "Allow", "Principal": "*", "Action": "sqs:GetQueueUrl"}
@@ -104,9 +114,7 @@ def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(s3_buck
     sqs.set_queue_attributes(QueueUrl=url, Attributes={"Policy": json.dumps(policy)})
     theirs = {"Id": "theirs", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:*"]}
     theirs["Filter"] = {"Key": {"FilterRules": [{"Name": "prefix", "Value": "theirs/"}]}}
-    s3.put_bucket_notification_configuration(
-        Bucket=s3_bucket.name, NotificationConfiguration={"QueueConfigurations": [theirs]}
-    )
+    put_rule(s3_bucket, theirs)
     given = ("--queue", queue.name, "--execute", "--yes", "--json")
     made = flip27(*words(s3_bucket, "create"), *given)
     assert [change["what"] for change in made.data["changes"]] == ["policy", "events"]
@@ -121,12 +129,10 @@ def test_rules_and_policy_statements_that_flip27_did_not_create_are_kept(s3_buck
 
 
 def test_the_error_names_the_rule_of_others_that_conflicts_with_a_new_rule(s3_bucket: S3Bucket) -> None:
-    sqs, s3 = (client(name, s3_bucket.storage_options) for name in ("sqs", "s3"))
+    sqs = client("sqs", s3_bucket.storage_options)
     queue = queue_of(s3_bucket, sqs.create_queue(QueueName=f"theirs-{s3_bucket.name}")["QueueUrl"])
     rule = {"Id": "theirs", "QueueArn": queue.arn, "Events": ["s3:ObjectCreated:Put"]}
-    s3.put_bucket_notification_configuration(
-        Bucket=s3_bucket.name, NotificationConfiguration={"QueueConfigurations": [rule]}
-    )
+    put_rule(s3_bucket, rule)
     said = flip27(*words(s3_bucket, "create"), "--execute", "--yes")
     assert said.code == 1
     assert "theirs for all keys" in said.err
@@ -155,7 +161,7 @@ def test_an_invalid_queue_name_is_refused(s3_bucket: S3Bucket, name: str) -> Non
 
 
 def test_a_bucket_that_does_not_exist_is_named(s3_bucket: S3Bucket) -> None:
-    said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket))
+    said = flip27("notifications", "show", "s3://no-such-bucket/a", *storage(s3_bucket.storage_options))
     assert said.code == 1
     assert "no-such-bucket" in said.err
     assert "correct the path, or create the bucket first" in said.err
@@ -168,7 +174,7 @@ def test_dropping_a_path_removes_its_events_and_keeps_the_queue_for_another_path
     assert f"also gets the events of keys that begin with orders/ in bucket {s3_bucket.name}" in second.err
     dropped = flip27(*words(s3_bucket, "drop", "orders"), *given)
     assert [change["what"] for change in dropped.data["changes"]] == ["events"]
-    assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == ["returns/"]
+    assert prefixes(s3_bucket) == ["returns/"]
     assert flip27(*words(s3_bucket, "show", "returns")).code == 0
     last = flip27(*words(s3_bucket, "drop", "returns"), *given)
     assert [change["what"] for change in last.data["changes"]] == ["events", "queue"]
@@ -225,11 +231,9 @@ def test_a_queue_that_gets_another_sender_before_the_confirmation_is_kept() -> N
         bucket = new_bucket(endpoint)
         aws = Aws(bucket.storage_options, pauses_s=(0.0,))
         orders, returns = (place_of(f"s3://{bucket.name}/{path}", "shared") for path in ("orders", "returns"))
-        for step in aws.creation(aws.facts_of(orders)):
-            aws.do(step)
+        do_all(aws, aws.creation(aws.facts_of(orders)))
         events, queue = aws.removal(aws.facts_of(orders))
-        for step in aws.creation(aws.facts_of(returns)):
-            aws.do(step)
+        do_all(aws, aws.creation(aws.facts_of(returns)))
         aws.do(events)
         with pytest.raises(OptionError, match="queue shared was not deleted: it now also gets"):
             aws.do(queue)
@@ -241,7 +245,7 @@ def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(s3_bucke
     wider = flip27(*words(s3_bucket, "create", "landing"), "--execute", "--yes", "--json")
     [change] = wider.data["changes"]
     assert change["details"].endswith("instead of keys that begin with landing/2026/")
-    assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == ["landing/"]
+    assert prefixes(s3_bucket) == ["landing/"]
 
 
 def test_the_prefix_of_a_rule_stops_before_characters_that_s3_requires_to_be_encoded(
@@ -250,9 +254,7 @@ def test_the_prefix_of_a_rule_stops_before_characters_that_s3_requires_to_be_enc
     path = "landing/year=2026/new orders"
     made = flip27(*words(s3_bucket, "create", path), "--execute", "--yes", "--json")
     assert made.data["prefix"] == f"{path}/"
-    assert [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(s3_bucket)] == [
-        "landing/year"
-    ]
+    assert prefixes(s3_bucket) == ["landing/year"]
     assert flip27(*words(s3_bucket, "show", path)).code == 0
     assert flip27(*words(s3_bucket, "create", path), "--json").data["changes"] == []
 
@@ -262,10 +264,7 @@ def test_show_reports_a_rule_that_leaves_out_multipart_uploads(s3_bucket: S3Buck
     rule = {"Id": "theirs", "QueueArn": queue_of(s3_bucket, url).arn}
     for events, code in (["Put"], 3), (["Put", "Post", "Copy", "CompleteMultipartUpload"], 0):
         named = [f"s3:ObjectCreated:{event}" for event in events]
-        client("s3", s3_bucket.storage_options).put_bucket_notification_configuration(
-            Bucket=s3_bucket.name,
-            NotificationConfiguration={"QueueConfigurations": [{**rule, "Events": named}]},
-        )
+        put_rule(s3_bucket, {**rule, "Events": named})
         assert flip27(*words(s3_bucket, "show")).code == code
 
 
@@ -294,16 +293,13 @@ def test_creating_a_rule_is_retried_until_s3_may_send_to_the_new_queue() -> None
         bucket = new_bucket(endpoint)
         aws = Aws(bucket.storage_options, pauses_s=(0.0, 0.0))
         facts = aws.facts_of(place_of(f"s3://{bucket.name}/landing", None))
-        for step in aws.creation(facts):
-            aws.do(step)
+        do_all(aws, aws.creation(facts))
         assert aws.facts_of(facts.place).problems == []
-        for step in aws.removal(aws.facts_of(facts.place)):
-            aws.do(step)
+        do_all(aws, aws.removal(aws.facts_of(facts.place)))
         server.refused = 0
         impatient = Aws(bucket.storage_options, pauses_s=(0.0,))
         *steps, events = impatient.creation(impatient.facts_of(place_of(f"s3://{bucket.name}/landing", None)))
-        for step in steps:
-            impatient.do(step)
+        do_all(impatient, steps)
         with pytest.raises(OptionError, match="Unable to validate") as refused:
             impatient.do(events)
         assert "key of KMS" in str(refused.value)
@@ -312,7 +308,8 @@ def test_creating_a_rule_is_retried_until_s3_may_send_to_the_new_queue() -> None
 def checked(bucket: S3Bucket, state: Path, queue: str) -> list[dict[str, Any]]:
     said = flip27(
         "check", "--path", f"s3://{bucket.name}/landing", "--state", state, "--json",
-        "--option", "discovery=notifications", "--option", f"notificationQueues={queue}", *storage(bucket),
+        "--option", "discovery=notifications", "--option", f"notificationQueues={queue}",
+        *storage(bucket.storage_options),
     )  # fmt: skip
     return [finding for finding in said.data["findings"] if finding["check"] == "queue"]
 
@@ -338,7 +335,7 @@ def test_check_tests_whether_the_queue_may_be_read_and_removes_no_message(
 def test_no_command_and_no_error_prints_a_secret(s3_bucket: S3Bucket, verb: str, as_json: list[str]) -> None:
     secret = "hunter2-is-my-secret"
     given = {**s3_bucket.storage_options, "secret": secret, "token": secret}
-    words = [word for name, value in given.items() for word in ("--storage", f"{name}={value}")]
+    words = storage(given)
     said = flip27("notifications", verb, f"s3://{s3_bucket.name}/landing", *words, *as_json)
     assert said.out + said.err
     failed = flip27("notifications", verb, f"s3://me:{secret}@no-such-bucket/landing", *words, *as_json)

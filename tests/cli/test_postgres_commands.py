@@ -12,7 +12,7 @@ import pytest
 
 from flip27_source.testing import MicroBatchEngine
 from scripts.cli_page import commands
-from tests.cli.command_line import flip27, three_batches
+from tests.cli.command_line import Said, flip27, three_batches
 from tests.postgres_server import HOST, SUPERUSER, PostgresServer, Role, postgres_server
 
 PASSWORD_ENV = "SHOP_PASSWORD"
@@ -39,18 +39,13 @@ class Shop:
         port = str(self.server.port)
         return ["--host", HOST, "--port", port, "--database", self.database, "--user", SUPERUSER]
 
+    def drop(self, *words: str) -> Said:
+        """Drop what the query has left on the server."""
+        return flip27("postgres", "drop", self.state, *self.place, "--execute", "--yes", *words)
+
     def query(self, **options: str) -> MicroBatchEngine:
-        given = {
-            "enumerator": "postgres",
-            "host": HOST,
-            "port": str(self.server.port),
-            "database": self.database,
-            "user": SUPERUSER,
-            "tables": "orders",
-            "stateLocation": str(self.state),
-            "uid": "orders",
-        }
-        engine = MicroBatchEngine(given | options)
+        given = {"tables": "orders", "stateLocation": str(self.state), "uid": "orders", **options}
+        engine = MicroBatchEngine(self.server.options(self.database, **given))
         engine.process_all_available()
         return engine
 
@@ -95,7 +90,7 @@ def test_only_the_slot_and_the_publication_of_the_state_are_dropped(shop: Shop) 
     (slot,) = shop.slots()
     shop.owner.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [f"{shop.database}_x"])
     shop.owner.execute("CREATE PUBLICATION another FOR TABLE orders")
-    said = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json")
+    said = shop.drop("--json")
     assert said.code == 0
     assert said.data["is_dropped"] is True
     assert (said.data["slot"], said.data["publication"]) == (slot, slot)
@@ -105,7 +100,7 @@ def test_only_the_slot_and_the_publication_of_the_state_are_dropped(shop: Shop) 
         f'DROP PUBLICATION "{slot}"',
     ]
     assert (shop.slots(), shop.publications()) == ([f"{shop.database}_x"], ["another"])
-    again = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json")
+    again = shop.drop("--json")
     assert (again.code, again.data["slot"], again.data["is_dropped"]) == (0, None, False)
 
 
@@ -150,12 +145,12 @@ def test_the_slot_of_a_running_query_is_not_dropped(shop: Shop) -> None:
         "SELECT active FROM pg_replication_slots WHERE database = %s", [shop.database]
     )
     assert active.fetchone() == (False,)
-    said = flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes")
+    said = shop.drop()
     assert said.code == 1
     assert "is in use: a query reads it" in said.err
     assert "stop the query first" in said.err
     query.stop()
-    assert flip27("postgres", "drop", shop.state, *shop.place, "--execute", "--yes").code == 0
+    assert shop.drop().code == 0
     assert shop.slots() == []
 
 
@@ -170,10 +165,11 @@ def test_a_slot_in_use_by_another_client_is_not_dropped(shop: Shop) -> None:
 def test_a_publication_named_by_the_user_is_dropped_only_if_it_is_named_again(shop: Shop) -> None:
     shop.owner.execute("CREATE PUBLICATION shared FOR TABLE orders")
     shop.ran(publication="shared", slotName=f"{shop.database}_own")
-    words = ["postgres", "drop", shop.state, *shop.place, "--execute", "--yes", "--json"]
-    assert flip27(*words).data["statements"] == [f"SELECT pg_drop_replication_slot('{shop.database}_own')"]
+    assert shop.drop("--json").data["statements"] == [
+        f"SELECT pg_drop_replication_slot('{shop.database}_own')"
+    ]
     assert shop.publications() == ["shared"]
-    assert flip27(*words, "--publication", "shared").data["statements"] == ['DROP PUBLICATION "shared"']
+    assert shop.drop("--json", "--publication", "shared").data["statements"] == ['DROP PUBLICATION "shared"']
     assert shop.publications() == []
 
 
@@ -225,20 +221,15 @@ def test_an_error_for_a_role_that_may_not_drop_names_the_roles_that_may(shop: Sh
     assert shop.role.password not in said.out + said.err
 
 
+def checked(shop: Shop, *more: str, **options: str) -> Said:
+    given = shop.server.options(shop.database, tables="orders", **options)
+    words = [word for name, value in given.items() for word in ("--option", f"{name}={value}")]
+    return flip27("check", "--state", shop.state, *words, *more)
+
+
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_check_of_the_source_shows_each_finding_and_no_password(shop: Shop, as_json: bool) -> None:
-    options = {
-        "host": HOST,
-        "port": str(shop.server.port),
-        "database": shop.database,
-        "user": shop.role.name,
-        "password": shop.role.password,
-        "tables": "orders",
-    }
-    words = [word for name, value in options.items() for word in ("--option", f"{name}={value}")]
-    said = flip27(
-        "check", "--enumerator", "postgres", "--state", shop.state, *words, *(["--json"] if as_json else [])
-    )
+    said = checked(shop, *(["--json"] if as_json else []), user=shop.role.name, password=shop.role.password)
     assert said.code == 3
     assert "ALTER ROLE" in said.out
     assert "REPLICATION" in said.out
@@ -253,9 +244,7 @@ def test_a_check_of_the_source_shows_each_finding_and_no_password(shop: Shop, as
 
 def test_the_check_passes_after_a_query_has_run(shop: Shop) -> None:
     shop.ran()
-    options = [f"host={HOST}", f"port={shop.server.port}", f"database={shop.database}", f"user={SUPERUSER}"]
-    words = [word for item in [*options, "tables=orders", "uid=orders"] for word in ("--option", item)]
-    said = flip27("check", "--enumerator", "postgres", "--state", shop.state, *words, "--json")
+    said = checked(shop, "--json", uid="orders")
     found = {item["check"]: item["found"] for item in said.data["findings"]}
     assert found["slot"].startswith(f"{shop.slots()[0]} keeps ")
     assert found["publication"] == f"{shop.publications()[0]} has the tables"

@@ -11,7 +11,7 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.errors import StateLocationError
-from tests.cli.command_line import flip27, three_batches
+from tests.cli.command_line import flip27, storage, three_batches
 from tests.driver.test_reports import SERVER
 from tests.s3_server import S3Bucket
 from tests.savepoints.test_savepoints import paged
@@ -239,16 +239,12 @@ def test_savepoints_in_object_stores_are_managed_in_the_same_way(saved: Path, s3
     for file in saved.rglob("*"):
         if file.is_file():
             store.pipe_file(f"{bucket}/moved/{saved.name}/{file.relative_to(saved)}", file.read_bytes())
-    storage = [
-        word
-        for name, value in s3_bucket.options.items()
-        for word in ("--storage", f"{name.removeprefix('storage.')}={value}")
-    ]
-    (entry,) = flip27("savepoint", "list", f"{bucket}/moved", *storage, "--json").data
+    words = storage(s3_bucket.storage_options)
+    (entry,) = flip27("savepoint", "list", f"{bucket}/moved", *words, "--json").data
     assert entry["status"] == "readable"
-    assert flip27("savepoint", "verify", entry["directory"], *storage).code == 0
-    assert flip27("savepoint", "delete", entry["directory"], "--yes", *storage).code == 0
-    assert flip27("savepoint", "list", f"{bucket}/moved", *storage, "--json").data == []
+    assert flip27("savepoint", "verify", entry["directory"], *words).code == 0
+    assert flip27("savepoint", "delete", entry["directory"], "--yes", *words).code == 0
+    assert flip27("savepoint", "list", f"{bucket}/moved", *words, "--json").data == []
     store.invalidate_cache()
     assert store.find(f"{bucket}/moved") == []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -178,13 +178,9 @@ def _same(
     failed = [part for part in parts if isinstance(part, Failed)]
     if failed or isinstance(joined, Failed):
         if not (failed and isinstance(joined, Failed)):
+            theirs = _told(failed[0] if failed else parts[0])
             found.mismatches.append(
-                Mismatch(
-                    kind=f"{kind}: error",
-                    file=where,
-                    theirs=_told(failed[0] if failed else parts[0]),
-                    ours=_told(joined),
-                )
+                Mismatch(kind=f"{kind}: error", file=where, theirs=theirs, ours=_told(joined))
             )
         return
     tables = [part for part in parts if not isinstance(part, Failed)]
@@ -196,15 +192,9 @@ def _same(
         return
     found.again += whole.num_rows * whole.num_columns
     for name in whole.column_names:
-        for differing in _differing(
-            where, name, str(whole.column(name).type), whole.column(name), joined.column(name)
-        ):
-            found.mismatches.append(
-                Mismatch(
-                    kind=f"{kind}: value", file=where, column=name, column_type=differing.column_type,
-                    row=differing.row, theirs=differing.theirs, ours=differing.ours,
-                )
-            )  # fmt: skip
+        theirs, ours = whole.column(name), joined.column(name)
+        for differing in _differing(where, name, str(theirs.type), theirs, ours):
+            found.mismatches.append(replace(differing, kind=f"{kind}: value"))
 
 
 def _told(outcome: Outcome) -> str:

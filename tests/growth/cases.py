@@ -126,6 +126,22 @@ FINDING_OUT: dict[str, list[Use]] = {
             infers=True),
     ],
 }  # fmt: skip
+
+
+def _dates(*, misfits: str, local: str) -> dict[str, list[Use]]:
+    """The options of dates and timestamps; ``local`` is a schema with a timestamp_ntz."""
+    dates, moment = "dates of a pattern", "dd MMM yyyy HH:mm:ss"
+    return {
+        "dateFormat": [Use(value="dd/MM/yyyy", contents=(dates, misfits)),
+                       Use(value="d/M/yyyy", contents=(dates,))],
+        "timestampFormat": [Use(value=moment, contents=(dates,))],
+        "timestampNTZFormat": [Use(value=moment, contents=(dates,), schema=local)],
+        "enableDateTimeParsingFallback": [
+            Use(value="true", contents=(dates, "good lines"), also={"dateFormat": "MM.dd.yy"}),
+        ],
+    }  # fmt: skip
+
+
 OPTIONS: dict[str, dict[str, list[Use]]] = {
     "json": {
         **EVERYWHERE,
@@ -153,17 +169,7 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
             Use(value="true", contents=ALL, also={"rescuedDataColumn": "rescued"}, **RESCUED),
             Use(value="true", contents=ALL, infers=True),
         ],
-        "dateFormat": [
-            Use(value="dd/MM/yyyy", contents=("dates of a pattern", "texts that are no dates")),
-            Use(value="d/M/yyyy", contents=("dates of a pattern",)),
-        ],
-        "timestampFormat": [Use(value="dd MMM yyyy HH:mm:ss", contents=("dates of a pattern",))],
-        "timestampNTZFormat": [
-            Use(value="dd MMM yyyy HH:mm:ss", contents=("dates of a pattern",), schema="at timestamp_ntz"),
-        ],
-        "enableDateTimeParsingFallback": [
-            Use(value="true", contents=("dates of a pattern", "good lines"), also={"dateFormat": "MM.dd.yy"}),
-        ],
+        **_dates(misfits="texts that are no dates", local="at timestamp_ntz"),
         "allowComments": [Use(value="true", contents=("comments", "one long comment", "good lines"))],
         "allowUnquotedFieldNames": [Use(value="true", contents=("names without quotes",))],
         "allowSingleQuotes": [
@@ -271,18 +277,7 @@ OPTIONS: dict[str, dict[str, list[Use]]] = {
         "nanValue": [Use(value="not a number", contents=("words for nulls and numbers",))],
         "positiveInf": [Use(value="+oo", contents=("words for nulls and numbers",))],
         "negativeInf": [Use(value="-oo", contents=("words for nulls and numbers",))],
-        "dateFormat": [
-            Use(value="dd/MM/yyyy", contents=("dates of a pattern", "misfits")),
-            Use(value="d/M/yyyy", contents=("dates of a pattern",)),
-        ],
-        "timestampFormat": [Use(value="dd MMM yyyy HH:mm:ss", contents=("dates of a pattern",))],
-        "timestampNTZFormat": [
-            Use(value="dd MMM yyyy HH:mm:ss", contents=("dates of a pattern",),
-                schema="id long, name string, at timestamp_ntz"),
-        ],
-        "enableDateTimeParsingFallback": [
-            Use(value="true", contents=("dates of a pattern", "good lines"), also={"dateFormat": "MM.dd.yy"}),
-        ],
+        **_dates(misfits="misfits", local="id long, name string, at timestamp_ntz"),
     },
     "text": {
         **EVERYWHERE,

@@ -226,7 +226,6 @@ def _table(rows: int) -> pa.Table:
     )
 
 
-COLUMNS_SCHEMA = "id long, name string, place struct<x: long, y: string>, tags array<string>, misfit long"
 COLUMNS_THAT_FIT = "id long, name string, place struct<x: long, y: string>, tags array<string>"
 
 

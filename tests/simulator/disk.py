@@ -106,10 +106,6 @@ class SimulatedDisk:
         file = self.file(path)
         file.data, file.synced = bytearray(content), content
 
-    def used_bytes(self) -> int:
-        """The size of all files in bytes."""
-        return sum(len(file.data) for file in self.names.values() if file is not None)
-
     def _is_reachable(self, path: str, names: _Names) -> bool:
         while path != "/":
             path = os.path.dirname(path)

@@ -7,14 +7,14 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 from flip27_source.cli.demo.process import spark_environment
+from tests.deadline import until
 from tests.spark_home import quick_spark_home
 
-DEADLINE_S = 120.0
+DEADLINE_S = 120
 HOSTS = ("127.0.0.2", "127.0.0.3")
 
 
@@ -61,9 +61,8 @@ def _daemon(log: Path, what: str, *arguments: str) -> Iterator[None]:
 
 
 def _logged(log: Path, pattern: str) -> str:
-    deadline = time.monotonic() + DEADLINE_S
-    while (found := re.search(pattern, log.read_text(errors="replace"))) is None:
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{log.name} does not say {pattern}: {log.read_text()[-2000:]}")
-        time.sleep(0.05)
-    return found[1]
+    def found() -> list[str]:
+        return re.findall(pattern, log.read_text(errors="replace"))
+
+    until(lambda: bool(found()), lambda: f"{log.name}, {pattern}: {log.read_text()[-2000:]}", DEADLINE_S)
+    return found()[0]

@@ -23,12 +23,12 @@ class ServerDisasters(Disasters):
 
     Attributes:
         shape: the query.
-        strikes: the names in ``victims`` that stand for the server.
+        server: the name in ``victims`` that stands for the server.
         away: matches the errors of a query that has lost the server.
     """
 
     shape: ClassVar[type[Shape]]
-    strikes: ClassVar[frozenset[str]]
+    server: ClassVar[str]
     away: ClassVar[re.Pattern[str]]
 
     def __init__(self, root: Path, given: Mapping[str, str], **more: Any) -> None:
@@ -44,7 +44,7 @@ class ServerDisasters(Disasters):
         """Write to the server until ``stop`` is set, whenever the server is up."""
 
     @abstractmethod
-    def _server_is_away(self, strike: str) -> AbstractContextManager[None]:
+    def _server_is_away(self) -> AbstractContextManager[None]:
         """Kill the server; start it again at the end."""
 
     @abstractmethod
@@ -58,9 +58,9 @@ class ServerDisasters(Disasters):
             self.outcome.unexplained.append(f"the writers have stopped: {error!r}")
 
     def _kill(self, life: Life, victim: str) -> Life:
-        if victim in self.strikes:
+        if victim == self.server:
             self._server_died = True
-            with self._server_is_away(victim):
+            with self._server_is_away():
                 self._killed(victim, life)
                 # Some queries notice that the server is down, others only that their sessions are gone.
                 life.wait_for_an_error(self.chance.choice((0.0, 0.0, 3.0)))

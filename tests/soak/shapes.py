@@ -218,6 +218,9 @@ class Totals(Shape):
         return Count(rows=rows, lost=lost, duplicated=duplicated, complaint="; ".join(told))
 
 
+TALKING = {"enumerator": "tests.audited_source:AuditedEnumerator", "reader": "tests.soak.source:SoakReader"}
+
+
 class Talking(Shape):
     """The source of the soak to Parquet: pages that the reader bounds, and events in both directions."""
 
@@ -231,15 +234,9 @@ class Talking(Shape):
         return self._count(self._lake_rows())
 
     def _stream(self, spark: SparkSession) -> DataFrame:
-        return (
-            spark.readStream.format("flip27")
-            .option("enumerator", "tests.audited_source:AuditedEnumerator")
-            .option("reader", "tests.soak.source:SoakReader")
-            .option("stateLocation", str(self.places.state / "talking"))
-            .option("parallelism", 2)
-            .options(**self.given)
-            .load()
-        )
+        state = str(self.places.state / "talking")
+        options = {**TALKING, "stateLocation": state, "parallelism": 2, **self.given}
+        return spark.readStream.format("flip27").options(**options).load()
 
     def _count(self, rows: list[dict[str, Any]]) -> Count:
         counters, length = int(self.given["counters"]), int(self.given["rows"])

@@ -34,7 +34,6 @@ class TableCopy(Shape):
     def writer(self, spark: SparkSession) -> DataStreamWriter:
         options = {
             **json.loads(self.given["postgres"]),
-            "enumerator": "postgres",
             "tables": "public.*",
             "stateLocation": str(self.places.state / "copy"),
             "parallelism": "2",
@@ -98,17 +97,6 @@ class WrittenTables:
         with server.connect(database) as connection:
             connection.execute(AUDIT)
         self.add()
-
-    @property
-    def options(self) -> dict[str, str]:
-        """The options with which a query connects to the database."""
-        address = self._server.address(self._database)
-        return {
-            "host": address["host"],
-            "port": str(address["port"]),
-            "database": self._database,
-            "user": address["user"],
-        }
 
     @property
     def statements(self) -> int:

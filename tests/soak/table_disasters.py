@@ -28,19 +28,19 @@ class TableDisasters(ServerDisasters):
 
     shape = TableCopy
     victims: ClassVar[Mapping[str, int]] = {SERVER: 30, **PROCESSES}
-    strikes = frozenset({SERVER})
+    server = SERVER
     away = re.compile(r"server closed the connection|connection .*failed|terminating connection|starting up")
 
     def __init__(self, root: Path, server: PostgresServer, database: str, *, seed: int, **more: Any) -> None:
         self._server = server
         self.tables = WrittenTables(server, database, seed)
-        super().__init__(root, {"postgres": json.dumps(self.tables.options)}, seed=seed, **more)
+        super().__init__(root, {"postgres": json.dumps(server.options(database))}, seed=seed, **more)
 
     def _write_to_the_server(self, stop: threading.Event) -> None:
         self.tables.write(stop)
 
     @contextmanager
-    def _server_is_away(self, strike: str) -> Iterator[None]:
+    def _server_is_away(self) -> Iterator[None]:
         self._server.kill()
         yield
         self._server.start()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import random
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import DataStreamWriter
 
-from tests.kafka_server import CODECS, KafkaBroker, send
+from tests.kafka_server import CODECS, KafkaBroker, read_to_end, send
 from tests.server_process import DEADLINE_S
 
 from .shapes import Count, Shape
@@ -84,24 +83,17 @@ def held(address: str) -> dict[Key, bytes]:
         }
     )
     topics = consumer.list_topics(timeout=DEADLINE_S).topics
-    reading = {
-        (name, number)
+    places = [
+        TopicPartition(name, number, 0)
         for name, topic in topics.items()
         if name.startswith("orders_")
         for number in topic.partitions
-    }
-    consumer.assign([TopicPartition(topic, number, 0) for topic, number in reading])
-    found: dict[Key, bytes] = {}
-    deadline = time.monotonic() + DEADLINE_S
-    while reading:
-        assert time.monotonic() < deadline, f"no end of {sorted(reading)[:10]}"
-        for message in consumer.consume(10_000, 0.1):
-            if message.error() is None:
-                found[message.topic(), message.partition(), message.offset()] = message.value()
-            elif message.error().name() == "_PARTITION_EOF":
-                reading.discard((message.topic(), message.partition()))
-    consumer.close()
-    return found
+    ]
+    return {_key_of(message): message.value() for message in read_to_end(consumer, places)}
+
+
+def _key_of(message: Any) -> Key:
+    return message.topic(), message.partition(), message.offset()
 
 
 class WrittenTopics:
@@ -198,7 +190,7 @@ class WrittenTopics:
 
         def delivered(error: Any, message: Any) -> None:
             if error is None:
-                found[message.topic(), message.partition(), message.offset()] = message.value()
+                found[_key_of(message)] = message.value()
 
         topics = list(self._partitions.items())
         for _ in range(count):

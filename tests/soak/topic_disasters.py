@@ -30,7 +30,7 @@ class TopicDisasters(ServerDisasters):
 
     shape = TopicCopy
     victims: ClassVar[Mapping[str, int]] = {BROKER: 30, **PROCESSES}
-    strikes = frozenset({BROKER})
+    server = BROKER
     away = re.compile(r"_TRANSPORT|_ALL_BROKERS_DOWN|_TIMED_OUT")
 
     def __init__(self, root: Path, broker: KafkaBroker, *, seed: int, **more: Any) -> None:
@@ -43,7 +43,7 @@ class TopicDisasters(ServerDisasters):
         self.topics.write(stop, shape.places.batches)
 
     @contextmanager
-    def _server_is_away(self, strike: str) -> Iterator[None]:
+    def _server_is_away(self) -> Iterator[None]:
         with self.topics.paused():
             self._broker.kill()
         yield

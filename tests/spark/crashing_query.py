@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from tests import checkpoint_files
 from tests.spark.jvm import jvm_of
-from tests.spark.streams import Folders
+from tests.spark.streams import Folders, file_stream, to_lake
 
 
 def main(root: str, state: str) -> None:
@@ -30,22 +30,10 @@ def main(root: str, state: str) -> None:
     jvm = jvm_of(spark).java.lang.ProcessHandle.current().pid()
     (requests / "FLIP27_TEST_JVM_PID").write_text(str(jvm))
     (requests / "FLIP27_TEST_DRIVER_PID").write_text(str(os.getpid()))
-    frame = (
-        spark.readStream.format("flip27")
-        .option("enumerator", "tests.spark.authors:CrashingFiles")
-        .option("reader", "tests.spark.authors:CrashingText")
-        .option("stateLocation", state)
-        .option("maxFilesPerTrigger", 4)
-        .load(str(folders.landing))
-    )
-    query = (
-        frame.writeStream.format("parquet")
-        .option("checkpointLocation", str(folders.checkpoint))
-        .option("path", str(folders.lake))
-        .trigger(availableNow=True)
-        .start()
-    )
-    query.awaitTermination()
+    here = "tests.spark.authors"
+    classes = {"enumerator": f"{here}:CrashingFiles", "reader": f"{here}:CrashingText"}
+    frame = file_stream(spark, folders, **classes, stateLocation=state, maxFilesPerTrigger=4)
+    to_lake(frame, folders).awaitTermination()
     print("finished", flush=True)
     spark.stop()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic, sleep
@@ -44,8 +45,10 @@ class Folders:
         hidden.rename(self.landing / name)
 
 
-def file_stream(spark: SparkSession, folders: Folders, **options: Any) -> DataFrame:
-    """Return a stream of the lines of text files, read by flip27."""
+def file_stream(
+    spark: SparkSession, folders: Folders, *, schema: str | None = None, **options: Any
+) -> DataFrame:
+    """Return a stream of the landed files, read by flip27: by default their lines."""
     folders.landing.mkdir(parents=True, exist_ok=True)
     chosen = {
         "enumerator": "files",
@@ -53,11 +56,9 @@ def file_stream(spark: SparkSession, folders: Folders, **options: Any) -> DataFr
         "stateLocation": str(folders.state),
         "discoveryInterval": "50ms",
     } | options
-    return (
-        spark.readStream.format("flip27")
-        .options(**{name: value for name, value in chosen.items() if value is not None})
-        .load(str(folders.landing))
-    )
+    given = {name: value for name, value in chosen.items() if value is not None}
+    reader = spark.readStream.format("flip27").options(**given)
+    return (reader if schema is None else reader.schema(schema)).load(str(folders.landing))
 
 
 def to_lake(frame: DataFrame, folders: Folders, **trigger: Any) -> StreamingQuery:
@@ -78,6 +79,30 @@ def each_batch(
     writer = frame.writeStream.foreachBatch(function)
     writer = writer.option("checkpointLocation", str(folders.checkpoint))
     return writer.trigger(**(trigger or {"availableNow": True})).start()
+
+
+@contextmanager
+def running(query: StreamingQuery) -> Iterator[StreamingQuery]:
+    """A query that is stopped at the end of the block."""
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+@contextmanager
+def filters_pushed(spark: SparkSession) -> Iterator[None]:
+    """A block in which Spark passes filters to Python sources."""
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    try:
+        yield
+    finally:
+        spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
+def run_files(spark: SparkSession, folders: Folders, **options: Any) -> None:
+    """Write the lines of the landed files to the lake, until all are read."""
+    run_to_end(to_lake(file_stream(spark, folders, **options), folders))
 
 
 def run_to_end(query: StreamingQuery) -> None:

@@ -17,34 +17,22 @@ from pyspark.sql import SparkSession
 import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
 
-from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake
+from .streams import Folders, lake_lines, run_files, run_to_end, to_lake
 
 HERE = "tests.spark.authors"
+ORDERS = {"enumerator": f"{HERE}:OrdersEnumerator", "reader": f"{HERE}:OrdersReader"}
 
 
 def test_a_source_named_by_its_import_path_is_read(spark: SparkSession) -> None:
-    frame = (
-        spark.read.format("flip27")
-        .option("enumerator", f"{HERE}:OrdersEnumerator")
-        .option("reader", f"{HERE}:OrdersReader")
-        .option("upTo", 2)
-        .load()
-    )
+    frame = spark.read.format("flip27").options(**ORDERS, upTo=2).load()
     expected = spark.createDataFrame([(1, "order-1"), (2, "order-2")], "number long, name string")
     assert_df_equality(frame, expected, ignore_row_order=True)
 
 
 def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, folders: Folders) -> None:
     for last in (3, 3, 5):
-        frame = (
-            spark.readStream.format("flip27")
-            .option("enumerator", f"{HERE}:OrdersEnumerator")
-            .option("reader", f"{HERE}:OrdersReader")
-            .option("upTo", last)
-            .load()
-            .selectExpr("name as value")
-        )
-        run_to_end(to_lake(frame, folders))
+        frame = spark.readStream.format("flip27").options(**ORDERS, upTo=last).load()
+        run_to_end(to_lake(frame.selectExpr("name as value"), folders))
     assert lake_lines(spark, folders) == [f"order-{n}" for n in range(1, 6)]
 
 
@@ -117,14 +105,10 @@ def test_a_failed_batch_is_read_completely_after_the_cause_is_gone(
 ) -> None:
     folders.land("a.txt", ["1", "2"])
     (tmp_path / "poison").touch()
-
-    def run() -> None:
-        run_to_end(to_lake(file_stream(spark, folders, reader=f"{HERE}:FailingOnce"), folders))
-
     with pytest.raises(PySparkException, match="the poison is still there") as caught:
-        run()
+        run_files(spark, folders, reader=f"{HERE}:FailingOnce")
     assert f"{folders.landing}/a.txt" in str(caught.value)
     (tmp_path / "poison").unlink()
     folders.land("b.txt", ["3"])
-    run()
+    run_files(spark, folders, reader=f"{HERE}:FailingOnce")
     assert lake_lines(spark, folders) == ["1", "2", "3"]

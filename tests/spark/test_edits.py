@@ -13,7 +13,7 @@ from flip27_source.state_tables.checkpoint_rows import checkpoint_rows
 from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING
 
-from .streams import Folders, each_batch, file_stream, wait_for
+from .streams import Folders, each_batch, file_stream, running, wait_for
 
 
 def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
@@ -29,8 +29,7 @@ def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
 
     folders.land("a.txt", ["a"])
     stream = file_stream(spark, folders, requestInterval="100ms", discoveryInterval="10ms")
-    query = each_batch(stream, folders, keep, processingTime="50 milliseconds")
-    try:
+    with running(each_batch(stream, folders, keep, processingTime="50 milliseconds")) as query:
         wait_for(lambda: times_seen("a") == 1, query)
         between = dt.datetime.now(dt.UTC)
         folders.land("b.txt", ["b", "c"])
@@ -41,8 +40,6 @@ def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
         assert {Path(change.split_id).name for change in plan.changes} == {"b.txt", "d.txt"}
         edits.submit(plan)
         wait_for(lambda: times_seen("b") == times_seen("d") == 2, query)
-    finally:
-        query.stop()
     (lineage,) = find_lineages(state, {})
     rows = checkpoint_rows(History(lineage.store({}), lineage), EVERYTHING)
     (edited,) = [row for row in rows if row["edits"] is not None]

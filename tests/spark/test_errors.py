@@ -9,13 +9,22 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from .streams import Folders, each_batch, file_stream, forget_commit, lake_lines, run_to_end, to_lake
+from .streams import (
+    Folders,
+    each_batch,
+    file_stream,
+    forget_commit,
+    lake_lines,
+    run_files,
+    run_to_end,
+    to_lake,
+)
 
 
 def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
     """Run a query that fails; return its message."""
     with pytest.raises(PySparkException) as caught:
-        run_to_end(to_lake(file_stream(spark, folders, **options), folders))
+        run_files(spark, folders, **options)
     return str(caught.value)
 
 
@@ -59,7 +68,7 @@ def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
     message = failure(spark, folders, stateLocation=str(tmp_path / "file" / "state"))
     assert "cannot write" in message
     assert "check that the location exists" in message
-    run_to_end(to_lake(file_stream(spark, folders), folders))
+    run_files(spark, folders)
     assert lake_lines(spark, folders) == ["1"]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from chispa import assert_df_equality
 from pyspark.sql import SparkSession
 
-from .streams import Folders, file_stream, lake_lines, run_to_end, to_lake
+from .streams import Folders, lake_lines, run_files
 
 ORDERS = "id long, customer string, amount double, at timestamp"
 
@@ -22,16 +22,7 @@ def test_a_stream_of_json_has_the_rows_of_sparks_own_reader_in_the_session_time_
 ) -> None:
     land_orders(folders)
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
-    frame = (
-        spark.readStream.format("flip27")
-        .option("enumerator", "files")
-        .option("reader", "json")
-        .option("stateLocation", str(folders.state))
-        .option("maxFilesPerTrigger", 10000)
-        .schema(ORDERS)
-        .load(str(folders.landing))
-    )
-    run_to_end(to_lake(frame, folders))
+    run_files(spark, folders, reader="json", schema=ORDERS, maxFilesPerTrigger=10000)
     expected = spark.read.schema(ORDERS).json(str(folders.landing))
     assert expected.where("at is not null").count() == 2
     written = spark.read.schema(ORDERS).parquet(str(folders.lake))
@@ -57,6 +48,6 @@ def test_a_large_file_is_read_in_ranges_by_several_tasks(spark: SparkSession, fo
     lines = [f"{n:07d} {'x' * (n % 300)}" for n in range(60_000)]
     folders.land("large.txt", lines)
     assert (folders.landing / "large.txt").stat().st_size > 8 * 1024 * 1024
-    run_to_end(to_lake(file_stream(spark, folders, maxPartitionBytes="1m", parallelism=3), folders))
+    run_files(spark, folders, maxPartitionBytes="1m", parallelism=3)
     assert lake_lines(spark, folders) == lines
     assert len(list(folders.lake.glob("part-*"))) == 3

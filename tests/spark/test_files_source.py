@@ -11,7 +11,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
-from .streams import DEADLINE_S, Folders, each_batch, file_stream, run_to_end, wait_for
+from .streams import DEADLINE_S, Folders, each_batch, file_stream, run_to_end, running, wait_for
 
 
 def names(folder: Path) -> list[str]:
@@ -45,11 +45,8 @@ def test_files_are_cleaned_only_after_their_batch_is_committed_so_a_repeated_bat
     with pytest.raises(StreamingQueryException, match="crash"):
         start().awaitTermination(DEADLINE_S)
     assert {"1.txt", "2.txt"} <= set(names(folders.landing))
-    query = start()
-    try:
+    with running(start()) as query:
         wait_for(lambda: not names(folders.landing), query)
-    finally:
-        query.stop()
     assert seen == [(0, ["line 0"]), (1, ["line 1"]), (1, ["line 1"]), (2, ["line 2"])]
     archived = names(archive / str(folders.landing).lstrip("/"))
     assert archived == (["0.txt", "1.txt", "2.txt"] if clean == "archive" else [])

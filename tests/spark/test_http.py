@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming import StreamingQuery
 
 from tests.http_api import ChangesPageSize, Cuts, Fails, HangsUp, HttpApi, http_api
 from tests.readers.http_api.reading import KINDS, records
 
-from .streams import Folders, run_to_end, to_lake, wait_for
+from .streams import Folders, run_to_end, running, to_lake, wait_for
 
 SECRET = "s3cr3t-of-the-api"
 
@@ -63,13 +62,10 @@ def test_a_running_query_polls_for_new_records_and_stores_no_credential(
 ) -> None:
     api.token = f"Bearer {SECRET}"
     frame = stream(spark, folders, api, "cursor", authToken=SECRET)
-    query: StreamingQuery = to_lake(frame, folders, processingTime="50 milliseconds")
-    try:
+    with running(to_lake(frame, folders, processingTime="50 milliseconds")) as query:
         wait_for(lambda: len(lake_ids(spark, folders)) == 60, query)
         api.records += records(30)
         wait_for(lambda: len(lake_ids(spark, folders)) == 62, query)
-    finally:
-        query.stop()
     stored = [path.read_bytes() for path in folders.checkpoint.rglob("*") if path.is_file()]
     assert len(stored) > 5
     assert not any(SECRET.encode() in data for data in stored)

@@ -54,6 +54,11 @@ class Delivered:
         return sorted(row for rows in self.batches.values() for row in rows)
 
 
+def ids_to(function: Callable[[DataFrame, int], Any], **options: str) -> Callable[[DataFrame, int], Any]:
+    """Pass the rows of Parquet files with the column id to the function."""
+    return native_batches(function, format="parquet", schema="id long", **options)
+
+
 def run(
     spark: SparkSession,
     folders: Folders,
@@ -87,12 +92,8 @@ def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
         plans.append(query_execution(chosen).executedPlan().toString())
         delivered(chosen.select("id"), batch_id)
 
-    run(
-        spark,
-        folders,
-        native_batches(write, format="parquet", schema="id long, wide string"),
-        maxFilesPerTrigger=5,
-    )
+    native = native_batches(write, format="parquet", schema="id long, wide string")
+    run(spark, folders, native, maxFilesPerTrigger=5)
     assert delivered.rows == [(0,), (1,), (2,), (3,), (4,), (5,), (6,), (99,)]
     assert sorted(delivered.batches) == [0, 1]
     assert "ReadSchema: struct<id:bigint>" in plans[0]
@@ -110,7 +111,7 @@ def test_the_plan_names_the_files_unless_the_caller_has_changed_the_rows(
     def see(frame: DataFrame, _batch_id: int) -> None:
         named.append(sorted(Path(file).name for file in frame.inputFiles()))
 
-    native = native_batches(see, format="parquet", schema="id long")
+    native = ids_to(see)
 
     def both(rows: DataFrame, batch_id: int) -> None:
         for passed in (rows.where("path NOT LIKE '%b.parquet'"), rows):
@@ -134,10 +135,7 @@ def test_partition_columns_and_new_columns_arrive_without_a_restart(
     def write(frame: DataFrame, batch_id: int) -> None:
         found.append((frame.columns, sorted(tuple(row) for row in frame.collect())))
 
-    run(
-        spark, folders, native_batches(write, format="parquet"),
-        maxFilesPerTrigger=1, fileOrder="name",
-    )  # fmt: skip
+    run(spark, folders, native_batches(write, format="parquet"), maxFilesPerTrigger=1, fileOrder="name")
     assert found == [
         (["id", "year", "part"], [(1, 2025, "a b")]),
         (["id", "name", "year", "part"], [(2, "two", 2026, None)]),
@@ -162,7 +160,7 @@ def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_even_if_the_ba
         land(folders, f"{number}.parquet", id=[number])
     damage(folders.landing / "3.parquet")
     delivered = Delivered()
-    write = native_batches(delivered, format="parquet", schema="id long")
+    write = ids_to(delivered)
     # With allowOverwrites, reports name a file together with its version.
     run(spark, folders, write, onSplitError="quarantine", allowOverwrites=True)
     assert delivered.rows == [(0,), (1,), (2,), (4,), (5,)]
@@ -182,12 +180,10 @@ def test_files_that_spark_cannot_reach_stop_the_query_and_are_read_once_it_can(
 ) -> None:
     land(folders, "a.parquet", id=[1])
     delivered = Delivered()
-    astray = native_batches(
-        delivered, format="parquet", schema="id long", hadoopPrefixes='{"/": "unknown://bucket/"}'
-    )
+    astray = ids_to(delivered, hadoopPrefixes='{"/": "unknown://bucket/"}')
     with pytest.raises(StreamingQueryException, match=r"a package is missing(?s:.*)nothing was quarantined"):
         run(spark, folders, astray, onSplitError="quarantine")
-    right = native_batches(delivered, format="parquet", schema="id long")
+    right = ids_to(delivered)
     run(spark, folders, right, onSplitError="quarantine")
     assert delivered.rows == [(1,)]
     assert state(spark, folders, "quarantine") == []
@@ -203,9 +199,9 @@ def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read
         land(folders, "a.parquet", id=[1, 2, 3])
 
     with pytest.raises(StreamingQueryException, match=r"a\.parquet changed while its batch was read"):
-        run(spark, folders, native_batches(change, format="parquet", schema="id long"))
+        run(spark, folders, ids_to(change))
     with pytest.raises(StreamingQueryException, match=r"a\.parquet had \d+ bytes when it was discovered"):
-        run(spark, folders, native_batches(change, format="parquet", schema="id long"))
+        run(spark, folders, ids_to(change))
 
 
 def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
@@ -217,9 +213,4 @@ def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
         raise ValueError("the sink is full")
 
     with pytest.raises(StreamingQueryException, match="the sink is full"):
-        run(
-            spark,
-            folders,
-            native_batches(fail, format="parquet", schema="id long"),
-            onSplitError="quarantine",
-        )
+        run(spark, folders, ids_to(fail), onSplitError="quarantine")

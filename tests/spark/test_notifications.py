@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.file_queues import connect, new_queue
 from tests.s3_server import S3Bucket
 
-from .streams import Folders, lake_lines, run_to_end, to_lake, wait_for
+from .streams import Folders, lake_lines, run_to_end, running, to_lake, wait_for
 
 
 def test_a_stream_finds_objects_by_the_events_of_their_bucket_in_bounded_and_continuous_runs(
@@ -28,12 +28,8 @@ def test_a_stream_finds_objects_by_the_events_of_their_bucket_in_bounded_and_con
     bucket.file_system.pipe_file(f"{bucket.name}/landing/1.txt", b"1\n")
     run_to_end(to_lake(stream(), folders))
     bucket.file_system.pipe_file(f"{bucket.name}/landing/2.txt", b"2\n")
-    query = stream().writeStream.format("parquet").option("path", str(folders.lake))
-    running = query.option("checkpointLocation", str(folders.checkpoint)).start()
-    try:
-        wait_for(lambda: len(lake_lines(spark, folders)) == 2, running)
+    with running(to_lake(stream(), folders, processingTime="0 seconds")) as query:
+        wait_for(lambda: len(lake_lines(spark, folders)) == 2, query)
         bucket.file_system.pipe_file(f"{bucket.name}/landing/3.txt", b"3\n")
-        wait_for(lambda: len(lake_lines(spark, folders)) == 3 and queue.left == 0, running)
-    finally:
-        running.stop()
+        wait_for(lambda: len(lake_lines(spark, folders)) == 3 and queue.left == 0, query)
     assert lake_lines(spark, folders) == ["1", "2", "3"]

@@ -33,12 +33,8 @@ def shop(postgres: PostgresServer) -> Iterator[Shop]:
         connection, *sessions = (stack.enter_context(postgres.connect(database)) for _ in range(4))
         connection.execute(TABLE.format(name="orders", key="int"))
         connection.execute("INSERT INTO orders SELECT i * 3, 'n' || i FROM generate_series(0, 49) i")
-        options = {
-            "enumerator": "postgres", "host": "127.0.0.1", "port": postgres.port, "database": database,
-            "user": "postgres", "tables": "public.orders", "snapshotChunkRows": 10,
-            "discoveryInterval": "50ms",
-        }  # fmt: skip
-        yield Shop(connection, options, sessions)
+        more = {"tables": "public.orders", "snapshotChunkRows": "10", "discoveryInterval": "50ms"}
+        yield Shop(connection, postgres.options(database, **more), sessions)
 
 
 def stream(spark: SparkSession, shop: Shop, folders: Folders, **options: Any) -> DataFrame:

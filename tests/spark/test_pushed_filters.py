@@ -27,6 +27,8 @@ from pyspark.sql.types import StructType
 
 from flip27_source.spark.pushed_filters import PushedFilters, may_have_rows
 
+from .streams import filters_pushed
+
 DAY = dt.date(2026, 1, 2)
 CONSTANTS = {("day",): DAY, ("n",): 3, ("name",): "ä", ("none",): None, ("price",): Decimal("1.50")}
 
@@ -87,12 +89,9 @@ def test_only_files_that_the_filters_allow_are_read(spark: SparkSession, tmp_pat
         .schema("id long, day date, _metadata struct<file_name: string, file_size: long>")
         .load(str(tmp_path))
     )
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
-    try:
+    with filters_pushed(spark):
         assert [row.id for row in frame.where("day = date'2026-01-02'").collect()] == [2]
         assert sorted(row.id for row in frame.where("_metadata.file_size < 20").collect()) == [1, 2]
         assert [row.id for row in frame.where("day < '2026-01-03' and id > 1").collect()] == [2]
         with pytest.raises(PySparkException, match="2026-01-03"):
             frame.where("id > 1").collect()
-    finally:
-        spark.conf.unset("spark.sql.python.filterPushdown.enabled")

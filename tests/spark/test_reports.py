@@ -10,7 +10,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.s3_server import S3Bucket
-from tests.soak.shapes import Places, Talking
+from tests.soak.shapes import TALKING, Places, Talking
 
 from .audited_soak import assert_exact
 from .streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
@@ -20,13 +20,7 @@ COUNTERS = {"counters": "8", "rows": "100", "maxRowsPerSplit": "50"}
 
 def talkative(spark: SparkSession, state: str | None, **options: str) -> DataFrame:
     """Return a stream of the soak test's source, whose enumerator and readers exchange counted events."""
-    reader = (
-        spark.readStream.format("flip27")
-        .option("enumerator", "tests.audited_source:AuditedEnumerator")
-        .option("reader", "tests.soak.source:SoakReader")
-        .option("parallelism", 2)
-        .options(**(COUNTERS | options))
-    )
+    reader = spark.readStream.format("flip27").options(**(TALKING | COUNTERS | options), parallelism=2)
     return (reader if state is None else reader.option("stateLocation", state)).load()
 
 
@@ -88,13 +82,7 @@ def test_a_source_with_events_is_refused_without_a_state_location(
 
 
 def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> None:
-    frame = (
-        spark.read.format("flip27")
-        .option("enumerator", "tests.audited_source:AuditedEnumerator")
-        .option("reader", "tests.soak.source:SoakReader")
-        .options(**COUNTERS)
-        .load()
-    )
+    frame = spark.read.format("flip27").options(**TALKING, **COUNTERS).load()
     assert frame.where("split <> 'audit'").count() == 800
 
 

@@ -2,41 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from .streams import Folders, run_to_end
-
-
-def stream(spark: SparkSession, folders: Folders, **options: Any) -> DataFrame:
-    """Return a stream of the landing folder for which no schema is given."""
-    reader = spark.readStream.format("flip27").options(
-        enumerator="files", reader="json", stateLocation=str(folders.checkpoint / "flip27"), **options
-    )
-    return reader.load(str(folders.landing))
-
-
-def run(frame: DataFrame, folders: Folders) -> None:
-    writer = frame.writeStream.format("parquet").option("checkpointLocation", str(folders.checkpoint))
-    run_to_end(writer.option("path", str(folders.lake)).trigger(availableNow=True).start())
+from .streams import Folders, file_stream, run_files, run_to_end, to_lake
 
 
 def test_an_inferred_schema_grows_by_a_new_column_that_fails_the_query_once(
     spark: SparkSession, folders: Folders
 ) -> None:
     folders.land("a.json", ['{"id": 1}'])
-    frame = stream(spark, folders, schemaHints="at timestamp")
+    options = {"reader": "json", "schemaHints": "at timestamp"}
+    frame = file_stream(spark, folders, **options)
     assert frame.schema.simpleString() == "struct<id:bigint,at:timestamp>"
-    run(frame, folders)
+    run_to_end(to_lake(frame, folders))
     folders.land("b.json", ['{"id": 2, "at": "2026-01-01T00:00:00Z"}', '{"id": 3, "name": "x"}'])
     with pytest.raises(StreamingQueryException, match="version 2 of its schema has the new columns"):
-        run(stream(spark, folders, schemaHints="at timestamp"), folders)
-    grown = stream(spark, folders, schemaHints="at timestamp")
+        run_files(spark, folders, **options)
+    grown = file_stream(spark, folders, **options)
     assert grown.schema.simpleString() == "struct<id:bigint,name:string,at:timestamp>"
-    run(grown, folders)
+    run_to_end(to_lake(grown, folders))
     rows = spark.read.schema(grown.schema).parquet(str(folders.lake)).orderBy("id").collect()
     assert [(row.id, row.name, row.at is not None) for row in rows] == [
         (1, None, False),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,28 +12,29 @@ from pyspark.sql import DataFrame, SparkSession
 from flip27_source.spark.state_options import STATE_OPTIONS
 from flip27_source.state_tables.views import VIEWS
 
-from .streams import Folders, committed_batches, file_stream, lake_lines, run_to_end, to_lake, wait_for
+from .streams import (
+    Folders,
+    committed_batches,
+    file_stream,
+    filters_pushed,
+    lake_lines,
+    run_files,
+    to_lake,
+    wait_for,
+)
 
 PAGE = Path(__file__).parents[2] / "docs" / "state.md"
-PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
 
 
 def state(spark: SparkSession, location: Path, **options: str) -> DataFrame:
     return spark.read.format("flip27_state").options(**options).load(str(location))
 
 
-@contextmanager
-def filters_pushed(spark: SparkSession) -> Iterator[None]:
-    spark.conf.set(PUSHDOWN, "true")
-    yield
-    spark.conf.unset(PUSHDOWN)
-
-
 def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: str) -> None:
     """Run a query, which reads one file in each batch, to its end."""
     for name in names:
         folders.land(name, ["x", "y"])
-    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger="1", **options), folders))
+    run_files(spark, folders, maxFilesPerTrigger="1", **options)
 
 
 def test_every_view_has_its_declared_columns_and_can_be_queried(
@@ -111,7 +110,7 @@ def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, fol
 def test_the_quarantine_view_shows_the_reason(spark: SparkSession, folders: Folders) -> None:
     folders.land("good.txt", ["x"])
     (folders.landing / "bad.txt.gz").write_bytes(b"\x1f\x8b no gzip")
-    run_to_end(to_lake(file_stream(spark, folders, onSplitError="quarantine"), folders))
+    run_files(spark, folders, onSplitError="quarantine")
     assert lake_lines(spark, folders) == ["x"]
     (row,) = state(spark, folders.checkpoint, view="quarantine").collect()
     assert row.path.endswith("bad.txt.gz")

@@ -16,7 +16,9 @@ from .streams import (
     file_stream,
     forget_commit,
     lake_lines,
+    run_files,
     run_to_end,
+    running,
     to_lake,
     wait_for,
 )
@@ -29,15 +31,15 @@ def numbers(start: int, end: int) -> list[str]:
 def test_files_arrive_once_over_two_runs(spark: SparkSession, folders: Folders) -> None:
     for i in range(4):
         folders.land(f"{i}.txt", numbers(i * 10, i * 10 + 10))
-    run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=3), folders))
+    run_files(spark, folders, maxFilesPerTrigger=3)
     assert committed_batches(folders) == [0, 1]
     assert lake_lines(spark, folders) == numbers(0, 40)
 
     folders.land("late.txt", numbers(40, 45))
-    run_to_end(to_lake(file_stream(spark, folders), folders))
+    run_files(spark, folders)
     assert lake_lines(spark, folders) == numbers(0, 45)
 
-    run_to_end(to_lake(file_stream(spark, folders), folders))
+    run_files(spark, folders)
     assert committed_batches(folders) == [0, 1, 2]
 
 
@@ -64,13 +66,10 @@ def test_a_replayed_batch_is_the_same_batch(spark: SparkSession, folders: Folder
 
 
 def test_an_empty_first_batch_is_followed_by_full_ones(spark: SparkSession, folders: Folders) -> None:
-    query = to_lake(file_stream(spark, folders), folders, processingTime="0 seconds")
-    try:
+    with running(to_lake(file_stream(spark, folders), folders, processingTime="0 seconds")) as query:
         wait_for(lambda: committed_batches(folders) == [0], query)
         folders.land("a.txt", numbers(0, 3))
         wait_for(lambda: committed_batches(folders) == [0, 1], query)
-    finally:
-        query.stop()
     assert lake_lines(spark, folders) == numbers(0, 3)
 
 
@@ -164,7 +163,7 @@ def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
     one, two = Folders(tmp_path / "one"), Folders(tmp_path / "two")
     for i in range(3):
         one.land(f"{i}.txt", [f"first {i}"])
-    run_to_end(to_lake(file_stream(spark, one), one))
+    run_files(spark, one)
     shutil.copytree(one.checkpoint, two.checkpoint)
     shutil.rmtree(one.checkpoint)
 
@@ -189,9 +188,9 @@ def test_small_state_lives_in_the_offset_log_without_a_state_location(
     spark: SparkSession, folders: Folders
 ) -> None:
     folders.land("a.txt", ["ä 1"])
-    run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
+    run_files(spark, folders, stateLocation=None)
     folders.land("ß.txt", ["2"])
-    run_to_end(to_lake(file_stream(spark, folders, stateLocation=None), folders))
+    run_files(spark, folders, stateLocation=None)
     assert lake_lines(spark, folders) == ["2", "ä 1"]
     assert not folders.state.exists()
 
@@ -216,11 +215,8 @@ def test_an_endless_sequence_continues_where_it_stopped(spark: SparkSession, fol
             .load()
             .selectExpr("lpad(cast(id as string), 4, '0') as value")
         )
-        query = to_lake(frame, folders, processingTime="0 seconds")
-        try:
+        with running(to_lake(frame, folders, processingTime="0 seconds")) as query:
             wait_for(lambda: len(committed_batches(folders)) >= batches, query)
-        finally:
-            query.stop()
 
     run_until(2)
     run_until(5)

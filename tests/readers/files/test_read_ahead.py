@@ -8,7 +8,6 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from flip27_source.readers.files.input import open_file, read_whole
 from flip27_source.readers.files.line_blocks import line_blocks
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.text import TextReader
+from tests.server_process import Answering, web_server
 
 from ..formats import COLUMNAR, READERS, WRITERS
 from ..spark_reading import read_batches
@@ -64,9 +64,7 @@ class FileServer:
 def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
     server = FileServer(files)
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
+    class Handler(Answering):
         def do_HEAD(self) -> None:
             self._answer(body=False)
 
@@ -89,28 +87,13 @@ def serving(files: dict[str, bytes]) -> Iterator[FileServer]:
                     server.asked.append((name, start))
                     server.changed.notify_all()
                 server.gate(name)
-            self.send_response(206 if given else 200)
-            self.send_header("Content-Length", str(stop - start))
-            self.send_header("Accept-Ranges", "bytes")
+            headers = {"Accept-Ranges": "bytes"}
             if given:
-                self.send_header("Content-Range", f"bytes {start}-{stop - 1}/{len(content)}")
-            self.end_headers()
-            if body:
-                self.wfile.write(content[start:stop])
+                headers["Content-Range"] = f"bytes {start}-{stop - 1}/{len(content)}"
+            self.answer(206 if given else 200, content[start:stop], headers.items())
 
-        def log_message(self, *_: object) -> None:
-            """Print nothing."""
-
-    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.url = f"http://127.0.0.1:{listening.server_address[1]}"
-    thread = threading.Thread(target=listening.serve_forever)
-    thread.start()
-    try:
+    with web_server(Handler) as server.url:
         yield server
-    finally:
-        listening.shutdown()
-        thread.join()
-        listening.server_close()
 
 
 def test_small_files_are_requested_before_the_first_response_arrives() -> None:
@@ -162,11 +145,12 @@ def test_a_limited_number_of_files_is_fetched_ahead() -> None:
 def test_a_missing_file_fails_in_its_turn_and_not_before() -> None:
     with serving({"a": b"a", "c": b"c"}) as server:
         given = fetched_ahead([server.split(name) for name in ("a", "b", "c")], OPTIONS)
-        contents = [fetched for _, fetched in given if fetched is not None]
-        assert contents[0].result(DEADLINE_S) == b"a"
+        # At its end the iterator cancels what is still being fetched.
+        contents = (fetched for _, fetched in given if fetched is not None)
+        assert next(contents).result(DEADLINE_S) == b"a"
         with pytest.raises(SplitReadError, match=r"/b no longer exists"):
-            contents[1].result(DEADLINE_S)
-        assert contents[2].result(DEADLINE_S) == b"c"
+            next(contents).result(DEADLINE_S)
+        assert next(contents).result(DEADLINE_S) == b"c"
 
 
 def test_a_file_that_has_grown_since_it_was_found_is_refused() -> None:
