@@ -117,6 +117,8 @@ class Life:
         with self._changed:
             while not self._changed.wait_for(condition, 0.2):
                 if self.child.popen.poll() is not None:
+                    if self._changed.wait_for(condition, 5):
+                        return  # what it told last
                     raise AssertionError(f"the program has ended\n{self.child.log_tail(60)}")
                 if time.monotonic() > deadline:
                     told = "\n".join(f"{ended.shape}: {ended.error[:2000]}" for ended in self.ended)
