@@ -68,7 +68,7 @@ def test_the_error_for_a_file_without_read_permission_names_it(tmp_path: Path) -
     (tmp_path / "secret.txt").chmod(0)
     message = run_without_the_power_of_root(tmp_path)
     assert f"{tmp_path}/secret.txt" in message
-    assert "SplitReadError" in message
+    assert "AccessError" in message
     assert "permission" in message
 
 
