@@ -95,7 +95,7 @@ _TYPES = {
 }  # fmt: skip
 _SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
 _IN_TEXTS = {  # of Java and Arrow
-    EXPIRED: r"ExpiredToken|RequestExpired|TokenRefreshRequired",
+    EXPIRED: "|".join(sorted(_EXPIRED_CODES)),
     CREDENTIALS: r"NoAuthWithAWSException|AuthenticationFailed|CredentialInitializationException"
     r"|NoAwsCredentials|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH"
     r"|Unable to load credentials|(?:Status Code:|HTTP status) 401",

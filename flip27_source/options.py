@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import enum
+import functools
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -42,7 +43,13 @@ _DURATION_UNITS_S = {
     **dict.fromkeys(("d", "day", "days"), 86400.0),
     **dict.fromkeys(("w", "week", "weeks"), 604800.0),
 }
+_REQUIRED: Any = object()
+"""The default of an option that gives none."""
 _DURATION_PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*"
+
+
+class _Optional(functools.partial[Any]):
+    """A parser of an option whose default is None."""
 
 
 class Change(enum.Enum):
@@ -69,7 +76,8 @@ class Option(Generic[T]):
         name: camelCase name; case-insensitive. ``kafka.*`` stands for every name that begins with ``kafka.``;
             :meth:`Options.texts_under` returns their values.
         parse: turns the string into a value; raises a ValueError that says what is expected.
-        default: value when the option is absent; leave it out if ``parse`` is ``optional(...)``.
+        default: value when the option is absent. It may be left out, for None, if ``parse`` is
+            ``optional(...)``.
         doc: one or two sentences for docs and ``--help``.
         default_text: the default as shown in docs, where ``default`` itself is not clear.
         changes: what another value does at a restart of a query; None if that is not known.
@@ -81,13 +89,19 @@ class Option(Generic[T]):
 
     name: str
     parse: Callable[[str], T]
-    default: T = None  # type: ignore[assignment]
+    default: T = _REQUIRED
     doc: str
     default_text: str | None = None
     changes: Change | None = None
     change_note: str | None = None
     names_data: bool = False
     secret: bool = False
+
+    def __post_init__(self) -> None:
+        if self.default is _REQUIRED:
+            if not isinstance(self.parse, _Optional):
+                raise TypeError(f"option {self.name} has no default, and its parser is not optional(...)")
+            object.__setattr__(self, "default", None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -344,4 +358,4 @@ def one_of(*choices: str) -> Callable[[str], str]:
 
 def optional(parse: Callable[[str], T]) -> Callable[[str], T | None]:
     """The same parser, for options whose default is None."""
-    return parse
+    return _Optional(parse)

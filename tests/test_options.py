@@ -16,6 +16,7 @@ from flip27_source.options import (
     duration_s,
     integer,
     one_of,
+    optional,
     size_bytes,
     text,
 )
@@ -220,3 +221,9 @@ def test_a_password_of_digits_stays_a_text_and_a_port_becomes_a_number() -> None
         "port": 22,
         "client_kwargs": {"a": 1},
     }
+
+
+def test_an_option_without_a_default_has_an_optional_parser() -> None:
+    assert Option(name="a", parse=optional(text), doc="It.").default is None
+    with pytest.raises(TypeError, match="option a has no default"):
+        Option(name="a", parse=text, doc="It.")

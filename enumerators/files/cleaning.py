@@ -29,8 +29,8 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ActionError, OptionError
 from flip27_source.file_systems.durable_files import DurableFiles
 from flip27_source.file_systems.file_ids import FileSplitId
+from flip27_source.file_systems.file_moves import can_rename
 from flip27_source.file_systems.paths import (
-    can_rename,
     disk_path,
     given_name,
     host_of,

@@ -80,7 +80,6 @@ class SourceCoordinator(Generic[SplitT]):
         # Restoring N implies that its batch is complete (R7): it stays pending until the caller completes it.
         self._pending: PendingCheckpoint[SplitT] | None = None
         self._restored = restored is not None
-        self._restored_waiting: dict[str, SplitT] = {}
         self._planned_at_ms = 0
         self._delay_is_unsaved = False
         state = None
@@ -277,13 +276,12 @@ class SourceCoordinator(Generic[SplitT]):
     def close(self) -> None:
         self.enumerator.close()
 
-    def send_split(self, split: SplitT, subtask_id: int | None) -> None:
+    def send_split(self, split: SplitT, subtask_id: int | None, *, is_restored: bool = False) -> None:
         """Send a split to a subtask; None: to any subtask, which planning chooses."""
-        if split == self._restored_waiting.get(split.split_id) and self._ledger.is_in_flight(split.split_id):
+        if self._ledger.assigned(split, is_restored=is_restored):
+            self._queues.send_split(split, subtask_id)
+        else:
             _log.warning("split %s is found again, but already waits: it is read once", split.split_id)
-            return
-        self._ledger.assigned(split)
-        self._queues.send_split(split, subtask_id)
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None:
         self._queues.send_event(subtask_id, event)
@@ -344,9 +342,7 @@ class SourceCoordinator(Generic[SplitT]):
         parallelism = self.settings.parallelism
         for waiting in restored.ledger.waiting:
             subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
-            self.send_split(waiting.split, subtask_id)
-            # An edit may have put it there, and a later rewind may let the enumerator find it again.
-            self._restored_waiting[waiting.split.split_id] = waiting.split
+            self.send_split(waiting.split, subtask_id, is_restored=True)
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]

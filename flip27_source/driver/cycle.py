@@ -151,6 +151,10 @@ class Cycle:
             self._savepoint.complete(coordinator)
         return coordinator
 
+    def has_planned(self, offset: Offset) -> bool:
+        """Whether this run has planned the batch that ends at an offset, which is its newest."""
+        return self.run is not None and offset == self.at and not self.run.coordinator.is_restored
+
     def complete(self, offset: Offset) -> None:
         """The commit log contains the batch of ``offset``: process its reports, once."""
         if self.run is None or offset != self.at:

@@ -161,8 +161,9 @@ class CoordinatorHolder:
             OptionError: only one of its reader and the present reader bounds splits.
         """
         rules, load = self._rules, self._storage.segment_loader(offset, document)
+        is_repeated = not self.cycle.has_planned(offset)
         may_differ = not rules.cuts_splits and (rules.reader_bounds_splits or document.raw.ledger.live)
-        if may_differ and document.is_for_pages(load) not in (None, rules.reader_bounds_splits):
+        if is_repeated and may_differ and document.is_for_pages(load) is (not rules.reader_bounds_splits):
             was = document.source.reader
             raise OptionError(
                 f"the batch of checkpoint {offset.checkpoint_id} is repeated, and it was planned with reader "

@@ -25,16 +25,8 @@ from ..file_systems.durable_files import (
     DurableFiles,
     NoExclusiveCreateError,
 )
-from ..file_systems.paths import (
-    checked_location,
-    disk_path,
-    is_object_store,
-    link_file,
-    move_file,
-    open_file_system,
-    redacted,
-    remove_empty_folders,
-)
+from ..file_systems.file_moves import link_file, move_file, remove_empty_folders
+from ..file_systems.paths import checked_location, disk_path, is_object_store, open_file_system, redacted
 from ..file_systems.regular_files import UnreadableFileError, no_state, read_remote_file, within
 from .linked_folders import check_local_folders, check_remote_folders
 
