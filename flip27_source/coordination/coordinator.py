@@ -276,12 +276,10 @@ class SourceCoordinator(Generic[SplitT]):
     def close(self) -> None:
         self.enumerator.close()
 
-    def send_split(self, split: SplitT, subtask_id: int | None, *, is_restored: bool = False) -> None:
+    def send_split(self, split: SplitT, subtask_id: int | None) -> None:
         """Send a split to a subtask; None: to any subtask, which planning chooses."""
-        if self._ledger.assigned(split, is_restored=is_restored):
-            self._queues.send_split(split, subtask_id)
-        else:
-            _log.warning("split %s is found again, but already waits: it is read once", split.split_id)
+        self._ledger.assigned(split)
+        self._queues.send_split(split, subtask_id)
 
     def send_event(self, subtask_id: int, event: SourceEvent) -> None:
         self._queues.send_event(subtask_id, event)
@@ -342,7 +340,7 @@ class SourceCoordinator(Generic[SplitT]):
         parallelism = self.settings.parallelism
         for waiting in restored.ledger.waiting:
             subtask_id = None if waiting.subtask_id is None else waiting.subtask_id % parallelism
-            self.send_split(waiting.split, subtask_id, is_restored=True)
+            self.send_split(waiting.split, subtask_id)
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]

@@ -41,10 +41,7 @@ class Ledger(Generic[SplitT]):
         state: LedgerState[SplitT] = restored or LedgerState()
         self._live: dict[str, SplitT] = {split.split_id: split for split in state.live}
         self._pins: dict[str, int] = dict(state.pins)
-        # With the split itself if it was restored as waiting.
-        self._in_flight: dict[str, SplitT | None] = dict.fromkeys(
-            (*self._live, *(cut.split_id for cut in state.ranges))
-        )
+        self._in_flight: set[str] = {*self._live, *(cut.split_id for cut in state.ranges)}
         self._planned: tuple[str, ...] = ()
         self._planned_id: int | None = None
         self.quarantined: list[QuarantinedSplit[SplitT]] = list(state.quarantined)
@@ -91,26 +88,19 @@ class Ledger(Generic[SplitT]):
         """The subtask that a live split stays with; None if it may move."""
         return self._pins.get(split_id)
 
-    def assigned(self, split: SplitT, *, is_restored: bool = False) -> bool:
-        """The enumerator assigned ``split``; ``is_restored``: in an earlier run, and it still waits.
-
-        Returns:
-            False if the split was restored and is still in flight: an edit may have put it there, and a later
-            rewind may let the enumerator find it again. It is read once.
+    def assigned(self, split: SplitT) -> None:
+        """The enumerator assigned ``split``.
 
         Raises:
-            ContractError: another split with this id is already in flight.
+            ContractError: a split with this id is already in flight.
         """
         split_id = split.split_id
         if split_id in self._in_flight:
-            if self._in_flight[split_id] == split:
-                return False
             raise ContractError(
                 f"split {split_id!r} was assigned while a split with this id is still in flight",
                 remedy="give every split its own split_id and assign each split once",
             )
-        self._in_flight[split_id] = split if is_restored else None
-        return True
+        self._in_flight.add(split_id)
 
     def begins(self, split: SplitT, subtask_id: int | None) -> None:
         """An unbounded split becomes live; ``subtask_id``: the subtask that it stays with, if any."""
@@ -141,7 +131,7 @@ class Ledger(Generic[SplitT]):
         """Restore the plan of the checkpoint that this ledger was restored from; it is already counted."""
         self._planned_id = checkpoint_id
         self._planned = tuple(split_ids)
-        self._in_flight.update(dict.fromkeys(name for name in self._planned if name not in self._in_flight))
+        self._in_flight.update(self._planned)
 
     def ended(self, split_id: str) -> None:
         """A live split is finished for good."""
@@ -154,7 +144,7 @@ class Ledger(Generic[SplitT]):
             self.moved(split_id, None)
         else:
             self.finished -= 1
-        self._in_flight.pop(split_id, None)
+        self._in_flight.discard(split_id)
 
     def range_unread(self, cut: SplitT) -> None:
         """A range of the plan was not read: it is read again as it is, before the split continues."""
@@ -187,8 +177,10 @@ class Ledger(Generic[SplitT]):
         """The batch of ``checkpoint_id`` is complete: its splits are finished, except for live splits."""
         if self._planned_id is not None and self._planned_id <= checkpoint_id:
             unread = {cut.split_id for cut in self.ranges}
-            for split_id in self._planned:
-                if split_id not in self._live and split_id not in unread:
-                    self._in_flight.pop(split_id, None)
+            self._in_flight.difference_update(
+                split_id
+                for split_id in self._planned
+                if split_id not in self._live and split_id not in unread
+            )
             self._planned = ()
             self._planned_id = None

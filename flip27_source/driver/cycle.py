@@ -101,19 +101,28 @@ class Cycle:
     def next(self, start: Offset, limits: Limits | None) -> Offset | None:
         """One cycle, after the batch that ends at ``start`` was committed; None if there is nothing new."""
         with self.whole_or_not_at_all():
-            self.reach(start)
-            self.complete(start)
-            before = self._edit()
-            try:
-                pending = self._act_and_plan(limits)
-            except Exception as error:
-                if before is None or may_pass(error):
-                    raise
-                # An edit that the query cannot continue from is refused, and the query goes on without it.
-                self.requests.refuse_edits(error)
-                self._continue_from(before)
-                pending = self._act_and_plan(limits)
-            return None if pending is None else self._write(pending, start)
+            end = self._next(start, limits)
+            while self.requests.was_withdrawn():
+                _log.warning(
+                    "checkpoint %d is made again: an edit in it was withdrawn", self.at.checkpoint_id
+                )
+                end = self._next(start, limits)
+            return end
+
+    def _next(self, start: Offset, limits: Limits | None) -> Offset | None:
+        self.reach(start)
+        self.complete(start)
+        before = self._edit()
+        try:
+            pending = self._act_and_plan(limits)
+        except Exception as error:
+            if before is None or may_pass(error):
+                raise
+            # An edit that the query cannot continue from is refused, and the query goes on without it.
+            self.requests.refuse_edits(error)
+            self._continue_from(before)
+            pending = self._act_and_plan(limits)
+        return None if pending is None else self._write(pending, start)
 
     @contextmanager
     def whole_or_not_at_all(self) -> Iterator[None]:

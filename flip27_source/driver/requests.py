@@ -70,6 +70,8 @@ class Requests:
         self._edits_due: tuple[EditRequest, ...] = ()
         # Outcomes of edits that the next checkpoint records.
         self._applied: tuple[AppliedEdit, ...] = ()
+        # Edits of the newest checkpoint, until it is known that they were not withdrawn.
+        self._written: tuple[AppliedEdit, ...] = ()
         # Edits that are already in the state; a ``poll`` that started earlier may find them again.
         self._edited: set[str] = set()
         # Edits that checkpoints have recorded and whose request files may still exist.
@@ -92,7 +94,7 @@ class Requests:
         named = known or CheckpointMetadata(checkpoint_id=0, timestamp_ms=0)
         self._undeleted = {*named.answered, *(edit.request_id for edit in named.edits)}
         self._edited = set(self._undeleted)
-        self._edits_due, self._applied = (), ()
+        self._edits_due, self._applied, self._written = (), (), ()
         self._under_way = frozenset()
         self.found(self.poll(), None)
 
@@ -194,7 +196,15 @@ class Requests:
         """A checkpoint is durable and records the applied edits."""
         self._go_to(offset)
         self._undeleted |= {edit.request_id for edit in self._applied}
-        self._applied = ()
+        self._written, self._applied = self._applied, ()
+
+    def was_withdrawn(self) -> bool:
+        """Whether an edit of the newest checkpoint was withdrawn before the checkpoint was durable.
+
+        A requester looks for such a checkpoint after the withdrawal: it is found, or this returns True.
+        """
+        written, self._written = self._written, ()
+        return self._still_there(written) != written
 
     def completed(self, metadata: CheckpointMetadata, offset: Offset, *, again: bool = False) -> None:
         """The checkpoint at an offset is complete; ``again``: an earlier run may have completed it before."""

@@ -6,7 +6,7 @@ The driver applies it to the state itself, and a dry run to a copy: what a dry r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +14,7 @@ import msgspec
 
 from ..coordination.checkpoints import Snapshot
 from ..coordination.edit_effects import Edited, Editing
-from ..coordination.edit_values import EditOperation, EditRequest
+from ..coordination.edit_values import AppliedEdit, EditOperation, EditRequest
 from ..errors import CorruptStateError, EditError
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
@@ -49,7 +49,7 @@ class EditEngine:
         editing, split_ids = self._editing, request.split_ids
         match request.operation:
             case EditOperation.REPLAY:
-                return editing.replay(standing, list(self._planned(request, lineage, at)))
+                return self._replayed(request, standing, lineage, at)
             case EditOperation.REWIND:
                 back_to = _name(request.checkpoint)
                 undone = lineage.chain(back_to, at)
@@ -57,7 +57,9 @@ class EditEngine:
                 read_again = [
                     split.split_id for _, document in undone for split in self._splits_in(lineage, document)
                 ]
-                return replace(edited, changed=tuple(dict.fromkeys(read_again)))
+                edits = (*standing.metadata.edits, AppliedEdit.of(request))
+                snapshot = replace(edited.snapshot, metadata=replace(standing.metadata, edits=edits))
+                return replace(edited, snapshot=snapshot, changed=tuple(dict.fromkeys(read_again)))
             case EditOperation.SET_POSITION:
                 fields = request.position or {}
                 return editing.set_position(
@@ -89,13 +91,29 @@ class EditEngine:
         except CorruptStateError as error:
             raise EditError(f"{dict(fields)} is not a valid position: {error.what}") from error
 
-    def _planned(self, request: EditRequest, lineage: StoredLineage, at: CheckpointName) -> Iterable[Any]:
-        """The splits to replay, as in the plans of their batches, oldest batch first."""
+    def _replayed(
+        self, request: EditRequest, standing: Snapshot[Any], lineage: StoredLineage, at: CheckpointName
+    ) -> Edited[Any]:
+        """The splits to replay are as in the plans of their batches, oldest batch first.
+
+        What a rewind has undone since is found again by the enumerator: a replay would read it twice.
+        """
         plans = {_name(text): frozenset(split_ids) for text, split_ids in request.plans.items()}
         names = sorted(plans)
-        if not names:
-            return
-        line = {names[0], *(name for name, _ in lineage.chain(names[0], at))}
+        chain = lineage.chain(names[0], at) if names else []
+        line = {*names[:1], *(name for name, _ in chain)}
+        recorded = [(name.checkpoint_id, edit) for name, document in chain for edit in document.raw.edits]
+        known = {edit.request_id for _, edit in recorded}
+        recorded += [
+            (at.checkpoint_id + 1, edit) for edit in standing.metadata.edits if edit.request_id not in known
+        ]
+        rewinds = [
+            (_name(edit.checkpoint).checkpoint_id, by)
+            for by, edit in recorded
+            if edit.operation is EditOperation.REWIND and edit.refused is None
+        ]
+        planned: list[Any] = []
+        undone: list[str] = []
         for name in names:
             if name not in line:
                 raise EditError(
@@ -103,7 +121,16 @@ class EditEngine:
                     remedy="plan and submit the edit again",
                 )
             splits = self._splits_in(lineage, lineage.document(name))
-            yield from (split for split in splits if split.split_id in plans[name])
+            asked = [split for split in splits if split.split_id in plans[name]]
+            if any(back_to < name.checkpoint_id < by for back_to, by in rewinds):
+                undone += [split.split_id for split in asked]
+            else:
+                planned += asked
+        edited = self._editing.replay(standing, planned)
+        again = {split.split_id for split in planned}
+        why = "a rewind has undone its batch: it is found and read again"
+        left_alone = {name: why for name in undone if name not in again}
+        return replace(edited, left_alone={**edited.left_alone, **left_alone})
 
     def _splits_in(self, lineage: StoredLineage, document: CheckpointDocument) -> Iterator[Any]:
         for _, segment in document.plan_segments(lineage.segment_loader(document)):

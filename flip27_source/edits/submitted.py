@@ -35,8 +35,7 @@ class WithdrawnEdit:
     """The result of a withdrawal.
 
     Attributes:
-        applied_in: the checkpoint that had already applied the edit; None if there is none. A query that was
-            applying the edit at that moment may still record it in its next checkpoint.
+        applied_in: the checkpoint that had already applied the edit; None if there is none.
         is_certain: whether the batch of ``applied_in`` is known to be complete. If not, and the query
             restarts from before that checkpoint, the edit is not applied.
         error: why it had failed, or could not be read; None for a waiting or applied edit.

@@ -415,8 +415,14 @@ def test_an_edit_waits_while_the_source_cannot_be_reached(tmp_path: Path) -> Non
     assert [edit["refused"] for edit in source.history()] == [None]
 
 
-@pytest.mark.parametrize("first", ["forget", "rewind"])
-def test_a_file_that_is_found_again_anyway_is_not_replayed_too(tmp_path: Path, first: str) -> None:
+@pytest.mark.parametrize(
+    ("first", "why"),
+    [
+        ("forget", "is not known: it is found and read again"),
+        ("rewind", "a rewind has undone its batch: it is found and read again"),
+    ],
+)
+def test_a_file_that_is_found_again_anyway_is_not_replayed_too(tmp_path: Path, first: str, why: str) -> None:
     source = files(tmp_path, "ab", maxFilesPerTrigger="9")
     source.batch()
     add_files(tmp_path, "c")
@@ -426,10 +432,10 @@ def test_a_file_that_is_found_again_anyway_is_not_replayed_too(tmp_path: Path, f
     source.ask(first, **({"splits": every[2:]} if first == "forget" else {"to_checkpoint": 1}))
     source.ask("replay", splits=every)
     assert sorted(row for batch in source.batches() for row in batch) == ["a", "b", "c"]
-    assert source.history()[1]["left_alone"] == {every[2]: "is not known: it is found and read again"}
+    assert source.history()[1]["left_alone"] == {every[2]: why}
 
 
-def test_a_query_is_not_stuck_if_discovery_finds_a_split_that_an_edit_has_queued(tmp_path: Path) -> None:
+def test_a_replay_leaves_what_a_rewind_has_undone_to_a_discovery_that_has_a_cursor(tmp_path: Path) -> None:
     source = files(tmp_path, "ab", maxFilesPerTrigger="9", seenFiles="nameCursor")
     source.batch()
     add_files(tmp_path, "cd")
@@ -437,5 +443,21 @@ def test_a_query_is_not_stuck_if_discovery_finds_a_split_that_an_edit_has_queued
     assert source.batch() == ["c", "d"]
     source.ask("rewind", to_checkpoint=1)
     source.ask("replay", glob="*/[bd]")
-    assert source.batches() == [["b", "d", "c"]]
+    assert source.batches() == [["b", "c", "d"]]
     assert [edit["refused"] for edit in source.history()] == [None, None]
+    source.ask("replay", glob="*/[cd]")
+    assert source.batches() == [["c", "d"]]
+
+
+def test_a_replay_leaves_alone_what_an_earlier_rewind_has_undone_and_is_not_read_again_yet(
+    tmp_path: Path,
+) -> None:
+    feed = fed(tmp_path)
+    feed.batches()
+    feed.ask("rewind", to_checkpoint=1)
+    assert feed.batch() == ["c", "d"]
+    feed.ask("replay", splits=["a", "e"])
+    assert feed.batches() == [["a", "e"], ["f"]]
+    feed.ask("rewind", to_checkpoint=1)
+    with pytest.raises(EditError, match="a rewind has undone its batch"):
+        feed.plan("replay", splits=["f"])

@@ -20,7 +20,7 @@ from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
 from flip27_source.testing.steps import Passing
 from tests.driver.batches import Batches
-from tests.edits.edited import Edited, add_files, fed, files
+from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 
@@ -157,6 +157,32 @@ def test_an_edit_that_is_withdrawn_after_it_was_found_is_not_applied(tmp_path: P
     batches.enumerator()  # restores the enumerator and finds the request
     edits.withdraw(asked, state=state)
     assert batches.batch() == ["c", "d"]
+
+
+class WithdrawnFeed(Feed):
+    """Withdraws edits while a checkpoint is made, as another process may."""
+
+    withdrawals: ClassVar[list[Callable[[], object]]] = []
+
+    def snapshot_state(self, checkpoint_id: int) -> int:
+        # The first state is that before the edit.
+        if self.taken > 2 and self.withdrawals:
+            self.withdrawals.pop()()
+        return super().snapshot_state(checkpoint_id)
+
+
+def test_an_edit_that_is_withdrawn_while_it_is_applied_is_not_applied(tmp_path: Path) -> None:
+    FEEDS["edited"] = items(*"abcdef")
+    options = {"feed": "edited", "maxFilesPerTrigger": "2"}
+    feed = Edited(tmp_path, options, enumerator=WithdrawnFeed, reader=EchoReader, schema=IDS)
+    assert feed.batch() == ["a", "b"]
+    asked = feed.ask("replay", splits=["a"])
+    results: list[edits.WithdrawnEdit] = []
+    WithdrawnFeed.withdrawals.append(lambda: results.append(edits.withdraw(asked, state=feed.state)))
+    assert feed.batch() == ["c", "d"]
+    assert [result.applied_in for result in results] == [None]
+    assert feed.history(of_the_line=True) == []
+    assert feed.batches() == [["e", "f"]]
 
 
 def test_a_withdrawal_tells_whether_the_checkpoint_that_has_applied_the_edit_is_complete(
