@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic
 
-from ..errors import ContractError, CorruptStateError
+from ..errors import CorruptStateError
 from ..events import SourceEvent
 from ..split import SplitT
 from .checkpoints import PendingCheckpoint, QuarantinedSplit
@@ -127,12 +127,9 @@ class ReportResults(Generic[SplitT]):
                 self._ledger.moved(split.split_id, result.position)
                 if result.caught_up:
                     self._folded.caught_up.append(split.split_id)
+            case SplitStatus.RETURNED if rules.is_range(split):
+                self._ledger.range_unread(split)
             case SplitStatus.RETURNED:
-                if rules.cuts_splits:
-                    raise ContractError(
-                        f"the reader returned a range of split {split.split_id!r} from bound_split",
-                        remedy="read the range or raise an error; only whole splits can be returned",
-                    )
                 self._ledger.taken_back(split.split_id)
                 self._folded.returned.append((split, subtask_id))
             case SplitStatus.FAILED | SplitStatus.IGNORED:

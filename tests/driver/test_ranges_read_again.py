@@ -11,6 +11,7 @@ import pytest
 
 from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceSplit
 from flip27_source.errors import MissingReportError
+from flip27_source.events import ReturnSplit
 from flip27_source.reader import SplitReader
 from flip27_source.snapshots.locations import find_lineages
 from tests.driver.batches import Batches
@@ -24,21 +25,25 @@ OPTIONS = {
 
 
 class Numbers(SplitReader[SequenceSplit]):
-    """Cannot read ranges with a number in ``broken``."""
+    """Cannot read ranges with a number in ``broken``, and returns those with a number in ``returned``."""
 
     broken: ClassVar[set[int]] = set()
+    returned: ClassVar[set[int]] = set()
 
     def read(self, split: SequenceSplit) -> Iterator[Any]:
         assert split.end is not None
         numbers = range(split.next, split.end, split.step)
         if not self.broken.isdisjoint(numbers):
             raise ValueError("torn")
+        if not self.returned.isdisjoint(numbers):
+            raise ReturnSplit("not now")
         yield from ((number,) for number in numbers)
 
 
 @pytest.fixture(autouse=True)
 def _all_is_well() -> None:
     Numbers.broken.clear()
+    Numbers.returned.clear()
 
 
 def a_batch_of_which_one_task_is_never_read(batches: Batches) -> list[int]:
@@ -67,6 +72,16 @@ def test_ranges_without_a_report_are_read_again_before_their_split_continues() -
     assert sorted(row for task in batches.tasks() for row in batches.attempt(task)) == [5, 7, 8, 10]
     batches.commit()
     assert batches.batch() == [9, 11]
+    assert batches.batch() is None
+
+
+def test_a_range_that_its_reader_returns_is_read_in_the_next_batch() -> None:
+    batches = Batches(SequenceEnumerator, Numbers, OPTIONS)
+    Numbers.returned = {4}
+    assert [sorted(batches.batch() or []) for _ in range(2)] == [[0, 1, 2, 3], [5, 7]]
+    Numbers.returned = set()
+    batches.restart()
+    assert [sorted(batches.batch() or []) for _ in range(2)] == [[4, 6, 9, 11], [8, 10]]
     assert batches.batch() is None
 
 
