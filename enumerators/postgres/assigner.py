@@ -192,8 +192,8 @@ class Assigner:
                 self._past_at[oid] = seen.lsn_after
 
     def end_at(self, lsn: int) -> None:
-        """Read the log up to this position and no further."""
-        self._most_end = lsn
+        """Read the log up to this position and no further; of several positions, the first one counts."""
+        self._most_end = lsn if self._most_end is None else self._most_end
 
     def reads_up_to(self, position: int) -> None:
         """Record that the next window begins here or later, and drop rules that are no longer needed."""
@@ -301,11 +301,14 @@ class Assigner:
         return any(not progress.is_read for progress in self._tables.values())
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether chunks must be read, and neither they nor the log can be until a horizon has settled."""
+        return self.reads_chunks and not self._has_settled
+
+    @property
     def wants_horizon(self) -> bool:
         """Whether the next observation is to create a horizon."""
-        if not self.reads_chunks or self._pending is not None:
-            return False
-        return not self._has_settled or self._is_behind
+        return self._pending is None and (self.is_stopped or (self.reads_chunks and self._is_behind))
 
     @property
     def uncut(self) -> tuple[TableProgress, ...]:

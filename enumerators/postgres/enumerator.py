@@ -86,6 +86,7 @@ class PostgresEnumerator(
         self._clock = LogClock(None if state is None else state.committed_at)
         self._planned_to: int | None = None
         self._is_held_back = False
+        self._is_polling = False
         self._poller = ServerPoller(
             options,
             self._run,
@@ -133,6 +134,11 @@ class PostgresEnumerator(
             )
 
     def start(self) -> None:
+        self._poll()
+
+    def _poll(self) -> None:
+        """Poll the server: once in a run that ends, otherwise again and again."""
+        self._is_polling = True
         self._request = self._next_request()
         self.context.call_async(
             lambda: self._poller.poll(self._request),
@@ -237,6 +243,7 @@ class PostgresEnumerator(
             # After changes, more changes are likely: reading the log finds them without another peek.
             self._has_changes = (event.end, True)
         self._request = self._next_request()
+        self._poll_if_stopped()
         slot = own_slot_name(self.options_given, self._state)
         if slot is not None:
             self.context.perform_after_completion(AdvanceSlot(slot=slot, lsn=event.end))
@@ -301,6 +308,13 @@ class PostgresEnumerator(
         self._publish()
         self._publish_waits(result)
         self._request = self._next_request()
+        self._is_polling = not self._run.is_bounded
+        self._poll_if_stopped()
+
+    def _poll_if_stopped(self) -> None:
+        """Poll for another horizon in a run that ends: after a TRUNCATE, chunks are read again in it."""
+        if not self._is_polling and self._assigner is not None and self._assigner.is_stopped:
+            self._poll()
 
     def _publish_waits(self, result: PollResult) -> None:
         """Publish the transaction that holds chunks back, while there is one."""

@@ -8,7 +8,7 @@ different moments, and after a crash only the last checkpoint is left.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -80,6 +80,8 @@ class ModelQuery:
         polled: the results of polls that are not applied yet.
         next_request: what the next poll is to find out, if it has begun; None if it has not.
         stale_cuts: how many results were applied whose bounds do not follow the present last bound.
+        is_bounded: whether the present run ends.
+        polled_again: how often runs that end have polled the server once more.
     """
 
     server: ModelServer
@@ -100,6 +102,8 @@ class ModelQuery:
     planned_ids: set[str] = field(default_factory=set)
     windows_beside_chunks: int = 0
     stale_cuts: int = 0
+    is_bounded: bool = False
+    polled_again: int = 0
     checks_horizon: bool = True
 
     def __post_init__(self) -> None:
@@ -151,7 +155,7 @@ class ModelQuery:
 
     def _cut(self, oid: int, last: Key | None) -> Cut:
         left = [bound for bound in BOUNDS if last is None or bound > int(last[0])]
-        some = left[: self.rng.randint(0, len(left))]
+        some = left if self.is_bounded else left[: self.rng.randint(0, len(left))]
         bounds = tuple(((str(bound),), 5) for bound in some)
         return Cut(oid=oid, lower=last, bounds=bounds, is_end=len(some) == len(left))
 
@@ -199,6 +203,52 @@ class ModelQuery:
                 self.assigner.log_read(event)
                 self.start = event.end
 
+    def run_to_end(self, write: Callable[[], None]) -> bool:
+        """Start again as a run that ends, while others write.
+
+        Return whether it has read exactly what was there at its start.
+        """
+        if self.stored is None:
+            return True
+        self.is_bounded = True
+        self.crash()
+        end = self._poll_until_settled()
+        for _ in range(300):
+            write()
+            if self.polled:
+                self.assigner.end_at(self.polled[-1].seen.end)
+                self.take_in()
+            self.plan()
+            for _ in range(len(self.batch)):
+                self.read_some()
+            self.complete()
+            if self.polls_again:
+                self._poll_until_settled()
+                self.polled_again += 1
+            is_idle = not (self.batch or self.live or self.assigner.reads_chunks)
+            if is_idle and self.log_first >= end:
+                break
+        has_read = is_idle and self.log_first == end
+        self.is_bounded = False
+        self.crash()
+        return has_read
+
+    @property
+    def polls_again(self) -> bool:
+        """Whether a run that ends polls the server once more."""
+        return self.assigner.is_stopped and not self.polled
+
+    def _poll_until_settled(self) -> int:
+        """Poll as a run that ends: until the horizon has settled. Return the end of the log by then."""
+        pending = (self.next_request or self._request_of_poll()).pending
+        self.poll_server()
+        self.next_request = None
+        horizon = self.polled[-1].seen.horizon or pending
+        if horizon is not None and self.polled[-1].seen.xmin <= horizon.xid:
+            self.server.end_all()
+            self.polled.append(Polled(seen=self.server.observe(makes_horizon=False), new=(), cuts=()))
+        return self.polled[-1].seen.end
+
     def crash(self) -> None:
         """Forget everything except the last checkpoint and, possibly, the reports of its tasks."""
         if self.stored is None:
@@ -212,6 +262,9 @@ class ModelQuery:
             # The batch is in the commit log: its reports are delivered again.
             self.batch, self.done = self.stored.batch, self._completed
             self.batches.pop()
+            if self.rng.random() < 0.5:
+                # The first poll begins before the reports are processed.
+                self.next_request = self._request_of_poll()
             self.complete()
         elif self.keeps_reports:
             again = {split_id: done for split_id, done in self.done.items() if self.rng.random() < 0.7}

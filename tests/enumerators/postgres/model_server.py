@@ -119,6 +119,12 @@ class ModelServer:
         self._newest_logged = max(self._newest_logged, transaction.xid)
         self._newest_ended = max(self._newest_ended, transaction.xid)
 
+    def end_all(self) -> None:
+        """Commit all transactions."""
+        for transaction in list(self.running):
+            self.write_commit(transaction)
+            self.end_of(transaction)
+
     def kill(self) -> None:
         """Kill and restart the server: only transactions with a commit record on disk are committed."""
         self.was_killed = True

@@ -47,11 +47,15 @@ def simulate(seed: int) -> ModelQuery:
     if rng.random() < 0.5:
         weights[5] = 0.0  # no crash
     kills = rng.choice([0.0, 0.0, 0.05])
+    ends = rng.choice([0.0, 0.2])
     for step in range(rng.randint(30, 200)):
         write(server, rng, truncates=truncates)
         if rng.random() < kills:
             server.kill()
         act(query, rng, weights, new_tables=step > 20)
+        while rng.random() < ends:
+            if not query.run_to_end(lambda: write_or_empty(server, rng, truncates=truncates)):
+                raise WrongCopyError("a run that ends has not read exactly what was there at its start")
     come_to_rest(server, query)
     check(server, query)
     return query
@@ -75,6 +79,17 @@ def write(server: ModelServer, rng: random.Random, *, truncates: bool) -> None:
         server.end_of(transaction)
 
 
+def write_or_empty(server: ModelServer, rng: random.Random, *, truncates: bool) -> None:
+    """Do one step of the writers; often a whole transaction with a TRUNCATE, which others would delay."""
+    if truncates and rng.random() < 0.3:
+        server.end_all()
+        server.begin()
+        server.truncate(server.running[-1], rng.choice([1, 2]))
+        server.end_all()
+    else:
+        write(server, rng, truncates=truncates)
+
+
 def act(query: ModelQuery, rng: random.Random, weights: list[float], *, new_tables: bool) -> None:
     """Do one step of the query."""
     tables = {2} if new_tables and rng.random() < 0.3 else set()
@@ -94,9 +109,7 @@ def act(query: ModelQuery, rng: random.Random, weights: list[float], *, new_tabl
 
 def come_to_rest(server: ModelServer, query: ModelQuery) -> None:
     """End all transactions, and let the query read everything."""
-    for transaction in list(server.running):
-        server.write_commit(transaction)
-        server.end_of(transaction)
+    server.end_all()
     server.flush()
     for _ in range(300):
         query.poll_server(server.published)
@@ -163,17 +176,19 @@ def test_the_copy_equals_the_table_in_every_interleaving() -> None:
 
 
 def test_the_interleavings_reach_the_cases_that_matter() -> None:
-    exact = again = windows_beside_chunks = stale_cuts = 0
+    exact = again = windows_beside_chunks = stale_cuts = polled_again = 0
     for seed in range(150):
         query = simulate(seed)
         exact += query.is_exact
         again += any(".1/" in split_id for split_id in query.planned_ids)
         windows_beside_chunks += query.windows_beside_chunks > 0
         stale_cuts += query.stale_cuts > 0
+        polled_again += query.polled_again > 0
     assert exact > 20
     assert again > 1
     assert windows_beside_chunks > 10
     assert stale_cuts > 30
+    assert polled_again > 1
 
 
 Patch = Callable[[pytest.MonkeyPatch], None]
@@ -312,7 +327,17 @@ def bounds_are_added_whatever_precedes_them(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Assigner, "cut", cut)
 
 
+def a_run_that_ends_polls_once(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(ModelQuery, "polls_again", False)
+
+
+def the_end_of_a_run_moves_with_every_poll(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Assigner, "end_at", lambda self, lsn: setattr(self, "_most_end", lsn))
+
+
 DEFECTS: list[Patch] = [
+    a_run_that_ends_polls_once,
+    the_end_of_a_run_moves_with_every_poll,
     bounds_are_added_whatever_precedes_them,
     ids_of_a_chunk_are_assigned_again,
     commits_are_compared_by_position,

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
-from flip27_source.enumerators.postgres.split import TableChunk, TableName
+from flip27_source.enumerator_context import Boundedness
+from flip27_source.enumerators.postgres.split import ChunkRead, LogRead, TableChunk, TableName
 from flip27_source.readers.postgres.chunk_rows import open_chunk
+from flip27_source.testing.enumerator_run import EnumeratorRun
 from tests.deadline import until
 from tests.enumerators.postgres.database import WaitingCommit, new_database
 from tests.enumerators.postgres.reading import Query, query
@@ -16,6 +18,8 @@ from tests.postgres_server import PostgresServer, postgres_server
 
 TABLE = "CREATE TABLE orders (id int PRIMARY KEY, v text)"
 ROWS = "INSERT INTO orders SELECT i, 'old' FROM generate_series(1, 9) i"
+ONE_CHUNK = {"maxRowsPerTrigger": "3", "parallelism": "1"}
+"""Options with which a batch has one chunk."""
 
 
 @pytest.fixture(scope="module")
@@ -66,7 +70,7 @@ def test_a_commit_that_is_delivered_before_it_is_visible_is_delivered_once(
 def test_a_row_that_changes_again_before_an_earlier_change_is_delivered_ends_with_its_last_value(
     waiting_server: PostgresServer,
 ) -> None:
-    with query(waiting_server, TABLE, ROWS, maxRowsPerTrigger="3", parallelism="1") as orders:
+    with query(waiting_server, TABLE, ROWS, **ONE_CHUNK) as orders:
         orders.until_planned()
         waiting = WaitingCommit(orders, "UPDATE orders SET v = 'new', id = id + 100 WHERE id IN (2, 8)")
         orders.execute("UPDATE orders SET v = 'newer' WHERE id IN (1, 5, 9)")
@@ -97,7 +101,7 @@ def test_a_transaction_that_is_rolled_back_is_not_delivered(orders: Query) -> No
 def test_a_truncate_between_chunks_empties_the_copy_and_keeps_rows_written_after_it(
     postgres: PostgresServer, after: int
 ) -> None:
-    with query(postgres, TABLE, ROWS, maxRowsPerTrigger="3", parallelism="1") as orders:
+    with query(postgres, TABLE, ROWS, **ONE_CHUNK) as orders:
         orders.until_rows(3 * after)
         orders.execute(
             "TRUNCATE orders", "INSERT INTO orders SELECT i, 'new' FROM generate_series(2, 9, 3) i"
@@ -109,6 +113,68 @@ def test_a_truncate_between_chunks_empties_the_copy_and_keeps_rows_written_after
         orders.read_all()
         orders.check_copy(is_exact=False)
         assert ("t", None) in orders.ops()
+
+
+def chunk_ids(run: EnumeratorRun) -> list[str]:
+    """Poll the server, and return the ids of the chunks that have been assigned."""
+    run.discover()
+    run.drain()
+    return [split.split_id for split in run.assigned if split.chunk is not None]
+
+
+def truncated_between_chunks(orders: Query) -> None:
+    """Read three of nine rows, empty the table and insert three, and read these; the log waits."""
+    orders.until_rows(3)
+    orders.execute("TRUNCATE orders", "INSERT INTO orders SELECT i, 'new' FROM generate_series(2, 9, 3) i")
+    orders.until_rows(5)
+    assert {op for op, _ in orders.ops()} == {"r"}
+
+
+def test_a_run_that_ends_reads_the_log_to_its_end_after_a_truncate_between_chunks(
+    postgres: PostgresServer,
+) -> None:
+    with query(postgres, TABLE, ROWS, **ONE_CHUNK, maxLogLagDuringSnapshot="1g") as orders:
+        truncated_between_chunks(orders)
+        orders.write("INSERT INTO orders VALUES (20, 'newest')")
+        orders.check_copy(is_exact=False)
+        assert [op for op, _ in orders.ops()].count("t") == 1
+
+
+def test_chunks_are_read_again_in_a_run_that_ends_if_it_hears_of_the_truncate_during_its_first_poll(
+    orders: Query,
+) -> None:
+    source = orders.engine.source
+    first = EnumeratorRun(source)
+    until(lambda: len(chunk_ids(first)) == 3, lambda: str(first.assigned))
+    for split_id in chunk_ids(first):
+        snapshot = orders.one("SELECT pg_current_snapshot()::text")
+        first.enumerator.handle_source_event(0, ChunkRead(split_id=split_id, snapshot=snapshot, rows=3))
+    first.enumerator.close()
+    orders.execute("TRUNCATE orders")
+    run = EnumeratorRun(source, first.snapshot(), boundedness=Boundedness.BOUNDED)
+    call = run.recorder.calls.pop()
+    result, error = call.run()
+    oid = orders.one("SELECT 'orders'::regclass::oid::bigint")
+    run.enumerator.handle_source_event(0, LogRead(first=0, end=result.seen[-1].end, rows=1, truncated=(oid,)))
+    call.handler(result, error)
+    assert len(chunk_ids(run)) == 3
+    run.enumerator.close()
+
+
+def test_a_run_that_ends_reads_nothing_that_is_committed_after_its_start_but_chunks(
+    postgres: PostgresServer,
+) -> None:
+    with query(postgres, TABLE, ROWS, **ONE_CHUNK, maxLogLagDuringSnapshot="1g") as orders:
+        truncated_between_chunks(orders)
+        orders.engine.restart(available_now=True)
+        orders.until_planned()
+        orders.execute("INSERT INTO orders VALUES (20, 'later')")
+        orders.engine.run_batch()
+        orders.batches()
+        assert ("c", "20") not in orders.ops()
+        orders.catch_up()
+        orders.check_copy(is_exact=False)
+        assert ("c", "20") in orders.ops()
 
 
 def test_a_truncate_before_all_chunks_is_not_delivered(orders: Query) -> None:
