@@ -272,12 +272,20 @@ class FilesLife(Life):
                 planned = self.of.planned_from[file]
                 for split_id in edit.split_ids:
                     is_gone = self.landing.gone.get(self._name_of(split_id), planned) < planned
-                    (gone if is_gone else there).update(self._rows_of(split_id))
+                    rows = Counter(self._rows_of(split_id))
+                    # A file of an undone batch may have been quarantined in it.
+                    rows &= self._delivered(self.of.query, offset.checkpoint_id - 1)
+                    (gone if is_gone else there).update(rows)
         if twice := [name for name, count in applied.items() if count > 1]:
             raise DefectFound(f"applied twice: {twice}")
         if upto is None and (never := self.asked - applied.keys()):
             raise DefectFound(f"requested and never answered: {sorted(never)}")
         return there, gone
+
+    def _delivered(self, query: Query, upto: int) -> Counter[str]:
+        """The rows of the batches up to a checkpoint."""
+        ends = ((Offset.from_json(batch.end).checkpoint_id, batch) for batch in query.sink.batches)
+        return Counter(row[0] for end, batch in ends if end <= upto for row in batch.rows)
 
     def _check_forks(self) -> None:
         """Check that a query from a savepoint reads exactly what the batches after the savepoint read."""
@@ -300,13 +308,7 @@ class FilesLife(Life):
             self._retry_what_trouble_set_aside()
         finally:
             of.query = original
-        before = Counter(
-            row[0]
-            for batch in original.sink.batches
-            if Offset.from_json(batch.end).checkpoint_id <= upto
-            for row in batch.rows
-        )
-        found = before + Counter(fork.rows)
+        found = self._delivered(original, upto) + Counter(fork.rows)
         if found != expected:
             raise DefectFound(
                 f"with savepoint {folder}: lost {expected - found}, duplicated {found - expected}"
