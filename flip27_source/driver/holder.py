@@ -30,7 +30,7 @@ from .background_cleaner import BackgroundCleaner
 from .cycle import Cycle
 from .driving import Driving
 from .environment import Environment
-from .reports import SubtaskReports, demand_of_tasks, report_demand, report_place
+from .reports import SubtaskReports, report_demand, report_place
 from .requests import Requests
 from .restored_state import StateRestorer
 from .settings import settings_of
@@ -131,10 +131,10 @@ class CoordinatorHolder:
         # would accept it again.
         self._driving.check()
         first, last = self._offset(start), self._offset(end)
-        plans = [(*item, self._checked_plan(*item)) for item in self._storage.plans_between(first, last)]
-        for offset, document, _ in plans:
-            if self._reports and demand_of_tasks(document.reports, self._demand) is not document.reports:
-                self._reports.require(offset)
+        plans = [
+            (*item, self._checked_plan(*item), self._demanded(*item))
+            for item in self._storage.plans_between(first, last)
+        ]
         return [
             PlannedSubtask(
                 library=__version__,
@@ -143,14 +143,20 @@ class CoordinatorHolder:
                 split_version=document.source.split_version,
                 splits=segment.data,
                 events=tuple(bytes(event) for event in stored.events),
-                report=report_place(offset, demand_of_tasks(document.reports, self._demand), stored.subtask),
+                report=report_place(offset, demand, stored.subtask),
                 savepoint=savepoint_of(offset, document),
                 state=self._store.location if isinstance(self._store, LocalStore) else None,
                 reads_once=self._one_batch,
             )
-            for offset, document, assignments in plans
+            for offset, document, assignments, demand in plans
             for stored, segment in assignments
         ]
+
+    def _demanded(self, offset: Offset, document: CheckpointDocument) -> ReportDemand:
+        """The reports that the tasks of a batch write."""
+        if self._reports is None or self.cycle.has_planned(offset):
+            return document.reports
+        return self._reports.demand_again(document.reports, offset, self._demand)
 
     def _checked_plan(
         self, offset: Offset, document: CheckpointDocument

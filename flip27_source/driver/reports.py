@@ -42,14 +42,6 @@ def report_demand(source: Source) -> ReportDemand:
     return ReportDemand.NONE
 
 
-def demand_of_tasks(planned: ReportDemand, now: ReportDemand) -> ReportDemand:
-    """The reports that the tasks of a batch must write, which may have been planned with another demand.
-
-    A failed batch may be repeated with options that quarantine unreadable data, which requires reports.
-    """
-    return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
-
-
 def report_place(offset: Offset, demand: ReportDemand, subtask_id: int) -> ReportPlace | None:
     """Where a subtask of the checkpoint at ``offset`` writes its report; None if it writes none."""
     if demand is ReportDemand.NONE or offset.lineage is None or offset.name is None:
@@ -127,10 +119,19 @@ class SubtaskReports:
     def _read_one(self, place: ReportPlace) -> SubtaskReport[Any] | None:
         return self._storage.read(place, surely=place.required)
 
-    def require(self, offset: Offset) -> None:
-        """Record that a batch, planned without reports, now requires them; durable on return."""
-        if not self._late(offset) and offset.lineage is not None and offset.name is not None:
+    def demand_again(self, planned: ReportDemand, offset: Offset, now: ReportDemand) -> ReportDemand:
+        """The reports of a batch that is repeated; ``now``: what the present options demand.
+
+        If they demand more than the plan, the batch requires reports from then on: what a task has reported
+        counts, whatever the options of later runs demand. This is durable on return.
+        """
+        if planned is ReportDemand.REQUIRED or offset.lineage is None or offset.name is None:
+            return planned
+        if not self._late(offset):
+            if now is planned or now is ReportDemand.NONE:
+                return planned
             LateReports(self._store, offset.lineage, offset.name).add((), ())
+        return ReportDemand.REQUIRED
 
     def _late(self, offset: Offset) -> list[SubtaskReport[Any]]:
         if offset.lineage is None or offset.name is None:

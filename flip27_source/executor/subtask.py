@@ -64,39 +64,36 @@ def _read(
         yield from subtask.read(reader, splits, planned.events)
         return
     # Without reports, events of readers are checked but not delivered.
-    losses = LossReports(SplitErrorPolicy.of(source), context.checkpoint_id)
+    policy = _policy_without_reports(source, planned)
+    losses = LossReports(policy, context.checkpoint_id)
     context = replace(context, loss_reporter=losses.report)
     reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))
+    quarantine = None
+    if not (policy.fails_always or issubclass(source.reader_type, YieldsProgress)):
+        quarantine = Quarantine(
+            policy,
+            None,
+            losses,
+            SentEvents(),
+            subtask_id=context.subtask_id,
+            attempt_number=context.attempt_number,
+        )
     try:
         for event in planned.events:
             reader.handle_source_event(codec.events_to_readers.decode(event))
-        yield from SplitsOfSubtask(
-            reader, context, _without_reports(source, planned, context), reports=False
-        ).rows(splits)
+        yield from SplitsOfSubtask(reader, context, quarantine, reports=False).rows(splits)
     finally:
         reader.close()
 
 
-def _without_reports(
-    source: Source, planned: PlannedSubtask, context: SourceReaderContext
-) -> Quarantine | None:
-    """How a task that writes no report handles unreadable splits; None if it fails.
+def _policy_without_reports(source: Source, planned: PlannedSubtask) -> SplitErrorPolicy:
+    """How a task that writes no report handles data that is lost or cannot be read.
 
-    In a batch read it may ignore them. In a stream nothing is ignored that is not recorded: the batch was
+    In a batch read it may ignore the data. In a stream nothing is ignored that is not recorded: the batch was
     planned without a state location, and the options apply from the next batch on.
     """
     policy = SplitErrorPolicy.of(source)
     if not planned.reads_once:
-        return None
-    if policy.on_error == "quarantine":  # there is no state in which a split could be kept
-        policy = replace(policy, on_error="fail")
-    if policy.fails_always or issubclass(source.reader_type, YieldsProgress):
-        return None
-    return Quarantine(
-        policy,
-        None,
-        LossReports(policy, context.checkpoint_id),
-        SentEvents(),
-        subtask_id=context.subtask_id,
-        attempt_number=context.attempt_number,
-    )
+        return replace(policy, on_error="fail", ignored_by=frozenset(), reports_loss=False)
+    # There is no state in which a split could be kept.
+    return replace(policy, on_error="fail") if policy.on_error == "quarantine" else policy

@@ -225,16 +225,15 @@ class DurableFiles:
         self._disk.sync_folder(os.path.dirname(source) or ".", folder)
 
     def remove(self, path: str, *, folder: int | None = None) -> None:
-        """Delete a file if it exists. Durable on return.
+        """Delete a file if it exists. Durable on return, also if another process had deleted it.
 
         Args:
             folder: an open directory to which ``path`` is relative.
         """
-        try:
+        with contextlib.suppress(FileNotFoundError):
             self._disk.remove(path, folder)
-        except FileNotFoundError:
-            return
-        self._disk.sync_folder(os.path.dirname(path) or ".", folder)
+        with contextlib.suppress(FileNotFoundError):
+            self._disk.sync_folder(os.path.dirname(path) or ".", folder)
 
     def make_durable(self, path: str) -> None:
         """Make an existing file survive a power cut; its writer may have died before its last sync."""

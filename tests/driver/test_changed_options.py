@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import pytest
 
 from flip27_source import edits, savepoints
-from flip27_source.errors import SplitReadError
-from flip27_source.testing import MicroBatchEngine
+from flip27_source.errors import QuarantineError, SplitReadError
+from flip27_source.testing import MicroBatchEngine, Step
 
-LANDED = {"a": b"a\n", "b.gz": b"damaged", "c": b"c\n"}
+MENDED = gzip.compress(b"b\n")
+LANDED = {"a": b"a\n", "b.gz": b"x" * len(MENDED), "c": b"c\n"}
 
 
 def query(tmp_path: Path, **options: str) -> MicroBatchEngine:
@@ -118,8 +120,6 @@ def test_a_batch_that_was_planned_inside_the_offset_leaves_no_split_out_uncounte
 def test_a_batch_keeps_the_splits_that_its_reports_have_quarantined_when_it_is_repeated_without_the_option(
     tmp_path: Path,
 ) -> None:
-    from flip27_source.testing import Step
-
     engine = query(tmp_path, onSplitError="quarantine")
     engine.crash_at(Step.TASKS_ENDED)
     with pytest.raises(Exception, match="killed"):
@@ -128,3 +128,38 @@ def test_a_batch_keeps_the_splits_that_its_reports_have_quarantined_when_it_is_r
     engine.process_all_available()
     assert rows(engine) == ["a", "c"]
     assert numbers(engine)["quarantinedSplits"] == 1
+
+
+def test_what_a_repetition_has_quarantined_is_not_delivered_by_the_next_one_which_has_the_first_options(
+    tmp_path: Path,
+) -> None:
+    engine = query(tmp_path)
+    with pytest.raises(SplitReadError):
+        engine.run_batch()
+    engine.restart(options={"onSplitError": "quarantine"})
+    engine.crash_at(Step.TASKS_ENDED)
+    with pytest.raises(Exception, match="killed"):
+        engine.run_batch()
+    (tmp_path / "landing" / "b.gz").write_bytes(MENDED)
+    engine.restart(options={"onSplitError": None})
+    engine.process_all_available()
+    engine.restart()
+    assert rows(engine) == ["a", "c"]
+    edits.submit(edits.plan("quarantine retry", state=str(tmp_path / "state"), why="mended", glob="*"))
+    engine.process_all_available()
+    assert rows(engine) == ["a", "b", "c"]
+
+
+def test_a_query_continues_after_options_that_were_tried_for_one_batch(tmp_path: Path) -> None:
+    engine = query(tmp_path)
+    for options in ({}, {"onSplitError": "quarantine", "maxQuarantinedSplits": "0"}):
+        engine.restart(options=options)
+        with pytest.raises((SplitReadError, QuarantineError)):
+            engine.run_batch()
+    (tmp_path / "landing" / "b.gz").write_bytes(MENDED)
+    engine.restart(options={"onSplitError": None, "maxQuarantinedSplits": None})
+    engine.process_all_available()
+    (tmp_path / "landing" / "d").write_bytes(b"d\n")
+    engine.restart()
+    engine.process_all_available()
+    assert rows(engine) == ["a", "b", "c", "d"]

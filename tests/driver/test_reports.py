@@ -541,6 +541,21 @@ def test_a_returned_split_goes_back_to_the_enumerator_once_S58() -> None:
     assert batches.batch() is None
 
 
+def test_a_split_that_is_returned_from_a_batch_without_reports_goes_back_once_tasks_report() -> None:
+    Busy.busy = {"b"}
+    batches = Batches(Shelf, Busy)
+    batches.shelve("a", "b")
+    with pytest.raises(ContractError, match="set taskReports=always"):
+        batches.batch()
+    batches.restart_with({"taskReports": "always"})
+    (task,) = batches.tasks()
+    assert batches.attempt(task) == ["a"]
+    batches.commit()
+    Busy.busy = set()
+    batches.restart_with({"taskReports": "auto"})
+    assert batches.batch() == ["b"]
+
+
 def test_a_failed_first_attempt_is_reported_to_the_enumerator_S50() -> None:
     class Watches(Talker):
         resets: ClassVar[list[tuple[int, int]]] = []

@@ -150,6 +150,16 @@ def test_a_name_created_by_a_dead_process_is_durable_once_it_is_found(seed: int)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_a_file_that_a_dead_process_has_deleted_stays_away_once_it_is_deleted_again(seed: int) -> None:
+    disk = SimulatedDisk(seed)
+    files_on(disk).create(NAME, OLD)
+    disk.remove(NAME)
+    files_on(disk).remove(NAME)
+    disk.cut_power()
+    assert disk.files() == {}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_folders_created_by_a_dead_process_are_durable_once_they_are_used(seed: int) -> None:
     for step in range(1, calls_of(lambda files: files.create(NAME, NEW))):
         disk = SimulatedDisk(seed)
