@@ -153,7 +153,8 @@ def test_a_name_created_by_a_dead_process_is_durable_once_it_is_found(seed: int)
 def test_a_file_that_a_dead_process_has_deleted_stays_away_once_it_is_deleted_again(seed: int) -> None:
     disk = SimulatedDisk(seed)
     files_on(disk).create(NAME, OLD)
-    disk.remove(NAME)
+    with pytest.raises(PowerFails):  # before the folder is synced
+        files_on(disk, stops_at(2, PowerFails())).remove(NAME)
     files_on(disk).remove(NAME)
     disk.cut_power()
     assert disk.files() == {}
