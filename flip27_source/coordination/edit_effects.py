@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
+import msgspec
+
 from ..enumerator import SplitEnumerator
 from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions
 from ..errors import EditError
@@ -97,7 +99,8 @@ class Editing(Generic[SplitT]):
         splits = {split.split_id: split for split in ordered}
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
-        busy = self._to_be_found(snapshot, tuple(splits)) | self._busy(snapshot)
+        unknown = self._unknown(snapshot, tuple(splits)) or ()
+        busy = dict.fromkeys(unknown, "is not known: it is found and read again") | self._busy(snapshot)
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
         left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
         again = {name: split for name, split in splits.items() if name not in left_alone}
@@ -192,16 +195,61 @@ class Editing(Generic[SplitT]):
         edited = replace(snapshot, enumerator_state=state)
         return self._read_again(edited, ledger, forgotten, left_alone)
 
-    def rewind(self, present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT]:
+    def rewind(
+        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str]
+    ) -> Edited[SplitT]:
         """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
+
+        Side effects that were pending then are pending again, so they may happen twice; later ones are
+        dropped, because their data is read again.
+
+        Args:
+            undone: ids of the splits in the batches after ``older``.
 
         Raises:
             EditError: it is not older, or the enumerator cannot go back to it.
         """
-        edited = rewound(present, older)
+        last, at = older.metadata.checkpoint_id, present.metadata.checkpoint_id
+        if last >= at:
+            raise EditError(
+                f"the source is at checkpoint {at} and cannot be rewound to checkpoint {last}",
+                remedy="choose an earlier checkpoint",
+            )
         if issubclass(self.enumerator_type, LimitsRewinds):
             self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state)
-        return edited
+        kept = [item for item in present.actions if item.due_checkpoint_id <= last]
+        pages = kept_where(
+            present.delayed, lambda group: [group.due_checkpoint_id <= last] * len(group.actions)
+        )
+        known = {msgspec.json.encode(item.action) for item in kept}
+        known |= {bytes(raw) for page in pages for group in page.groups() for raw in group.actions}
+        again = [item for item in older.actions if msgspec.json.encode(item.action) not in known]
+        pages_again = kept_where(
+            older.delayed, lambda group: [bytes(raw) not in known for raw in group.actions]
+        )
+        changed, left_alone = self._read_after(older, tuple(dict.fromkeys(undone)))
+        return Edited(
+            snapshot=replace(
+                older,
+                metadata=present.metadata,
+                actions=(*kept, *again),
+                delayed=tuple(sorted((*pages, *pages_again), key=lambda page: page.since_ms)),
+                action_delay_ms=present.action_delay_ms,
+            ),
+            changed=changed,
+            left_alone=dict.fromkeys(left_alone, "was read before that checkpoint too"),
+            dropped_actions=_action_count(present.actions, present.delayed) - _action_count(kept, pages),
+        )
+
+    def _read_after(
+        self, older: Snapshot[SplitT], split_ids: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The splits that a source which continues from an older state reads, and the others."""
+        unknown = self._unknown(older, split_ids)
+        if unknown is None:
+            return split_ids, ()
+        to_be_read = {*unknown, *self._busy(older)}
+        return _in_order(split_ids, to_be_read), tuple(name for name in split_ids if name not in to_be_read)
 
     @property
     def _holder(self) -> type[HoldsSplits]:
@@ -230,17 +278,20 @@ class Editing(Generic[SplitT]):
             _under_way(ledger) | held, "is not read yet"
         )
 
-    def _to_be_found(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> dict[str, str]:
-        """Splits that a forget or a rewind has made unknown: discovery finds them again."""
+    def _unknown(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> Collection[str] | None:
+        """Those of the splits that discovery would find, because the enumerator does not know them.
+
+        None if that cannot be told.
+        """
         if not issubclass(self.enumerator_type, ForgetsSplits):
-            return {}
+            return None
         try:
             _, unknown = self.enumerator_type.forget_splits(
                 snapshot.enumerator_state, split_ids, busy=(), options=self.options
             )
         except EditError:  # the state cannot tell
-            return {}
-        return dict.fromkeys(unknown, "is not known: it is found and read again")
+            return None
+        return unknown
 
     def _read_again(
         self,
@@ -276,35 +327,6 @@ class Editing(Generic[SplitT]):
             return []
         kind: Any = self.enumerator_type
         return [not concerned for concerned in kind.concerned(actions, split_ids)]
-
-
-def rewound(present: Snapshot[SplitT], older: Snapshot[SplitT]) -> Edited[SplitT]:
-    """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
-
-    Side effects that were due up to the older checkpoint stay due; later ones are dropped, because their
-    data is read again.
-    """
-    if older.metadata.checkpoint_id >= present.metadata.checkpoint_id:
-        raise EditError(
-            f"the source is at checkpoint {present.metadata.checkpoint_id} and cannot be rewound to "
-            f"checkpoint {older.metadata.checkpoint_id}",
-            remedy="choose an earlier checkpoint",
-        )
-    last = older.metadata.checkpoint_id
-    kept = tuple(item for item in present.actions if item.due_checkpoint_id <= last)
-    delayed = kept_where(
-        present.delayed, lambda group: [group.due_checkpoint_id <= last] * len(group.actions)
-    )
-    return Edited(
-        snapshot=replace(
-            older,
-            metadata=present.metadata,
-            actions=kept,
-            delayed=delayed,
-            action_delay_ms=present.action_delay_ms,
-        ),
-        dropped_actions=_action_count(present.actions, present.delayed) - _action_count(kept, delayed),
-    )
 
 
 def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:

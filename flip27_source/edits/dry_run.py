@@ -264,7 +264,9 @@ def _changes(
     if request.operation is EditOperation.REWIND:
         after = Predicate(lowest=_checkpoint_id(request) + 1)
         undone = planned(copy, after, also_unread=True)
-        return [_change(item, "is found and read again") for item in undone]
+        return [
+            _change(item, edited.left_alone.get(item.split_id, "is found and read again")) for item in undone
+        ]
     live_now = {split.split_id: split for split in edited.snapshot.ledger.live}
     changes = []
     changed = set(edited.changed)

@@ -53,13 +53,11 @@ class EditEngine:
             case EditOperation.REWIND:
                 back_to = _name(request.checkpoint)
                 undone = lineage.chain(back_to, at)
-                edited = editing.rewind(standing, state_after(back_to))
-                read_again = [
-                    split.split_id for _, document in undone for split in self._splits_in(lineage, document)
-                ]
+                splits = (split for _, document in undone for split in self._splits_in(lineage, document))
+                edited = editing.rewind(standing, state_after(back_to), (split.split_id for split in splits))
                 edits = (*standing.metadata.edits, AppliedEdit.of(request))
                 snapshot = replace(edited.snapshot, metadata=replace(standing.metadata, edits=edits))
-                return replace(edited, snapshot=snapshot, changed=tuple(dict.fromkeys(read_again)))
+                return replace(edited, snapshot=snapshot)
             case EditOperation.SET_POSITION:
                 fields = request.position or {}
                 return editing.set_position(

@@ -18,7 +18,7 @@ from flip27_source.coordination.checkpoints import (
     Snapshot,
     WaitingSplit,
 )
-from flip27_source.coordination.edit_effects import Edited, Editing, rewound
+from flip27_source.coordination.edit_effects import Edited, Editing
 from flip27_source.coordination.packing import Plan
 from flip27_source.coordination.split_rules import SplitRules
 from flip27_source.discovery import DiscoveringState
@@ -127,12 +127,13 @@ def due(checkpoint_id: int) -> PendingAction:
     return PendingAction(action=f"archive {checkpoint_id}", due_checkpoint_id=checkpoint_id)
 
 
-def test_a_rewind_keeps_the_actions_due_up_to_the_older_checkpoint_and_the_current_checkpoint_id() -> None:
+def test_a_rewind_keeps_the_actions_that_were_pending_at_the_older_checkpoint_and_the_current_id() -> None:
     present = standing(actions=(due(3), due(4), due(7)))
-    older = replace(standing(live=items("a")), metadata=CheckpointMetadata(checkpoint_id=3, timestamp_ms=5))
-    edited = rewound(present, older)
+    metadata = CheckpointMetadata(checkpoint_id=3, timestamp_ms=5)
+    older = replace(standing(live=items("a"), actions=(due(2), due(3))), metadata=metadata)
+    edited = editing(Archives).rewind(present, older, ())
     assert edited.snapshot.metadata.checkpoint_id == 7
-    assert [item.due_checkpoint_id for item in edited.snapshot.actions] == [3]
+    assert [item.due_checkpoint_id for item in edited.snapshot.actions] == [3, 2]
     assert (names(edited)["live"], edited.dropped_actions) == (["a"], 2)
 
 

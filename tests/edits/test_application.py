@@ -152,6 +152,24 @@ def test_a_rewind_can_itself_be_rewound(tmp_path: Path) -> None:
     assert source.batch() == list("gh")
 
 
+@pytest.mark.parametrize("first", ["rewind", "replay"])
+def test_a_rewind_past_an_edit_cleans_the_files_that_are_not_read_again(tmp_path: Path, first: str) -> None:
+    options = {"cleanSource": "delete", "cleanSource.retentionDuration": "1h", "maxFilesPerTrigger": "1"}
+    source = files(tmp_path, "abc", **options)
+    assert source.batches() == [["a"], ["b"], ["c"]]
+    source.ask(first, **({"to_checkpoint": 1} if first == "rewind" else {"glob": "*/[bc]"}))
+    assert source.batches() == [["b"], ["c"]]
+    plan = source.plan("rewind", to_checkpoint=3)
+    assert {change.then for change in plan.changes} == {"was read before that checkpoint too"}
+    edits.submit(plan)
+    for name in "xyz":
+        source.engine.now_ms += 24 * 3600 * 1000
+        add_files(tmp_path, name)
+        assert source.batches() == [[name]]
+    # What an edit has dropped of the batch of the checkpoint itself stays dropped.
+    assert {path.name for path in (tmp_path / "in").iterdir()} == {"c", "z"}
+
+
 def test_setting_a_position_changes_only_the_given_split(tmp_path: Path) -> None:
     SERVER.update(orders=list("abcdef"), items=list("123456"))
     source = paged(tmp_path)
