@@ -55,7 +55,7 @@ STATE_LOCATION: Option[str | None] = Option(
     doc="Directory (any fsspec URL) for the source's state, preferably inside the query's checkpoint "
     "location. Without it the state must fit into Spark's offset log (see inlineStateLimit).",
     changes=Change.REFUSED,
-    change_note="except for the place to which the state was moved",
+    change_note="except for the place to which the state was moved, or if it was not set",
 )
 INLINE_STATE_LIMIT: Option[int] = NextBatchOption(
     name="inlineStateLimit",
