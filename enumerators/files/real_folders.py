@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 
-from flip27_source.enumerators.files.listing.links import LEADS_NOWHERE
+from flip27_source.enumerators.files.listing.skipped_paths import LEADS_NOWHERE
 from flip27_source.file_systems.moved_paths import is_at_or_below
 
 _FOLDER = os.O_DIRECTORY | getattr(os, "O_PATH", os.O_RDONLY)

@@ -9,15 +9,17 @@ Source: FLIP-27, FLINK-21996, FLINK-26029 (SubtaskGatewayImpl). Pure; single-thr
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic
+from typing import Generic, TypeVar
 
 from ..errors import ProtocolError
 from ..events import SourceEvent
 from ..split import SplitT
-from .outbox import Outbox
+
+ItemT = TypeVar("ItemT")
 
 
 class GatewayState(Enum):
@@ -84,6 +86,44 @@ TRANSITIONS: tuple[Transition, ...] = (
 marked, and no subtask acknowledges a checkpoint that was never triggered (S31)."""
 
 _BY_CELL = {(item.state, item.call): item for item in TRANSITIONS}
+
+
+class Outbox(Generic[ItemT]):
+    """Items in no plan yet, in order: those that the next plan may take, then those that are held back."""
+
+    __slots__ = ("_held", "_items")
+
+    def __init__(self) -> None:
+        self._items: deque[ItemT] = deque()
+        self._held: list[ItemT] = []
+
+    def add(self, item: ItemT, *, is_held: bool) -> None:
+        (self._held if is_held else self._items).append(item)
+
+    def release(self) -> None:
+        self._items.extend(self._held)
+        self._held.clear()
+
+    def peek(self) -> ItemT | None:
+        return self._items[0] if self._items else None
+
+    def take(self) -> ItemT:
+        return self._items.popleft()
+
+    def take_all(self) -> list[ItemT]:
+        taken = list(self._items)
+        self._items.clear()
+        return taken
+
+    def __contains__(self, item: object) -> bool:
+        return item in self._items
+
+    def waiting(self) -> Iterator[ItemT]:
+        yield from self._items
+        yield from self._held
+
+    def __len__(self) -> int:
+        return len(self._items)
 
 
 class SubtaskGateway(Generic[SplitT]):

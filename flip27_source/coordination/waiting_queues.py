@@ -12,8 +12,7 @@ from typing import Generic
 from ..events import SourceEvent
 from ..split import SplitT
 from .checkpoints import WaitingEvent, WaitingSplit
-from .gateway import SubtaskGateway
-from .outbox import Outbox
+from .gateway import Outbox, SubtaskGateway
 
 
 class WaitingQueues(Generic[SplitT]):

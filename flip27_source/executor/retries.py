@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,11 +30,14 @@ from .events_and_losses import LossReports, SentEvents
 from .meter import Meter
 from .quarantine import Quarantine
 from .quarantined_parts import QuarantinedParts
-from .range_results import NOT_READ, ids_not_read, with_ranges
 from .split_read import Item
 from .subtask_splits import SplitsOfSubtask
 
 _log = logging.getLogger("flip27_source")
+
+_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
+
+_SetApart = Callable[[Any], Any]
 
 
 class SubtaskAttempt:
@@ -111,17 +114,17 @@ class SubtaskAttempt:
         self, splits: Sequence[Any], results: Sequence[SplitResult[Any]], duration_s: float
     ) -> None:
         set_apart = self._source.enumerator_type.set_apart
-        not_read = ids_not_read(results, splits, set_apart)
+        not_read = _ids_unread(results, splits, set_apart)
         report = SubtaskReport(
             checkpoint_id=self._context.checkpoint_id,
             subtask_id=self._context.subtask_id,
-            results=(*with_ranges(results, splits, set_apart), *self._parts.results(not_read)),
+            results=(*_with_ranges(results, splits, set_apart), *self._parts.results(not_read)),
             events=self._sent.events,
             losses=tuple(self._losses.losses),
             metrics=CheckpointMetrics(
                 rows=self._meter.rows,
                 bytes=self._meter.bytes,
-                splits=len(splits) - sum(item.status in NOT_READ for item in results),
+                splits=len(splits) - sum(item.status in _NOT_READ for item in results),
                 duration_ms=round(duration_s * 1000),
                 attempt_number=self._context.attempt_number,
                 host=socket.gethostname(),
@@ -222,3 +225,27 @@ def _store_of(source: Source) -> Store:
             remedy='set .option("stateLocation", "<checkpointLocation>/flip27")',
         )
     return open_store(location, source.options.with_prefix("storage."))
+
+
+def _with_ranges(
+    results: Sequence[SplitResult[Any]], splits: Sequence[Any], set_apart: _SetApart
+) -> list[SplitResult[Any]]:
+    """The results; each failed range is added to its result as a split that can be retried alone."""
+    if all(item.status is not SplitStatus.FAILED for item in results):
+        return list(results)
+    ranges = {apart.split_id: apart for split in splits if (apart := set_apart(split)) != split}
+    return [
+        replace(item, position=ranges[item.split_id])
+        if item.status is SplitStatus.FAILED and item.split_id in ranges
+        else item
+        for item in results
+    ]
+
+
+def _ids_unread(results: Sequence[SplitResult[Any]], splits: Sequence[Any], set_apart: _SetApart) -> set[str]:
+    """The ids of ranges that were not read, and of splits of which nothing was read."""
+    ids = {item.split_id for item in results if item.status in _NOT_READ}
+    if not ids:
+        return ids
+    read = {split.split_id for split in splits if ids.isdisjoint((split.split_id, set_apart(split).split_id))}
+    return ids | ({split.split_id for split in splits} - read)

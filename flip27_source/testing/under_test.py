@@ -69,11 +69,6 @@ class SourceUnderTest:
         kept = {other: value for other, value in self.options.items() if other.lower() != name.lower()}
         return replace(self, options=kept)
 
-    def with_defaults(self, **more: str) -> Self:
-        """This source with further options, unless they are already set."""
-        names = {name.lower() for name in self.options}
-        return self.with_options(**{name: value for name, value in more.items() if name.lower() not in names})
-
 
 GivenSource: TypeAlias = SourceUnderTest | Mapping[str, str] | None
 """A source for the functions of this package: options only, or a SourceUnderTest."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from flip27_source.enumerators.files.entries import etag_of, modified_us
 from flip27_source.enumerators.files.listing.errors import no_such_path, not_answered, unreachable
-from flip27_source.enumerators.files.listing.links import DirectoryLinks
 from flip27_source.enumerators.files.listing.lister import (
     FileFound,
     FileInfo,
@@ -16,6 +15,7 @@ from flip27_source.enumerators.files.listing.lister import (
     is_hidden,
     is_partition,
 )
+from flip27_source.enumerators.files.listing.skipped_paths import DirectoryLinks
 from flip27_source.errors import DiscoveryError
 from flip27_source.file_systems.paths import (
     check_name,

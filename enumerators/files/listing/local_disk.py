@@ -9,7 +9,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from flip27_source.enumerators.files.globs import has_glob, split_glob
 from flip27_source.enumerators.files.listing.errors import cannot_be_listed, no_such_path
-from flip27_source.enumerators.files.listing.links import LEADS_NOWHERE, DirectoryLinks, Folder
 from flip27_source.enumerators.files.listing.lister import (
     FileFound,
     FileInfo,
@@ -17,6 +16,7 @@ from flip27_source.enumerators.files.listing.lister import (
     Lister,
     is_partition,
 )
+from flip27_source.enumerators.files.listing.skipped_paths import LEADS_NOWHERE, DirectoryLinks, Folder
 from flip27_source.enumerators.files.listing.unchanged_directories import UnchangedDirectories
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import disk_path, path_text

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Collection, Iterable
 
-from flip27_source.enumerators.files.listing.links import Folder
+from flip27_source.enumerators.files.listing.skipped_paths import Folder
 from flip27_source.file_systems.moved_paths import is_at_or_below
 
 GRANULARITY_S = 2.0
