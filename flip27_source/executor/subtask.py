@@ -20,6 +20,7 @@ from ..snapshots.event_codec import EventCodec
 from ..snapshots.planned_subtask import PlannedSubtask
 from ..snapshots.store import LocalStore, Store
 from ..source import Source
+from ..source_options import LOG_DATA_LOSS, ON_DATA_LOSS
 from .events_and_losses import LossReports, SentEvents
 from .quarantine import Quarantine
 from .split_read import Item
@@ -89,11 +90,12 @@ def _read(
 def _policy_without_reports(source: Source, planned: PlannedSubtask) -> SplitErrorPolicy:
     """How a task that writes no report handles data that is lost or cannot be read.
 
-    In a batch read it may ignore the data. In a stream nothing is ignored that is not recorded: the batch was
-    planned without a state location, and the options apply from the next batch on.
+    In a batch read it may ignore the data. In a stream nothing is ignored that the options want recorded: the
+    batch was planned without a state location, and the options apply from the next batch on.
     """
     policy = SplitErrorPolicy.of(source)
     if not planned.reads_once:
-        return replace(policy, on_error="fail", ignored_by=frozenset(), reports_loss=False)
+        only_logs = source.options[ON_DATA_LOSS] == LOG_DATA_LOSS
+        return replace(policy, on_error="fail", ignored_by=frozenset(), reports_loss=only_logs)
     # There is no state in which a split could be kept.
     return replace(policy, on_error="fail") if policy.on_error == "quarantine" else policy
