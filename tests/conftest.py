@@ -55,8 +55,7 @@ STARTS_SPARK = (
 
 LONGEST_FIRST = (
     "test_notebooks.py", "model/test_interleavings.py", "test_benchmarks.py", "spark/test_disasters.py",
-    "spark/test_crash.py", "spark/test_speculation.py", "spark/test_killed_executors.py",
-    "spark/test_two_drivers.py", "spark/test_connect.py", "test_demo.py",
+    "spark/test_drivers.py", "spark/test_attempts.py", "spark/test_connect.py", "test_demo.py",
 )  # fmt: skip
 """Files that take a minute: they start first, so that the other processes do not wait for one at the end."""
 
