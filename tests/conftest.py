@@ -55,8 +55,7 @@ STARTS_SPARK = (
 
 LONGEST_FIRST = (
     "test_notebooks.py", "model/test_interleavings.py", "test_benchmarks.py", "spark/test_disasters.py",
-    "spark/test_crash.py", "spark/test_speculation.py", "spark/test_killed_executors.py",
-    "spark/test_two_drivers.py", "spark/test_connect.py", "test_demo.py",
+    "spark/test_drivers.py", "spark/test_attempts.py", "spark/test_connect.py", "test_demo.py",
 )  # fmt: skip
 """Files that take a minute: they start first, so that the other processes do not wait for one at the end."""
 
@@ -74,13 +73,13 @@ THOROUGH = (
     "driver/test_poisoned_requests.py", "driver/test_scenarios.py", "edits/test_requests.py",
     "enumerators/files/test_enumerator_listing.py", "enumerators/files/test_file_names.py",
     "enumerators/files/test_hostile_web_servers.py", "enumerators/files/test_listing.py",
-    "enumerators/files/test_object_store_stream.py", "enumerators/files/test_random_files.py",
-    "enumerators/files/test_sorted_hashes.py", "enumerators/http_api", "enumerators/kafka/test_kills.py",
+    "enumerators/files/test_histories.py", "enumerators/files/test_sorted_hashes.py", "enumerators/http_api",
+    "enumerators/kafka/test_kills.py",
     "enumerators/postgres/test_model.py", "enumerators/sql", "executor/test_buffered_rows.py",
     "executor/test_ignored_splits.py", "file_systems/test_scenarios.py", "model",
     "readers/csv_lines/test_quote_checks.py", "readers/csv_lines/test_values.py",
-    "readers/files/test_bad_file_memory.py", "readers/files/test_bad_files.py",
-    "readers/files/test_line_blocks.py", "readers/files/test_read_ahead.py", "readers/http_api",
+    "readers/files/test_bad_files.py", "readers/files/test_line_blocks.py",
+    "readers/files/test_read_ahead.py", "readers/http_api",
     "readers/json_lines/test_columns.py", "readers/json_lines/test_layout.py", "readers/kafka",
     "readers/sql", "readers/test_text.py",
     "savepoints/test_hostile_metadata.py", "simulator", "soak", "state_tables/test_locations.py",
@@ -91,8 +90,7 @@ THOROUGH = (
 
 
 TESTS_OF_TESTS = (
-    "fuzz", "model/test_mutations.py", "test_azurite_server.py", "test_class_archive.py",
-    "test_kafka_server.py", "test_server_process.py",
+    "fuzz", "model/test_mutations.py", "test_class_archive.py", "test_servers.py"
 )  # fmt: skip
 """Tests that check the tests' own servers, models and generators; ``make test`` leaves them out."""
 

@@ -1,6 +1,6 @@
 """Kafka brokers on this machine, for tests: from wheels, on loopback, gone when the tests end.
 
-Neither is Apache Kafka; ``tests/test_kafka_server.py`` shows where they differ:
+Neither is Apache Kafka; ``tests/test_servers.py`` shows where they differ:
 
 - ``noida`` has transactions, timestamps, retention and deletion of records, and writes its records to a file
   once a second. It has no topic ids and does not compact. A consumer that starts after an aborted

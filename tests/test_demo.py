@@ -26,7 +26,7 @@ from tests.deadline import until
 ROWS_PER_FILE = 5
 
 
-@pytest.mark.slow  # it starts Spark four times; test_crash.py kills drivers, too
+@pytest.mark.slow  # it starts Spark four times; spark/test_drivers.py kills drivers, too
 def test_a_query_killed_in_a_batch_delivers_every_row_exactly_once(tmp_path: Path) -> None:
     settings = DemoSettings(
         files=16, rows_per_file=20, over_s=2, files_per_batch=4, kills=1, parent=tmp_path, timeout_s=900

@@ -1,12 +1,20 @@
-"""PendingCheckpoint: what it waits for, which acknowledgements count, and what an abort leaves behind."""
+"""PendingCheckpoint: its states, what it waits for, what counts for it, and what an abort leaves behind."""
 
 from __future__ import annotations
 
+import itertools
+import re
 from typing import Any, Generic
 
 import pytest
 
 from flip27_source.coordination import waiting_queues
+from flip27_source.coordination.checkpoint_states import (
+    CHECKPOINT_TRANSITIONS,
+    CheckpointCall,
+    CheckpointState,
+    transition,
+)
 from flip27_source.coordination.checkpoints import (
     CheckpointMetadata,
     LedgerState,
@@ -205,3 +213,25 @@ def test_splits_assigned_before_the_first_batch_are_part_of_it_S46() -> None:
         0: ["hello 0"],
         1: ["from start", "hello 1"],
     }
+
+
+ALLOWED = {(item.state, item.call): item for item in CHECKPOINT_TRANSITIONS}
+
+
+def test_the_table_has_each_transition_once_with_its_rule() -> None:
+    assert len(ALLOWED) == len(CHECKPOINT_TRANSITIONS)
+    assert all(item.rule for item in CHECKPOINT_TRANSITIONS)
+    assert {item.call for item in CHECKPOINT_TRANSITIONS} == set(CheckpointCall) - {
+        CheckpointCall.TRIGGER_OTHER, CheckpointCall.COMPLETE_EARLY, CheckpointCall.COMPLETE_UNSEEN,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", list(itertools.product(CheckpointState, CheckpointCall)), ids=str)
+def test_a_call_changes_the_state_as_the_table_says_or_raises_a_protocol_error(
+    cell: tuple[CheckpointState, CheckpointCall],
+) -> None:
+    if cell in ALLOWED:
+        assert transition(*cell, "checkpoint 7") is ALLOWED[cell].next_state
+    else:
+        with pytest.raises(ProtocolError, match=re.escape(f"checkpoint 7: {cell[1].value!r} is not allowed")):
+            transition(*cell, "checkpoint 7")

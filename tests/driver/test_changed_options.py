@@ -1,15 +1,21 @@
-"""Options that change between two runs never change what happened in a batch of an earlier run (R18)."""
+"""Options and readers that change between two runs never change a batch of an earlier run (R18)."""
 
 from __future__ import annotations
 
 import gzip
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from flip27_source import edits, savepoints
-from flip27_source.errors import QuarantineError, SplitReadError
+from flip27_source.errors import OptionError, QuarantineError, SplitReadError
+from flip27_source.events import Progress
+from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.testing import MicroBatchEngine, Step
+from tests.driver.batches import Batches
+from tests.toy_sources import AssignsOnce, Item, items
 
 MENDED = gzip.compress(b"b\n")
 LANDED = {"a": b"a\n", "b.gz": b"x" * len(MENDED), "c": b"c\n"}
@@ -170,3 +176,49 @@ def test_a_query_continues_after_options_that_were_tried_for_one_batch(tmp_path:
     engine.restart()
     engine.process_all_available()
     assert rows(engine) == ["a", "b", "c", "d"]
+
+
+class One(AssignsOnce[Item]):
+    def splits(self) -> list[Item]:
+        return items("a")
+
+
+class Whole(SplitReader[Item]):
+    def read(self, split: Item) -> Iterator[Any]:
+        yield (split.split_id,)
+
+
+class Pages(YieldsProgress, Whole):
+    def read(self, split: Item) -> Iterator[Any]:
+        yield from super().read(split)
+        yield Progress(None)
+
+
+def after(batches: Batches, reader: type[Whole]) -> Batches:
+    """The query, restarted with another reader."""
+    again = Batches(One, reader, batches.options, store=batches.store)
+    again.logs = batches.logs
+    return again
+
+
+@pytest.mark.parametrize("on_error", ["fail", "quarantine"])
+@pytest.mark.parametrize(("first", "second"), [(Whole, Pages), (Pages, Whole)])
+class TestChangedReader:
+    def test_a_complete_batch_is_not_read_again(self, first: Any, second: Any, on_error: str) -> None:
+        batches = Batches(One, first, {"onSplitError": on_error})
+        assert batches.batch() == ["a"]
+        again = after(batches, second)
+        assert again.batch() is None
+        assert again.holder.coordinator_at(again.logged).standing(0).ledger.finished == 1
+
+    def test_a_batch_is_repeated_only_with_its_own_reader(
+        self, first: Any, second: Any, on_error: str
+    ) -> None:
+        batches = Batches(One, first, {"onSplitError": on_error})
+        assert batches.trigger()
+        with pytest.raises(OptionError, match=f"set option reader to '{first.__name__}'"):
+            after(batches, second).tasks()
+        again = after(batches, first)
+        assert [row for task in again.tasks() for row in again.attempt(task)] == ["a"]
+        again.commit()
+        assert after(again, second).batch() is None

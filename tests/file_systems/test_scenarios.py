@@ -18,6 +18,7 @@ from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
 from tests.gcs_server import gcs_endpoint, new_gcs_bucket
 from tests.places import PLACES, WRITABLE, Place, each
+from tests.soak.clouds import CLOUDS, play
 
 LINE = pa.schema([pa.field("value", pa.string())])
 NUMBER = pa.schema([pa.field("id", pa.int64())])
@@ -257,3 +258,17 @@ def test_every_way_to_write_the_url_of_a_container_names_the_same_files(place: P
     other.restart()
     other.process_all_available()
     assert rows(other) == ["a", "b"]
+
+
+KILLED_DRIVERS = 2
+
+
+@pytest.mark.slow  # a short form of the soak
+@pytest.mark.parametrize(
+    "cloud", [pytest.param(cloud, marks=pytest.mark.long) if cloud == "gcs" else cloud for cloud in CLOUDS]
+)
+def test_killed_drivers_lose_and_duplicate_nothing_in_the_cloud(cloud: str, tmp_path: Path) -> None:
+    outcome = play(cloud, tmp_path / cloud, kills=KILLED_DRIVERS, seed=15)
+    assert outcome.is_exact, f"{outcome}\n{outcome.misplaced[:10]}"
+    assert outcome.kills == KILLED_DRIVERS
+    assert outcome.batches > 0

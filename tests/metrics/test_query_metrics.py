@@ -1,11 +1,17 @@
-"""The samples of queries, from the events that were received."""
+"""The samples of queries, from the events received; the docs and ``flip27 watch`` agree with them."""
 
 from __future__ import annotations
 
+import datetime as dt
+from pathlib import Path
+
 import pytest
 
-from flip27_source.metrics import CATALOG, QueryMetrics
+from flip27_source.cli.state.rows import Place
+from flip27_source.cli.watch.view import Watcher
+from flip27_source.metrics import CATALOG, Kind, Metric, QueryMetrics
 from flip27_source.metrics.query_metrics import MOST_ENDED
+from flip27_source.testing import MicroBatchEngine
 from tests.metrics.events import (
     FIRST,
     FIRST_OFFSET,
@@ -137,3 +143,51 @@ def test_samples_have_a_value_for_each_label_of_their_metric(metrics: QueryMetri
     samples = metrics.samples()
     assert {sample.metric for sample in samples} == set(CATALOG)
     assert [sample for sample in samples if len(sample.labels) != len(sample.metric.labels)] == []
+
+
+PAGE = Path(__file__).parents[2] / "docs" / "monitoring.md"
+
+
+def table() -> str:
+    """The catalog as the table of the page."""
+    return "\n".join(["| metric | labels | meaning |", "|---|---|---|", *map(row, CATALOG)])
+
+
+def row(metric: Metric) -> str:
+    name = f"{metric.name}_total" if metric.kind is Kind.COUNTER else metric.name
+    return f"| `{name}` | {', '.join(f'`{label}`' for label in metric.labels)} | {metric.doc} |"
+
+
+def test_the_page_lists_every_metric_as_the_catalog_does() -> None:
+    assert table() in PAGE.read_text(encoding="utf-8")
+
+
+EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def test_watch_shows_the_numbers_that_are_exported(tmp_path: Path) -> None:
+    landing = tmp_path / "landing"
+    landing.mkdir()
+    for name in "abcde":
+        (landing / name).write_text("1\n")
+    options = {"enumerator": "files", "reader": "text", "path": str(landing), "maxFilesPerTrigger": "2"}
+    engine = MicroBatchEngine(options | {"stateLocation": str(tmp_path / "state")})
+    batch = engine.run_batch()
+    assert batch is not None
+
+    now = EPOCH + dt.timedelta(seconds=7)
+    metrics = QueryMetrics(now=lambda: now)
+    source = {"startOffset": None, "endOffset": batch.end, "latestOffset": engine.holder.report()}
+    metrics.progressed(FIRST | {"timestamp": EPOCH.isoformat(), "sources": [source]})
+    exported = {(sample.metric.name, *sample.labels[2:]): sample.value for sample in metrics.samples()}
+
+    (frame,) = Watcher(place=Place(location=str(tmp_path / "state"))).frames(now)
+    assert (frame.backlog, frame.finished, frame.lag_s) == (3, 2, 7.0)
+    assert {
+        ("flip27_checkpoint_id",): frame.checkpoint_id,
+        ("flip27_backlog_splits",): frame.backlog,
+        ("flip27_lag_seconds",): frame.lag_s,
+        ("flip27_splits", "live"): frame.live,
+        ("flip27_splits", "finished"): frame.finished,
+        ("flip27_splits", "quarantined"): frame.quarantined,
+    }.items() <= exported.items()

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pytest
 from chispa import assert_df_equality
+from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import flip27_source
 from flip27_source import DiscoveringEnumerator, Discovery, Options, SplitReader
+from flip27_source.spark.registration import drop_type_caches
 
 from .streams import Folders, lake_lines, run_files, run_to_end, to_lake
 
@@ -112,3 +115,24 @@ def test_a_failed_batch_is_read_completely_after_the_cause_is_gone(
     folders.land("b.txt", ["3"])
     run_files(spark, folders, reader=f"{HERE}:FailingOnce")
     assert lake_lines(spark, folders) == ["1", "2", "3"]
+
+
+@dataclass(frozen=True)
+class Place:
+    name: str
+
+
+def test_a_split_whose_values_were_stored_before_can_still_be_pickled_by_value_and_stored_again() -> None:
+    @dataclass(frozen=True)
+    class Letter:
+        split_id: str
+        place: Place
+
+    stored = msgspec.json.encode(Letter("a", Place("here")))
+    assert msgspec.json.decode(stored, type=Letter) == Letter("a", Place("here"))
+    with pytest.raises(TypeError, match="cannot pickle"):
+        cloudpickle.dumps(Letter)
+    drop_type_caches()
+    travelled = cloudpickle.loads(cloudpickle.dumps(Letter))
+    assert travelled("a", Place("here")).split_id == "a"
+    assert msgspec.json.decode(stored, type=Letter) == Letter("a", Place("here"))

@@ -1,4 +1,4 @@
-"""Reports on real Spark: what needs them, and what happens if Spark does not run tasks to their end."""
+"""Reports on real Spark: what needs and what shows them, and what happens if tasks do not reach their end."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tests.s3_server import S3Bucket
 from tests.soak.shapes import TALKING, Places, Talking
+from tests.spark.jvm import jvm_of
 
 from .audited_soak import assert_exact
 from .streams import Folders, each_batch, file_stream, lake_lines, run_to_end, to_lake, wait_for
@@ -98,3 +99,19 @@ def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
         lambda: any('"lastRows": 2' in str(p.sources[0].latestOffset) for p in query.recentProgress), query
     )
     query.stop()
+
+
+_PACKAGE = "org.apache.spark.sql.execution.datasources.v2.python"
+
+
+@pytest.mark.parametrize(
+    "name", ["PythonMicroBatchStreamWithAdmissionControl", "PythonMicroBatchStreamWithTriggerAvailableNow"]
+)
+def test_spark_describes_a_python_source_by_the_address_of_an_object(spark: SparkSession, name: str) -> None:
+    """``description`` is the result of ``toString``, which this class lacks.
+
+    If this test fails, Spark has begun to name sources.
+    """
+    kind = jvm_of(spark).java.lang.Class.forName(f"{_PACKAGE}.{name}")
+    (to_string,) = [method for method in kind.getMethods() if method.getName() == "toString"]
+    assert to_string.getDeclaringClass().getName() == "java.lang.Object"

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
+import pyspark
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -237,3 +240,21 @@ def test_a_batch_read_of_an_empty_folder_has_no_rows(spark: SparkSession, folder
     folders.landing.mkdir(parents=True)
     frame = spark.read.format("flip27").options(enumerator="files", reader="text")
     assert frame.load(str(folders.landing)).count() == 0
+
+
+def test_python_and_jvm_have_the_requested_version(spark: SparkSession) -> None:
+    wanted = os.environ.get("FLIP27_TEST_SPARK_VERSION", pyspark.__version__)
+    assert (pyspark.__version__, spark.version) == (wanted, wanted)
+
+
+INTERVAL = "61 seconds"
+
+
+@pytest.mark.long
+def test_a_query_that_sleeps_for_a_minute_continues(spark: SparkSession, folders: Folders) -> None:
+    folders.land("a.txt", ["1"])
+    with running(to_lake(file_stream(spark, folders), folders, processingTime=INTERVAL)) as query:
+        wait_for(lambda: committed_batches(folders) == [0], query)
+        folders.land("b.txt", ["2"])
+        wait_for(lambda: committed_batches(folders) == [0, 1], query, deadline_s=150.0)
+    assert lake_lines(spark, folders) == ["1", "2"]

@@ -190,7 +190,7 @@ class LooksByCount(Sound):
         return [Piece(split_id=name) for name in FOUND]
 
 
-BROKEN: dict[str, type[SplitEnumerator[Any]]] = {
+BROKEN_ENUMERATORS: dict[str, type[SplitEnumerator[Any]]] = {
     "the enumerator runs out of splits": NeverEnds,
     "split ids are unique": UsesAnIdTwice,
     "another enumerator finds the same splits with the same ids": NamesBySerialNumber,

@@ -165,7 +165,7 @@ class CutsLines(SplitReader[FileSplit], ReadsRanges):
                 yield (line.decode().rstrip(),)
 
 
-BROKEN: dict[str, type[SplitReader[Any]]] = {
+BROKEN_READERS: dict[str, type[SplitReader[Any]]] = {
     "reading a split ends, and its rows fit the schema": GivesTwoColumns,
     "reading a split again gives the same rows (S70)": TakesWhatItReads,
     "every attempt gives the same rows": GivesLessToLaterAttempts,

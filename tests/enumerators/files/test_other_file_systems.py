@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import pyarrow as pa
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
 from flip27_source.enumerators.files.listing.choice import open_listers
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.file_systems.paths import canonical_path
+from flip27_source.reader import SplitReader
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
+from flip27_source.readers.text import TextReader
 from flip27_source.snapshots.store import FsspecStore, open_store
 from flip27_source.testing import MicroBatchEngine, Step, check_store
 from tests.other_file_systems import PASSWORD, USER, http_files, sftp_server
+from tests.readers.spark_reading import read_batches
 
 from .file_sources import files_query, lines_of, write
 
@@ -149,3 +155,16 @@ def test_a_subdirectory_that_cannot_be_listed_stops_the_query_and_loses_nothing(
     engine.restart()
     engine.run_batch()
     assert lines_of(engine) == ["b.txt", "room/a.txt", "x/y/c.txt"]
+
+
+OPTIONS = {"storage.username": USER, "storage.password": PASSWORD}
+
+
+@pytest.mark.parametrize("reader", [TextReader, CsvLinesReader])
+def test_a_file_of_20_megabytes_is_read(reader: type[SplitReader[FileSplit]], tmp_path: Path) -> None:
+    lines = [f"{number:0999d}" for number in range(20_000)]
+    (tmp_path / "large").write_text("\n".join(lines) + "\n")
+    with sftp_server(tmp_path) as server:
+        split = FileSplit(path=f"{server.url}/large", length=20_000_000, modified_us=0)
+        batches = read_batches(reader(), [split], pa.schema([("line", pa.string())]), OPTIONS)
+    assert pa.Table.from_batches(batches).column("line").to_pylist() == lines

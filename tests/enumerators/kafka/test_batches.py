@@ -1,19 +1,21 @@
-"""How much of each partition a batch contains: limits, parts for tasks, batch reads, committed offsets."""
+"""How much of a partition a batch contains: limits, parts for tasks, batch reads, commits, also of forks."""
 
 from __future__ import annotations
 
 import json
 from collections import Counter
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from confluent_kafka import TopicPartition
 
 from flip27_source.errors import OptionError
-from flip27_source.testing import Crashed, Step
+from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.batch_read import planned_read
 from tests.enumerators.kafka.reading import continued, offsets_of, options_of, read, stream
 from tests.kafka_server import KafkaBroker, Record
+from tests.snapshots.spark_logs import savepoint_of
 
 HOUR_MS = 3_600_000
 
@@ -245,3 +247,36 @@ def test_the_backlog_is_in_offsets(kafka: KafkaBroker) -> None:
     engine.run_batch()
     told = engine.holder.report()
     assert (told["backlogRows"], told["backlogSplits"]) == (4, 2)
+
+
+def query(broker: KafkaBroker, topic: str, state: Path, group: str, **more: str) -> MicroBatchEngine:
+    """Return a query that commits to a group."""
+    committing = {"commitOffsets": "true", "kafka.group.id": group}
+    return stream(broker, topic, stateLocation=state, **committing, **more)
+
+
+def test_a_fork_continues_with_its_own_offsets_and_does_not_touch_the_group_of_the_first_query(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b"a", b"b", b"c"])
+    kafka.produce(topic, [b"d"], partition=1)
+    first = query(kafka, topic, tmp_path / "first", f"{topic}-first")
+    first.process_all_available()
+    directory = savepoint_of(first, tmp_path / "checkpoint")
+    kafka.produce(topic, [b"e", b"f"])
+    fork = query(kafka, topic, tmp_path / "fork", f"{topic}-fork", savepoint=directory)
+    fork.process_all_available()
+    fork.process_all_available()
+    assert offsets_of(fork.rows) == {f"{topic}/0": [3, 4]}
+    assert committed(kafka, f"{topic}-first", topic, 2) == [3, 1]
+    assert committed(kafka, f"{topic}-fork", topic, 2) == [5, -1001]
+    fork.stop()
+    first.restart()
+    kafka.produce(topic, [b"g"], partition=1)
+    first.process_all_available()
+    assert offsets_of(first.rows) == {f"{topic}/0": [0, 1, 2, 3, 4], f"{topic}/1": [0, 1]}
+    first.stop()
+    continued(fork)
+    assert offsets_of(fork.rows) == {f"{topic}/0": [3, 4], f"{topic}/1": [1]}
+    fork.stop()

@@ -1,4 +1,4 @@
-"""Tables whose columns change while they are read."""
+"""Tables that change while they are read, or before their unchanged values are read."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
 from tests.enumerators.postgres.database import Running
 from tests.enumerators.postgres.faults import FaultyShop, caught_up, has_read, planned
+from tests.enumerators.postgres.reading import Query, query
+from tests.postgres_server import PostgresServer
 
 
 def values(engine: MicroBatchEngine, *columns: str) -> list[tuple[object, ...]]:
@@ -250,3 +252,74 @@ def test_in_json_formats_values_of_a_dropped_type_are_strings(
     said = [record.getMessage() for record in caplog.records if "has since been dropped" in record.message]
     assert ["column mood" in text for text in said] == [True, False]
     assert all("its values are strings" in text for text in said)
+
+
+SHOP = (
+    "CREATE TABLE orders (id int PRIMARY KEY, v text, note text, place int)",
+    "ALTER TABLE orders ALTER note SET STORAGE EXTERNAL",
+    "INSERT INTO orders SELECT i, 'old', repeat('n', 5000) FROM generate_series(1, 3) i",
+)
+COLUMNS = ("id", "v", "note")
+NOTE = "n" * 5000
+
+
+def last_change(orders: Query) -> tuple[object, ...]:
+    """Return the id, v, note, operation and unchanged columns of the newest change."""
+    change = orders.changes[-1]
+    return tuple(change[name] for name in (*COLUMNS, "_op", "_unchanged"))
+
+
+def test_values_of_a_renamed_table_are_read_under_its_new_name(postgres: PostgresServer) -> None:
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, unchangedValues="read") as orders:
+        orders.read_all()
+        orders.write("UPDATE orders SET v = 'new' WHERE id = 2", "ALTER TABLE orders RENAME TO sales")
+        assert last_change(orders) == ("2", "new", NOTE, "u", None)
+
+
+def test_values_are_not_read_from_another_table_that_has_taken_the_name(postgres: PostgresServer) -> None:
+    read = {"unchangedValues": "read", "onDataLoss": "report"}
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, **read) as orders:
+        orders.read_all()
+        orders.write(
+            "UPDATE orders SET v = 'new' WHERE id = 2",
+            "ALTER TABLE orders RENAME TO sales",
+            "CREATE TABLE orders (id int PRIMARY KEY, v text, note text)",
+            "INSERT INTO orders VALUES (2, 'other', 'of another table')",
+        )
+        of_two = [change for change in orders.changes if change["id"] == "2" and change["v"] == "new"]
+        assert [(change["_op"], change["note"]) for change in of_two] == [("u", NOTE)]
+
+
+@pytest.mark.parametrize(
+    "later",
+    [
+        "ALTER TABLE orders DROP COLUMN note",
+        "ALTER TABLE orders RENAME COLUMN note TO remark",
+        "ALTER TABLE orders ALTER note TYPE bytea USING note::bytea",
+        "ALTER TABLE orders RENAME COLUMN id TO number",
+        "ALTER TABLE orders ALTER id TYPE text",
+        "DROP TABLE orders",
+    ],
+)
+def test_a_value_that_the_table_no_longer_has_stays_unchanged(postgres: PostgresServer, later: str) -> None:
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS, unchangedValues="read") as orders:
+        orders.read_all()
+        orders.execute("CREATE TABLE other (id int PRIMARY KEY)", "UPDATE orders SET v = 'new' WHERE id = 2")
+        orders.write(later)
+        assert last_change(orders) == ("2", "new", None, "u", ["note"])
+
+
+def test_the_values_of_a_new_key_are_read_from_a_renamed_table(postgres: PostgresServer) -> None:
+    with query(postgres, *SHOP, tables="public.*", columns=COLUMNS) as orders:
+        orders.read_all()
+        orders.write("UPDATE orders SET id = 20 WHERE id = 2", "ALTER TABLE orders RENAME TO sales")
+        assert last_change(orders) == ("20", "old", NOTE, "c", None)
+
+
+def test_values_are_not_read_from_rows_of_inheriting_tables(postgres: PostgresServer) -> None:
+    child = "CREATE TABLE child () INHERITS (orders)"
+    with query(postgres, SHOP[0], child, *SHOP[1:], columns=COLUMNS, unchangedValues="read") as orders:
+        orders.execute("INSERT INTO child VALUES (2, 'child', 'of the child')")
+        orders.read_all()
+        orders.write("UPDATE ONLY orders SET v = 'new' WHERE id = 2")
+        assert last_change(orders) == ("2", "new", NOTE, "u", None)

@@ -1,12 +1,17 @@
-"""The source's assumptions about the contents of the log, checked on a real server."""
+"""The source's assumptions about the log and about windows of it, checked on a real server."""
 
 from __future__ import annotations
+
+import random
+from itertools import pairwise
 
 import psycopg
 import pytest
 
+from flip27_source.enumerators.postgres.split import parse_lsn
 from tests.enumerators.postgres import log
 from tests.enumerators.postgres.database import TestedDatabase
+from tests.enumerators.postgres.log import Transaction
 
 
 @pytest.mark.parametrize(
@@ -120,3 +125,210 @@ def test_texts_in_the_log_follow_the_settings_of_the_reading_session(
         "0.30000000000000004", "\\xff00", "$1.50",
     ]  # fmt: skip
     assert found[1:] == (hostile if is_hostile else plain)
+
+
+def work(database: TestedDatabase, chance: random.Random, steps: int) -> None:
+    """Interleave transactions of two sessions: small, large, rolled back, with savepoints, prepared."""
+    database.execute("CREATE TABLE t (id bigserial PRIMARY KEY, v text)")
+    sessions = [database.session(), database.session()]
+    for step in range(steps):
+        session = chance.choice(sessions)
+        if session.info.transaction_status == psycopg.pq.TransactionStatus.IDLE:
+            session.execute("BEGIN")
+        rows = chance.choice([1, 1, 1, 3, 50, 900])
+        session.execute("INSERT INTO t (v) SELECT %s FROM generate_series(1, %s)", ["x" * 60, rows])
+        match chance.randrange(7):
+            case 0:
+                session.execute("ROLLBACK")
+            case 1:
+                session.execute("SAVEPOINT s; UPDATE t SET v = 'lost' WHERE id % 7 = 0; ROLLBACK TO s")
+            case 2:
+                session.execute("SAVEPOINT s; DELETE FROM t WHERE id % 50 = 0; RELEASE s; COMMIT")
+            case 3:
+                session.execute(f"PREPARE TRANSACTION 'p{step}'")
+                session.execute(f"COMMIT PREPARED 'p{step}'")
+            case _:
+                session.execute("COMMIT")
+    for session in sessions:
+        session.execute("COMMIT")
+
+
+def ends(everything: list[Transaction], last: int, chance: random.Random, count: int) -> list[int]:
+    """Return ends of windows in ascending order: at records, one byte off, and anywhere."""
+    near = [lsn for transaction in everything for lsn in (transaction.final_lsn, transaction.end_lsn)]
+    start = everything[0].final_lsn - 100
+    found = {chance.choice(near) + chance.choice([-1, 0, 0, 0, 1]) for _ in range(count)}
+    found |= {chance.randrange(start, last) for _ in range(count // 2)}
+    return [*sorted(end for end in found if end < last), last]
+
+
+def within(found: list[Transaction], first: int, end: int) -> list[Transaction]:
+    return [transaction for transaction in found if first <= transaction.final_lsn < end]
+
+
+@pytest.mark.parametrize("seed", [1, 2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("is_advanced", [False, True], ids=["slot stays", "slot advances after each"])
+def test_adjacent_windows_have_each_transaction_once_and_complete(
+    database: TestedDatabase, is_advanced: bool, seed: int
+) -> None:
+    chance = random.Random(seed)
+    first, found = database.confirmed(), []
+    work(database, chance, steps=40)
+    everything = database.peek()
+    assert len(everything) > 10
+    for end in ends(everything, database.flushed(), chance, count=16):
+        found += within(database.peek(end), first, end)
+        if is_advanced:
+            assert database.advance(end) == end
+            rest = database.peek()
+            assert rest == [transaction for transaction in everything if transaction.final_lsn >= end]
+        first = end
+    assert found == everything
+
+
+def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_window(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
+    one, two, three = database.peek()
+    assert database.peek(two.final_lsn - 1) == [one]
+    # The record that reaches the position is decoded.
+    assert database.peek(two.final_lsn + 1) == [one, two]
+    assert database.peek(two.end_lsn) == [one, two]
+    assert database.peek(three.end_lsn + 1_000_000) == [one, two, three]
+
+
+def test_begin_and_commit_name_the_same_position(one_row: TestedDatabase) -> None:
+    (transaction,) = one_row.peek()
+    assert transaction.final_lsn == transaction.commit_lsn < transaction.end_lsn
+
+
+@pytest.mark.parametrize("beside", [-3, 0])
+def test_a_slot_advanced_to_or_before_a_commit_still_sends_the_commit(
+    one_row: TestedDatabase, beside: int
+) -> None:
+    (transaction,) = one_row.peek()
+    assert one_row.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
+    assert one_row.confirmed() == transaction.final_lsn + beside
+    assert one_row.peek() == [transaction]
+
+
+def test_a_slot_advanced_into_a_commit_record_does_not_send_the_commit(one_row: TestedDatabase) -> None:
+    (transaction,) = one_row.peek()
+    assert one_row.advance(transaction.final_lsn + 1) == transaction.final_lsn + 1
+    assert one_row.peek() == []
+
+
+def test_a_slot_does_not_advance_beyond_the_log(database: TestedDatabase) -> None:
+    last = database.flushed()
+    assert last <= database.advance(last + 10_000_000) <= database.flushed()
+
+
+def test_a_slot_can_advance_to_its_own_position_but_not_back(one_row: TestedDatabase) -> None:
+    (transaction,) = one_row.peek()
+    one_row.advance(transaction.end_lsn)
+    assert one_row.advance(transaction.end_lsn) == transaction.end_lsn
+    with pytest.raises(psycopg.errors.ObjectNotInPrerequisiteState, match="cannot advance replication slot"):
+        one_row.advance(transaction.final_lsn)
+
+
+def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    session = database.session(synchronous_commit="off")
+    found: list[tuple[int, int, list[Transaction]]] = []
+    with database.server_setting("wal_writer_delay", "10s"):
+        # If the WAL writer happens to write in between, another row is tried.
+        for number in range(20):
+            session.execute("INSERT INTO t VALUES (%s)", [number])
+            inserted = parse_lsn(database.one("SELECT pg_current_wal_insert_lsn()::text"))
+            before, missing = database.flushed(), database.peek(inserted)
+            if database.flushed() == before < inserted:
+                found.append((before, inserted, missing))
+                break
+    ((before, inserted, missing),) = found
+    assert database.one("SELECT count(*) FROM t") == number + 1
+    database.execute("CREATE TABLE flushes (id int)")
+    (late,) = (each for each in database.peek(inserted) if each not in missing)
+    assert before <= late.final_lsn < inserted
+    assert late.changes[0].new == {"id": str(number)}
+
+
+def test_windows_are_the_same_after_the_server_was_killed(database: TestedDatabase) -> None:
+    chance = random.Random(7)
+    start = database.confirmed()
+    work(database, chance, steps=30)
+    everything = database.peek()
+    last = database.flushed()
+    between = ends(everything, last, chance, count=8)
+    middle = between[len(between) // 2]
+    database.advance(middle)
+    open_transaction = database.session()
+    open_transaction.execute("BEGIN; INSERT INTO t (v) VALUES ('never committed')")
+    database.server.kill()
+    database.server.start()
+    database.reconnect()
+    # An advance is durable only after the server's next checkpoint.
+    assert start <= database.confirmed() <= middle
+    for first, end in pairwise(between):
+        if first >= middle:
+            assert within(database.peek(end), first, end) == within(everything, first, end)
+    assert [each for each in database.peek() if each.final_lsn >= last] == []
+    database.execute("INSERT INTO t (v) VALUES ('after')")
+    (after,) = [each for each in database.peek() if each.final_lsn >= last]
+    assert [change.new["v"] for change in after.changes if change.new] == ["after"]
+
+
+def test_a_peek_returns_its_first_row_only_once_the_window_is_decoded_and_the_slot_is_free(
+    database: TestedDatabase,
+) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 50000)")
+    session = database.session()
+    query = (
+        f"COPY (SELECT data FROM pg_logical_slot_peek_binary_changes('{database.slot}', NULL, NULL,"
+        " 'proto_version', '1', 'publication_names', 'p')) TO STDOUT (FORMAT binary)"
+    )
+    with session.cursor().copy(query) as copy:
+        rows = iter(copy)
+        next(rows)
+        database.advance(database.flushed())
+        assert database.peek() == []
+        assert sum(1 for _ in rows) > 50_000
+
+
+def restart(database: TestedDatabase) -> int:
+    """Return the position at which the next peek starts to decode."""
+    query = "SELECT restart_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+    return parse_lsn(database.one(query, database.slot))
+
+
+def test_a_peek_decodes_again_from_the_last_list_of_running_transactions_before_the_slot(
+    one_row: TestedDatabase,
+) -> None:
+    before = one_row.flushed()
+    one_row.execute("CHECKPOINT")
+    listed = one_row.flushed()
+    one_row.execute("INSERT INTO t VALUES (2)")
+    one_row.advance(one_row.flushed())
+    assert before <= restart(one_row) <= listed
+    # By itself, the background writer logs such a list every 15 seconds. Since 16, a client can request one.
+    asked = one_row.flushed()
+    one_row.execute("SELECT pg_log_standby_snapshot()", "INSERT INTO t VALUES (3)")
+    one_row.advance(one_row.flushed())
+    assert restart(one_row) >= asked
+
+
+def test_an_open_transaction_holds_the_log_from_its_first_change_on(database: TestedDatabase) -> None:
+    database.execute("CREATE TABLE t (id int PRIMARY KEY)")
+    open_transaction = database.session()
+    before = database.flushed()
+    open_transaction.execute("BEGIN; INSERT INTO t VALUES (1)")
+    for number in range(10, 13):
+        database.execute(f"INSERT INTO t VALUES ({number})", "CHECKPOINT")
+        database.advance(database.flushed())
+    assert restart(database) <= before < database.confirmed()
+    open_transaction.execute("COMMIT")
+    (transaction,) = database.peek()
+    assert transaction.changes[0].new == {"id": "1"}

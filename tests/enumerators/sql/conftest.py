@@ -1,5 +1,5 @@
 """Shops for the tests of the sql enumerator."""
 
-from tests.enumerators.sql.fixtures import shop, sqlite
+from tests.enumerators.sql.shops import shop, sqlite
 
 __all__ = ["shop", "sqlite"]

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import pytest
 
 from flip27_source.testing import MicroBatchEngine
 from tests.postgres_server import PostgresServer
@@ -139,3 +140,17 @@ def polled(engine: MicroBatchEngine) -> list[list[Any]]:
     """Return the same after the next round of discovery."""
     engine.now_ms += 2000
     return batches_of(engine)
+
+
+@pytest.fixture(params=KINDS)
+def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shop]:
+    """An empty table of orders; the test runs with each kind of database."""
+    with ExitStack() as stack:
+        yield enter_shop(request.param, stack, tmp_path, lambda: request.getfixturevalue("postgres"))
+
+
+@pytest.fixture
+def sqlite(tmp_path: Path) -> Iterator[Shop]:
+    """An empty table of orders in SQLite."""
+    with sqlite_shop(tmp_path) as shop:
+        yield shop

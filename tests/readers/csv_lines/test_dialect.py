@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from flip27_source.errors import SplitReadError
+from flip27_source.options import Options
 from flip27_source.readers.csv_lines.arrow_columns import text_columns
 from flip27_source.readers.csv_lines.dialect import Dialect
 from flip27_source.readers.csv_lines.quoted_fields import split_line
-from tests.readers.spark_reading import Compared
+from flip27_source.readers.csv_lines.reader import CsvLinesReader
+from tests.readers.spark_reading import Compared, arrow_schema, read_batches, read_table, split_of
 
 COLUMNS = 14
 SCHEMA = ", ".join(f"c{number} string" for number in range(COLUMNS)) + ", _corrupt_record string"
@@ -147,3 +152,146 @@ def test_arrow_and_the_tokenizer_agree_on_every_clean_line(escape: str, number: 
                 assert [column[0].as_py() for column in found.columns] == expected
                 checked += 1
     assert checked > number / 20
+
+
+HANDLINGS = ("STOP_AT_DELIMITER", "STOP_AT_CLOSING_QUOTE", "BACK_TO_DELIMITER", "SKIP_VALUE")
+NAMES = "abcdef"
+SIX_TEXTS = ", ".join(f"{name} string" for name in NAMES)
+
+Fields = list[str | None]
+
+# The fields of each line, as Spark reads it with each of the values of ``unescapedQuoteHandling``.
+LINES: dict[str, tuple[Fields, Fields, Fields, Fields]] = {
+    '1,"a"b,c': (["1", '"a"b', "c"], ["1", 'a"b,c'], ["1", "ab,c"], ["1", None, "c"]),
+    '1,"a"b",c': (["1", '"a"b"', "c"], ["1", 'a"b', "c"], ["1", "ab", "c"], ["1", None, "c"]),
+    '1,"x,a"b,c': (["1", '"x,a"b', "c"], ["1", 'x,a"b,c'], ["1", "x", "ab,c"], ["1", None, "c"]),
+    '1,"x,a"b",c,d': (
+        ["1", '"x,a"b"', "c", "d"],
+        ["1", 'x,a"b', "c", "d"],
+        ["1", "x", "ab", "c", "d"],
+        ["1", None, "c", "d"],
+    ),
+    '1,"a" b,c': (["1", '"a" b', "c"], ["1", 'a" b,c'], ["1", '"a" b', "c"], ["1", None, "c"]),
+    '1,"x,a" b,c': (["1", '"x,a" b', "c"], ["1", 'x,a" b,c'], ["1", '"x,a" b', "c"], ["1", None, "c"]),
+    '1,"a"\\b,c,d': (["1", 'a"\\bc,d'], ["1", 'a"\\bc,d'], ["1", 'a"\\bc,d'], ["1"]),
+    '1,"a"b"c",d': (["1", '"a"b"c"', "d"], ["1", 'a"b"c', "d"], ["1", "abc", "d"], ["1", None, "d"]),
+    '1,"a""b",c': (["1", '"a""b"', "c"], ["1", 'a""b', "c"], ["1", 'a"b', "c"], ["1", None, "c"]),
+    '1,",,a"b",c': (
+        ["1", '",,a"b"', "c"],
+        ["1", ',,a"b', "c"],
+        ["1", None, None, "ab", "c"],
+        ["1", None, "c"],
+    ),
+    '1,"a"b,c"d,e"f",g': (
+        ["1", '"a"b', 'c"d', 'e"f"', "g"],
+        ["1", 'a"b,c"d,e"f', "g"],
+        ["1", "ab", "cd", "ef", "g"],
+        ["1", None, 'c"d', 'e"f"', "g"],
+    ),
+    '1,"a"b': (["1", '"a"b'], ["1", 'a"b'], ["1", "ab"], ["1"]),
+    '"a"b': (['"a"b'], ['a"b'], ["ab"], []),
+    '"a" "b",c': (['"a" "b"', "c"], ['a" "b', "c"], ['"a" "b"', "c"], [None, "c"]),
+}
+PROPER = {'a"b,c': ['a"b', "c"], '"a" ,c': ["a", "c"], '"a,b","c\\"d"': ["a,b", 'c"d'], "1,2": ["1", "2"]}
+"""Lines without an unescaped quote in a quoted field."""
+
+DOCUMENTS: dict[str, tuple[list[Fields], list[Fields], list[Fields], list[Fields]]] = {
+    '1,"a\nb"c,d\n2,e\n': (
+        [["1", '"a\nb"c', "d"], ["2", "e"]],
+        [["1", 'a\nb"c,d\n2,e\n']],
+        [["1", "a"], ["bc,d\n2,e\n"]],
+        [["1", None, "d"], ["2", "e"]],
+    ),
+    '1,"a\nb\nc"d",e\n2,f\n3,g\n': (
+        [["1", '"a\nb\nc"d"', "e"], ["2", "f"], ["3", "g"]],
+        [["1", 'a\nb\nc"d', "e"], ["2", "f"], ["3", "g"]],
+        [["1", "a"], ["b", "cd", "e", "2", "f"], ["3", "g"]],
+        [["1", None, "e"], ["2", "f"], ["3", "g"]],
+    ),
+    '1,"a\nb"c",d\n': (
+        [["1", '"a\nb"c"', "d"]],
+        [["1", 'a\nb"c', "d"]],
+        [["1", "a"], ["bc", "d"]],
+        [["1", None, "d"]],
+    ),
+    '1,"a\nb" c,d\n2,e\n': (
+        [["1", '"a\nb" c', "d"], ["2", "e"]],
+        [["1", 'a\nb" c,d\n2,e\n']],
+        [["1", '"a\nb" c', "d"], ["2", "e"]],
+        [["1", None, "d"], ["2", "e"]],
+    ),
+}
+
+
+def as_row(fields: Fields) -> dict[str, str | None]:
+    """The expected row of a record with these fields."""
+    return dict(zip(NAMES, [*fields, *[None] * len(NAMES)], strict=False))
+
+
+def rows_of(path: Path, content: str, handling: str, schema: str = SIX_TEXTS, **options: str) -> list[Any]:
+    """Write a file and read its rows."""
+    path.write_text(content)
+    options = {"unescapedQuoteHandling": handling, **options}
+    return read_table(CsvLinesReader(), [path], schema, options).to_pylist()
+
+
+@pytest.mark.parametrize("handling", HANDLINGS)
+def test_a_line_with_unescaped_quotes_has_the_fields_that_spark_gives(tmp_path: Path, handling: str) -> None:
+    content = "".join(f"{line}\n" for line in (*LINES, *PROPER))
+    expected = [fields[HANDLINGS.index(handling)] for fields in LINES.values()] + list(PROPER.values())
+    assert rows_of(tmp_path / "a.csv", content, handling) == list(map(as_row, expected))
+
+
+@pytest.mark.parametrize("handling", HANDLINGS)
+def test_a_file_has_the_same_rows_wherever_it_is_cut(tmp_path: Path, handling: str) -> None:
+    path = tmp_path / "a.csv"
+    options = {"unescapedQuoteHandling": handling}
+    whole = rows_of(path, "".join(f"{line}\n" for line in LINES), handling)
+    for cut in range(1, path.stat().st_size, 7):
+        parts = [split_of(path, 0, cut), split_of(path, cut)]
+        batches = read_batches(CsvLinesReader(), parts, arrow_schema(SIX_TEXTS), options)
+        assert [row for batch in batches for row in batch.to_pylist()] == whole, cut
+
+
+@pytest.mark.parametrize("handling", HANDLINGS)
+@pytest.mark.parametrize("content", DOCUMENTS)
+def test_an_unescaped_quote_ends_a_record_of_several_lines_where_spark_ends_it(
+    tmp_path: Path, handling: str, content: str
+) -> None:
+    rows = rows_of(tmp_path / "a.csv", content, handling, multiLine="true")
+    assert rows == list(map(as_row, DOCUMENTS[content][HANDLINGS.index(handling)]))
+
+
+def test_a_record_that_the_end_of_the_file_completes_has_no_corrupt_record(tmp_path: Path) -> None:
+    schema = "a string, _corrupt_record string"
+    rows = rows_of(tmp_path / "a.csv", '"\n,"b', "BACK_TO_DELIMITER", schema, multiLine="true")
+    assert rows == [{"a": None, "_corrupt_record": None}] * 2
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED", "FAILFAST"])
+@pytest.mark.parametrize("multi_line", ["false", "true"])
+@pytest.mark.parametrize("line", LINES)
+def test_an_unescaped_quote_is_refused_with_its_position(
+    tmp_path: Path, line: str, multi_line: str, mode: str
+) -> None:
+    content = f"é,x\n{line}\n3,y\n"
+    with pytest.raises(SplitReadError, match="has an unescaped quote") as caught:
+        rows_of(tmp_path / "a.csv", content, "RAISE_ERROR", multiLine=multi_line, mode=mode)
+    assert "a.csv, byte 5" in str(caught.value)
+    assert repr(line)[1:-1] in str(caught.value)
+    assert "unescapedQuoteHandling" in str(caught.value)
+
+
+def test_an_unescaped_quote_is_also_refused_while_the_schema_is_inferred(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text('1,"a"b"\n')
+    options = Options.parse({"unescapedQuoteHandling": "RAISE_ERROR"}, CsvLinesReader.options)
+    with pytest.raises(SplitReadError, match="has an unescaped quote"):
+        CsvLinesReader.schema_of_files([split_of(path)], options)
+
+
+@pytest.mark.parametrize("multi_line", ["false", "true"])
+def test_lines_without_unescaped_quotes_are_not_refused(tmp_path: Path, multi_line: str) -> None:
+    content = "".join(f"{line}\n" for line in PROPER)
+    rows = rows_of(tmp_path / "a.csv", content, "RAISE_ERROR", multiLine=multi_line)
+    assert rows == list(map(as_row, PROPER.values()))

@@ -1,15 +1,24 @@
-"""Which changes are delivered, and in which form, for literal messages and literal snapshots."""
+"""Which changes are delivered, and in which form, for literal messages, windows and snapshots."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pytest
 
 from flip27_source.enumerators.postgres.chunk_transactions import RowRule
-from flip27_source.enumerators.postgres.split import KeyColumn, TableName, TableRules
+from flip27_source.enumerators.postgres.split import (
+    KeyColumn,
+    LogWindow,
+    PostgresSplit,
+    TableName,
+    TableRules,
+)
 from flip27_source.readers.postgres.delivered_changes import (
     DeliveredChanges,
     are_delivered,
@@ -18,7 +27,11 @@ from flip27_source.readers.postgres.delivered_changes import (
 )
 from flip27_source.readers.postgres.pgoutput import PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation
-from tests.readers.postgres.changing import ranges_of
+from flip27_source.readers.postgres.unchanged_values import PART_BYTES, with_values_read
+from flip27_source.readers.postgres.window_delivery import WindowDelivery
+from flip27_source.source import Source
+from tests.postgres_server import PostgresServer
+from tests.readers.postgres.changing import changed, in_log, ranges_of
 from tests.readers.postgres.pgoutput_messages import (
     UNCHANGED,
     begin,
@@ -31,6 +44,9 @@ from tests.readers.postgres.pgoutput_messages import (
     update,
 )
 from tests.readers.postgres.pgoutput_rows import decode
+
+if TYPE_CHECKING:
+    from flip27_source.enumerators.postgres.connection import Connection
 
 TABLE = relation(columns=("id", "name"))
 NAME = TableName(oid=TABLE.oid, schema="public", name="orders")
@@ -201,3 +217,87 @@ def test_a_truncate_that_only_some_chunks_see_happened_between_chunks() -> None:
     assert not is_truncated_between(found, rules(SEES_NOT, SEES_NOT))
     assert not is_truncated_between(found, rules(SEES_NOT))
     assert not is_truncated_between(changes((700, [insert(TABLE, b"1", b"")])), rules(SEES, SEES_NOT))
+
+
+ORDERS = relation("orders", oid=16_400)
+SALES = relation("sales", oid=16_500)
+SPLIT = b'{"split_id":"log","log":{"first":0,"end":2000,"slot":"s","publication":"p",%s}}'
+
+
+def is_delivered(window: LogWindow, table: Relation, *, tables: str = "public.orders") -> bool:
+    """Return whether an insert into the table is delivered."""
+    options = Source.resolve({"enumerator": "postgres", "database": "shop", "tables": tables}).options
+    changes = in_log(table, insert(table, b"1", b"a"))
+    return WindowDelivery(window, options, near=900, side=unused).delivered(changes, {}) is not None
+
+
+def unused() -> Connection:
+    raise AssertionError("nothing has to be read from the server")
+
+
+def window(known: tuple[int, ...], *, by_name: bool = False) -> LogWindow:
+    return LogWindow(first=0, end=2000, known=known, also_by_name=by_name)
+
+
+def test_a_table_is_known_by_its_oid() -> None:
+    assert is_delivered(window((SALES.oid,)), SALES)
+    assert not is_delivered(window((SALES.oid,)), ORDERS)
+
+
+def test_without_a_snapshot_a_table_is_known_by_its_oid_or_its_name() -> None:
+    assert is_delivered(window((SALES.oid,), by_name=True), SALES)
+    assert is_delivered(window((), by_name=True), ORDERS)
+    assert not is_delivered(window((), by_name=True), SALES)
+
+
+@pytest.mark.parametrize(
+    ("stored", "delivered"),
+    [(b'"known":null', [ORDERS]), (b'"known":[16500]', [SALES])],
+    ids=["without a snapshot", "with a snapshot"],
+)
+def test_a_window_that_an_older_version_stored_has_the_same_tables(
+    stored: bytes, delivered: list[Relation]
+) -> None:
+    log = msgspec.json.decode(SPLIT % stored, type=PostgresSplit).log
+    assert log is not None
+    assert [table for table in (ORDERS, SALES) if is_delivered(log, table)] == delivered
+
+
+MB = 1 << 20
+
+
+def updates(oid: int, *ids: int) -> DeliveredChanges:
+    """Updates of these rows, which do not change the column ``name``."""
+    table = relation(oid=oid)
+    return changed(table, *(update(table, str(number).encode(), UNCHANGED) for number in ids))
+
+
+def test_large_values_are_read_in_parts(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as connection:
+        connection.execute("CREATE TABLE orders (id text PRIMARY KEY, name text)")
+        connection.execute(
+            "INSERT INTO orders SELECT i, repeat(i::text, CASE i WHEN 5 THEN 10 ELSE 3 END * 1024 * 1024) "
+            "FROM generate_series(1, 9) i"
+        )
+        ((oid,),) = connection.execute("SELECT 'orders'::regclass::oid::int8").fetchall()
+        # Row 10 does not exist; row 1 changes several times, and its value is then read as often.
+        given = [1, 1, 1, 10, 5, 2, 3, 1, 1, 4]
+        changes = updates(oid, *given)
+        parts = list(with_values_read(connection, changes, key=[0], rows=np.ones(len(given), np.bool_)))
+    assert [texts for part in parts for texts in part.after[0].cast(pa.string()).to_pylist()] == [
+        str(number) for number in given
+    ]
+    sizes = [[len(text or b"") for text in part.after[1].to_pylist()] for part in parts]
+    assert sizes == [[3 * MB, 3 * MB], [3 * MB, 0], [10 * MB], [3 * MB, 3 * MB], [3 * MB, 3 * MB], [3 * MB]]
+    assert all(sum(part) <= PART_BYTES or len(part) == 1 for part in sizes)
+    unknown = [mask for part in parts if part.unchanged[1] is not None for mask in part.unchanged[1].tolist()]
+    assert unknown == [number == 10 for number in given]
+
+
+def test_small_values_are_read_at_once(postgres: PostgresServer) -> None:
+    with postgres.database() as database, postgres.connect(database) as connection:
+        connection.execute("CREATE TABLE orders (id text PRIMARY KEY, name text)")
+        connection.execute("INSERT INTO orders VALUES ('1', 'a'), ('2', NULL)")
+        ((oid,),) = connection.execute("SELECT 'orders'::regclass::oid::int8").fetchall()
+        (part,) = with_values_read(connection, updates(oid, 1, 2), key=[0], rows=np.ones(2, np.bool_))
+    assert part.after[1].to_pylist() == [b"a", None]

@@ -1,17 +1,23 @@
-"""The decoder of pgoutput's messages."""
+"""The decoder of pgoutput's messages: literal ones, random histories, and those of a real server."""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flip27_source.errors import SplitReadError
+from flip27_source.readers.postgres.message_blocks import block_of
 from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
+from tests.postgres_server import PostgresServer
 from tests.readers.postgres.pgoutput_messages import (
     UNCHANGED,
     YEAR_2000_US,
+    Value,
     begin,
     commit,
     delete,
@@ -24,7 +30,7 @@ from tests.readers.postgres.pgoutput_messages import (
     type_named,
     update,
 )
-from tests.readers.postgres.pgoutput_rows import EVERYTHING, Row, decode, decoded, rows_of
+from tests.readers.postgres.pgoutput_rows import EVERYTHING, Row, decode, decoded, read_one_by_one, rows_of
 
 ORDERS = relation()
 ITEMS = relation("items", ("id", "order_id", "note"), oid=16_500)
@@ -266,3 +272,176 @@ def test_a_log_that_ends_within_a_transaction_is_refused() -> None:
     decode(cut, [begin(10)])
     with pytest.raises(SplitReadError, match="the log ends within a transaction, after message 4"):
         cut.finish()
+
+
+SMALL = insert(1, b"x")
+LARGE = insert(1, b"x" * 10_000)
+
+
+def test_messages_keep_their_bytes_and_their_order() -> None:
+    messages = [SMALL, LARGE, SMALL]
+    block = block_of(bytearray(b"".join(messages)), list(map(len, messages)), first_number=1, skip=0)
+    assert [block.message(index) for index in range(len(block.kinds))] == messages
+
+
+def test_an_error_counts_messages_from_the_start_of_the_read() -> None:
+    block = block_of(bytearray(SMALL * 2), [len(SMALL)] * 2, first_number=41, skip=0)
+    assert [str(block.error(index, "wrong")).split()[1] for index in (0, 1)] == ["41", "42"]
+
+
+OIDS = (1, 16_400, 2**32 - 1)
+VALUES: st.SearchStrategy[Value] = st.one_of(
+    st.none(), st.just(UNCHANGED), st.binary(max_size=8), st.binary(min_size=250, max_size=600)
+)
+TABLES = st.builds(
+    relation,
+    name=st.sampled_from(["orders", "größe"]),
+    columns=st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), max_size=4),
+    oid=st.sampled_from(OIDS),
+    identity=st.sampled_from("dnfi"),
+)
+
+
+@st.composite
+def changes(draw: st.DrawFn, tables: dict[int, Relation]) -> bytes:
+    """Draw a change of a known table."""
+    table = draw(st.sampled_from(sorted(tables.values(), key=lambda known: known.oid)))
+    row = st.lists(VALUES, min_size=len(table.columns), max_size=len(table.columns))
+    kind = draw(st.sampled_from("IIIUUDT"))
+    if kind == "I":
+        return insert(table, *draw(row))
+    if kind == "T":
+        return truncate(*draw(st.lists(st.sampled_from(sorted(tables)), max_size=3)))
+    before = draw(row)
+    old_kind = draw(st.sampled_from(["key", "old"]))
+    if kind == "D":
+        return delete(table, key=before) if old_kind == "key" else delete(table, old=before)
+    if draw(st.booleans()):
+        return update(table, *draw(row))
+    after = draw(row)
+    return update(table, *after, key=before) if old_kind == "key" else update(table, *after, old=before)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[bytes]:
+    """Draw the messages of some transactions, with descriptions of tables at any place."""
+    messages: list[bytes] = []
+    tables: dict[int, Relation] = {}
+    for number in range(draw(st.integers(0, 6))):
+        lsn = 100 * (number + 1)
+        xid = draw(st.integers(0, 2**32 - 1))
+        messages.append(begin(lsn, at_us=YEAR_2000_US + draw(st.integers(-5, 2**50)), xid=xid))
+        for _ in range(draw(st.integers(0, 6))):
+            kind = draw(st.sampled_from("RYOMcccccc"))
+            if kind == "R" or (kind == "c" and not tables):
+                table = draw(TABLES)
+                tables[table.oid] = table
+                messages.append(described(table))
+            elif kind == "c":
+                messages.append(draw(changes(tables)))
+            else:
+                messages.append(
+                    {"Y": type_named(9, "mood"), "O": origin("n"), "M": logical_message("p", b"\0I")}[kind]
+                )
+        messages.append(commit(lsn))
+    return messages
+
+
+@given(data=st.data(), messages=histories())
+def test_blocks_give_the_same_rows_as_single_messages(data: st.DataObject, messages: list[bytes]) -> None:
+    first, end = data.draw(st.integers(0, 800)), data.draw(st.integers(0, 800))
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(messages)), max_size=4)))
+    blocks = [messages[start:stop] for start, stop in zip([0, *cuts], [*cuts, len(messages)], strict=True)]
+    assert decoded(*blocks, first=first, end=end) == read_one_by_one(messages, first, end)
+
+
+_HEADER_BYTES = 19
+_FRAME_BYTES = 6
+_LARGE = "md5(0::text) || string_agg(md5(i::text), '') FROM generate_series(1, 500) i"
+
+
+def messages_of(postgres: PostgresServer, *transactions: Sequence[str]) -> list[bytes]:
+    """Run the transactions; return the rows of COPY, each with the bytes that COPY puts before a message."""
+    with postgres.database() as name, postgres.connect(name) as connection:
+        slot = f"slot_of_{name}"
+        connection.autocommit = True
+        connection.execute("CREATE PUBLICATION p FOR ALL TABLES")
+        connection.execute("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
+        try:
+            for statements in transactions:
+                with connection.transaction():
+                    for statement in statements:
+                        connection.execute(statement)
+            with (
+                connection.cursor() as cursor,
+                cursor.copy(
+                    "COPY (SELECT data FROM pg_logical_slot_peek_binary_changes(%s, NULL, NULL, "
+                    "'proto_version', '1', 'publication_names', 'p')) TO STDOUT (FORMAT binary)",
+                    [slot],
+                ) as copy,
+            ):
+                header, *rows = [bytes(row) for row in copy]
+        finally:
+            connection.execute("SELECT pg_drop_replication_slot(%s)", [slot])
+    assert rows.pop() == b"\xff\xff"
+    return [header[_HEADER_BYTES:], *rows]
+
+
+def shown(rows: Sequence[Row]) -> list[tuple[object, ...]]:
+    return [(row.relation.name, row.op, row.seq, row.new, row.old_kind, row.old) for row in rows]
+
+
+def test_changes_of_a_server_are_decoded(postgres: PostgresServer) -> None:
+    messages = messages_of(
+        postgres,
+        [
+            "CREATE TABLE orders (id int PRIMARY KEY, name text, note text)",
+            "CREATE TABLE whole (id int, name text)",
+            "ALTER TABLE whole REPLICA IDENTITY FULL",
+        ],
+        [
+            "INSERT INTO orders VALUES (1, '', NULL), (2, 'größe 🦉', 'x')",
+            "INSERT INTO whole VALUES (7, 'a')",
+        ],
+        [f"INSERT INTO orders SELECT 3, 'large', {_LARGE}", "UPDATE orders SET name = 'same' WHERE id = 3"],
+        ["UPDATE orders SET id = 4 WHERE id = 1", "UPDATE whole SET name = 'b'", "DELETE FROM whole"],
+        [
+            "DELETE FROM orders WHERE id = 4",
+            "ALTER TABLE orders ADD COLUMN more int DEFAULT 5",
+            "INSERT INTO orders VALUES (5, 'e', NULL, 6)",
+            "ALTER TABLE orders DROP COLUMN name",
+            "UPDATE orders SET more = 8 WHERE id = 2",
+        ],
+        ["TRUNCATE orders, whole"],
+    )
+    rows = decoded(messages, skip=_FRAME_BYTES)
+    large = rows[3].new[2] if rows[3].new else None
+    assert isinstance(large, bytes)
+    assert len(large) == 501 * 32
+    assert shown(rows) == [
+        ("orders", "I", 1, (b"1", b"", None), "", None),
+        ("orders", "I", 2, (b"2", "größe 🦉".encode(), b"x"), "", None),
+        ("whole", "I", 3, (b"7", b"a"), "", None),
+        ("orders", "I", 1, (b"3", b"large", large), "", None),
+        ("orders", "U", 2, (b"3", b"same", UNCHANGED), "", None),
+        ("orders", "U", 1, (b"4", b"", None), "K", (b"1", None, None)),
+        ("whole", "U", 2, (b"7", b"b"), "O", (b"7", b"a")),
+        ("whole", "D", 3, None, "O", (b"7", b"b")),
+        ("orders", "D", 1, None, "K", (b"4", None, None)),
+        ("orders", "I", 2, (b"5", b"e", None, b"6"), "", None),
+        ("orders", "U", 3, (b"2", b"x", b"8"), "", None),
+        ("orders", "T", 1, None, "", None),
+        ("whole", "T", 2, None, "", None),
+    ]
+    assert rows == read_one_by_one(message[_FRAME_BYTES:] for message in messages)
+    assert decoded(*([message] for message in messages), skip=_FRAME_BYTES) == rows
+
+
+def test_a_window_of_a_server_has_complete_transactions(postgres: PostgresServer) -> None:
+    setup = ["CREATE TABLE orders (id int PRIMARY KEY)"]
+    messages = messages_of(
+        postgres, setup, *([f"INSERT INTO orders VALUES ({i}), (-{i})"] for i in range(1, 5))
+    )
+    positions = sorted({row.lsn for row in decoded(messages, skip=_FRAME_BYTES)})
+    inside = decoded(messages, first=positions[1], end=positions[3], skip=_FRAME_BYTES)
+    assert [row.new for row in inside] == [(b"2",), (b"-2",), (b"3",), (b"-3",)]

@@ -1,5 +1,5 @@
 """The databases of the enumerator's tests, for the tests of the sql reader."""
 
-from tests.enumerators.sql.fixtures import shop, sqlite
+from tests.enumerators.sql.shops import shop, sqlite
 
 __all__ = ["shop", "sqlite"]

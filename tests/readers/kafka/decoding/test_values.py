@@ -23,6 +23,8 @@ from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
 from flip27_source.readers.kafka.decoding.decoder import Decoded
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS
 from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
+from tests.enumerators.kafka.reading import read, stream
+from tests.kafka_server import KafkaBroker
 from tests.schema_registry_server import SchemaRegistryServer, framed
 
 ORDER: Any = {
@@ -328,3 +330,127 @@ def test_the_fields_of_json_values_may_come_from_a_file_with_ddl(tmp_path: Path)
     (tmp_path / "order.ddl").write_text("id BIGINT, name STRING")
     given = {"valueFormat": "json", "valueSchemaFile": str(tmp_path / "order.ddl")}
     assert decoded([b'{"id": 1}'], **given).values.to_pylist() == [{"id": 1, "name": None}]
+
+
+KINDS = descriptor_pb2.FieldDescriptorProto
+INSTANT = pa.timestamp("us", "UTC")
+SECONDS = 1767312000
+
+
+def descriptor_set(folder: Path, file: descriptor_pb2.FileDescriptorProto) -> dict[str, str]:
+    """The options of a query whose values have the message types of ``file``."""
+    path = folder / "messages.desc"
+    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[file]).SerializeToString())
+    return {"valueFormat": "protobuf", "valueSchemaFile": str(path)}
+
+
+UNFIT = [
+    pytest.param(
+        pa.struct([("at", INSTANT)]), {"at": SECONDS}, {"at": SECONDS * 10**9},
+        {"at": dt.datetime(2026, 1, 2, tzinfo=dt.UTC)}, id="seconds that are nanoseconds",
+    ),
+    pytest.param(
+        pa.struct([("data", pa.string())]), {"data": b"ok"}, {"data": b"\xff"}, {"data": "ok"},
+        id="bytes that are not UTF-8",
+    ),
+    pytest.param(
+        pa.struct([("counts", pa.map_(pa.string(), pa.int16()))]), {"counts": {"a": 1}},
+        {"counts": {"a": 70_000}}, {"counts": [("a", 1)]}, id="an int32 that is no SMALLINT",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "fit", "unfit", "row"), UNFIT)
+@pytest.mark.parametrize("schema_from", ["file", "registry"])
+def test_a_protobuf_value_that_does_not_fit_its_type_fails_alone(
+    kind: pa.StructType,
+    fit: dict[str, object],
+    unfit: dict[str, object],
+    row: dict[str, object],
+    schema_from: str,
+    registry: SchemaRegistryServer,
+    tmp_path: Path,
+) -> None:
+    values = [message(**fit), message(**unfit), None, message(**fit), b"\xff", message(**unfit)]
+    if schema_from == "file":
+        given = descriptor_set(tmp_path, descriptors())
+    else:
+        number = registry.add("orders-value", descriptors(), kind="PROTOBUF")
+        given = {"valueFormat": "protobuf", "schemaRegistryUrl": registry.url}
+        values = [value if value is None else framed(number, b"\0" + value) for value in values]
+    found = decoded(values, kind, **given)
+    assert found.values.to_pylist() == [row, None, None, row, None, None]
+    assert sorted(found.failures) == [1, 4, 5]
+    assert "it has a value that does not fit its type: " in found.failures[1]
+
+
+def test_a_string_of_proto2_that_is_not_utf_8_fails_alone(tmp_path: Path) -> None:
+    file = descriptor_pb2.FileDescriptorProto(name="two.proto", package="two", syntax="proto2")
+    file.message_type.add(name="Text").field.add(
+        name="text", number=1, type=KINDS.TYPE_STRING, label=KINDS.LABEL_OPTIONAL
+    )
+    found = decoded([b"\x0a\x01a", b"\x0a\x01\xff", b""], **descriptor_set(tmp_path, file))
+    assert found.values.to_pylist() == [{"text": "a"}, None, {"text": None}]
+    assert list(found.failures) == [1]
+
+
+def test_a_column_of_a_type_that_no_value_has_fails_every_value(registry: SchemaRegistryServer) -> None:
+    number = registry.add("orders-value", descriptors(), kind="PROTOBUF")
+    given = {"valueFormat": "protobuf", "schemaRegistryUrl": registry.url}
+    values = [framed(number, b"\0" + message(id=1))] * 2
+    found = decoded(values, pa.struct([("id", pa.bool_())]), **given)
+    assert sorted(found.failures) == [0, 1]
+    assert "column id" in found.failures[0]
+
+
+ID_AND_NAME = pa.struct([("id", pa.int64()), ("name", pa.string())])
+SCHEMA = pa.schema(
+    [pa.field("value", ID_AND_NAME), pa.field("partition", pa.int32()), pa.field("offset", pa.int64())]
+)
+
+
+def test_json_values_are_structs_next_to_the_columns_that_the_schema_names(kafka: KafkaBroker) -> None:
+    topic = kafka.filled_topic([b'{"id": 1, "name": "a"}', None, b'{"name": "b",\n"id": 2}'])
+    engine = read(kafka, topic, valueFormat="json", schema=SCHEMA)
+    assert engine.rows == [({"id": 1, "name": "a"}, 0, 0), (None, 0, 1), ({"id": 2, "name": "b"}, 0, 2)]
+    engine.stop()
+
+
+def test_a_value_that_does_not_decode_stops_the_query_with_its_record(kafka: KafkaBroker) -> None:
+    topic = kafka.topic(2)
+    kafka.produce(topic, [b'{"id": 1}'])
+    kafka.produce(topic, [b'{"id": 2}', b'{"id": "x"}', b"broken"], partition=1)
+    engine = stream(kafka, topic, valueFormat="json", schema=SCHEMA, parallelism=1)
+    with pytest.raises(
+        SplitReadError, match=rf"the record {topic}/1 at offset 1 cannot be decoded: its field id "
+    ):
+        engine.process_all_available()
+    assert engine.rows == []
+    again = read(kafka, topic, valueFormat="json", schema=SCHEMA, onRecordError="null")
+    assert sorted(row[1:] for row in again.rows if row[0] is None) == [(1, 1), (1, 2)]
+    assert len(again.rows) == 4
+    again.stop()
+
+
+def test_the_columns_come_from_the_schema_in_the_registry(
+    kafka: KafkaBroker, registry: SchemaRegistryServer
+) -> None:
+    topic = kafka.topic()
+    order = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
+    number = registry.add(f"{topic}-value", order)
+    kafka.produce(topic, [framed(number, avro({"id": 7}, order))])
+    engine = stream(kafka, topic, valueFormat="avro", schemaRegistryUrl=registry.url)
+    assert engine.schema.field("value").type == pa.struct([("id", pa.int64())])
+    engine.process_all_available()
+    assert [row[1] for row in engine.rows] == [{"id": 7}]
+    engine.stop()
+
+
+def test_a_schema_that_does_not_match_the_value_format_is_refused(kafka: KafkaBroker, tmp_path: Path) -> None:
+    topic = kafka.filled_topic([b"{}"])
+    flat = pa.schema([pa.field("id", pa.int64())])
+    engine = stream(kafka, topic, valueFormat="json", schema=flat)
+    with pytest.raises(SchemaError, match="the schema has id int64"):
+        engine.process_all_available()
+    with pytest.raises(SchemaError, match="the fields of the values are not known"):
+        stream(kafka, topic, valueFormat="json")

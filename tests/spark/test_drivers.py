@@ -1,4 +1,4 @@
-"""Real processes are killed with SIGKILL at each step of a batch: no row is lost or repeated."""
+"""Drivers are killed at each step of a batch, or run twice on one checkpoint: no row is lost or repeated."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.deadline import until
+
+from .audited_soak import AuditedSoak
 from .streams import Folders, lake_lines
 
 REPOSITORY = Path(__file__).parents[2]
@@ -58,3 +62,26 @@ def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
     assert crashed == steps
     assert run_until_end_or_crash(folders, requests) == 0
     assert lake_lines(spark, folders) == sorted(expected)
+
+
+# flip27 reports it at the next checkpoint; Spark's log or the sink may notice it first.
+TOLD = ("has taken over", "CONCURRENT_STREAM_LOG_UPDATE", "another writer already committed this batch")
+
+
+@pytest.mark.slow  # tests/driver/test_two_drivers.py and the simulator test this without Spark
+def test_one_of_two_drivers_on_one_checkpoint_stops_and_nothing_is_lost_or_repeated_S98(
+    tmp_path: Path,
+) -> None:
+    """They start at the same time; the one that loses stops with an error about it."""
+    soak = AuditedSoak(tmp_path, rows="5000")
+    with soak.life() as killed:
+        killed.wait_until_all_are_alive(time.time())
+        killed.signal(signal.SIGKILL)
+    with soak.life() as one, soak.life() as other:
+        for driver in (one, other):
+            driver.tell("once")
+        until(lambda: bool(one.ended or other.ended), one.child.log_tail)
+        errors = [ended.error for ended in (*one.ended, *other.ended)]
+    assert any(words in error for error in errors for words in TOLD), errors
+    soak.finish()
+    soak.assert_exact()

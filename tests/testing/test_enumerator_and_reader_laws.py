@@ -1,4 +1,4 @@
-"""Every law of readers fails for a reader that breaks it; correct ones keep all laws."""
+"""Every law of enumerators and of readers fails for one that breaks it; correct ones keep all laws."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import pytest
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError, SchemaError
 from flip27_source.reader import SplitReader
-from flip27_source.testing import LawBroken, TrivialInput, check_reader, laws
-from tests.testing.broken_enumerators import Piece, Sound
+from flip27_source.testing import LawBroken, TrivialInput, check_enumerator, check_reader, laws
+from tests.testing.broken_enumerators import BROKEN_ENUMERATORS, FOUND, Piece, Sound
 from tests.testing.broken_readers import (
     ALL_PAGES,
-    BROKEN,
     BROKEN_PAGES,
+    BROKEN_READERS,
     MISFITS,
     PIECES,
     CutsLines,
@@ -28,6 +28,47 @@ from tests.testing.broken_readers import (
     RenamesItself,
     TakesWhatItReads,
 )
+
+
+@pytest.fixture(autouse=True)
+def _nothing_added() -> Iterator[None]:
+    before = list(FOUND)
+    yield
+    FOUND[:] = before
+
+
+@pytest.mark.parametrize("law", BROKEN_ENUMERATORS)
+def test_an_enumerator_that_breaks_a_law_fails_with_the_name_of_the_law(law: str) -> None:
+    with pytest.raises(LawBroken) as caught:
+        check_enumerator(
+            enumerator=BROKEN_ENUMERATORS[law], reader=PieceReader, grow=lambda: FOUND.append("z")
+        )
+    assert caught.value.law == law
+
+
+def test_every_law_of_enumerators_has_an_example_that_breaks_it() -> None:
+    assert set(BROKEN_ENUMERATORS) == set(laws()["enumerator"])
+
+
+def test_a_sound_enumerator_keeps_the_laws() -> None:
+    check_enumerator(enumerator=Sound, reader=PieceReader, grow=lambda: FOUND.append("z"))
+
+
+@pytest.mark.parametrize("names", [[], ["a"]])
+def test_too_few_splits_are_trivial_input(names: list[str]) -> None:
+    FOUND[:] = names
+    with pytest.raises(TrivialInput, match=f"assigns {len(names)} splits: give it data with at least two"):
+        check_enumerator(enumerator=Sound, reader=PieceReader)
+
+
+def test_growth_that_adds_nothing_is_trivial_input() -> None:
+    with pytest.raises(TrivialInput, match="add at least one"):
+        check_enumerator(enumerator=Sound, reader=PieceReader, grow=lambda: None)
+
+
+def test_invalid_options_are_reported_before_any_law_is_checked() -> None:
+    with pytest.raises(OptionError, match="nosuch is unknown"):
+        check_enumerator({"nosuch": "1"}, enumerator=Sound, reader=PieceReader)
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +89,10 @@ def splits_for(reader: type[SplitReader[Any]], folder: Path) -> list[Any]:
     return PIECES
 
 
-@pytest.mark.parametrize("law", BROKEN)
+@pytest.mark.parametrize("law", BROKEN_READERS)
 def test_a_reader_that_breaks_a_law_fails_with_the_name_of_the_law(law: str, tmp_path: Path) -> None:
     with pytest.raises(LawBroken) as caught:
-        check_reader(reader=BROKEN[law], splits=splits_for(BROKEN[law], tmp_path))
+        check_reader(reader=BROKEN_READERS[law], splits=splits_for(BROKEN_READERS[law], tmp_path))
     assert caught.value.law == law
 
 
@@ -63,7 +104,7 @@ def test_a_paged_reader_that_breaks_a_law_fails_with_the_name_of_the_law(law: st
 
 
 def test_every_law_of_readers_has_an_example_that_breaks_it() -> None:
-    assert {*BROKEN, *BROKEN_PAGES} == set(laws()["reader"])
+    assert {*BROKEN_READERS, *BROKEN_PAGES} == set(laws()["reader"])
 
 
 @pytest.mark.parametrize("reader", MISFITS)
