@@ -11,8 +11,17 @@ from ..enumerator_context import Boundedness, MetricGroup, ReaderInfo, RetryPoli
 from ..errors import ContractError, DataLossError
 from ..events import SourceEvent
 from ..options import Options
-from ..reader import SplitReader
-from ..source_options import ON_DATA_LOSS
+from ..reader import SplitReader, YieldsProgress
+from ..source import Source
+from ..source_options import (
+    MAX_ACTION_ATTEMPTS,
+    MAX_PARTITION_BYTES,
+    MAX_QUARANTINED_SPLITS,
+    ON_ACTION_ERROR,
+    ON_DATA_LOSS,
+    PARALLELISM,
+    POLL_INTERVAL,
+)
 from ..split import SplitT
 from ..values.stored_values import StoredValues, stored_actions, stored_events, stored_splits
 from .actions import ActionPolicy
@@ -57,6 +66,30 @@ class CoordinatorSettings:
     poll_interval_ms: int = 0
     max_quarantined_splits: int = 0
     action_policy: ActionPolicy = field(default_factory=ActionPolicy)
+
+    @classmethod
+    def of(
+        cls, source: Source, boundedness: Boundedness, *, reports: ReportDemand, one_batch: bool, cores: int
+    ) -> CoordinatorSettings:
+        """The settings by a source's options; ``cores`` is the parallelism if the option is not set."""
+        options = source.options
+        chosen = options[PARALLELISM]
+        return cls(
+            boundedness=boundedness,
+            parallelism=chosen or cores,
+            # A parallelism that the user set is kept; otherwise large batches get more tasks.
+            max_partition_bytes=None if chosen else options[MAX_PARTITION_BYTES],
+            reader_type=source.reader_type,
+            options=options,
+            reports=reports,
+            one_batch=one_batch,
+            reader_bounds_splits=issubclass(source.reader_type, YieldsProgress) and not one_batch,
+            poll_interval_ms=round(options[POLL_INTERVAL] * 1000),
+            max_quarantined_splits=options[MAX_QUARANTINED_SPLITS],
+            action_policy=ActionPolicy(
+                max_attempts=options[MAX_ACTION_ATTEMPTS], fail=options[ON_ACTION_ERROR] == "fail"
+            ),
+        )
 
 
 class Coordinator(Protocol[SentT_contra]):

@@ -9,6 +9,7 @@ from typing import Any
 
 from .._version import __version__
 from ..coordination.batch_limits import Limits
+from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
 from ..coordination.edit_effects import Editing
 from ..coordination.split_rules import SplitRules
@@ -33,7 +34,6 @@ from .environment import Environment
 from .reports import SubtaskReports, report_demand, report_place
 from .requests import Requests
 from .restored_state import StateRestorer
-from .settings import settings_of
 
 
 class CoordinatorHolder:
@@ -56,7 +56,7 @@ class CoordinatorHolder:
         environment = environment or Environment()
         options = source.options
         reports = ReportDemand.NONE if one_batch else report_demand(source)
-        settings = settings_of(
+        settings = CoordinatorSettings.of(
             source, boundedness, reports=reports, one_batch=one_batch, cores=environment.cores
         )
         storage_options = options.with_prefix("storage.")

@@ -2,23 +2,30 @@
 
 A task takes a consumer out of the pool and returns it at its end, unless the consumer failed: then it is
 closed. Consumers do not join a group: partitions are assigned to them.
+
+A topic may have been recreated since the batch that is repeated: its offsets then belong to other records. So
+the ids of topics are compared with those in the plan.
 """
 
 from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.kafka.client import new_consumer
+from flip27_source.enumerators.kafka.client import KafkaError, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
+from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.split import KafkaSplit
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
+
+_PAUSE_S = 0.2
 
 _MOST_IDLE = 4
 """The maximum number of idle consumers in a process; a Python worker of Spark runs one task at a time."""
@@ -40,6 +47,8 @@ class _Idle:
 
 _lock = threading.Lock()
 _idle: list[_Idle] = []
+_cluster_lock = threading.Lock()
+_clusters: list[tuple[int, ClientProperties, Cluster]] = []
 
 
 @contextmanager
@@ -102,3 +111,40 @@ def _give_back(idle: _Idle) -> None:
     for old in surplus:
         if old.process == os.getpid():
             old.consumer.close()
+
+
+def other_topics(
+    properties: ClientProperties, splits: Sequence[KafkaSplit], *, timeout_s: float
+) -> dict[str, str]:
+    """The topics of these ranges that now have another id, with that id; found with one request.
+
+    Topics that the brokers do not have, and topics without ids, are left out.
+    """
+    planned = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
+    if not planned:
+        return {}
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            with _cluster_lock:
+                topics = _cluster(properties).topics(planned)
+        except KafkaError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_PAUSE_S)
+        else:
+            return {
+                name: topic.topic_id
+                for name, topic in topics.items()
+                if topic.topic_id is not None and topic.topic_id != planned[name]
+            }
+
+
+def _cluster(properties: ClientProperties) -> Cluster:
+    """The connection of this process; it never uses the connection of a parent process."""
+    for process, known, cluster in _clusters:
+        if process == os.getpid() and known == properties:
+            return cluster
+    cluster = Cluster(properties)
+    _clusters.append((os.getpid(), properties, cluster))
+    return cluster

@@ -25,12 +25,11 @@ from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
 from flip27_source.readers.kafka.arrow_records import VALUE, Run, columns, record_schema
-from flip27_source.readers.kafka.consumers import pooled_consumer
+from flip27_source.readers.kafka.consumers import other_topics, pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
 from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.poisoned_records import QUARANTINE, RecordErrors, run_of
-from flip27_source.readers.kafka.topic_ids import other_topics
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_options import STATE_LOCATION, TIME_ZONE
 
