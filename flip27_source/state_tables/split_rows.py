@@ -11,17 +11,22 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from ..coordination.subtask_reports import ReportDemand, SplitStatus
 from ..snapshots.documents import CheckpointDocument, StoredQuarantined, timestamp
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.report_contents import StoredReport, StoredResult
+from ..values.stored_json import decode_json
+from ..values.times import datetime_or_none
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .predicates import Predicate
-from .quarantined_records import record_columns
 from .unassigned_splits import unassigned_by_class
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
 LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
+
+_RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 Row = dict[str, Any]
 
@@ -194,7 +199,7 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
                 "batch_id": None if name is None else history.batch_id(name),
                 "attempts": attempts,
                 "error": error,
-                **record_columns(split),
+                **_record_columns(split),
             }
 
 
@@ -357,4 +362,35 @@ def _file_row(history: History, split: StoredSplit, status: str) -> Row:
         "batch_id": None,
         "planned_at": None,
         "subtask": None,
+    }
+
+
+class _Record(msgspec.Struct):
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+
+
+def _record_columns(split: StoredSplit) -> dict[str, Any]:
+    """The columns of the record of Kafka that a split keeps; None in each if the split keeps none.
+
+    ``timestamp`` is also None if its year is not in 1 to 9999.
+    """
+    nothing = dict.fromkeys(_RECORD_COLUMNS)
+    text = split.fields.get("record")
+    topic, _, place = split.split_id.rpartition("/")
+    partition, _, offset = place.partition("@")
+    if not (isinstance(text, str) and topic and partition.isdigit() and offset.isdigit()):
+        return nothing
+    try:
+        record = decode_json(text.encode(), _Record)
+    except msgspec.MsgspecError:
+        return nothing
+    return {
+        "topic": topic,
+        "partition": int(partition),
+        "offset": int(offset),
+        "timestamp": datetime_or_none(record.timestamp_ms),
+        "key": record.key,
+        "value": record.value,
     }

@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.chunk_csv import csv_batch
+from flip27_source.readers.postgres.chunk_rows import csv_batch
 from flip27_source.readers.postgres.copied_rows import copied_rows
 from tests.postgres_server import PostgresServer
 

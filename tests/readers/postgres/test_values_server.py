@@ -19,7 +19,7 @@ from flip27_source.enumerators.postgres.column_types import (
     pg_type_of,
 )
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.chunk_csv import csv_batch
+from flip27_source.readers.postgres.chunk_rows import csv_batch
 from flip27_source.readers.postgres.values import ValueConverter
 from tests.postgres_server import PostgresServer, postgres_server
 
