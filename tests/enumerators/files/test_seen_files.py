@@ -253,6 +253,30 @@ def test_a_file_that_was_late_for_the_old_strategy_is_not_lost_by_switching(tmp_
     assert rounds.restarted(seenFiles="exact", onLateFile="read").names() == ["b"]
 
 
+@pytest.mark.parametrize("seen", ["nameCursor", "modifiedCursor"])
+@pytest.mark.parametrize(
+    ("name", "value", "older"),
+    [("path", "*", "other"), ("recursiveFileLookup", "true", "below"), ("pathGlobFilter", "*", "a.log")],
+)
+def test_an_option_that_brings_older_files_before_a_cursor_needs_another_strategy_first(
+    tmp_path: Path, seen: str, name: str, value: str, older: str
+) -> None:
+    tmp_path = tmp_path / "not UTF-8: \udcff"
+    first = {"path": f"{tmp_path}/in/", "pathGlobFilter": "[!a]*"}
+    then = {**first, name: str(tmp_path / value) if name == "path" else value}
+    write(tmp_path, "in/a.log", "in/a/below", "before/other", modified_s=1000)
+    write(tmp_path, "in/z", modified_s=2000)
+    rounds = rounds_on(**first, seenFiles=seen)
+    assert rounds.names() == ["z"]
+    for strategy in (seen, "exact"):
+        with pytest.raises(OptionError, match=rf"(?s)option {name} was .*first run one batch"):
+            Rounds(files_source(**then, seenFiles=strategy), rounds.restored)
+    for same in ({**first, "path": f"{tmp_path}/./in", "seenFiles": seen}, {**first, "seenFiles": "exact"}):
+        rounds = Rounds(files_source(**same), rounds.restored)
+        assert rounds.names() == []
+    assert Rounds(files_source(**then, seenFiles="exact"), rounds.restored).names() == [older]
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
