@@ -46,7 +46,7 @@ class FilesPosition:
         low_us: files modified before this time are read or late (``modifiedCursor``).
         appeared_us: when the newest file of the last full listing appeared.
         window: files that appeared or were modified too recently to be distinguished by time alone.
-        checked_ms: when all files were last listed (``nameCursor``).
+        checked_ms: when all files were last listed (``nameCursor``); 0 if no window is kept since then.
         late: the number of late files. late_names: the names of the last late files.
         moves: the moves of files since the original query started, oldest first.
         notified: the state of notifications; unset, and not stored, if files are only listed.

@@ -47,7 +47,12 @@ class FileSearch:
         self._modified_range = opts.modified_range_us(options)
         self._max_age_us = _max_age_us(options)
         self._strategy = chosen_strategy(options, opts.paths_of(options))
-        self._listed = msgspec.UNSET if self._strategy.name == ExactFiles.name else listed_by(options)
+        self._on_late = options[opts.ON_LATE_FILE]
+        self._listed: dict[str, tuple[str, ...]] | msgspec.UnsetType = listed_by(options)
+        if self._strategy.name == ExactFiles.name:
+            # A file that is late for the cursor before it is new for this strategy.
+            self._on_late = "read" if self._on_late == "fail" else self._on_late
+            self._listed = msgspec.UNSET
         self._too_old = SkippedPaths()
 
     def must_list(self, position: FilesPosition | None) -> bool:
@@ -88,7 +93,7 @@ class FileSearch:
             name_only=self._options[opts.FILE_NAME_ONLY],
             moves=() if position is None else position.moves,
             choose=self._chooser(position),
-            on_late=self._options[opts.ON_LATE_FILE],
+            on_late=self._on_late,
             now_ms=time.time_ns() // 1_000_000,
         )
 
