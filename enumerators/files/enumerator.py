@@ -182,8 +182,20 @@ class FilesEnumerator(
         cls, actions: Sequence[CleanFile | DeleteMessages], split_ids: Collection[str]
     ) -> Sequence[bool]:
         """For each action, True if its file is read again; messages are not read again."""
-        paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
-        return [isinstance(action, CleanFile) and action.path in paths for action in actions]
+        ids = [FileSplitId.parse(split_id) for split_id in split_ids]
+        # An id may be a path, and never means a version or range of a file that was read as a whole.
+        whole = {*split_ids, *(item.path for item in ids if item == FileSplitId(path=item.path))}
+        paths = {*whole, *(item.path for item in ids)}
+        names = {path.rpartition("/")[2] for path in paths}
+        return [
+            isinstance(action, CleanFile)
+            and (
+                action.path.rpartition("/")[2] in names
+                if action.name_only
+                else action.path in (whole if action.is_whole else paths)
+            )
+            for action in actions
+        ]
 
     @classmethod
     def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:
