@@ -71,12 +71,6 @@ class BinaryReader(FileReader):
         return pa.RecordBatch.from_pylist(rows, schema=self.context.schema)
 
     def _row(self, split: FileSplit, fetched: Fetched | None) -> dict[str, Any]:
-        if split.start != 0 or split.end is not None:
-            raise SplitReadError(
-                f"{split.path} cannot be read from byte {split.start} to {split.end}: the binary reader "
-                "reads whole files",
-                remedy="let the enumerator assign whole files to the binary reader",
-            )
         if split.length > _MOST_BYTES:
             raise SplitReadError(
                 f"{split.path} has {split.length} bytes, but one value can contain at most {_MOST_BYTES}",

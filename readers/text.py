@@ -39,13 +39,18 @@ def _separator(value: str) -> str:
 
 
 WHOLE_TEXT = ReadingOption(
-    name="wholetext", parse=boolean, default=False, doc="Read each file as one row with its line ends."
+    name="wholetext",
+    parse=boolean,
+    default=False,
+    doc="Read each file as one row with its line ends.",
+    change_note="refused while ranges of a file wait",
 )
 LINE_SEP: Option[str | None] = ReadingOption(
     name="lineSep",
     parse=optional(_separator),
     default_text="`\\r`, `\\r\\n` and `\\n`",
     doc="The line separator; with this option files are not split into ranges.",
+    change_note="refused while ranges of a file wait",
 )
 
 

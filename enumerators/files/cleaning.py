@@ -22,6 +22,7 @@ from flip27_source.enumerators.files.listing.local_disk import is_one_file, loca
 from flip27_source.enumerators.files.options import (
     CLEAN_SOURCE,
     CLEAN_SOURCE_RETENTION_DURATION,
+    FILE_NAME_ONLY,
     SOURCE_ARCHIVE_DIR,
 )
 from flip27_source.enumerators.files.real_folders import open_below
@@ -51,12 +52,11 @@ _log = logging.getLogger("flip27_source")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanFile:
-    """A file to move to ``archive``, or to delete if that is None.
+    """A file to move to ``archive``, or to delete if that is None; later runs decide by their own options.
 
     Attributes:
         path, length, modified_us, etag: the file as it was found; a changed file stays.
-        has_waited: the file first stays for the retention time; whether it is then cleaned, and where it is
-            archived, depends on the options of the run that performs the action.
+        is_whole: no version or range of it was read. name_only: the file is known only by its name.
     """
 
     path: str
@@ -64,7 +64,8 @@ class CleanFile:
     modified_us: int
     etag: str | None = None
     archive: str | None = None
-    has_waited: bool = False
+    is_whole: bool = False
+    name_only: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +141,7 @@ class Cleaning:
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
         self._storage_options = options.with_prefix("storage.")
         self._archive = None
+        self._name_only = options[FILE_NAME_ONLY]
         self._files = DurableFiles("/")
         self._roots = _local_roots(paths)
         self.is_on = options[CLEAN_SOURCE] != "off"
@@ -155,16 +157,16 @@ class Cleaning:
             modified_us=split.modified_us,
             etag=split.etag,
             archive=self._archived(split.path),
-            has_waited=self.waits,
+            is_whole=(split.version, split.start, split.end) == (None, 0, None),
+            name_only=self._name_only,
         )
 
     def perform(self, action: CleanFile) -> None:
-        """Perform the action if the file has not changed. Runs on a separate thread."""
-        if action.has_waited:
-            if not self.is_on:
-                _log.warning("%s stays, because cleanSource is off now", action.path)
-                return
-            action = replace(action, archive=self._archived(action.path))
+        """Clean the file by the present options, if it has not changed. Runs on a separate thread."""
+        if not self.is_on:
+            _log.warning("%s stays, because cleanSource is off now", action.path)
+            return
+        action = replace(action, archive=self._archived(action.path))
         if local_path(action.path) is None:
             _clean_remote(action, self._storage_options)
         else:

@@ -21,7 +21,7 @@ from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.search import FileSearch, sample_files
-from flip27_source.enumerators.files.seen_files.choice import check_move
+from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
 from flip27_source.enumerators.files.split import SPLIT_VERSION, FileSplit
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.file_ids import FileSplitId
@@ -87,8 +87,12 @@ class FilesEnumerator(
                 state=(position.notified or None) if position is not None else None,
                 may_wait=bool(self._pages),
             )
-        # If the query skips existing files, a restart must not also skip files that came since.
-        self._start_is_unsaved = position is None and not options[opts.INCLUDE_EXISTING_FILES]
+        # Saved at once: files that came since the first start must not be skipped by a restart; and options
+        # that a cursor fixes can be changed after another strategy is saved.
+        self._saved_strategy = options[opts.SEEN_FILES] if options[opts.INCLUDE_EXISTING_FILES] else ""
+        if position is not None:
+            check_listed(position, options)
+            self._saved_strategy = position.strategy
 
     def start(self) -> None:
         self.search.listing.lister.check_root()
@@ -112,16 +116,17 @@ class FilesEnumerator(
         return replace(discovery, splits=[split for file in files for split in self._ranges(file)])
 
     def wants_checkpoint(self) -> bool:
-        """True once, after the first listing, if existing files are skipped; or if messages wait for it."""
+        """True after the first listing with another strategy or without existing files; or for messages."""
         if self._notifications is not None and self._notifications.wants_checkpoint:
             return True
-        return self._start_is_unsaved and self._position is not None
+        position: FilesPosition | None = self._position
+        return position is not None and position.strategy != self._saved_strategy
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         state = super().snapshot_state(checkpoint_id)
         if state.position is None:
             return state
-        self._start_is_unsaved = False
+        self._saved_strategy = state.position.strategy
         position = replace(state.position, partly_read=self._finished.stored())
         if self._notifications is not None:
             position = replace(position, notified=self._notifications.saved(checkpoint_id))
@@ -177,8 +182,20 @@ class FilesEnumerator(
         cls, actions: Sequence[CleanFile | DeleteMessages], split_ids: Collection[str]
     ) -> Sequence[bool]:
         """For each action, True if its file is read again; messages are not read again."""
-        paths = {FileSplitId.parse(split_id).path for split_id in split_ids}
-        return [isinstance(action, CleanFile) and action.path in paths for action in actions]
+        ids = [FileSplitId.parse(split_id) for split_id in split_ids]
+        # An id may be a path, and never means a version or range of a file that was read as a whole.
+        whole = {*split_ids, *(item.path for item in ids if item == FileSplitId(path=item.path))}
+        paths = {*whole, *(item.path for item in ids)}
+        names = {path.rpartition("/")[2] for path in paths}
+        return [
+            isinstance(action, CleanFile)
+            and (
+                action.path.rpartition("/")[2] in names
+                if action.name_only
+                else action.path in (whole if action.is_whole else paths)
+            )
+            for action in actions
+        ]
 
     @classmethod
     def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:

@@ -37,8 +37,8 @@ def forgotten(
     refused: dict[str, str] = {}
     hashes: set[bytes] = set()
     for split_id in split_ids:
-        # Users may also give the path of a file whose id has further parts.
-        paths = (FileSplitId.parse(split_id).path, split_id)
+        # Users may also give a path, even one that looks like the id of a range or version of another file.
+        paths = (split_id, FileSplitId.parse(split_id).path)
         hashed = next((hashed for hashed in map(hash_of, paths) if hashed in seen), None)
         if hashed is None:
             refused[split_id] = NOT_KNOWN

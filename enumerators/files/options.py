@@ -72,7 +72,7 @@ PATHS: Option[tuple[str, ...] | None] = Option(
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
     "list if one contains a comma. A file that matches several paths is read once.",
     changes=Change.PENDING_BATCH,
-    change_note="its splits stay, and partition columns are counted from the new path",
+    change_note="its splits stay, partition columns are counted from the new path; refused after a cursor",
     names_data=True,
 )
 PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
@@ -80,6 +80,7 @@ PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
     parse=optional(text),
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
     names_data=True,
+    change_note="refused after a cursor",
 )
 RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     name="recursiveFileLookup",
@@ -87,7 +88,7 @@ RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
     default=False,
     doc="Also read the files of all directories below the path.",
     changes=Change.PENDING_BATCH,
-    change_note="true: its files have no partition columns",
+    change_note="true: its files have no partition columns; refused after a cursor",
 )
 MODIFIED_AFTER: Option[datetime | None] = NextBatchOption(
     name="modifiedAfter",
@@ -149,7 +150,8 @@ SEEN_FILES: Option[str] = NextBatchOption(
     doc="Which files are new. exact: every unknown file is new; 16 bytes of state for each file. nameCursor: "
     "files that sort after the last known path are new; each new file's path has to sort after all earlier "
     "paths. modifiedCursor: modification times increase, within allowedLateness. You may change the option "
-    "at a restart: no file is read again.",
+    "at a restart: no file is read again. path, paths, recursiveFileLookup and pathGlobFilter can be changed "
+    "only after a batch with exact.",
 )
 ALLOWED_LATENESS: Option[float] = NextBatchOption(
     name="allowedLateness",

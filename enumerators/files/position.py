@@ -46,10 +46,11 @@ class FilesPosition:
         low_us: files modified before this time are read or late (``modifiedCursor``).
         appeared_us: when the newest file of the last full listing appeared.
         window: files that appeared or were modified too recently to be distinguished by time alone.
-        checked_ms: when all files were last listed (``nameCursor``).
+        checked_ms: when all files were last listed (``nameCursor``); 0 if no window is kept since then.
         late: the number of late files. late_names: the names of the last late files.
         moves: the moves of files since the original query started, oldest first.
         notified: the state of notifications; unset, and not stored, if files are only listed.
+        listed: the options that chose the files before a cursor; unset, and not stored, without a cursor.
     """
 
     seen: tuple[Segment, ...]
@@ -69,14 +70,16 @@ class FilesPosition:
     late_names: tuple[str, ...] = ()
     moves: tuple[PathRewrite, ...] = ()
     notified: NotificationsState | msgspec.UnsetType = msgspec.UNSET
+    listed: dict[str, tuple[str, ...]] | msgspec.UnsetType = msgspec.UNSET
 
     def moved(self, rewrite: PathRewrite) -> FilesPosition:
         """The position after a move of the files."""
-        notified = self.notified
+        notified, listed = self.notified, self.listed
         return replace(
             self,
             notified=notified.moved(rewrite.now) if notified else notified,
             moves=(*self.moves, rewrite),
+            listed={**listed, "path": tuple(map(rewrite.now, listed["path"]))} if listed else listed,
             after=None if self.after is None else rewrite.now(self.after),
             partly_read=tuple(replace(item, path=rewrite.now(item.path)) for item in self.partly_read),
             late_names=tuple(map(rewrite.now, self.late_names)),

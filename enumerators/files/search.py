@@ -9,12 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
+import msgspec
+
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.listing.lister import FileFound, FileInfo, Lister
 from flip27_source.enumerators.files.listing.skipped_paths import SkippedPaths
 from flip27_source.enumerators.files.position import FilesPosition
-from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, strategy_named
+from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles
+from flip27_source.enumerators.files.seen_files.choice import chosen_strategy, listed_by, strategy_named
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, switched
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import DiscoveryError
@@ -44,6 +47,12 @@ class FileSearch:
         self._modified_range = opts.modified_range_us(options)
         self._max_age_us = _max_age_us(options)
         self._strategy = chosen_strategy(options, opts.paths_of(options))
+        self._on_late = options[opts.ON_LATE_FILE]
+        self._listed: dict[str, tuple[str, ...]] | msgspec.UnsetType = listed_by(options)
+        if self._strategy.name == ExactFiles.name:
+            # A file that is late for the cursor before it is new for this strategy.
+            self._on_late = "read" if self._on_late == "fail" else self._on_late
+            self._listed = msgspec.UNSET
         self._too_old = SkippedPaths()
 
     def must_list(self, position: FilesPosition | None) -> bool:
@@ -84,13 +93,14 @@ class FileSearch:
             name_only=self._options[opts.FILE_NAME_ONLY],
             moves=() if position is None else position.moves,
             choose=self._chooser(position),
-            on_late=self._options[opts.ON_LATE_FILE],
+            on_late=self._on_late,
             now_ms=time.time_ns() // 1_000_000,
         )
 
     def _counted(self, position: FilesPosition) -> FilesPosition:
-        count = self._too_old.count
-        return position if position.too_old == count else replace(position, too_old=count)
+        count, listed = self._too_old.count, self._listed
+        is_same = (position.too_old, position.listed) == (count, listed)
+        return position if is_same else replace(position, too_old=count, listed=listed)
 
     def _chooser(self, position: FilesPosition | None) -> Callable[[str, FileInfo], FileSplit | None]:
         """A function that returns the split of a file, or None if its modification time excludes it."""

@@ -36,9 +36,9 @@ class Hidden:
         return without_users(text)
 
     def in_data(self, value: Any) -> Any:
-        """A JSON value with :meth:`in_text` applied to every text in it."""
+        """A JSON value with :meth:`in_text` applied to every text in it, and escapes for what is not Unicode."""
         if isinstance(value, str):
-            return self.in_text(value)
+            return self.in_text(value).encode(errors="backslashreplace").decode()
         if isinstance(value, Mapping):
             return {self.in_text(str(name)): self.in_data(item) for name, item in value.items()}
         if isinstance(value, list | tuple):

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ..coordination.checkpoints import LedgerState, QuarantinedSplit, Snapshot, WaitingSplit
+from ..coordination.data_losses import DataLoss
 from ..coordination.packing import Plan
 from ..coordination.subtask_reports import SplitResult, SubtaskReport
 from ..errors import OptionError
@@ -58,7 +59,11 @@ class MovedFiles:
         )
 
     def report(self, report: SubtaskReport[Any]) -> SubtaskReport[Any]:
-        return replace(report, results=tuple(self._result(result) for result in report.results))
+        results = tuple(self._result(result) for result in report.results)
+        return replace(report, results=results, losses=self._losses(report.losses))
+
+    def _losses(self, losses: tuple[DataLoss, ...]) -> tuple[DataLoss, ...]:
+        return tuple(replace(loss, split_id=self._ids.get(loss.split_id, loss.split_id)) for loss in losses)
 
     def _ledger(self, ledger: LedgerState[Any]) -> LedgerState[Any]:
         return replace(
@@ -69,6 +74,7 @@ class MovedFiles:
             ranges=tuple(self._split(cut) for cut in ledger.ranges),
             quarantined=self._items(ledger.quarantined),
             ignored=self._items(ledger.ignored),
+            losses=self._losses(ledger.losses),
         )
 
     def _plan(self, plan: Plan[Any]) -> Plan[Any]:

@@ -98,7 +98,10 @@ def _safe(uid: str) -> str:
 def checked_lineage_name(text: str) -> str:
     """``text`` itself if it is the name of a lineage, which never leads out of the state location."""
     if _LINEAGE_NAME.fullmatch(text) is None or ".." in text:
-        raise CorruptStateError(f"{text!r} is not the name of a lineage in a state location")
+        raise CorruptStateError(
+            f"{text!r} is not the name of a lineage in a state location",
+            remedy="give the name of a directory in the state location, or restore the file with this text",
+        )
     return text
 
 

@@ -82,6 +82,7 @@ MULTI_LINE = ReadingOption(
     default=False,
     doc="Allow line ends in quoted fields. Each file is then held in memory as a whole and not cut into "
     "ranges.",
+    change_note="refused while ranges of a file wait",
 )
 LEADING_WHITE_SPACE = ReadingOption(
     name="ignoreLeadingWhiteSpace", parse=boolean, default=False, doc="Ignore white space before a field."

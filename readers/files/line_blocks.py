@@ -238,11 +238,6 @@ def _aligned_chunks(
     refuse_unknown_compression(split.path)
     compressed = is_compressed(split.path)
     whole = split.start == 0 and split.end is None
-    if compressed and not whole:
-        raise SplitReadError(
-            f"{split.path} is compressed, so it cannot be read from byte {split.start} to {split.end}",
-            remedy="let the enumerator assign compressed files whole",
-        )
     if whole and not compressed and 0 <= split.length <= block_bytes:
         content = read_whole(split, options) if fetched is None else fetched.result()
         if content:

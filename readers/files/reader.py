@@ -15,9 +15,9 @@ from typing import Any, ClassVar, Self
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SchemaError
+from flip27_source.errors import OptionError, SchemaError
 from flip27_source.options import Option, Options
-from flip27_source.reader import KnowsConstants, ReadsTogether, SourceReaderContext, SplitReader
+from flip27_source.reader import KnowsConstants, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY
@@ -29,6 +29,8 @@ FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_COR
 ENOUGH_ROWS = 8_192
 ENOUGH_BYTES = 4 << 20
 MOST_ROWS = 1 << 18
+_WHOLE = ("multiLine", "wholetext", "lineSep")
+"""Options with which files are not cut into ranges."""
 
 
 class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstants[FileSplit]):
@@ -67,6 +69,9 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
         return self.read_together([split])
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        for split in splits:
+            if split.start or split.end is not None:
+                self._check_range(split)
         return spark_sized(self._rows_of_groups(splits))
 
     def _rows_of_groups(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
@@ -76,6 +81,19 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
                 yield from map(constants.added, reader.rows_of(group))
             else:
                 yield from reader.rows_of(group)
+
+    def _check_range(self, split: FileSplit) -> None:
+        """Refuse options that need whole files while ranges wait from a run with other options."""
+        options = self.context.options
+        if isinstance(self, ReadsRanges) and self.can_read_ranges(split.path, options):
+            return
+        needs = (item.name for item in self.options if item.name in _WHOLE and options[item] != item.default)
+        named = next(needs, "reader")
+        raise OptionError(
+            f"{split.path} cannot be read from byte {split.start} to {split.end}, because the option {named} "
+            "needs whole files",
+            remedy=f"set {named} to its former value until the waiting ranges are read",
+        )
 
     def _reader_without(self, names: tuple[str, ...]) -> Self:
         """The reader of the other columns: this reader, or one of its class with a smaller schema."""

@@ -1,6 +1,6 @@
 """Reads text that is not split at ordinary line ends: whole files, and lines with another separator.
 
-It cannot read ranges of files, because only ordinary line ends define the start of a range.
+The files must be whole, because only ordinary line ends define the start of a range.
 """
 
 from __future__ import annotations
@@ -32,7 +32,6 @@ _MOST_BYTES = (1 << 31) - 1
 def whole_text(split: FileSplit, options: Options) -> bytes:
     """The content of a file, decompressed."""
     with open_file(split, options) as stream, reading(split.path, options):
-        _check_whole(split)
         if split.length > _MOST_BYTES and not is_compressed(split.path):
             raise _too_large(split)
         pieces = list(_pieces(split, stream, _MOST_BYTES))
@@ -43,7 +42,6 @@ def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Opti
     """The lines of files as binary values, without separators."""
     for split in splits:
         with open_file(split, options) as stream, reading(split.path, options):
-            _check_whole(split)
             yield from _lines(split, stream, separator, options[MAX_LINE_BYTES])
 
 
@@ -94,15 +92,6 @@ def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[by
         yield piece
     if not is_compressed(split.path):
         check_length(split, size)
-
-
-def _check_whole(split: FileSplit) -> None:
-    if split.start != 0 or split.end is not None:
-        raise SplitReadError(
-            f"{split.path} cannot be read from byte {split.start} to {split.end}: with wholetext or lineSep, "
-            "only whole files can be read",
-            remedy="let the enumerator assign whole files for wholetext and lineSep",
-        )
 
 
 def _too_large(split: FileSplit) -> SplitReadError:

@@ -19,6 +19,7 @@ MULTI_LINE = ReadingOption(
     default=False,
     doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
     "whole document is held in memory, and reading is many times slower than reading lines.",
+    change_note="refused while ranges of a file wait",
 )
 _DIALECT: Mapping[str, Option[bool]] = {
     "comments": ReadingOption(

@@ -53,6 +53,22 @@ def test_an_odd_value_is_used_or_refused_with_an_error(
     assert codes <= {0, 1, 2, 3}
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["savepoint", "show", "/\udcff", "--json"],
+        ["edit", "list", "--state", "/\udcff", "--json"],
+        ["savepoint", "requests", "--state", "/tmp", "--lineage", "nonsense", "--json"],
+    ],
+)
+def test_a_value_that_cannot_exist_is_refused_with_a_remedy(words: list[str]) -> None:
+    assert flip27(*words).data["error"]["remedy"]
+
+
+def test_a_check_reports_a_location_whose_name_is_too_long() -> None:
+    assert f"in the state location /tmp/{'x' * 300}" in flip27("check", "--state", f"/tmp/{'x' * 300}").out
+
+
 def parsed(words: tuple[str, ...], given: list[str]) -> int:
     """Parse a command line without running it; return the exit code."""
     try:

@@ -52,12 +52,6 @@ def test_other_columns_are_refused() -> None:
         read_batches(BinaryReader(), [], arrow_schema("size long"))
 
 
-def test_a_range_of_a_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"abc")
-    with pytest.raises(SplitReadError, match=r"/a cannot be read from byte 1 to None"):
-        read_batches(BinaryReader(), [split_of(tmp_path / "a", 1)], arrow_schema(SCHEMA))
-
-
 def test_a_file_larger_than_any_value_is_refused_before_it_is_read(tmp_path: Path) -> None:
     huge = FileSplit(path=str(tmp_path / "none"), length=1 << 31, modified_us=0)
     with pytest.raises(SplitReadError, match="has 2147483648 bytes, but one value can contain at most"):

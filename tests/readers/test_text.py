@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flip27_source.errors import SchemaError, SplitReadError
+from flip27_source.errors import OptionError, SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.files import separated_text
 from flip27_source.readers.files.input import CorruptFileError
@@ -136,7 +136,7 @@ def test_files_with_another_line_separator_are_not_cut_into_ranges(
     assert not TextReader.can_read_ranges("a.txt", options)
     assert TextReader.can_read_ranges("a.txt", Options.parse({}, TextReader.options))
     (tmp_path / "a").write_bytes(b"abc")
-    with pytest.raises(SplitReadError, match="only whole files"):
+    with pytest.raises(OptionError, match=f"the option {next(iter(option))} needs whole files"):
         read_batches(TextReader(), [split_of(tmp_path / "a", 1)], arrow_schema("value string"), option)
 
 

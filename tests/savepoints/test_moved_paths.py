@@ -11,6 +11,8 @@ import pytest
 
 from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
+from flip27_source.coordination.data_losses import DataLoss
+from flip27_source.coordination.subtask_reports import SubtaskReport
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
@@ -19,8 +21,10 @@ from flip27_source.errors import OptionError, SplitReadError
 from flip27_source.file_systems.moved_paths import before_moves, path_rewrite
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, SplitReader
+from flip27_source.savepoints.moved_files import MovedFiles
 from flip27_source.snapshots.store import LocalStore
 from tests.driver.batches import Batches
+from tests.enumerators.files.file_sources import rounds_on
 from tests.s3_server import S3Bucket
 from tests.savepoints.test_savepoints import on_disk
 from tests.toy_sources import FEEDS, MIB, EchoReader, Feed, items
@@ -188,6 +192,19 @@ def test_waiting_files_partition_columns_and_metadata_refer_to_the_new_place(tmp
     fork.batches.trigger()
     rows = [row for task in fork.batches.tasks() for row in fork.batches.attempt(task)]
     assert sorted(rows) == [f"{new}/day=1/c", f"{new}/day=1/d"]
+
+
+def test_losses_are_reported_for_the_new_paths_of_their_files(tmp_path: Path) -> None:
+    write(tmp_path / "old", "a")
+    rounds = rounds_on(tmp_path / "old")
+    assert rounds.names() == ["a"]
+    assert rounds.restored is not None
+    moved = MovedFiles(rounds.source, path_rewrite(f"{tmp_path}/old={tmp_path}/new"), rounds.restored)
+    losses = tuple(
+        DataLoss(checkpoint_id=1, split_id=split_id, what="gone") for split_id in (f"{tmp_path}/old/a", None)
+    )
+    report: SubtaskReport[FileSplit] = SubtaskReport(checkpoint_id=1, subtask_id=0, losses=losses)
+    assert [loss.split_id for loss in moved.report(report).losses] == [f"{tmp_path}/new/a", None]
 
 
 def test_quarantined_files_are_listed_by_their_new_paths(tmp_path: Path) -> None:

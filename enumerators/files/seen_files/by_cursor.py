@@ -79,12 +79,12 @@ class NameCursor(SeenStrategy):
         new = list(current.matching(position.after))
         if not new:
             return [], position
-        window = position.window
-        if self._interval_ms is not None:
-            window = extended(window, current, new)
+        if self._interval_ms is None:
+            position = replace(position, window=(), checked_ms=0)
+        else:
+            position = replace(position, window=extended(position.window, current, new))
         fresh = current.taken(new)
-        after = max(path for path, _ in new)
-        return fresh, replace(position, after=after, window=window).counted(fresh)
+        return fresh, replace(position, after=max(path for path, _ in new)).counted(fresh)
 
     def sort_out(self, current: DiscoveryRound, position: FilesPosition) -> SortedOut:
         """Sort by name; files before the cursor that appeared since the last full listing are late."""
@@ -92,7 +92,8 @@ class NameCursor(SeenStrategy):
         sorted_out = SortedOut()
         after = position.after
         since_us = position.appeared_us - MARGIN_US
-        checks = position.checked_ms > 0 and self._interval_ms is not None
+        # Older versions, which did not record what is listed, have a time also where they kept no window.
+        checks = position.checked_ms > 0 and bool(position.window or position.listed)
         for path, info in current.matching():
             if after is None or path > after:
                 sorted_out.new.append((path, info))
@@ -117,7 +118,7 @@ class NameCursor(SeenStrategy):
             after=max(after or "", position.after or "") or None,
             appeared_us=max(appeared_us, position.appeared_us),
             window=extended((), current, recent),
-            checked_ms=current.now_ms,
+            checked_ms=0 if self._interval_ms is None else current.now_ms,
         )
 
     def _is_check_due(self, current: DiscoveryRound, position: FilesPosition) -> bool:

@@ -12,7 +12,7 @@ from flip27_source.enumerators.files.seen_files.by_hash import ExactFiles, Overw
 from flip27_source.enumerators.files.seen_files.strategy import SeenStrategy
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.moved_paths import PathRewrite, is_at_or_below
-from flip27_source.file_systems.paths import canonical_path, local_path
+from flip27_source.file_systems.paths import canonical_path, local_path, path_text
 from flip27_source.options import Options
 
 
@@ -49,6 +49,32 @@ def chosen_strategy(options: Options, paths: Sequence[str]) -> SeenStrategy:
             remedy="set one path (which may be a glob), or set seenFiles=exact",
         )
     return strategy_named(name, options)
+
+
+def listed_by(options: Options) -> dict[str, tuple[str, ...]]:
+    """The options that choose the files of a listing."""
+    return {
+        "path": tuple(sorted({path_text(canonical_path(path)) for path in opts.paths_of(options)})),
+        opts.RECURSIVE_FILE_LOOKUP.name: (str(options[opts.RECURSIVE_FILE_LOOKUP]).lower(),),
+        opts.PATH_GLOB_FILTER.name: (path_text(options[opts.PATH_GLOB_FILTER] or "*"),),
+    }
+
+
+def check_listed(position: FilesPosition, options: Options) -> None:
+    """Refuse other files under a cursor, which would count the older ones as read.
+
+    Raises:
+        OptionError: an option has changed since the cursor listed the files.
+    """
+    now = listed_by(options)
+    for name, before in (position.listed or {}).items():
+        if before != now[name]:
+            raise OptionError(
+                f"option {name} was {', '.join(before)} and is now {', '.join(now[name])}, but seenFiles was "
+                f"{position.strategy}: older files of the new value would count as read",
+                remedy=f"set {name} to its former value; to change it, first run one batch of the query with "
+                "the former value and seenFiles=exact",
+            )
 
 
 def check_move(position: FilesPosition, rewrite: PathRewrite, paths: Sequence[str]) -> None:

@@ -177,7 +177,7 @@ def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
     made = []
     if local is not None:
         root = Path(os.path.abspath(local))
-        made = [path for path in (root, *root.parents) if not path.exists()]
+        made = [path for path in (root, *root.parents) if not os.path.exists(path)]
     try:
         yield
     finally:

@@ -16,6 +16,8 @@ from tests.driver.batches import InlineBatches
 from tests.edits.edited import Edited, files
 from tests.toy_sources import MIB, EchoReader
 
+from .file_sources import write
+
 DAY_MS = 86_400_000
 RETENTION = "cleanSource.retentionDuration"
 
@@ -180,14 +182,29 @@ def test_a_file_that_is_replayed_while_it_waits_waits_for_the_full_time_again(tm
     assert left(tmp_path) == []
 
 
-def test_a_file_that_is_forgotten_while_it_waits_is_found_again(tmp_path: Path) -> None:
-    source = waiting(tmp_path, "ab")
+@pytest.mark.parametrize(
+    ("forgotten", "name", "options"),
+    [
+        ("a", "a", {}),
+        ("a@old", "a@old", {}),
+        ("a#0-5", "a#0-5", {}),
+        ("a@#0-", "a", {}),
+        ("gone/a", "a", {"fileNameOnly": "true"}),
+    ],
+)
+def test_a_file_that_is_forgotten_while_it_waits_is_found_again(
+    tmp_path: Path, forgotten: str, name: str, options: dict[str, str]
+) -> None:
+    """The file of this path, also if the path looks like the id of another split."""
+    for other in ("a@old", "a#0-5"):
+        write(tmp_path / "in", other, data=other.encode(), modified_s=100)
+    source = waiting(tmp_path, "ab", **options)
     source.batches()
     source.engine.now_ms += 9 * DAY_MS
-    source.ask("forget", glob="*/a")
-    assert source.batches() == [["a"]]
+    source.ask("forget", splits=[str(tmp_path / "in" / forgotten)])
+    assert source.batches() == [[name]]
     later(source, days=1)
-    assert left(tmp_path) == ["a"]
+    assert left(tmp_path) == [name]
 
 
 def test_after_a_rewind_files_that_are_not_read_again_keep_their_due_time(tmp_path: Path) -> None:

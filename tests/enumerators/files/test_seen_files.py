@@ -185,6 +185,18 @@ def test_a_late_file_of_a_name_cursor_is_found_at_the_next_backfill(tmp_path: Pa
     assert rounds.names() == []
 
 
+def test_files_that_were_read_without_backfills_are_not_late_when_backfills_begin(tmp_path: Path) -> None:
+    options = {"seenFiles": "nameCursor", "onLateFile": "read"}
+    rounds = rounds_on(tmp_path, **options)
+    for interval in ("off", EVERY_ROUND, "off", EVERY_ROUND):
+        rounds = rounds.restarted(**options, backfillInterval=interval)
+        name = f"{len(list(tmp_path.iterdir()))}"
+        write(tmp_path, name)
+        assert [rounds.names() for _ in range(2)] == [[name], []]
+    write(tmp_path, "00")
+    assert rounds.names() == ["00"]
+
+
 def test_a_modified_cursor_reads_each_file_once_and_remembers_only_files_in_the_window(
     tmp_path: Path,
 ) -> None:
@@ -246,11 +258,40 @@ def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
     assert rounds.names() == []
 
 
-def test_a_file_that_was_late_for_the_old_strategy_is_not_lost_by_switching(tmp_path: Path) -> None:
-    rounds = late_by_time(tmp_path)
+@LATE
+def test_a_file_that_was_late_for_the_old_strategy_is_read_after_switching_to_exact(
+    tmp_path: Path, late: Any
+) -> None:
+    """The remedy of the error says so."""
+    rounds = late(tmp_path)
     with pytest.raises(DiscoveryError, match="/b came late"):
-        rounds.restarted(seenFiles="exact").names()
-    assert rounds.restarted(seenFiles="exact", onLateFile="read").names() == ["b"]
+        rounds.names()
+    rounds = rounds.restarted(seenFiles="exact", backfillInterval=EVERY_ROUND)
+    assert [rounds.names() for _ in range(2)] == [["b"], []]
+
+
+@pytest.mark.parametrize("seen", ["nameCursor", "modifiedCursor"])
+@pytest.mark.parametrize(
+    ("name", "value", "older"),
+    [("path", "*", "other"), ("recursiveFileLookup", "true", "below"), ("pathGlobFilter", "*", "a.log")],
+)
+def test_an_option_that_brings_older_files_before_a_cursor_needs_another_strategy_first(
+    tmp_path: Path, seen: str, name: str, value: str, older: str
+) -> None:
+    tmp_path = tmp_path / "not UTF-8: \udcff"
+    first = {"path": f"{tmp_path}/in/", "pathGlobFilter": "[!a]*"}
+    then = {**first, name: str(tmp_path / value) if name == "path" else value}
+    write(tmp_path, "in/a.log", "in/a/below", "before/other", modified_s=1000)
+    write(tmp_path, "in/z", modified_s=2000)
+    rounds = rounds_on(**first, seenFiles=seen)
+    assert rounds.names() == ["z"]
+    for strategy in (seen, "exact"):
+        with pytest.raises(OptionError, match=rf"(?s)option {name} was .*first run one batch"):
+            Rounds(files_source(**then, seenFiles=strategy), rounds.restored)
+    for same in ({**first, "path": f"{tmp_path}/./in", "seenFiles": seen}, {**first, "seenFiles": "exact"}):
+        rounds = Rounds(files_source(**same), rounds.restored)
+        assert rounds.names() == []
+    assert Rounds(files_source(**then, seenFiles="exact"), rounds.restored).names() == [older]
 
 
 @pytest.mark.parametrize(

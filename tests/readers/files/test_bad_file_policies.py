@@ -17,7 +17,8 @@ import pytest
 
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.errors import SplitReadError
+from flip27_source.errors import OptionError, SplitReadError
+from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import Batches
 from tests.readers.formats import READERS, write_ids
 
@@ -213,6 +214,34 @@ for policy in ("fail", "ignore", "quarantine"):
     else:
         print(json.dumps([policy, read, t.set_aside(batches, folder)]))
 """
+
+
+@pytest.mark.parametrize("policy", ["ignore", "quarantine"])
+@pytest.mark.parametrize(
+    "case", ["csv multiLine", "json multiLine", "text wholetext", "text lineSep", "text reader"]
+)
+def test_ranges_that_wait_while_an_option_begins_to_need_whole_files_stay_whatever_the_policy(
+    tmp_path: Path, case: str, policy: str
+) -> None:
+    reader, changed = case.split()
+    value = {"lineSep": "x", "reader": "binary"}.get(changed, "true")
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "a").write_bytes(b'{"id": 1}\n' * 200_000)
+    options = {
+        "enumerator": "files", "reader": reader, "path": str(tmp_path / "in"), "onSplitError": policy,
+        "stateLocation": str(tmp_path / "state"), "maxPartitionBytes": "1m", "maxBytesPerTrigger": "1k",
+    }  # fmt: skip
+    schema = None if reader == "text" else pa.schema([("id", pa.string())])
+    engine = MicroBatchEngine(options, schema=schema)
+    engine.run_batch()
+    assert len(engine.rows) == 100_000
+    engine.restart(options={changed: value})
+    told = f"(?s)cannot be read from byte 1000000 to None.*{changed}.* until the waiting ranges are read"
+    with pytest.raises(OptionError, match=told):
+        engine.run_batch()
+    engine.restart(options={changed: reader if changed == "reader" else None})
+    engine.process_all_available()
+    assert len(engine.rows) == 200_000
 
 
 def test_a_file_whose_permission_was_revoked_fails_its_task_whatever_the_policy(tmp_path: Path) -> None:

@@ -192,13 +192,6 @@ def test_a_file_whose_compression_differs_from_its_extension_is_an_error(tmp_pat
         read_lines([split_of(path)])
 
 
-def test_a_range_of_a_compressed_file_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(b"1\n"))
-    with pytest.raises(SplitReadError, match=r"a\.gz is compressed, so it cannot be read from byte 5"):
-        read_lines([split_of(path, 5)])
-
-
 @pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader])
 def test_documents_are_not_cut_into_ranges(reader: type[CsvLinesReader | JsonLinesReader]) -> None:
     for texts, is_cut in ({"multiLine": "true"}, False), ({}, True):
