@@ -18,7 +18,7 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
-from flip27_source.readers.files.input import is_splittable, open_file, without_secrets
+from flip27_source.readers.files.input import is_compressed, open_file, without_secrets
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from tests.readers.spark_reading import ranges_of, split_of
@@ -154,7 +154,7 @@ def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: P
     path = tmp_path / f"a{suffix}"
     path.write_bytes(compressed(b"1\n2\n", suffix) + compressed(b"3\n4", suffix))
     assert read_lines([split_of(path)], 3) == [b"1", b"2", b"3", b"4"]
-    assert not is_splittable(str(path))
+    assert is_compressed(str(path))
     with open_file(split_of(path), NO_OPTIONS) as stream:
         assert stream.read() == b"1\n2\n3\n4"
 
