@@ -106,7 +106,7 @@ class Option(Generic[T]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadingOption(Option[T]):
-    """An option of reading: a batch that is repeated is read with the new value."""
+    """An option of reading, or of what follows it: a batch that is repeated has the new value."""
 
     changes: Change | None = Change.PENDING_BATCH
 

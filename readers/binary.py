@@ -11,11 +11,10 @@ from typing import Any
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import local_path, with_percents
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import with_metadata
-from flip27_source.readers.files.input import Fetched, read_whole
+from flip27_source.readers.files.input import MOST_BYTES, Fetched, read_whole, too_large
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FileReader, check_columns
 
@@ -28,8 +27,6 @@ _SCHEMA = pa.schema(
     ]
 )
 _BATCH_BYTES = 16 << 20
-_MOST_BYTES = (1 << 31) - 1
-"""The maximum for one value, in Arrow's binary type and in a Java array."""
 
 
 class BinaryReader(FileReader):
@@ -71,11 +68,8 @@ class BinaryReader(FileReader):
         return pa.RecordBatch.from_pylist(rows, schema=self.context.schema)
 
     def _row(self, split: FileSplit, fetched: Fetched | None) -> dict[str, Any]:
-        if split.length > _MOST_BYTES:
-            raise SplitReadError(
-                f"{split.path} has {split.length} bytes, but one value can contain at most {_MOST_BYTES}",
-                remedy="exclude the file, or remove the column content from the schema",
-            )
+        if split.length > MOST_BYTES:
+            raise too_large(split)
         content = None
         if "content" in self.context.schema.names:
             content = read_whole(split, self.context.options) if fetched is None else fetched.result()

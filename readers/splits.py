@@ -17,7 +17,7 @@ from flip27_source.options import NextBatchOption, Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
 from flip27_source.readers.files.file_columns import partition_values
-from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_splittable
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_compressed
 from flip27_source.readers.files.reader import check_columns
 from flip27_source.readers.files.unchanged import changed_files
 from flip27_source.schemas.column_comments import PATH_COLUMN, SourceOfSplits, commented, splits_comment
@@ -70,7 +70,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
     @classmethod
     def can_read_ranges(cls, path: str, options: Options) -> bool:
         """With ``fileRanges``: every file that is not compressed."""
-        return options[FILE_RANGES] and is_splittable(path)
+        return options[FILE_RANGES] and not is_compressed(path)
 
     def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         return self.read_together([split])

@@ -13,15 +13,13 @@ import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
-from flip27_source.options import Option, Options, ReadingOption, boolean, optional
-from flip27_source.reader import ReadsRanges
+from flip27_source.options import Option, Options, boolean, optional
 from flip27_source.readers.files.file_columns import with_metadata
-from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import as_array, line_blocks, lines_of
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, LinesReader
 from flip27_source.readers.files.separated_text import separated_lines, whole_text
 from flip27_source.readers.files.spark_options import SPARK_TEXT
-from flip27_source.readers.files.text_options import MAX_LINE_BYTES
+from flip27_source.readers.files.text_options import MAX_LINE_BYTES, WholeFilesOption
 from flip27_source.readers.text_header import (
     COMMENT,
     HEADER,
@@ -38,23 +36,18 @@ def _separator(value: str) -> str:
     return value
 
 
-WHOLE_TEXT = ReadingOption(
-    name="wholetext",
-    parse=boolean,
-    default=False,
-    doc="Read each file as one row with its line ends.",
-    change_note="refused while ranges of a file wait",
+WHOLE_TEXT = WholeFilesOption(
+    name="wholetext", parse=boolean, default=False, doc="Read each file as one row with its line ends."
 )
-LINE_SEP: Option[str | None] = ReadingOption(
+LINE_SEP: Option[str | None] = WholeFilesOption(
     name="lineSep",
     parse=optional(_separator),
     default_text="`\\r`, `\\r\\n` and `\\n`",
     doc="The line separator; with this option files are not split into ranges.",
-    change_note="refused while ranges of a file wait",
 )
 
 
-class TextReader(FileReader, ReadsRanges):
+class TextReader(LinesReader):
     """Reads each line of a file as a row with one column; empty lines are rows too."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
@@ -68,11 +61,6 @@ class TextReader(FileReader, ReadsRanges):
         return with_metadata(
             pa.schema([with_header_comment(pa.field("value", pa.string()), options)]), options
         )
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """False for compressed files, and with wholetext or lineSep: ranges need ordinary line ends."""
-        return is_splittable(path) and not options[WHOLE_TEXT] and options[LINE_SEP] is None
 
     def prepare(self) -> None:
         """Check that there is one column, of type string."""

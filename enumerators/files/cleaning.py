@@ -14,17 +14,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.entries import content_hash_of, etag_of, modified_us
 from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
 from flip27_source.enumerators.files.listing.lister import GlobLevels
 from flip27_source.enumerators.files.listing.local_disk import is_one_file, local_root
-from flip27_source.enumerators.files.options import (
-    CLEAN_SOURCE,
-    CLEAN_SOURCE_RETENTION_DURATION,
-    FILE_NAME_ONLY,
-    SOURCE_ARCHIVE_DIR,
-)
 from flip27_source.enumerators.files.real_folders import open_below
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import ActionError, OptionError
@@ -141,13 +136,13 @@ class Cleaning:
     def __init__(self, options: Options, paths: Sequence[str]) -> None:
         self._storage_options = options.with_prefix("storage.")
         self._archive = None
-        self._name_only = options[FILE_NAME_ONLY]
+        self._name_only = options[opts.FILE_NAME_ONLY]
         self._files = DurableFiles("/")
         self._roots = _local_roots(paths)
-        self.is_on = options[CLEAN_SOURCE] != "off"
-        self.waits = options[CLEAN_SOURCE_RETENTION_DURATION] > 0
-        if options[CLEAN_SOURCE] == "archive":
-            archive = options.require(SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
+        self.is_on = options[opts.CLEAN_SOURCE] != "off"
+        self.waits = options[opts.CLEAN_SOURCE_RETENTION_DURATION] > 0
+        if options[opts.CLEAN_SOURCE] == "archive":
+            archive = options.require(opts.SOURCE_ARCHIVE_DIR, why="cleanSource=archive moves files there")
             self._archive = _checked_archive(archive, paths)
 
     def action_for(self, split: FileSplit) -> CleanFile:

@@ -87,8 +87,7 @@ class FilesEnumerator(
                 state=(position.notified or None) if position is not None else None,
                 may_wait=bool(self._pages),
             )
-        # Saved at once: files that came since the first start must not be skipped by a restart; and options
-        # that a cursor fixes can be changed after another strategy is saved.
+        # Saved at once: a restart must not skip files that came since, and ends what a cursor has fixed.
         self._saved_strategy = options[opts.SEEN_FILES] if options[opts.INCLUDE_EXISTING_FILES] else ""
         if position is not None:
             check_listed(position, options)
@@ -107,7 +106,6 @@ class FilesEnumerator(
 
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
-        discovery: Discovery[FileSplit, FilesPosition]
         if self._notifications is None:
             discovery = Discovery(*self.search.everywhere(position))
         else:
@@ -119,8 +117,7 @@ class FilesEnumerator(
         """True after the first listing with another strategy or without existing files; or for messages."""
         if self._notifications is not None and self._notifications.wants_checkpoint:
             return True
-        position: FilesPosition | None = self._position
-        return position is not None and position.strategy != self._saved_strategy
+        return self._position is not None and bool(self._position.strategy != self._saved_strategy)
 
     def snapshot_state(self, checkpoint_id: int) -> Any:
         state = super().snapshot_state(checkpoint_id)
@@ -187,15 +184,13 @@ class FilesEnumerator(
         whole = {*split_ids, *(item.path for item in ids if item == FileSplitId(path=item.path))}
         paths = {*whole, *(item.path for item in ids)}
         names = {path.rpartition("/")[2] for path in paths}
-        return [
-            isinstance(action, CleanFile)
-            and (
-                action.path.rpartition("/")[2] in names
-                if action.name_only
-                else action.path in (whole if action.is_whole else paths)
-            )
-            for action in actions
-        ]
+
+        def is_of(file: CleanFile) -> bool:
+            if file.name_only:
+                return file.path.rpartition("/")[2] in names
+            return file.path in (whole if file.is_whole else paths)
+
+        return [isinstance(action, CleanFile) and is_of(action) for action in actions]
 
     @classmethod
     def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:

@@ -9,7 +9,6 @@ from urllib.parse import urlsplit
 
 from flip27_source.file_systems.paths import location
 from flip27_source.options import (
-    Change,
     FirstStartOption,
     NextBatchOption,
     Option,
@@ -66,12 +65,11 @@ def _visibility_timeout_s(value: str) -> float:
     return seconds
 
 
-PATHS: Option[tuple[str, ...] | None] = Option(
+PATHS: Option[tuple[str, ...] | None] = ReadingOption(
     name="paths",
     parse=optional(_paths),
     doc="Several paths or globs, in addition to path or instead of it: separated by commas, or as a JSON "
     "list if one contains a comma. A file that matches several paths is read once.",
-    changes=Change.PENDING_BATCH,
     change_note="its splits stay, partition columns are counted from the new path; refused after a cursor",
     names_data=True,
 )
@@ -82,12 +80,11 @@ PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
     names_data=True,
     change_note="refused after a cursor",
 )
-RECURSIVE_FILE_LOOKUP: Option[bool] = Option(
+RECURSIVE_FILE_LOOKUP: Option[bool] = ReadingOption(
     name="recursiveFileLookup",
     parse=boolean,
     default=False,
     doc="Also read the files of all directories below the path.",
-    changes=Change.PENDING_BATCH,
     change_note="true: its files have no partition columns; refused after a cursor",
 )
 MODIFIED_AFTER: Option[datetime | None] = NextBatchOption(
@@ -213,16 +210,15 @@ ALLOW_OVERWRITES: Option[bool] = NextBatchOption(
     doc="Read a file again when its size, modification time or ETag has changed, count it "
     "(filesOverwritten) and name it in the log. By default a path is read once.",
 )
-CLEAN_SOURCE: Option[str] = Option(
+CLEAN_SOURCE: Option[str] = ReadingOption(
     name="cleanSource",
     parse=one_of("off", "archive", "delete"),
     default="off",
     doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
     "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
-    changes=Change.PENDING_BATCH,
     change_note="its files are cleaned by the new value",
 )
-CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
+CLEAN_SOURCE_RETENTION_DURATION: Option[float] = ReadingOption(
     name="cleanSource.retentionDuration",
     parse=duration_s,
     default=0.0,
@@ -230,15 +226,13 @@ CLEAN_SOURCE_RETENTION_DURATION: Option[float] = Option(
     doc="cleanSource=archive, delete: how long a file stays after the batch that read its last part is "
     "complete, such as 30 days. You may change the option at a restart; it then applies to all waiting "
     "files.",
-    changes=Change.PENDING_BATCH,
     change_note="for its files and those that wait",
 )
-SOURCE_ARCHIVE_DIR: Option[str | None] = Option(
+SOURCE_ARCHIVE_DIR: Option[str | None] = ReadingOption(
     name="sourceArchiveDir",
     parse=optional(location),
     doc="The directory below which cleanSource=archive moves files; they keep their whole path. It must be "
     "on the same kind of file system as the path, and not in a directory that the source reads.",
-    changes=Change.PENDING_BATCH,
     change_note="for its files and those that wait",
 )
 

@@ -47,12 +47,10 @@ class FileSearch:
         self._modified_range = opts.modified_range_us(options)
         self._max_age_us = _max_age_us(options)
         self._strategy = chosen_strategy(options, opts.paths_of(options))
-        self._on_late = options[opts.ON_LATE_FILE]
-        self._listed: dict[str, tuple[str, ...]] | msgspec.UnsetType = listed_by(options)
-        if self._strategy.name == ExactFiles.name:
-            # A file that is late for the cursor before it is new for this strategy.
-            self._on_late = "read" if self._on_late == "fail" else self._on_late
-            self._listed = msgspec.UNSET
+        on_late, is_exact = options[opts.ON_LATE_FILE], self._strategy.name == ExactFiles.name
+        # A file that is late for the cursor of an earlier run is new.
+        self._on_late = "read" if is_exact and on_late == "fail" else on_late
+        self._listed = msgspec.UNSET if is_exact else listed_by(options)
         self._too_old = SkippedPaths()
 
     def must_list(self, position: FilesPosition | None) -> bool:

@@ -36,7 +36,7 @@ class Hidden:
         return without_users(text)
 
     def in_data(self, value: Any) -> Any:
-        """A JSON value with :meth:`in_text` applied to every text in it, and escapes for what is not Unicode."""
+        """A JSON value with :meth:`in_text` applied to every text in it; surrogates are escaped."""
         if isinstance(value, str):
             return self.in_text(value).encode(errors="backslashreplace").decode()
         if isinstance(value, Mapping):

@@ -16,7 +16,7 @@ from flip27_source.readers.csv_lines.dialect import (
     character,
     comment_character,
 )
-from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE
+from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MODE, WholeFilesOption
 
 
 def _separator(value: str) -> str:
@@ -76,13 +76,12 @@ CHARSET: Option[str | None] = ReadingOption(
     default_text="UTF-8",
     doc="Alias of encoding; encoding takes precedence.",
 )
-MULTI_LINE = ReadingOption(
+MULTI_LINE = WholeFilesOption(
     name="multiLine",
     parse=boolean,
     default=False,
     doc="Allow line ends in quoted fields. Each file is then held in memory as a whole and not cut into "
     "ranges.",
-    change_note="refused while ranges of a file wait",
 )
 LEADING_WHITE_SPACE = ReadingOption(
     name="ignoreLeadingWhiteSpace", parse=boolean, default=False, doc="Ignore white space before a field."

@@ -26,15 +26,9 @@ from flip27_source.readers.csv_lines.arrow_columns import (
 )
 from flip27_source.readers.csv_lines.dialect import Dialect
 from flip27_source.readers.csv_lines.quoted_fields import Record, UnescapedQuoteError, records_of, split_line
-from flip27_source.readers.files.input import is_splittable
 from flip27_source.readers.files.line_blocks import BLANKS, BOM, LineBlock, Place, as_array
 
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
-
-
-def is_cut_into_ranges(path: str, *, multi_line: bool) -> bool:
-    """False for compressed files, because ranges are byte positions, and for documents."""
-    return is_splittable(path) and not multi_line
 
 
 class CsvRows(ABC):

@@ -17,14 +17,8 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.message_texts import quotation
 from flip27_source.options import Option, Options
-from flip27_source.reader import ReadsRanges
 from flip27_source.readers.csv_lines import options as opts
-from flip27_source.readers.csv_lines.ranges_and_quotes import (
-    CsvRows,
-    DocumentRows,
-    LineRows,
-    is_cut_into_ranges,
-)
+from flip27_source.readers.csv_lines.ranges_and_quotes import CsvRows, DocumentRows, LineRows
 from flip27_source.readers.csv_lines.rescue import CsvRescue
 from flip27_source.readers.csv_lines.schema import (
     CSV_INFERENCE_OPTIONS,
@@ -38,7 +32,7 @@ from flip27_source.readers.csv_lines.schema import (
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.files.line_blocks import LineBlock, LinePart, Place, first_lines, line_blocks
 from flip27_source.readers.files.malformed_records import RecordColumns
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, LinesReader
 from flip27_source.readers.files.separated_text import whole_text
 from flip27_source.readers.files.spark_options import SPARK_CSV
 from flip27_source.readers.files.text_options import MAX_LINE_BYTES, MODE
@@ -51,7 +45,7 @@ from flip27_source.source_options import TIME_ZONE
 _BLOCK_BYTES = 8 << 20
 
 
-class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
+class CsvLinesReader(LinesReader, InfersFileSchema):
     """Reads each non-blank line of a CSV file as a row; columns are matched by position."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
@@ -64,11 +58,6 @@ class CsvLinesReader(FileReader, InfersFileSchema, ReadsRanges):
     def schema_of_files(cls, splits: Sequence[FileSplit], options: Options) -> pa.Schema | None:
         samples = [(split.path, _sample(split, options)) for split in splits]
         return csv_schema(samples, options)
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
-        return is_cut_into_ranges(path, multi_line=options[opts.MULTI_LINE])
 
     def prepare(self) -> None:
         """Check options and schema, and choose how each column is converted."""

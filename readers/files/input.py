@@ -69,6 +69,8 @@ _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z"
 Fetched = Future[bytes]
 """The content of a file that is being fetched; its result raises the errors of ``read_whole``."""
 
+MOST_BYTES = (1 << 31) - 1
+"""The maximum for one value, in Arrow's string and binary types and in Java."""
 _AHEAD_BYTES = 8 << 20
 
 _file_systems: dict[tuple[int, str, str, str], Any] = {}
@@ -79,9 +81,11 @@ def is_compressed(path: str) -> bool:
     return path.lower().endswith(_COMPRESSED)
 
 
-def is_splittable(path: str) -> bool:
-    """True if a range of the file's bytes can be read without the bytes before it."""
-    return not is_compressed(path)
+def too_large(split: FileSplit) -> SplitReadError:
+    return SplitReadError(
+        f"{split.path} has more than {MOST_BYTES} bytes, the maximum for one value",
+        remedy="exclude the file, or read its lines, or no column with its content",
+    )
 
 
 def refuse_unknown_compression(path: str) -> None:

@@ -20,7 +20,8 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import KnowsConstants, ReadsRanges, ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH
 from flip27_source.readers.files.file_columns import INCLUDE_METADATA, FileColumns, constants_of
-from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY
+from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_compressed
+from flip27_source.readers.files.text_options import WholeFilesOption
 from flip27_source.schemas.ddl import columns_text
 
 FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_CORRUPT_FILES)
@@ -29,8 +30,6 @@ FILE_OPTIONS: tuple[Option[Any], ...] = (INCLUDE_METADATA, BASE_PATH, IGNORE_COR
 ENOUGH_ROWS = 8_192
 ENOUGH_BYTES = 4 << 20
 MOST_ROWS = 1 << 18
-_WHOLE = ("multiLine", "wholetext", "lineSep")
-"""Options with which files are not cut into ranges."""
 
 
 class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstants[FileSplit]):
@@ -87,8 +86,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
         options = self.context.options
         if isinstance(self, ReadsRanges) and self.can_read_ranges(split.path, options):
             return
-        needs = (item.name for item in self.options if item.name in _WHOLE and options[item] != item.default)
-        named = next(needs, "reader")
+        named = next(_that_need_whole_files(self.options, options), "reader")
         raise OptionError(
             f"{split.path} cannot be read from byte {split.start} to {split.end}, because the option {named} "
             "needs whole files",
@@ -109,6 +107,21 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
             reader.prepare()
             self._readers[names] = reader
         return reader
+
+
+class LinesReader(FileReader, ReadsRanges):
+    """A reader of files that are cut into ranges at the ends of lines."""
+
+    @classmethod
+    def can_read_ranges(cls, path: str, options: Options) -> bool:
+        """False for compressed files, because ranges are byte positions, and for other ends of rows."""
+        return not is_compressed(path) and not any(_that_need_whole_files(cls.options, options))
+
+
+def _that_need_whole_files(declared: Iterable[Option[Any]], options: Options) -> Iterator[str]:
+    for option in declared:
+        if isinstance(option, WholeFilesOption) and options[option] != option.default:
+            yield option.name
 
 
 def check_columns(reader: str, schema: pa.Schema, known: pa.Schema) -> None:

@@ -12,30 +12,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.files.input import (
+    MOST_BYTES,
     CorruptFileError,
     check_length,
     is_compressed,
     open_file,
     reading,
+    too_large,
 )
 from flip27_source.readers.files.line_blocks import BOM, as_array
 from flip27_source.readers.files.text_options import MAX_LINE_BYTES
 
 _CHUNK_BYTES = 8 << 20
-_MOST_BYTES = (1 << 31) - 1
-"""The maximum for one value, in Arrow's string type and in a Java string."""
 
 
 def whole_text(split: FileSplit, options: Options) -> bytes:
     """The content of a file, decompressed."""
     with open_file(split, options) as stream, reading(split.path, options):
-        if split.length > _MOST_BYTES and not is_compressed(split.path):
-            raise _too_large(split)
-        pieces = list(_pieces(split, stream, _MOST_BYTES))
-    return b"".join(pieces)
+        if split.length > MOST_BYTES and not is_compressed(split.path):
+            raise too_large(split)
+        return b"".join(_pieces(split, stream, MOST_BYTES))
 
 
 def separated_lines(splits: Iterable[FileSplit], separator: bytes, options: Options) -> Iterator[pa.Array]:
@@ -88,17 +86,10 @@ def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[by
     while piece := stream.read(_CHUNK_BYTES):
         size += len(piece)
         if most is not None and size > most:
-            raise _too_large(split)
+            raise too_large(split)
         yield piece
     if not is_compressed(split.path):
         check_length(split, size)
-
-
-def _too_large(split: FileSplit) -> SplitReadError:
-    return SplitReadError(
-        f"{split.path} has more than {_MOST_BYTES} bytes, the maximum for one value",
-        remedy="exclude the file, or read its lines",
-    )
 
 
 def _too_long(split: FileSplit, position: int, longest: int) -> CorruptFileError:

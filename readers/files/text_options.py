@@ -6,7 +6,17 @@ takes time.
 
 from __future__ import annotations
 
-from flip27_source.options import Option, ReadingOption, one_of, size_bytes, text
+from dataclasses import dataclass
+
+from flip27_source.options import Option, ReadingOption, T, one_of, size_bytes, text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeFilesOption(ReadingOption[T]):
+    """An option with which files are not cut into ranges, unless it has its default."""
+
+    change_note: str | None = "refused while ranges of a file wait"
+
 
 MODE = ReadingOption(
     name="mode",

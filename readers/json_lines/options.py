@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.options import Change, Option, Options, ReadingOption, boolean
+from flip27_source.readers.files.text_options import WholeFilesOption
 
 if TYPE_CHECKING:
     from flip27_source.readers.json_lines.strings import JsonDialect
 
-MULTI_LINE = ReadingOption(
+MULTI_LINE = WholeFilesOption(
     name="multiLine",
     parse=boolean,
     default=False,
     doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
     "whole document is held in memory, and reading is many times slower than reading lines.",
-    change_note="refused while ranges of a file wait",
 )
 _DIALECT: Mapping[str, Option[bool]] = {
     "comments": ReadingOption(

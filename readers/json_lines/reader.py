@@ -14,10 +14,8 @@ import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Option, Options
-from flip27_source.reader import ReadsRanges
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
-from flip27_source.readers.files.input import is_splittable
-from flip27_source.readers.files.reader import FILE_OPTIONS, FileReader
+from flip27_source.readers.files.reader import FILE_OPTIONS, LinesReader
 from flip27_source.readers.files.spark_options import SPARK_JSON
 from flip27_source.readers.files.text_options import CORRUPT_RECORD_COLUMN, MAX_LINE_BYTES, MODE
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS, JSON_INFERENCE_OPTIONS, MULTI_LINE
@@ -26,7 +24,7 @@ from flip27_source.readers.schemas.inference import InfersFileSchema
 from flip27_source.source_options import TIME_ZONE
 
 
-class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
+class JsonLinesReader(LinesReader, InfersFileSchema):
     """Reads JSON Lines files like Spark's JSON source, or one document per file with ``multiLine``."""
 
     options: ClassVar[tuple[Option[Any], ...]] = (
@@ -40,11 +38,6 @@ class JsonLinesReader(FileReader, InfersFileSchema, ReadsRanges):
         from flip27_source.readers.json_lines.schema import schema_of_sample
 
         return schema_of_sample(splits, options)
-
-    @classmethod
-    def can_read_ranges(cls, path: str, options: Options) -> bool:
-        """False for compressed files, because ranges are byte positions, and with ``multiLine``."""
-        return is_splittable(path) and not options[MULTI_LINE]
 
     def prepare(self) -> None:
         from flip27_source.readers.json_lines.rows import JsonRows

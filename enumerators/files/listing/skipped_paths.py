@@ -21,9 +21,6 @@ class SkippedPaths:
         self._last: set[bytes] = set()
         self._current: set[bytes] = set()
 
-    def __len__(self) -> int:
-        return len(self._last | self._current)
-
     def begin(self) -> None:
         """Start a round; the paths of an incomplete previous round stay remembered."""
         self._last |= self._current

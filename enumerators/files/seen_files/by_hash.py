@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +9,6 @@ from dataclasses import replace
 from flip27_source.enumerators.files.listing.lister import FileInfo, FileKnown
 from flip27_source.enumerators.files.position import NOTHING, FilesPosition, identity_of
 from flip27_source.enumerators.files.seen_files.hashes import SeenFiles, path_hash
-from flip27_source.enumerators.files.seen_files.sorted_hashes import HASH_BYTES
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, SeenStrategy, SortedOut
 from flip27_source.enumerators.files.split import FileSplit
 
@@ -146,8 +144,7 @@ class OverwrittenFiles(ExactFiles):
 
 def version_key(path: str, version: str, length: int) -> bytes:
     """A 128-bit hash of a version of a file."""
-    text = f"{path}\0{version}\0{length}"
-    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=HASH_BYTES).digest()
+    return path_hash(f"{path}\0{version}\0{length}")
 
 
 def _version(info: FileInfo) -> str:

@@ -61,19 +61,14 @@ def listed_by(options: Options) -> dict[str, tuple[str, ...]]:
 
 
 def check_listed(position: FilesPosition, options: Options) -> None:
-    """Refuse other files under a cursor, which would count the older ones as read.
-
-    Raises:
-        OptionError: an option has changed since the cursor listed the files.
-    """
+    """Refuse options (OptionError) that choose other files under a cursor: older ones would count as read."""
     now = listed_by(options)
     for name, before in (position.listed or {}).items():
         if before != now[name]:
             raise OptionError(
                 f"option {name} was {', '.join(before)} and is now {', '.join(now[name])}, but seenFiles was "
                 f"{position.strategy}: older files of the new value would count as read",
-                remedy=f"set {name} to its former value; to change it, first run one batch of the query with "
-                "the former value and seenFiles=exact",
+                remedy=f"set {name} to its former value, and first run one batch with it and seenFiles=exact",
             )
 
 

@@ -174,20 +174,19 @@ def _conditional_create(store: Store, name: str) -> Finding:
 def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
     """Delete the probes at the end, and directories that were created for them."""
     local = local_path(location)
-    made = []
+    made: list[Path] = []
     if local is not None:
         root = Path(os.path.abspath(local))
-        made = [path for path in (root, *root.parents) if not os.path.exists(path)]
+        made = [root / folder, *(path for path in (root, *root.parents) if not os.path.exists(path))]
     try:
         yield
     finally:
         with contextlib.suppress(Flip27Error):
             for name in store.list(folder):
                 store.delete(f"{folder}/{name}")
-        if local is not None:
-            for directory in (Path(os.path.abspath(local), folder), *made):
-                with contextlib.suppress(OSError):
-                    directory.rmdir()
+        for directory in made:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
 
 
 def _listed(options: Options) -> tuple[FileSplit | None, Finding]:

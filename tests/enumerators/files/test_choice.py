@@ -111,7 +111,7 @@ def test_only_existing_files_are_remembered_as_too_old(
         if number >= 2:
             (tmp_path / f"old{number - 2}").unlink()
     assert rounds.names() == []
-    assert len(rounds.enumerator.search._too_old) == 2
+    assert len(rounds.enumerator.search._too_old._last) == 2
     write(tmp_path, "newer", modified_s=100_001)
     assert rounds.names() == ["newer"]
     assert rounds.gauges["filesTooOld"] == 20

@@ -57,7 +57,7 @@ class Watched:
     @property
     def remembered(self) -> int:
         """The number of directories that are remembered."""
-        return len(self.lister._unchanged)
+        return len(self.lister._unchanged._first_seen)
 
     def round(self, after_s: float = GRANULARITY_S) -> tuple[list[str], list[str]]:
         self.clock.now_s += after_s

@@ -18,9 +18,11 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.options import Options
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
-from flip27_source.readers.files.input import is_splittable, open_file, without_secrets
+from flip27_source.readers.files.input import is_compressed, open_file, without_secrets
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.files.reader import LinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import ranges_of, split_of
 
 NO_OPTIONS = Options.parse({}, ())
@@ -154,7 +156,7 @@ def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: P
     path = tmp_path / f"a{suffix}"
     path.write_bytes(compressed(b"1\n2\n", suffix) + compressed(b"3\n4", suffix))
     assert read_lines([split_of(path)], 3) == [b"1", b"2", b"3", b"4"]
-    assert not is_splittable(str(path))
+    assert is_compressed(str(path))
     with open_file(split_of(path), NO_OPTIONS) as stream:
         assert stream.read() == b"1\n2\n3\n4"
 
@@ -192,10 +194,12 @@ def test_a_file_whose_compression_differs_from_its_extension_is_an_error(tmp_pat
         read_lines([split_of(path)])
 
 
-@pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader])
-def test_documents_are_not_cut_into_ranges(reader: type[CsvLinesReader | JsonLinesReader]) -> None:
-    for texts, is_cut in ({"multiLine": "true"}, False), ({}, True):
+@pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader, TextReader])
+def test_documents_are_not_cut_into_ranges(reader: type[LinesReader]) -> None:
+    option = "wholetext" if reader is TextReader else "multiLine"
+    for texts, is_cut in ({option: "true"}, False), ({}, True):
         assert reader.can_read_ranges("/a", Options.parse(texts, reader.options)) is is_cut
+        assert not reader.can_read_ranges("/a.gz", Options.parse(texts, reader.options))
 
 
 def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> None:
