@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from flip27_source.errors import OptionError, SchemaError
+from flip27_source.errors import SchemaError
 from flip27_source.options import Options
 from flip27_source.readers.files import separated_text
 from flip27_source.readers.files.input import CorruptFileError
 from flip27_source.readers.text import TextReader
-from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table, split_of
+from tests.readers.spark_reading import arrow_schema, assert_same_as_spark, read_batches, read_table
 
 CONTENTS = {
     "ends": b"a\r\n\r\nb\rc\n\n last \n",
@@ -126,18 +126,6 @@ def test_a_file_is_one_row_with_wholetext_as_in_spark(
         path.write_bytes(gzip.compress(content) if suffix and content else content)
     paths, options = sorted(tmp_path.iterdir()), {"wholetext": "true"}
     assert assert_same_as_spark(spark, "text", paths, "value string", options, any_order=True).num_rows == 3
-
-
-@pytest.mark.parametrize("option", [{"wholetext": "true"}, {"lineSep": "|"}])
-def test_files_with_another_line_separator_are_not_cut_into_ranges(
-    tmp_path: Path, option: dict[str, str]
-) -> None:
-    options = Options.parse(option, TextReader.options)
-    assert not TextReader.can_read_ranges("a.txt", options)
-    assert TextReader.can_read_ranges("a.txt", Options.parse({}, TextReader.options))
-    (tmp_path / "a").write_bytes(b"abc")
-    with pytest.raises(OptionError, match=f"the option {next(iter(option))} needs whole files"):
-        read_batches(TextReader(), [split_of(tmp_path / "a", 1)], arrow_schema("value string"), option)
 
 
 @pytest.mark.parametrize("content", [b"aaa", b"aaaa", b"aaa\n", b"xaaay", b"aaaaa", b"aa", b"a"], ids=repr)

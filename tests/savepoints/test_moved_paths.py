@@ -200,11 +200,9 @@ def test_losses_are_reported_for_the_new_paths_of_their_files(tmp_path: Path) ->
     assert rounds.names() == ["a"]
     assert rounds.restored is not None
     moved = MovedFiles(rounds.source, path_rewrite(f"{tmp_path}/old={tmp_path}/new"), rounds.restored)
-    losses = tuple(
-        DataLoss(checkpoint_id=1, split_id=split_id, what="gone") for split_id in (f"{tmp_path}/old/a", None)
-    )
-    report: SubtaskReport[FileSplit] = SubtaskReport(checkpoint_id=1, subtask_id=0, losses=losses)
-    assert [loss.split_id for loss in moved.report(report).losses] == [f"{tmp_path}/new/a", None]
+    loss = DataLoss(checkpoint_id=1, split_id=f"{tmp_path}/old/a", what="gone")
+    report: SubtaskReport[FileSplit] = SubtaskReport(checkpoint_id=1, subtask_id=0, losses=(loss,))
+    assert [loss.split_id for loss in moved.report(report).losses] == [f"{tmp_path}/new/a"]
 
 
 def test_quarantined_files_are_listed_by_their_new_paths(tmp_path: Path) -> None:

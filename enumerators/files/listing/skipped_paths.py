@@ -23,6 +23,8 @@ LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAME
 Folder = tuple[str, tuple[str, ...]]
 """A directory, and the real paths of the directories that contain the links on the way to it."""
 
+_SKIPPED = "the link %s is skipped: %s"
+
 _SFTP_FAILURE = 4
 """The error code of an SFTP server for a link to itself; lost connections have other codes."""
 
@@ -38,9 +40,6 @@ class SkippedPaths:
         self.count = 0
         self._last: set[bytes] = set()
         self._current: set[bytes] = set()
-
-    def __len__(self) -> int:
-        return len(self._last | self._current)
 
     def begin(self) -> None:
         """Start a round; the paths of an incomplete previous round stay remembered."""
@@ -67,7 +66,7 @@ class DirectoryLinks(SkippedPaths):
         """Skip a link without a target; ``error`` comes from following it, and other errors are raised."""
         if error.errno not in LEADS_NOWHERE:
             raise error
-        self._skip(entry.path, os.strerror(error.errno))
+        self.skip(entry.path, _SKIPPED, os.strerror(error.errno))
 
     def below(self, entry: os.DirEntry[str], folder: Folder) -> list[Folder]:
         """The directory of an entry of ``folder``; empty if the entry is a link back to a parent."""
@@ -77,7 +76,7 @@ class DirectoryLinks(SkippedPaths):
         target = os.path.realpath(entry.path)
         linked_from = (*linked_from, os.path.realpath(path))
         if any(is_at_or_below(place, target) for place in linked_from):
-            self._skip(entry.path, f"it leads back to {target}")
+            self.skip(entry.path, _SKIPPED, f"it leads back to {target}")
             return []
         return [(entry.path, linked_from)]
 
@@ -90,12 +89,9 @@ class DirectoryLinks(SkippedPaths):
         except Exception as error:
             if getattr(error, "code", None) != _SFTP_FAILURE:
                 raise
-            self._skip(name, str(error))
+            self.skip(name, _SKIPPED, str(error))
             return None
         if info["type"] == "file":
             return info
-        self._skip(name, f"it leads to a {info['type']}")
+        self.skip(name, _SKIPPED, f"it leads to a {info['type']}")
         return None
-
-    def _skip(self, path: str, why: str) -> None:
-        self.skip(path, "the link %s is skipped: %s", why)

@@ -46,9 +46,6 @@ class UnchangedDirectories:
         self._listed: dict[str, tuple[Stamp, list[Folder]]] = {}
         self._come_across: set[str] = set()
 
-    def __len__(self) -> int:
-        return len(self._first_seen)  # every directory in _known is also in _first_seen
-
     def begin(self) -> None:
         self._believed.clear()
         self._listed.clear()
@@ -68,7 +65,7 @@ class UnchangedDirectories:
             return None
         stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino, status.st_dev)
         known = self._known.get(folder)
-        if known is None and folder not in self._first_seen and len(self) >= MOST_DIRECTORIES:
+        if known is None and folder not in self._first_seen and len(self._first_seen) >= MOST_DIRECTORIES:
             return None
         self._come_across.add(folder)
         if known is not None and known[0] == stamp:

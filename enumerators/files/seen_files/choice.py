@@ -68,7 +68,7 @@ def check_listed(position: FilesPosition, options: Options) -> None:
             raise OptionError(
                 f"option {name} was {', '.join(before)} and is now {', '.join(now[name])}, but seenFiles was "
                 f"{position.strategy}: older files of the new value would count as read",
-                remedy=f"set {name} to its former value, and first run one batch with it and seenFiles=exact",
+                remedy=f"set {name} to its former value; it can change after one batch with seenFiles=exact",
             )
 
 

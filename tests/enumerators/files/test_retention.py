@@ -183,22 +183,16 @@ def test_a_file_that_is_replayed_while_it_waits_waits_for_the_full_time_again(tm
 
 
 @pytest.mark.parametrize(
-    ("forgotten", "name", "options"),
-    [
-        ("a", "a", {}),
-        ("a@old", "a@old", {}),
-        ("a#0-5", "a#0-5", {}),
-        ("a@#0-", "a", {}),
-        ("gone/a", "a", {"fileNameOnly": "true"}),
-    ],
+    ("forgotten", "name"),
+    [("a", "a"), ("a@old", "a@old"), ("a#0-5", "a#0-5"), ("a@#0-", "a"), ("gone/a", "a")],
 )
 def test_a_file_that_is_forgotten_while_it_waits_is_found_again(
-    tmp_path: Path, forgotten: str, name: str, options: dict[str, str]
+    tmp_path: Path, forgotten: str, name: str
 ) -> None:
     """The file of this path, also if the path looks like the id of another split."""
     for other in ("a@old", "a#0-5"):
         write(tmp_path / "in", other, data=other.encode(), modified_s=100)
-    source = waiting(tmp_path, "ab", **options)
+    source = waiting(tmp_path, "ab", fileNameOnly=str("/" in forgotten))
     source.batches()
     source.engine.now_ms += 9 * DAY_MS
     source.ask("forget", splits=[str(tmp_path / "in" / forgotten)])

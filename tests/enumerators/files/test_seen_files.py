@@ -259,10 +259,7 @@ def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
 
 
 @LATE
-def test_a_file_that_was_late_for_the_old_strategy_is_read_after_switching_to_exact(
-    tmp_path: Path, late: Any
-) -> None:
-    """The remedy of the error says so."""
+def test_a_late_file_is_read_after_a_switch_to_exact_as_the_error_says(tmp_path: Path, late: Any) -> None:
     rounds = late(tmp_path)
     with pytest.raises(DiscoveryError, match="/b came late"):
         rounds.names()
@@ -275,7 +272,7 @@ def test_a_file_that_was_late_for_the_old_strategy_is_read_after_switching_to_ex
     ("name", "value", "older"),
     [("path", "*", "other"), ("recursiveFileLookup", "true", "below"), ("pathGlobFilter", "*", "a.log")],
 )
-def test_an_option_that_brings_older_files_before_a_cursor_needs_another_strategy_first(
+def test_an_option_that_brings_older_files_needs_another_strategy_first(
     tmp_path: Path, seen: str, name: str, value: str, older: str
 ) -> None:
     tmp_path = tmp_path / "not UTF-8: \udcff"
@@ -286,7 +283,9 @@ def test_an_option_that_brings_older_files_before_a_cursor_needs_another_strateg
     rounds = rounds_on(**first, seenFiles=seen)
     assert rounds.names() == ["z"]
     for strategy in (seen, "exact"):
-        with pytest.raises(OptionError, match=rf"(?s)option {name} was .*first run one batch"):
+        with pytest.raises(
+            OptionError, match=rf"(?s)option {name} was .*after one batch with seenFiles=exact"
+        ):
             Rounds(files_source(**then, seenFiles=strategy), rounds.restored)
     for same in ({**first, "path": f"{tmp_path}/./in", "seenFiles": seen}, {**first, "seenFiles": "exact"}):
         rounds = Rounds(files_source(**same), rounds.restored)

@@ -18,8 +18,8 @@ import pytest
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import OptionError, SplitReadError
-from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import Batches
+from tests.enumerators.files.file_sources import files_query, write
 from tests.readers.formats import READERS, write_ids
 
 IDS = [f"id {number}" for number in range(1000)]
@@ -224,18 +224,12 @@ def test_ranges_that_wait_while_an_option_begins_to_need_whole_files_stay_whatev
     tmp_path: Path, case: str, policy: str
 ) -> None:
     reader, changed = case.split()
-    value = {"lineSep": "x", "reader": "binary"}.get(changed, "true")
-    (tmp_path / "in").mkdir()
-    (tmp_path / "in" / "a").write_bytes(b'{"id": 1}\n' * 200_000)
-    options = {
-        "enumerator": "files", "reader": reader, "path": str(tmp_path / "in"), "onSplitError": policy,
-        "stateLocation": str(tmp_path / "state"), "maxPartitionBytes": "1m", "maxBytesPerTrigger": "1k",
-    }  # fmt: skip
-    schema = None if reader == "text" else pa.schema([("id", pa.string())])
-    engine = MicroBatchEngine(options, schema=schema)
+    write(tmp_path, "in/a", data=b'{"id": 1}\n' * 200_000)
+    options = {"reader": reader, "onSplitError": policy, "stateLocation": str(tmp_path / "state")}
+    engine = files_query(tmp_path / "in", maxPartitionBytes="1m", maxBytesPerTrigger="1k", **options)
     engine.run_batch()
     assert len(engine.rows) == 100_000
-    engine.restart(options={changed: value})
+    engine.restart(options={changed: {"lineSep": "x", "reader": "binary"}.get(changed, "true")})
     told = f"(?s)cannot be read from byte 1000000 to None.*{changed}.* until the waiting ranges are read"
     with pytest.raises(OptionError, match=told):
         engine.run_batch()

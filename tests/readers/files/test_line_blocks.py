@@ -20,7 +20,9 @@ from flip27_source.options import Options
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.files.input import is_compressed, open_file, without_secrets
 from flip27_source.readers.files.line_blocks import LineBlock, line_blocks
+from flip27_source.readers.files.reader import LinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
+from flip27_source.readers.text import TextReader
 from tests.readers.spark_reading import ranges_of, split_of
 
 NO_OPTIONS = Options.parse({}, ())
@@ -192,10 +194,12 @@ def test_a_file_whose_compression_differs_from_its_extension_is_an_error(tmp_pat
         read_lines([split_of(path)])
 
 
-@pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader])
-def test_documents_are_not_cut_into_ranges(reader: type[CsvLinesReader | JsonLinesReader]) -> None:
-    for texts, is_cut in ({"multiLine": "true"}, False), ({}, True):
+@pytest.mark.parametrize("reader", [CsvLinesReader, JsonLinesReader, TextReader])
+def test_documents_are_not_cut_into_ranges(reader: type[LinesReader]) -> None:
+    option = "wholetext" if reader is TextReader else "multiLine"
+    for texts, is_cut in ({option: "true"}, False), ({}, True):
         assert reader.can_read_ranges("/a", Options.parse(texts, reader.options)) is is_cut
+        assert not reader.can_read_ranges("/a.gz", Options.parse(texts, reader.options))
 
 
 def test_compression_that_would_be_read_as_text_is_refused(tmp_path: Path) -> None:
