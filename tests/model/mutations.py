@@ -322,12 +322,13 @@ def a_driver_that_was_replaced_is_not_stopped(*_: Any) -> None:
 
 
 @mutation("edits", "S T K", 3, begins="T A0 A1 C")
-@around(Requests, "written")
+@around(Requests, "was_withdrawn")
 def the_request_of_an_edit_is_deleted_before_its_checkpoint_is_complete(
-    written: Any, self: Requests, offset: Any
-) -> None:
-    written(self, offset)
+    was_withdrawn: Any, self: Requests
+) -> Any:
+    withdrawn = was_withdrawn(self)
     self._delete_recorded()
+    return withdrawn
 
 
 @mutation("edits", "T A0 A1 C", 4, begins="T A0 A1 C S T D")

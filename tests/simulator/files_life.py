@@ -160,8 +160,7 @@ class FilesLife(Life):
 
     def _splits_of(self, offset: Offset) -> list[str]:
         """The splits of a batch."""
-        was_calm, self.of.is_calm = self.of.is_calm, True
-        try:
+        with self.of.looking():
             store = self.of.store(STATE, self.of.new_process("an operator", is_driver=False))
             document = document_at(store, offset)
 
@@ -171,8 +170,6 @@ class FilesLife(Life):
             codec = SnapshotCodec(self.of.query.source.enumerator_type)
             plan = document.plan_segments(load)
             return [split.split_id for _, segment in plan for split in codec.decode_splits(1, segment)]
-        finally:
-            self.of.is_calm = was_calm
 
     def _rows_of(self, split_id: str) -> list[str]:
         return self.arrived[self._name_of(split_id)]

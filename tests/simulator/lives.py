@@ -168,8 +168,7 @@ class Life:
         return [name for name in folders if read_savepoint(store, name).metadata.lineage in lineages]
 
     def _delete_a_savepoint(self) -> None:
-        was_calm, self.of.is_calm = self.of.is_calm, True
-        try:
+        with self.of.looking():
             there = self.savepoints()
             if there:
                 name = self.random.choice(there)
@@ -177,8 +176,6 @@ class Life:
                 store = self.of.store(SAVEPOINTS, self.of.new_process("an operator", is_driver=False))
                 store.delete(f"{name}/{METADATA}")
                 self.deleted.add(name)
-        finally:
-            self.of.is_calm = was_calm
 
     def check_savepoints(self) -> None:
         """Check that a savepoint that was deleted stays deleted.

@@ -14,7 +14,8 @@ import re
 import shutil
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -296,6 +297,7 @@ class Simulation:
             self.tell(
                 f"batch {query.logs.next_batch_id - 1} is committed: {len(rows)} rows of {len(tasks)} tasks"
             )
+            self._check_line()
             self.survive("after the commit log")
         except _PowerCut:
             self.cut_power()
@@ -537,8 +539,8 @@ class Simulation:
         Raises:
             DefectFound: a checkpoint cannot be read.
         """
+        self._check_line()
         store = self.store(STATE, self.new_process("a reader", is_driver=False))
-        self._check_line(store)
         retained = int(self.life.given().options.get("retainedCheckpoints", "100"))
         for offset in self.query.offsets[-retained:]:
             try:
@@ -549,8 +551,8 @@ class Simulation:
                 what = f"checkpoint {offset.checkpoint_id} cannot be read: {error.what}"
                 raise DefectFound(what) from error
 
-    def _check_line(self, store: Store) -> None:
-        """Check that whoever reads the state alone finds the line that Spark has committed.
+    def _check_line(self) -> None:
+        """Check that the state alone shows the line that Spark has committed.
 
         Raises:
             DefectFound: another line is found.
@@ -558,7 +560,9 @@ class Simulation:
         names = [offset.name for offset in self.query.offsets]
         lineage = self.query.offsets[-1].lineage if names else None
         if lineage is not None:
-            newest = StoredLineage(store, lineage).line().newest
+            with self.looking():
+                store = self.store(self.query.state, self.new_process("a reader", is_driver=False))
+                newest = StoredLineage(store, lineage).line().newest
             planned = Offset.from_json(as_value(self.query.logs.offsets[-1])).name
             if newest not in (*names[-1:], planned):
                 raise DefectFound(f"the newest checkpoint is {names[-1]}, but the state shows {newest}")
@@ -571,16 +575,21 @@ class Simulation:
             if left:
                 raise DefectFound(f"the query has stopped, but {sorted(left)} still exist")
 
-    def listed(self, location: str, folder: str) -> list[str]:
-        """The current names in a folder, even if listings are outdated."""
-        stale = 0.0 if self.bucket is None else self.bucket.stale_lists
-        if self.bucket is not None:
-            self.bucket.stale_lists = 0.0
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """No faults, and no outdated listings, while the simulation itself looks at what is stored."""
+        bucket = self.bucket or SimulatedObjects(0)
+        before = self.is_calm, bucket.trouble, bucket.stale_lists
+        self.is_calm, bucket.trouble, bucket.stale_lists = True, 0.0, 0.0
         try:
-            return self.store(location, self.new_process("a reader", is_driver=False)).list(folder)
+            yield
         finally:
-            if self.bucket is not None:
-                self.bucket.stale_lists = stale
+            self.is_calm, bucket.trouble, bucket.stale_lists = before
+
+    def listed(self, location: str, folder: str) -> list[str]:
+        """The current names in a folder."""
+        with self.looking():
+            return self.store(location, self.new_process("a reader", is_driver=False)).list(folder)
 
     def losses(self) -> list[StoredLoss]:
         """All losses that the query has reported."""

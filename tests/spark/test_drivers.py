@@ -65,7 +65,12 @@ def test_a_driver_killed_at_steps_of_a_batch_loses_nothing_and_repeats_nothing(
 
 
 # flip27 reports it at the next checkpoint; Spark's log or the sink may notice it first.
-TOLD = ("has taken over", "CONCURRENT_STREAM_LOG_UPDATE", "another writer already committed this batch")
+TOLD = (
+    "has taken over",
+    "CONCURRENT_STREAM_LOG_UPDATE",
+    "Multiple streaming queries are concurrently using",
+    "another writer already committed this batch",
+)
 
 
 @pytest.mark.slow  # tests/driver/test_two_drivers.py and the simulator test this without Spark
