@@ -55,6 +55,13 @@ class Driving:
             process=self._environment.process,
         )
 
+    def give_back(self) -> None:
+        """Another driver drives the lineage: this one never did, and its epoch is not the newest."""
+        if self._epoch is not None:
+            self._epoch.end()
+            self._epoch.give_back()
+            self._epoch = None
+
     def wrote_first(self, offset: Offset) -> None:
         """The first checkpoint of a new lineage is durable: drive that lineage."""
         if self._epoch is None or self._epoch.lineage != offset.lineage:

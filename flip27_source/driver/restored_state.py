@@ -13,13 +13,20 @@ from typing import Any
 
 from ..coordination.checkpoints import Snapshot
 from ..coordination.coordinator import SourceCoordinator
-from ..errors import CorruptStateError, IncompatibleStateError, OptionError, StateLocationError
+from ..errors import (
+    CorruptStateError,
+    IncompatibleStateError,
+    OptionError,
+    StaleDriverError,
+    StateLocationError,
+)
 from ..savepoints.claims import check_claimable, claim
 from ..savepoints.format import Savepoint, open_savepoint
 from ..savepoints.moved_files import MovedFiles
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
+from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
 from ..snapshots.source_identity import as_lines, identity_of, savepoint_differences
 from ..snapshots.store import Store
@@ -102,6 +109,7 @@ class StateRestorer:
         self._driving = driving
         self._open_store = open_store
         self._one_batch = one_batch
+        self._committed: CheckpointName | None = None
 
     def restored(self, offset: Offset) -> Snapshot[Any] | None:
         """The state at an offset of this query, with its plan if the completion of its batch needs that.
@@ -119,6 +127,21 @@ class StateRestorer:
         kind = self._source.enumerator_type
         needs_plan = kind.wants_finished_splits(self._source.options) or self._has_reports(offset)
         return self._storage.restore(offset, with_plan=needs_plan)
+
+    def check_taken_over(self, offset: Offset) -> None:
+        """Check again once this driver drives the lineage: it may have been suspended since :meth:`restored`.
+
+        Raises:
+            StaleDriverError: another driver has committed checkpoints in the meantime.
+        """
+        if self._committed_after(offset) != self._committed:
+            self._driving.give_back()
+            raise StaleDriverError(
+                f"another driver has continued {offset.lineage} while this one restored checkpoint "
+                f"{offset.checkpoint_id}",
+                remedy="two queries run on the same checkpoint: stop one of them; a second query needs its "
+                "own checkpoint location",
+            )
 
     def savepoint(self) -> RestoredSavepoint | None:
         """The savepoint that a query without a checkpoint starts from; None if it starts without one.
@@ -147,10 +170,13 @@ class StateRestorer:
             return False
         return offset.name in self._storage.lineage(offset.lineage).reports()
 
-    def _check_not_rolled_back(self, offset: Offset) -> None:
+    def _committed_after(self, offset: Offset) -> CheckpointName | None:
         if self._storage.store is None or offset.lineage is None or offset.name is None:
-            return
-        committed = self._storage.lineage(offset.lineage).committed_after(offset.name)
+            return None
+        return self._storage.lineage(offset.lineage).committed_after(offset.name)
+
+    def _check_not_rolled_back(self, offset: Offset) -> None:
+        self._committed = committed = self._committed_after(offset)
         if committed is None:
             return
         said = (

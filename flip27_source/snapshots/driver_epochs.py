@@ -120,6 +120,10 @@ class DriverEpoch:
         for name in said:
             self._forget(name)
 
+    def give_back(self) -> None:
+        """Delete the claim of a driver that has written nothing."""
+        self._forget(file_names.driver_file(self.lineage, self.epoch))
+
     def _forget(self, name: str) -> None:
         """Delete a file; it does no harm if it remains."""
         try:
