@@ -555,8 +555,8 @@ class Simulation:
     def _check_line(self) -> None:
         """Check that the state alone shows the line that Spark has committed.
 
-        A driver that Spark does not follow may have taken over one checkpoint before the newest: the state does
-        not tell whether Spark has committed that one.
+        A driver that Spark does not follow may have taken over one checkpoint before the newest: the state
+        does not tell whether Spark has committed that one.
 
         Raises:
             DefectFound: another line is found.
