@@ -89,6 +89,8 @@ class DriverEpoch:
         self._changing = threading.Lock()
         # Renewal files that this driver has written or is writing; empty once it has ended.
         self._said: set[str] = set()
+        # Those that could not be deleted yet.
+        self._remaining: set[str] = set()
         if is_renewed:
             try:
                 self._say(started_ms)
@@ -117,6 +119,7 @@ class DriverEpoch:
         with self._changing:
             self._is_renewed = False
             said, self._said = self._said, set()
+            said |= self._remaining
         for name in said:
             self._forget(name)
 
@@ -125,10 +128,11 @@ class DriverEpoch:
         self._forget(file_names.driver_file(self.lineage, self.epoch))
 
     def _forget(self, name: str) -> None:
-        """Delete a file; it does no harm if it remains."""
+        """Delete a file; it does no harm if it remains until the driver ends."""
         try:
             self._store.delete(name)
         except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
+            self._remaining.add(name)
             _log.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
 
     def _say(self, now_ms: int) -> None:

@@ -2,15 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
-from flip27_source.errors import StaleDriverError
+from flip27_source.coordination.batch_limits import Limits
+from flip27_source.errors import MissingStateError, StaleDriverError, StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 LINEAGE = "orders-0123456789abcdef"
+
+
+class Interrupted(MemoryStore):
+    """A store in which something happens just before a certain call."""
+
+    before: tuple[str, Callable[[], object]] | None = None
+
+    def read(self, name: str, limit: int | None = None) -> bytes:
+        self._at(f"read {name.split('/')[1]}")
+        return super().read(name, limit)
+
+    def _at(self, call: str) -> None:
+        if self.before is not None and self.before[0] == call:
+            (_, work), self.before = self.before, None
+            work()
+
+    def list(self, folder: str) -> list[str]:
+        self._at(f"list {folder.rpartition('/')[2]}")
+        return super().list(folder)
+
+    def delete(self, name: str) -> None:
+        self._at("delete")
+        super().delete(name)
+
+
+def raising(error: Exception) -> Callable[[], object]:
+    def work() -> None:
+        raise error
+
+    return work
 
 
 @pytest.fixture
@@ -92,3 +125,39 @@ def test_two_queries_in_one_location_do_not_fence_each_other(batches: Batches) -
     batches.source_feed.extend(items("b"))
     assert batches.batch() == ["b"]
     assert other.batch() == ["b"]
+
+
+def test_a_driver_that_was_suspended_while_it_restored_does_not_take_over() -> None:
+    FEEDS["late"] = items(*"abcd")
+    store, one = Interrupted(), Limits(files=1)
+    living, late = (
+        Batches(Feed, EchoReader, {"feed": "late", "stateLocation": "/x"}, store=store) for _ in "12"
+    )
+    living.batch(one)
+    late.committed = late.logged = living.committed
+    store.before = ("list drivers", lambda: [living.batch(one) for _ in range(2)])
+    with pytest.raises(StaleDriverError, match="another driver has continued .* checkpoint 1"):
+        late.trigger()
+    assert living.batch(one) == ["d"]
+
+
+def test_a_renewal_that_could_not_be_deleted_is_deleted_when_the_driver_ends() -> None:
+    store = Interrupted()
+    epoch = DriverEpoch(store, LINEAGE, 0, is_renewed=True)
+    store.before = ("delete", raising(StateLocationError("the disk does not answer", remedy="wait")))
+    epoch.renew(10_000)
+    assert len([name for name in store.files if name.endswith(".alive")]) == 2
+    epoch.end()
+    assert [name for name in store.files if name.endswith(".alive")] == []
+
+
+def test_a_report_that_seems_missing_is_asked_for_again_R19() -> None:
+    """The file system of another process may remember that the report did not exist."""
+    FEEDS["again"] = items("a")
+    options = {"feed": "again", "stateLocation": "/x", "onSplitError": "quarantine"}
+    batches = Batches(Feed, EchoReader, options, store=(store := Interrupted()))
+    assert batches.batch() == ["a"]
+    FEEDS["again"] += items("b")
+    store.before = ("read reports", raising(MissingStateError("no report", remedy="look again")))
+    assert batches.batch() == ["b"]
+    assert store.before is None

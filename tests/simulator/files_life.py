@@ -40,6 +40,9 @@ def _folder_for(seed: int) -> Path:
     return folder
 
 
+_OF_CLEANING = frozenset({"sourceArchiveDir", "cleanSource.retentionDuration"})
+
+
 class FilesLife(Life):
     """The files source: files with any names arrive, some broken; with cleaning, replays and savepoints."""
 
@@ -51,8 +54,12 @@ class FilesLife(Life):
         "maxSplitAttempts": (None, "1"),
         "discoveryRetries": ("0", "3"),
         "parallelism": (None, "1", "3"),
+        "onMissingReport": (None, "repeat"),
+        "ignoreMissingFiles": (None, None, "true"),
+        "maxQuarantinedSplits": (None, None, "1"),
+        "latestFirst": (None, "true"),
     }
-    FIXED: ClassVar = {
+    RARELY_CHANGED: ClassVar = {
         "cleanSource": (None, None, "delete", "archive"),
         "retainedCheckpoints": (None, None, None, "2", "5"),
         "allowOverwrites": (None, None, None, "true"),
@@ -61,12 +68,12 @@ class FilesLife(Life):
 
     def begin(self) -> None:
         draw, of = self.random, self.of
-        fixed = self.drawn(self.FIXED)
+        first = self.drawn(self.RARELY_CHANGED)
         # The documents show what was read again, so all of them must be retained.
         self.edits: EditOperation | None = None
-        if not fixed.keys() - {"cleanSource"}:
+        if not first.keys() - {"cleanSource"}:
             self.edits = draw.choice((None, EditOperation.REPLAY, EditOperation.REPLAY, EditOperation.REWIND))
-        if draw.random() < 0.5 and not (self.edits and fixed):
+        if draw.random() < 0.5 and not (self.edits and first):
             of.folder = of.folder or _folder_for(of.outcome.seed)
             self.landing: Landing = LocalLanding(of.folder / self.NAME)
         else:
@@ -82,19 +89,33 @@ class FilesLife(Life):
             "reader": "text",
             "requestInterval": "1s",
         }
-        self.options |= {**fixed, **self.drawn(self.OPTIONS)}
-        if self.options.get("cleanSource") == "archive":
-            self.options["sourceArchiveDir"] = self.landing.archive
+        self.options |= {**first, **self.drawn(self.OPTIONS)}
         # Drawn from a separate generator, so that the other random decisions of a seed do not change.
         self.retention_ms = random.Random(of.outcome.seed).choice((0, 30_000, 3_600_000))
-        if "cleanSource" in self.options and self.retention_ms:
-            self.options["cleanSource.retentionDuration"] = f"{self.retention_ms} ms"
+        self._add_options_of_cleaning()
+        self.is_always_cleaned = "cleanSource" in self.options
         self.arrived_ms: dict[str, int] = {}
         self.arrived: dict[str, list[str]] = {}
         self.broken: set[str] = set()
         self.asked: set[str] = set()
         self.has_sent = False
         self.breaks = draw.random() < 0.5
+
+    def _add_options_of_cleaning(self) -> None:
+        self.options = {name: value for name, value in self.options.items() if name not in _OF_CLEANING}
+        if self.options.get("cleanSource") == "archive":
+            self.options["sourceArchiveDir"] = self.landing.archive
+        if "cleanSource" in self.options and self.retention_ms:
+            self.options["cleanSource.retentionDuration"] = f"{self.retention_ms} ms"
+
+    def redraw(self) -> None:
+        # The checks of edits need all documents, and the times at which files were cleaned.
+        if self.edits is None and self.random.random() < 0.2:
+            self.options = {k: v for k, v in self.options.items() if k not in self.RARELY_CHANGED}
+            self.options |= self.drawn(self.RARELY_CHANGED)
+            self.is_always_cleaned = False
+            self._add_options_of_cleaning()
+        super().redraw()
 
     def given(self) -> SourceUnderTest:
         return SourceUnderTest(options=self.options, schema=LINE)
@@ -181,6 +202,7 @@ class FilesLife(Life):
         if isinstance(self.landing, SimulatedLanding):
             self.landing.trouble = 0.0
         # The remedies of the errors about files that cannot be read, or that are gone.
+        self.options.pop("maxQuarantinedSplits", None)
         if self.broken:
             self.options["onSplitError"] = "quarantine"
         if self.edits is not None and "cleanSource" in self.options:
@@ -196,11 +218,11 @@ class FilesLife(Life):
         if "cleanSource.retentionDuration" in self.options:
             self.of.wait(self.retention_ms)
             self.of.run_to_the_end()
-        if "cleanSource" in self.options:
+        if self.is_always_cleaned:
             left = self.landing.names() - self.broken
             if left:
                 raise DefectFound(f"were read and are not cleaned: {sorted(left)}")
-        if "sourceArchiveDir" in self.options:
+        if self.is_always_cleaned and "sourceArchiveDir" in self.options:
             archived = self.landing.archived()
             if archived != self.arrived.keys() - self.broken:
                 raise DefectFound(f"are not in the archive: {self.arrived.keys() - self.broken - archived}")
