@@ -129,14 +129,12 @@ def test_two_queries_in_one_location_do_not_fence_each_other(batches: Batches) -
 
 def test_a_driver_that_was_suspended_while_it_restored_does_not_take_over() -> None:
     FEEDS["late"] = items(*"abcd")
-    store, one = Interrupted(), Limits(files=1)
-    living, late = (
-        Batches(Feed, EchoReader, {"feed": "late", "stateLocation": "/x"}, store=store) for _ in "12"
-    )
+    store, one, options = Interrupted(), Limits(files=1), {"feed": "late", "stateLocation": "/x"}
+    living, late = (Batches(Feed, EchoReader, options, store=store) for _ in "12")
     living.batch(one)
     late.committed = late.logged = living.committed
     store.before = ("list drivers", lambda: [living.batch(one) for _ in range(2)])
-    with pytest.raises(StaleDriverError, match="another driver has continued .* checkpoint 1"):
+    with pytest.raises(StaleDriverError, match=r"another driver has continued .* checkpoint 1"):
         late.trigger()
     assert living.batch(one) == ["d"]
 
