@@ -2,7 +2,8 @@
 
 An author puts a :class:`Segment` anywhere in a state value. The storage finds the segments in a
 state, writes each one once, and stores only its name in the document; after a restore the bytes
-are loaded when ``data`` is first used. Pure: the caller passes the function that loads.
+are loaded when ``data`` is first used. Pure: the caller passes the function that loads. What checks values,
+``differences``, knows segments, and is therefore imported when it is needed.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -158,6 +159,10 @@ class Module:
     file: Path
 
     @property
+    def tree(self) -> ast.Module:
+        return ast.parse(self.file.read_text(encoding="utf-8"))
+
+    @property
     def part(self) -> str:
         """The row of ARROWS that the module belongs to."""
         if self.name == PACKAGE:
@@ -181,11 +186,20 @@ def modules_of_the_package() -> Iterator[Module]:
 MODULES = list(modules_of_the_package())
 
 
-def imports(module: Module) -> set[str]:
-    """The dotted names that a module imports anywhere in its code; ``from a import b`` imports ``a.b``."""
+def imports(module: Module, *, for_types: bool = True) -> set[str]:
+    """The dotted names that a module imports anywhere in its code; ``from a import b`` imports ``a.b``.
+
+    ``for_types``: with what is imported only for annotations.
+    """
     is_package = module.file.name == "__init__.py"
     found: set[str] = set()
-    for node in ast.walk(ast.parse(module.file.read_text(encoding="utf-8"))):
+    nodes = list(ast.walk(module.tree))
+    if not for_types:
+        conditions = [node for node in nodes if isinstance(node, ast.If)]
+        annotations = [node for node in conditions if ast.unparse(node.test) == "TYPE_CHECKING"]
+        only_types = {inner for node in annotations for inner in ast.walk(node)}
+        nodes = [node for node in nodes if node not in only_types]
+    for node in nodes:
         if isinstance(node, ast.Import):
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
@@ -247,6 +261,16 @@ def test_the_contributors_guide_names_files_that_exist() -> None:
     assert wrong == []
 
 
+def test_modules_import_in_a_circle_only_where_a_docstring_names_the_other_module() -> None:
+    graph = {}
+    for module in MODULES:
+        docstring = ast.get_docstring(module.tree) or ""
+        names = {name for name in imports(module, for_types=False) if is_or_is_in(name, PACKAGE)}
+        targets = {owner(name).name for name in names} - {module.name}
+        graph[module.name] = {name for name in targets if f"``{name.rpartition('.')[2]}``" not in docstring}
+    TopologicalSorter(graph).prepare()
+
+
 def test_the_snapshots_package_does_not_import_deciding_modules() -> None:
     wrong = [
         f"{module.name} -> {name}"
@@ -282,7 +306,7 @@ def test_coordination_uses_no_input_output_clock_or_thread() -> None:
 def impurities(module: Module) -> set[str]:
     """The imports and calls of a module that make its results depend on more than its arguments."""
     impure = {name for name in imports(module) for bad in NOT_PURE if is_or_is_in(name, bad)}
-    tree = ast.parse(module.file.read_text(encoding="utf-8"))
+    tree = module.tree
     clocks = {
         ast.unparse(node)
         for node in ast.walk(tree)

@@ -1,7 +1,8 @@
 """Database: an open connection, which the enumerator and the reader both use.
 
 Every error of a driver becomes a DatabaseFailure whose text contains no secret. Callers convert it to an
-error of the enumerator or the reader.
+error of the enumerator or the reader. ``adbc`` or ``sqlalchemy_rows``, of which users install one, is
+imported when it is needed.
 """
 
 from __future__ import annotations

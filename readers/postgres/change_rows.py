@@ -1,6 +1,7 @@
 """Rows of changes: the interface of the formats, the choice of one, and the columns that they share.
 
-Each format is a module of its own, and only the one that is chosen is imported.
+Each format is a module of its own, and only the one that is chosen is imported: ``typed_rows``,
+``envelope_rows`` or ``debezium_rows``.
 """
 
 from __future__ import annotations
