@@ -137,7 +137,8 @@ ON_MISSING_REPORT: Option[str] = Option(
     parse=one_of("fail", "repeat"),
     default="fail",
     doc="What to do when a batch is complete and a required report is missing (after a foreachBatch that "
-    "took only a few rows): fail the query, or repeat the splits of that task in the next batch.",
+    "took only a few rows): fail the query, or repeat the splits of that task in the next batch: rows that "
+    "the sink has written then arrive twice.",
     changes=Change.PENDING_BATCH,
     change_note="decides if its reports are missing",
 )

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
+from ..values.differences import shown
+
 SubjectT = TypeVar("SubjectT")
 
 SHOWN = 5
@@ -91,12 +93,6 @@ def agree_in_any_order(what: str, found: Sequence[Any], expected: Sequence[Any])
 def same_in_order(found: Sequence[Any], expected: Sequence[Any]) -> bool:
     """Whether both hold the same values in the same order."""
     return list(map(repr, found)) == list(map(repr, expected))
-
-
-def shown(value: object) -> str:
-    """A value for a message, shortened if it is long."""
-    text = repr(value)
-    return text if len(text) <= 300 else f"{text[:300]}... ({len(text)} characters)"
 
 
 def _some(what: str, counted: Counter[str]) -> str:

@@ -15,8 +15,9 @@ from ..options import Options
 from ..reader import ReadsRanges, ReadsTogether, SplitReader, YieldsProgress
 from ..registry import find_reader
 from ..source import declared_options
+from ..values.differences import shown
 from .enumerator_run import EnumeratorRun
-from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce, same_in_order, shown
+from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce, same_in_order
 from .reader_run import ReaderUnderTest, Share, stored
 from .under_test import GivenSource, SourceUnderTest, under_test
 

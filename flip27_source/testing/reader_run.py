@@ -18,7 +18,8 @@ from ..events import Progress, ReturnSplit, SourceEvent
 from ..executor.spark_schema import conform
 from ..options import Options
 from ..reader import ReadsTogether, SourceReaderContext, SplitReader
-from .law import Disagreement, shown
+from ..values.differences import shown
+from .law import Disagreement
 from .spark_side import Row, rows_of
 
 MOST_ROWS = 1_000_000

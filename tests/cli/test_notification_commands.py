@@ -204,12 +204,17 @@ def add_statement(queue: FileQueue, statement: dict[str, Any]) -> None:
     queue.client.set_queue_attributes(QueueUrl=queue.url, Attributes={"Policy": json.dumps(policy)})
 
 
-def test_a_queue_that_others_may_send_to_is_kept(s3_bucket: S3Bucket) -> None:
+@pytest.mark.parametrize(
+    "actions",
+    [{"Action": ["SQS:SendMessage"]}, {"Action": "sqs:Send*"}, {"NotAction": "sqs:DeleteQueue"}],
+    ids=["send", "pattern", "not"],
+)
+def test_a_queue_that_others_may_send_to_is_kept(s3_bucket: S3Bucket, actions: dict[str, Any]) -> None:
     """A topic of SNS, for example: a user has added the statement to the policy of our queue."""
     given = ("--execute", "--yes", "--json")
     queue = queue_of(s3_bucket, flip27(*words(s3_bucket, "create"), *given).data["queue"])
     topic = {"Service": "sns.amazonaws.com"}
-    add_statement(queue, {"Sid": "topic", "Principal": topic, "Action": ["SQS:SendMessage"]})
+    add_statement(queue, {"Sid": "topic", "Principal": topic, **actions})
     assert "whoever statement topic of its policy allows to send" in flip27(*words(s3_bucket, "drop")).err
     dropped = flip27(*words(s3_bucket, "drop"), *given)
     assert [change["what"] for change in dropped.data["changes"]] == ["events", "policy"]

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -269,8 +270,10 @@ def _filter_of(rule: Mapping[str, Any], name: str) -> str:
 
 
 def _may_send(statement: Mapping[str, Any]) -> bool:
-    actions = {str(action).lower() for action in listed(statement.get("Action"))}
-    return statement.get("Effect") == "Allow" and bool(actions & {"sqs:sendmessage", "sqs:*", "*"})
+    # AWS matches * and ? in actions, whatever their case; "NotAction" allows all others.
+    actions = [str(action).lower() for action in listed(statement.get("Action"))]
+    sends = "NotAction" in statement or any(fnmatchcase("sqs:sendmessage", action) for action in actions)
+    return statement.get("Effect") == "Allow" and sends
 
 
 def _allows(statement: Mapping[str, Any], bucket_arn: str) -> bool:
