@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,23 +53,28 @@ PACKAGE = Cause("a package is missing", "install the package on all executors an
 _ERRNOS = {
     getattr(errno, name, None): cause  # not every platform has all of them
     for cause, names in {
+        EXPIRED: "EKEYEXPIRED",
+        CREDENTIALS: "EKEYREVOKED EKEYREJECTED ENOKEY",
         PERMISSION: "EACCES EPERM",
-        DISK: "ENOSPC EDQUOT EROFS EIO ENXIO ENODEV EREMOTEIO EUCLEAN",
+        DISK: "ENOSPC EDQUOT EROFS EIO ENXIO ENODEV ENOMEDIUM EREMOTEIO EUCLEAN EBADMSG ENODATA",
         HANDLES: "EMFILE ENFILE",
         MEMORY: "ENOMEM",
-        BUSY: "EBUSY EAGAIN EINTR EDEADLK ENOLCK",
-        NETWORK: "ECONNREFUSED ECONNRESET ECONNABORTED EPIPE ETIMEDOUT ENOTCONN EHOSTDOWN EHOSTUNREACH "
-        "ENETDOWN ENETUNREACH ENETRESET ESTALE EBADF EPROTO ECOMM",
+        BUSY: "EBUSY EAGAIN EINTR EDEADLK ENOLCK ENOBUFS",
+        None: "ENOENT ENOTDIR EISDIR EEXIST EINVAL EILSEQ ENAMETOOLONG ELOOP EFBIG EOVERFLOW ESPIPE",
     }.items()
     for name in names.split()
 }
-_EXPIRED_CODES = frozenset(
-    {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
-)
-_CREDENTIAL_CODES = frozenset(
-    {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthenticationFailed",
-     "InvalidClientTokenId", "UnrecognizedClientException", "RequestTimeTooSkewed", "AuthFailure"}
-)  # fmt: skip
+"""Why a call to the operating system failed; None: because of a name or content. NETWORK for all others."""
+_CODES = {  # of AWS, which sends some with status 400, and of gRPC
+    EXPIRED: "ExpiredToken|RequestExpired|TokenRefreshRequired",
+    BUSY: "Throttl|Throughput|LimitExceeded|TooManyRequests|SlowDown|RequestTimeout|PriorRequestNotComplete"
+    "|TransactionInProgress|RESOURCE_EXHAUSTED|ABORTED",
+    CREDENTIALS: "InvalidAccessKeyId|Signature|InvalidToken|Authentication|InvalidClientTokenId|AuthFailure"
+    "|UnrecognizedClient|RequestTimeTooSkewed|AuthorizationHeader|UNAUTHENTICATED",
+    PERMISSION: "AccessDenied|AuthorizationError|NotAuthorized|Unauthorized|OptInRequired|^KMS"
+    "|PERMISSION_DENIED",
+    NETWORK: "UNAVAILABLE|DEADLINE_EXCEEDED|CANCELLED",
+}
 _TYPES = {
     "ImportError": PACKAGE,
     "MemoryError": MEMORY,
@@ -81,7 +86,9 @@ _TYPES = {
          "GoogleAuthError", "AuthenticationException", "SSOTokenLoadError"),
         CREDENTIALS,
     ),
-    **dict.fromkeys(("PermissionDenied", "SFTPPermissionDenied"), PERMISSION),
+    **dict.fromkeys(("PermissionDenied", "SFTPPermissionDenied", "FlightUnauthorizedError"), PERMISSION),
+    "FlightUnauthenticatedError": CREDENTIALS,
+    "error_temp": BUSY,  # of ftplib
     **dict.fromkeys(
         ("ClientConnectionError", "ClientOSError", "ServerDisconnectedError", "ServerTimeoutError",
          "ClientConnectorError", "ClientPayloadError", "EndpointConnectionError", "ConnectTimeoutError",
@@ -89,13 +96,17 @@ _TYPES = {
          "ServiceResponseError", "TransportError", "FSTimeoutError", "NewConnectionError", "MaxRetryError",
          "ProtocolError", "IncompleteRead", "IncompleteReadError", "BadStatusLine", "URLError", "SSLError",
          "Timeout", "ConnectionLost", "SFTPConnectionLost", "SFTPNoConnection", "DisconnectError", "gaierror",
-         "OperationalError", "InterfaceError"),
+         "OperationalError", "InterfaceError", "FlightUnavailableError", "FlightTimedOutError"),
         NETWORK,
     ),
 }  # fmt: skip
 _SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
+_SQLITE = {  # SQLite's errors of access have the same type as those of wrong SQL
+    **dict.fromkeys((3, 23), PERMISSION), **dict.fromkeys((5, 6, 9, 15), BUSY), 7: MEMORY,
+    **dict.fromkeys((8, 10, 13, 14), DISK),
+}  # fmt: skip
 _IN_TEXTS = {  # of Java and Arrow
-    EXPIRED: "|".join(sorted(_EXPIRED_CODES)),
+    EXPIRED: _CODES[EXPIRED],
     CREDENTIALS: r"NoAuthWithAWSException|AuthenticationFailed|CredentialInitializationException"
     r"|NoAwsCredentials|InvalidAccessKeyId|INVALID_ACCESS_KEY_ID|SignatureDoesNotMatch|SIGNATURE_DOES_NOT_MATCH"
     r"|Unable to load credentials|(?:Status Code:|HTTP status) 401",
@@ -161,7 +172,7 @@ def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
         ]
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
     whole = "\n".join(texts)
-    cause = _by_text(whole)
+    cause = _matching(_IN_TEXTS, whole)
     return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
@@ -188,28 +199,34 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__ or (None if is_other and not is_ours else link.__context__)
 
 
-def _by_text(text: str) -> Cause | None:
-    return next((cause for cause, pattern in _IN_TEXTS.items() if re.search(pattern, text)), None)
+def _matching(patterns: Mapping[Cause, str], text: str) -> Cause | None:
+    return next((cause for cause, pattern in patterns.items() if re.search(pattern, text)), None)
 
 
 def _by_type(error: BaseException) -> Cause | None:
+    of_sqlite = getattr(getattr(error, "orig", error), "sqlite_errorcode", None)  # orig: of SQLAlchemy
+    if of_sqlite is not None:
+        return _SQLITE.get(of_sqlite & 0xFF)
     names = (kind.__name__ for kind in type(error).__mro__)
     cause = next((_TYPES[name] for name in names if name in _TYPES), None)
     if cause is None and isinstance(error, OSError) and error.errno is not None:
-        return _ERRNOS.get(error.errno)
+        return _ERRNOS.get(error.errno, NETWORK)
     # Arrow's errors have nothing but a text; those of others may quote names of files and content.
     if type(error) is OSError or str(error) == "can't start new thread":
-        return _by_text(str(error))
+        return _matching(_IN_TEXTS, str(error))
     return cause
 
 
 def _by_code(error: BaseException) -> Cause | None:
-    """The code in an answer of AWS, or the SQLSTATE of a database."""
+    """The code in an answer of AWS, gRPC or FTP, or the SQLSTATE of a database."""
     response: Any = getattr(error, "response", None)
     code = response.get("Error", {}).get("Code") if isinstance(response, dict) else None
-    if code in _EXPIRED_CODES:
-        return EXPIRED
-    if code in _CREDENTIAL_CODES:
+    names = {kind.__name__ for kind in type(error).__mro__}
+    if "RpcError" in names and callable(of_grpc := getattr(error, "code", None)):
+        code = getattr(of_grpc(), "name", None)
+    if isinstance(code, str):
+        return _matching(_CODES, code)
+    if "error_perm" in names and str(error).startswith("53"):
         return CREDENTIALS
     state = getattr(error, "sqlstate", None)
     if isinstance(state, str):

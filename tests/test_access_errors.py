@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import errno
+import ftplib
 import os
 import socket
+import sqlite3
 from collections.abc import Iterable, Iterator
+from contextlib import closing
 from http.client import BadStatusLine, IncompleteRead
 from typing import Any, ClassVar
 from zipfile import BadZipFile
 
+import grpc
 import pyarrow as pa
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, HttpResponseError, ServiceRequestError
 from botocore.exceptions import ClientError, EndpointConnectionError, IncompleteReadError, NoCredentialsError
 from google.auth.exceptions import RefreshError
+from pyarrow.flight import FlightUnauthenticatedError, FlightUnauthorizedError, FlightUnavailableError
 from s3fs.errors import translate_boto_error
+from sqlalchemy.exc import OperationalError
 
 from flip27_source.access_errors import access_error_of_spark, cause_of_failed_access
 from flip27_source.errors import AccessError, SplitReadError
@@ -45,6 +51,18 @@ def of_azure(kind: type[HttpResponseError], status: int, message: str = "no") ->
     error = kind(message)
     error.status_code = status
     return error
+
+
+def of_grpc(status: grpc.StatusCode) -> Exception:
+    error = grpc.RpcError()
+    error.code = lambda: status
+    return error
+
+
+def of_sqlite(sql: str) -> Exception:
+    with closing(sqlite3.connect(":memory:")) as database, pytest.raises(sqlite3.OperationalError) as caught:
+        database.execute(sql)
+    return caught.value
 
 
 def rethrown(first: Exception) -> Exception:
@@ -94,22 +112,38 @@ ACCESS: dict[str, tuple[Exception, str]] = {
     "too many files": (OSError(errno.EMFILE, "Too many open files"), "too many files are open"),
     "memory": (MemoryError(), "there is not enough memory"),
     **{
-        name: (OSError(number, os.strerror(number)), what)
-        for name, what in (
-            ("ENXIO", "the disk is full"),
-            ("ENODEV", "the disk is full"),
-            ("EREMOTEIO", "the disk is full"),
-            ("EUCLEAN", "the disk is full"),
-            ("EAGAIN", "overloaded"),
-            ("EINTR", "overloaded"),
-            ("EDEADLK", "overloaded"),
-            ("ENOLCK", "overloaded"),
-            ("EBADF", "cannot be reached"),
-            ("EPROTO", "cannot be reached"),
-            ("ECOMM", "cannot be reached"),
-        )
-        if (number := getattr(errno, name, None)) is not None
+        name: (OSError(getattr(errno, name), os.strerror(getattr(errno, name))), what)
+        for name, what in {
+            "EUCLEAN": "the disk is full",
+            "ENOMEDIUM": "the disk is full",
+            "EAGAIN": "overloaded",
+            "ENOLINK": "cannot be reached",
+            "EKEYEXPIRED": "have expired",
+            "ENOKEY": "credentials are missing",
+        }.items()
+        if hasattr(errno, name)
     },
+    **{
+        code: (of_aws(code), what)
+        for code, what in {
+            "AccessDeniedException": "permission is denied",
+            "KMS.DisabledException": "permission is denied",
+            "ProvisionedThroughputExceededException": "overloaded",
+            "RequestLimitExceeded": "overloaded",
+            "RequestTimeout": "overloaded",
+            "KMSThrottlingException": "overloaded",
+            "IncompleteSignatureException": "credentials are missing",
+            "MissingAuthenticationTokenException": "credentials are missing",
+        }.items()
+    },
+    "no answer of Flight": (FlightUnavailableError("no"), "cannot be reached"),
+    "login refused by Flight": (FlightUnauthenticatedError("no"), "credentials are missing"),
+    "denied by Flight": (FlightUnauthorizedError("no"), "permission is denied"),
+    "login refused by FTP": (ftplib.error_perm("530 Login incorrect."), "credentials are missing"),
+    "busy FTP server": (ftplib.error_temp("421 Too many connections."), "overloaded"),
+    "no answer of gRPC": (of_grpc(grpc.StatusCode.UNAVAILABLE), "cannot be reached"),
+    "denied by gRPC": (of_grpc(grpc.StatusCode.PERMISSION_DENIED), "permission is denied"),
+    "file that SQLite cannot open": (of_sqlite("ATTACH '/no/such/folder/a.db' AS a"), "the disk is full"),
     "half an answer": (IncompleteRead(b""), "the server cannot be reached"),
     "no answer of HTTP": (BadStatusLine(""), "the server cannot be reached"),
     "half an answer of AWS": (
@@ -136,6 +170,11 @@ ACCESS: dict[str, tuple[Exception, str]] = {
 }
 
 CONTENT: dict[str, Exception] = {
+    "no such column": of_sqlite("SELECT foo"),
+    "no such column, of SQLAlchemy": OperationalError("SELECT foo", {}, of_sqlite("SELECT foo")),
+    "wrong request to AWS": ClientError({"Error": {"Code": "ValidationException"}}, "Query"),
+    "no such file of FTP": ftplib.error_perm("550 No such file."),
+    "no such record of gRPC": of_grpc(grpc.StatusCode.NOT_FOUND),
     "value": ValueError("not a number"),
     "Arrow": pa.ArrowInvalid("Parquet magic bytes not found"),
     "Arrow, as an OSError": OSError("Could not open Parquet input source"),
