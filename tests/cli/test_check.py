@@ -9,6 +9,7 @@ import sys
 import venv
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ from flip27_source.cli.check.machine import (
     required_packages,
 )
 from flip27_source.cli.check.spark_python import CHECK, spark_python
+from flip27_source.errors import OptionError
 from flip27_source.source_checks import Finding, Status
+from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import Said, flip27
 from tests.s3_server import S3Bucket
 
@@ -220,6 +223,44 @@ def test_a_missing_path_fails_and_one_without_files_is_a_warning(
 ) -> None:
     said = flip27("check", "--path", tmp_path / folder, "--json")
     assert (said.code, statuses(said)["path"]) == (code, status)
+
+
+RECURSIVE = {"recursiveFileLookup": "true"}
+STATE_PLACES: dict[str, tuple[str, str, dict[str, str], bool]] = {
+    "below": ("{0}/in", "{0}/in/ckpt/flip27", RECURSIVE, True),
+    "the path": ("{0}/in", "{0}/in/", RECURSIVE | {"pathGlobFilter": "*.json"}, True),
+    "by notifications": ("{0}/in", "{0}/in/flip27", RECURSIVE | {"discovery": "notifications"}, True),
+    "a URL": ("{0}/in", "file://{0}/in/flip27", RECURSIVE, True),
+    "above, by a link": ("{0}/link", "{0}/in/flip27", RECURSIVE, True),
+    "by a glob": ("{0}/*", "{0}/in", RECURSIVE, True),
+    "by as many globs": ("{0}/*/*/*/*", "{0}/in", {}, True),
+    "one of several paths": ("{0}/in", "{0}/more/flip27", {"paths": "{0}/more"} | RECURSIVE, True),
+    "not recursive": ("{0}/in", "{0}/in/flip27", {}, False),
+    "hidden": ("{0}/in", "{0}/in/_checkpoint/flip27", RECURSIVE, False),
+    "of other names": ("{0}/in", "{0}/in/flip27", RECURSIVE | {"pathGlobFilter": "*.csv"}, False),
+    "elsewhere": ("{0}/in", "{0}/in-flip27", RECURSIVE, False),
+    "in another file system": ("memory://{0}/in", "{0}/in/flip27", RECURSIVE, False),
+}
+
+
+@pytest.mark.parametrize(("path", "state", "options", "is_refused"), STATE_PLACES.values(), ids=STATE_PLACES)
+def test_a_state_location_that_the_source_would_read_is_refused(
+    tmp_path: Path, path: str, state: str, options: dict[str, str], is_refused: bool
+) -> None:
+    (tmp_path / "link").symlink_to("in")
+    for name in ("in/a.csv", "more/a.csv"):
+        fsspec.filesystem("memory").pipe_file(f"{tmp_path}/{name}", b"1\n")
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("1\n")
+    options = {"path": path, "stateLocation": state, "reader": "text", "enumerator": "files"} | options
+    options = {name: value.format(tmp_path) for name, value in options.items()}
+    words = [
+        word for pair in options.items() if pair[0] != "enumerator" for word in ("--option", "=".join(pair))
+    ]
+    findings = flip27("check", *words, "--json").data["findings"]
+    assert any("which the source reads" in item["found"] for item in findings) is is_refused
+    with pytest.raises(OptionError, match="which the source reads") if is_refused else nullcontext():
+        MicroBatchEngine(options).run_batch()
 
 
 def test_an_object_store_is_checked_with_its_conditional_put(s3_bucket: S3Bucket) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from flip27_source.enumerators.files.listing.lister import FileFound, FileKnown,
 from flip27_source.enumerators.files.listing.local_disk import LocalLister, local_root
 from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import (
+    canonical_path,
     checked_location,
     disk_path,
     host_of,
@@ -30,6 +32,10 @@ from flip27_source.file_systems.paths import (
     redacted,
 )
 from flip27_source.options import Options
+from flip27_source.source_options import STATE_LOCATION
+
+_STATE = ("source.json", "checkpoints/1-0.json", "segments/0.a.bin", "drivers/1.json", "drivers/1.1.alive")
+"""Names like those in a lineage, the folder of a query in a state location."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +56,7 @@ class Listing:
     def of(cls, options: Options, *, may_be_emptied: bool = False) -> Listing:
         """The files of the source with these options; see :func:`open_listers`."""
         glob = options[opts.PATH_GLOB_FILTER]
-        return cls(
+        listing = cls(
             lister=open_listers(
                 opts.paths_of(options),
                 options.with_prefix("storage."),
@@ -59,6 +65,29 @@ class Listing:
             ),
             recursive=options[opts.RECURSIVE_FILE_LOOKUP],
             takes=any_name if glob is None else name_test(glob),
+        )
+        state = options.get(STATE_LOCATION.name)
+        if state is not None and listing._finds_state(state, opts.paths_of(options)):
+            raise OptionError(
+                f"option stateLocation is {state}, which the source reads, because it is in "
+                + " or ".join(map(redacted, opts.paths_of(options))),
+                remedy="stop the query, move its checkpoint and state to a directory that is not in or below "
+                "the path, or whose name begins with _, and start it from there",
+            )
+        return listing
+
+    def _finds_state(self, location: str, paths: Sequence[str]) -> bool:
+        """Whether the files of a state location are listed, perhaps because of a link above them."""
+        listers = [(self.lister, where := canonical_path(location))]
+        if (local := disk_path(where)) is not None:
+            real = [os.path.realpath(path) for path in map(disk_path, paths) if path is not None]
+            listers.append((open_listers(real, {}), os.path.realpath(local)))
+        names = [f"lineage/{name}" for name in _STATE if self.takes(name.rpartition("/")[2])]
+        return any(
+            found is not None and found[0].startswith(where)
+            for lister, where in listers
+            for name in names
+            for found in [lister.entry(f"{where}/{name}", recursive=self.recursive)]
         )
 
     def files(self, after: str | None = None) -> Iterator[FileFound]:

@@ -25,6 +25,7 @@ from flip27_source.file_systems.paths import (
     is_object_store,
     listed_name,
     listed_path,
+    local_path,
     says_gone,
 )
 
@@ -127,7 +128,8 @@ class FsspecLister(Lister):
         """The name of a path in this file system; None if it is in another one, or cannot be requested."""
         host, own = host_of(path), self._host
         # The account of Azure may be written with different endpoints.
-        if host and own and host.partition(".")[0] != own.partition(".")[0]:
+        has_another = host and own and host.partition(".")[0] != own.partition(".")[0]
+        if has_another or local_path(path) is not None:
             return None
         try:
             return listed_name(path)

@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from flip27_source.enumerators.files.listing.choice import open_listers
+from flip27_source.enumerators.files.listing.choice import Listing
 from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues, is_notified
-from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, RECURSIVE_FILE_LOOKUP, paths_of
+from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, paths_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
 from flip27_source.file_systems.paths import local_path
@@ -191,13 +191,13 @@ def _cleaned_up(store: Store, location: str, folder: str) -> Iterator[None]:
 
 def _listed(options: Options) -> tuple[FileSplit | None, Finding]:
     """The first file of a listing, and how fast the listing is."""
-    lister = open_listers(paths_of(options), options.with_prefix("storage."))
-    lister.check_root()
+    listing = Listing.of(options)
+    listing.lister.check_root()
     began = time.monotonic()
     files, first, more = 0, None, ""
-    for path, info in lister.files(recursive=options[RECURSIVE_FILE_LOOKUP]):
+    for path, info in listing.lister.files(recursive=listing.recursive):
         files += 1
-        if first is None and (known := info()) is not None:
+        if first is None and listing.takes(path.rpartition("/")[2]) and (known := info()) is not None:
             first = FileSplit(path=path, length=known.length, modified_us=known.modified_us)
         if time.monotonic() - began > LISTING_S:
             more = " of a longer listing"
