@@ -18,6 +18,7 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from flip27_source import __version__
+from flip27_source.cli.check import spark
 from flip27_source.cli.check.locations import state_location
 from flip27_source.cli.check.machine import (
     installed_version,
@@ -273,6 +274,13 @@ def test_an_object_store_is_checked_with_its_conditional_put(s3_bucket: S3Bucket
     assert said.code == 0
     assert set(statuses(said).values()) == {"ok"}
     assert s3_bucket.file_system.find(f"{s3_bucket.name}/state") == []
+
+
+def test_a_spark_connect_server_that_does_not_answer_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spark, "SERVER_S", 0.5)
+    said = flip27("check", "--remote", "sc://127.0.0.1:1", "--json")
+    assert (said.code, statuses(said)["spark"]) == (3, "failed")
+    assert "the server has accepted no connection in 0.5 s" in said.out
 
 
 def test_an_unknown_option_fails_with_the_nearest_names(tmp_path: Path) -> None:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+SERVER_S = 10.0
+"""Maximum time for a Spark Connect server to accept a connection; pyspark tries for minutes."""
 _TASKS = 8
 """Number of tasks: several, so that they run on several executors."""
 
@@ -31,11 +33,12 @@ def session(remote: str | None) -> Iterator[SparkSession]:
         from pyspark.sql import SparkSession
 
         builder = SparkSession.builder.appName("flip27 check")
-        spark = (
-            builder.config("spark.ui.enabled", "false").getOrCreate()
-            if remote is None
-            else (builder.remote(remote).getOrCreate())
-        )
+        if remote is None:
+            builder = builder.config("spark.ui.enabled", "false")
+        else:
+            _connect(remote)
+            builder = builder.remote(remote)
+        spark = builder.getOrCreate()
     except Exception as error:
         raise Flip27Error(
             f"no Spark session can be started: {type(error).__name__}: {error}",
@@ -45,6 +48,19 @@ def session(remote: str | None) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def _connect(remote: str) -> None:
+    if not remote.startswith("sc://"):
+        return  # local[n]: pyspark starts the server
+    import grpc
+    from pyspark.sql.connect.client import DefaultChannelBuilder
+
+    with DefaultChannelBuilder(remote).toChannel() as channel:
+        try:
+            grpc.channel_ready_future(channel).result(SERVER_S)
+        except grpc.FutureTimeoutError:
+            raise TimeoutError(f"the server has accepted no connection in {SERVER_S:g} s") from None
 
 
 def executors(spark: SparkSession, own: dict[str, str | None], python: str) -> Iterator[Finding]:
