@@ -28,6 +28,7 @@ from .source_options import (
     PATH,
     READER,
     READER_BOUNDED_OPTIONS,
+    SCHEMA_EVOLUTION_MODE,
     UID,
 )
 
@@ -67,12 +68,15 @@ class Source:
         *,
         enumerator: type[SplitEnumerator[Any]] | None = None,
         reader: type[SplitReader[Any]] | None = None,
+        schema_is_given: bool = True,
     ) -> Source:
         """Find the classes and check the options.
 
         Args:
             raw_options: option names and values, as Spark passes them.
             enumerator, reader: registered classes, instead of names in options.
+            schema_is_given: False if the schema is inferred: new columns are added by default, because the
+                sample may miss some.
 
         Raises:
             OptionError, RegistryError, ContractError: an option or a class is invalid.
@@ -98,6 +102,8 @@ class Source:
             reader = find_reader(reader_name)
         options = Options.parse(raw_options, declared_options(enumerator, reader))
         options = options.with_values(enumerator.implied_options(options))
+        if not schema_is_given and options.get(SCHEMA_EVOLUTION_MODE.name, "none") is None:
+            options = options.with_values({SCHEMA_EVOLUTION_MODE: "addNewColumns"})
         name = canonical_name(ENUMERATOR_GROUP, enumerator_name) or enumerator.__name__
         return cls(
             enumerator_type=enumerator,

@@ -109,12 +109,6 @@ def _found(source: Source, finder: type[FindsSchema]) -> pa.Schema:
     return schema
 
 
-def evolution_of_inferred(source: Source) -> dict[str, str]:
-    """The default of schemaEvolutionMode for an inferred schema, because a sample may miss columns."""
-    name = SCHEMA_EVOLUTION_MODE.name
-    return {name: "addNewColumns"} if source.options.get(name, "none") is None else {}
-
-
 def schema_storage(source: Source, store: Store | None = None) -> SchemaStorage | None:
     """The storage of a source's recorded schemas; None without a state location."""
     location = source.options[STATE_LOCATION]

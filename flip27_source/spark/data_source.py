@@ -39,12 +39,10 @@ class Flip27DataSource(DataSource):
         """The reader's default schema, or an inferred one; called only if the user gave none."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from flip27_source.schemas.source_schema import evolution_of_inferred, schema_of
+        from flip27_source.schemas.source_schema import schema_of
 
-        source = self.source()
-        schema = schema_of(source)
+        schema = schema_of(self.source())
         self._schema_is_given = False
-        self.options.update(evolution_of_inferred(source))
         return from_arrow_schema(schema, prefer_timestamp_ntz=True)
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -75,4 +73,9 @@ class Flip27DataSource(DataSource):
         """The checked source; every process that needs the source resolves it."""
         from flip27_source.source import Source
 
-        return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader_type)
+        return Source.resolve(
+            self.options,
+            enumerator=self.enumerator,
+            reader=self.reader_type,
+            schema_is_given=self._schema_is_given,
+        )

@@ -48,7 +48,12 @@ class SourceUnderTest:
             OptionError: an option is invalid.
             RegistryError: a class is not found.
         """
-        return Source.resolve(self.options, enumerator=self.enumerator, reader=self.reader)
+        return Source.resolve(
+            self.options,
+            enumerator=self.enumerator,
+            reader=self.reader,
+            schema_is_given=self.schema is not None,
+        )
 
     def arrow_schema(self) -> pa.Schema:
         """The given schema, the reader's default, or one that is inferred as in Spark.

@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ from flip27_source.errors import (
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
 from flip27_source.schemas.recorded_schemas import SchemaStorage
-from flip27_source.schemas.source_schema import evolution_of_inferred, schema_of, with_new_columns
+from flip27_source.schemas.source_schema import schema_of, with_new_columns
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
@@ -258,11 +259,22 @@ def test_fail_on_new_columns_records_nothing(tmp_path: Path) -> None:
     assert found_out(tmp_path) == "id bigint"
 
 
-def test_an_inferred_schema_grows_unless_another_mode_is_set(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("mode", "grows"), [({}, True), ({"schemaEvolutionMode": "none"}, False)])
+def test_an_inferred_schema_grows_unless_another_mode_is_set(
+    tmp_path: Path, mode: dict[str, str], grows: bool
+) -> None:
     """A sample may lack columns, whose values must not be lost silently."""
-    assert evolution_of_inferred(source_of(tmp_path)) == {"schemaEvolutionMode": "addNewColumns"}
-    assert evolution_of_inferred(source_of(tmp_path, {"schemaEvolutionMode": "none"})) == {}
-    assert evolution_of_inferred(source_of(tmp_path, {"reader": "text"})) == {}
+    land(tmp_path, "a", '{"id": 1}')
+    place = {"path": str(tmp_path / "in"), "stateLocation": str(tmp_path / "state")}
+    engine = MicroBatchEngine({"enumerator": "files", "reader": "json", **place, **mode}, available_now=True)
+    engine.process_all_available()
+    land(tmp_path, "b", '{"id": 2, "name": "x"}')
+    engine.restart()
+    with pytest.raises(NewColumnsError) if grows else nullcontext():
+        engine.process_all_available()
+    engine.restart()
+    engine.process_all_available()
+    assert engine.rows == ([(1,), (2, "x")] if grows else [(1,), (2,)])
 
 
 @pytest.mark.parametrize(
