@@ -150,8 +150,7 @@ def access_error(error: BaseException, what: str, *, said: str | None = None) ->
     if cause is None:
         return None
     if isinstance(error, Flip27Error) and error.remedy is not None:
-        what, remedy = f"{what}: {error.what}", error.remedy
-        return AccessError(what, remedy=f"{remedy}; {_NOTHING_LOST}")
+        return AccessError(f"{what}: {error.what}", remedy=f"{error.remedy}; {_NOTHING_LOST}")
     return _made(cause, what, said or (error.what if isinstance(error, Flip27Error) else kept_text(error)))
 
 
@@ -166,13 +165,10 @@ def access_error_of_spark(error: Exception, what: str) -> AccessError | None:
     link: Any = error
     while link is not None and len(texts) < _MOST_CAUSES:
         # Spark keeps the stack trace of an error of the JVM, with its causes, beside the message.
-        texts += [
-            str(link),
-            str(getattr(link, "_stackTrace", None) or getattr(link, "_stacktrace", None) or ""),
-        ]
+        trace = getattr(link, "_stackTrace", None) or getattr(link, "_stacktrace", None)
+        texts += [str(link), str(trace or "")]
         link = getattr(link, "_cause", None) or getattr(link, "cause", None)
-    whole = "\n".join(texts)
-    cause = _matching(_IN_TEXTS, whole)
+    cause = _matching(_IN_TEXTS, "\n".join(texts))
     return None if cause is None else _made(cause, what, kept_text(error)[:_SHOWN])
 
 
@@ -237,13 +233,12 @@ def _by_code(error: BaseException) -> Cause | None:
 def _by_status(error: BaseException) -> Cause | None:
     """The HTTP status that an error of a client library has, under one of a few names."""
     response: Any = getattr(error, "response", None)
-    of_response = (
-        response.get("ResponseMetadata", {}).get("HTTPStatusCode") if isinstance(response, dict) else None
-    )
+    if isinstance(response, dict) and (of_aws := response.get("ResponseMetadata", {}).get("HTTPStatusCode")):
+        return status_cause(of_aws)
     # aiohttp warns of a use of ``code``, so it comes last.
     names = ((error, "status"), (error, "status_code"), (response, "status_code"), (error, "code"))
     for owner, name in names:
-        value = of_response if of_response is not None else getattr(owner, name, None)
+        value = getattr(owner, name, None)
         if isinstance(value, int) and not isinstance(value, bool):
             return status_cause(value)
     return None

@@ -137,8 +137,8 @@ IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
     name="ignoreMissingFiles",
     parse=boolean,
     default=False,
-    doc="A path that does not exist has no files. A planned file that no longer exists has no rows, is "
-    "counted (ignoredSplits) and listed in the state. By default, both cases stop the query.",
+    doc="A path that does not exist has no files. A planned file that no longer exists, in a path that does, "
+    "has no rows, is counted (ignoredSplits) and listed in the state. By default, both cases stop the query.",
 )
 SEEN_FILES: Option[str] = NextBatchOption(
     name="seenFiles",

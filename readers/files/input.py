@@ -20,10 +20,13 @@ from typing import Any, BinaryIO, ClassVar, Self, cast
 import pyarrow as pa
 
 from flip27_source.access_errors import access_error
+from flip27_source.enumerators.files.globs import expand_paths, split_glob
+from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import DataLossError, SplitReadError
+from flip27_source.errors import AccessError, DataLossError, SplitReadError
 from flip27_source.file_systems.paths import (
     answer_text,
+    canonical_path,
     connected,
     disk_path,
     is_object_store,
@@ -35,6 +38,7 @@ from flip27_source.file_systems.paths import (
 )
 from flip27_source.options import Option, Options, ReadingOption, boolean
 from flip27_source.readers.files.web_files import downloaded, gives_parts
+from flip27_source.source_options import PATH
 
 IGNORE_CORRUPT_FILES: Option[bool] = ReadingOption(
     name="ignoreCorruptFiles",
@@ -141,7 +145,8 @@ def open_raw(
         if local is not None:
             return cast(BinaryIO, open(local, "rb", buffering=0))
         fs, name = file_system(path, options)
-        how = _read_on() if reads_on and _has_caches(fs) and not _says_how(options) else {}
+        says_how = any(option.startswith("default_") for option in options.with_prefix(_STORAGE))
+        how = _read_on() if reads_on and _has_caches(fs) and not says_how else {}
         stream = fs.open(name, "rb", **how)
         if is_web_server(fs) and not gives_parts(stream):
             stream.close()
@@ -167,10 +172,6 @@ def _read_on() -> dict[str, Any]:
         return {"cache_type": "background", "block_size": _AHEAD_BYTES, "cache_options": {"maxblocks": 4}}
     # Before fsspec 2026.7, the blocks and the thread of a closed file stay until garbage collection.
     return {"cache_type": "readahead", "block_size": _AHEAD_BYTES}
-
-
-def _says_how(options: Options) -> bool:
-    return any(name.startswith("default_") for name in options.with_prefix(_STORAGE))
 
 
 @contextmanager
@@ -272,6 +273,12 @@ def reading(path: str, options: Options) -> Iterator[None]:
         # The libraries of object stores have their own errors, and some contain credentials.
         reason = without_secrets(reason, options)
         if says_gone(error, path):
+            if (folder := _missing_folder(path, options)) is not None:
+                raise AccessError(
+                    f"{path} cannot be read: its folder {folder} is not there",
+                    remedy="mount the volume again, or create the folder if it was deleted, and restart the "
+                    "query; nothing was quarantined or lost",
+                ) from None
             raise FileMissingError(
                 f"{path} no longer exists",
                 remedy="do not move or delete files before their batch is complete",
@@ -283,13 +290,30 @@ def reading(path: str, options: Options) -> Iterator[None]:
         no_access = access_error(error, f"{path} cannot be read", said=reason)
         if no_access is not None:
             raise no_access from None
-        if is_of_system:
-            raise SplitReadError(f"{path} cannot be read: {reason}", remedy=_SPLIT_REMEDY) from None
-        if local_path(path) is not None:
+        if not is_of_system and local_path(path) is not None:
             raise
-        raise SplitReadError(
-            f"{path} cannot be read: {reason}", remedy="check the path, the server and the storage.* options"
-        ) from None
+        remedy = _SPLIT_REMEDY if is_of_system else "check the path, the server and the storage.* options"
+        raise SplitReadError(f"{path} cannot be read: {reason}", remedy=remedy) from None
+
+
+def _missing_folder(path: str, options: Options) -> str | None:
+    """The directory of the source that has, or had, a missing file, if it is missing too.
+
+    A file that vanished is lost, but a directory may be a volume that is not mounted.
+    """
+    given = (options.get(PATH.name), *(options.get(PATHS.name) or ()))
+    choices = (choice for path_or_glob in given if path_or_glob for choice in expand_paths(path_or_glob))
+    folders = {canonical_path(split_glob(choice)[0]) for choice in choices}
+    above = [folder for folder in folders if path.startswith(f"{folder}/")]
+    return above[0] if above and not any(_exists(folder, options) for folder in above) else None
+
+
+def _exists(folder: str, options: Options) -> bool:
+    local = disk_path(folder)
+    if local is not None:
+        return os.path.exists(local)
+    fs, name = file_system(folder, options)
+    return is_object_store(fs) or is_web_server(fs) or bool(fs.exists(name))
 
 
 def damaged(path: str, how: str) -> CorruptFileError:

@@ -14,7 +14,7 @@ from flip27_source.coordination.ledger import IGNORED_LISTED
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.errors import AttemptError, DataLossError, SplitReadError, StateLocationError
+from flip27_source.errors import AccessError, AttemptError, DataLossError, SplitReadError, StateLocationError
 from flip27_source.events import Progress
 from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.readers.text import TextReader
@@ -75,6 +75,24 @@ def test_a_missing_file_is_left_out_counted_and_listed(
     assert (ledger.finished, ledger.quarantined) == (3, ())
     assert batches.logged["summary"]["ignoredSplits"] == 1
     assert (batches.holder.report() or {})["ignoredSplits"] == 1
+
+
+@pytest.mark.parametrize(
+    "option", ["onDataLoss=report", "onSplitError=quarantine", "ignoreMissingFiles=true"]
+)
+@pytest.mark.parametrize("path", ["in", "in/*.txt"])
+def test_files_whose_whole_folder_is_gone_are_read_once_it_is_back(
+    tmp_path: Path, path: str, option: str
+) -> None:
+    (tmp_path / "in").mkdir()
+    land(tmp_path / "in", a="1", b="2")
+    batches = files_at(tmp_path / path, **dict([option.split("=")]))
+    batches.trigger()
+    (tmp_path / "in").rename(tmp_path / "unmounted")
+    with pytest.raises(AccessError, match=rf"its folder {tmp_path}/in is not there"):
+        lines(batches)
+    (tmp_path / "unmounted").rename(tmp_path / "in")
+    assert lines(batches) == ["1", "2"]
 
 
 def test_files_that_were_left_out_are_in_the_views_of_splits_and_files(tmp_path: Path) -> None:
