@@ -245,11 +245,7 @@ def file_system(path: str, options: Options) -> tuple[Any, str]:
     storage = options.with_prefix(_STORAGE)
     key = (os.getpid(), protocol, rest.partition("/")[0], json.dumps(storage, sort_keys=True, default=str))
     fs = _file_systems.get(key)
-    if fs is None:
-        fs, name = open_listed(path, storage)
-        _file_systems[key] = fs
-        return fs, name
-    fs = _file_systems[key] = connected(fs)
+    fs = _file_systems[key] = open_listed(path, storage)[0] if fs is None else connected(fs)
     return fs, listed_name(path)
 
 

@@ -239,6 +239,7 @@ STATE_PLACES: dict[str, tuple[str, str, dict[str, str], bool]] = {
     "not recursive": ("{0}/in", "{0}/in/flip27", {}, False),
     "hidden": ("{0}/in", "{0}/in/_checkpoint/flip27", RECURSIVE, False),
     "of other names": ("{0}/in", "{0}/in/flip27", RECURSIVE | {"pathGlobFilter": "*.csv"}, False),
+    "in a store": ("memory://{0}/in", "memory://{0}/in/flip27", RECURSIVE, True),
     "elsewhere": ("{0}/in", "{0}/in-flip27", RECURSIVE, False),
     "in another file system": ("memory://{0}/in", "{0}/in/flip27", RECURSIVE, False),
 }
