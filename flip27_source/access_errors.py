@@ -50,7 +50,7 @@ THREADS = Cause(
 )
 PACKAGE = Cause("a package is missing", "install the package on all executors and on the driver")
 
-_ERRNOS = {
+_ERRNOS = dict.fromkeys(errno.errorcode, NETWORK) | {
     getattr(errno, name, None): cause  # not every platform has all of them
     for cause, names in {
         EXPIRED: "EKEYEXPIRED",
@@ -64,7 +64,7 @@ _ERRNOS = {
     }.items()
     for name in names.split()
 }
-"""Why a call to the operating system failed; None: because of a name or content. NETWORK for all others."""
+"""Why a call to the operating system failed; None: because of a name or of content."""
 _CODES = {  # of AWS, which sends some with status 400, and of gRPC
     EXPIRED: "ExpiredToken|RequestExpired|TokenRefreshRequired",
     BUSY: "Throttl|Throughput|LimitExceeded|TooManyRequests|SlowDown|RequestTimeout|PriorRequestNotComplete"
@@ -206,7 +206,7 @@ def _by_type(error: BaseException) -> Cause | None:
     names = (kind.__name__ for kind in type(error).__mro__)
     cause = next((_TYPES[name] for name in names if name in _TYPES), None)
     if cause is None and isinstance(error, OSError) and error.errno is not None:
-        return _ERRNOS.get(error.errno, NETWORK)
+        return _ERRNOS.get(error.errno)
     # Arrow's errors have nothing but a text; those of others may quote names of files and content.
     if type(error) is OSError or str(error) == "can't start new thread":
         return _matching(_IN_TEXTS, str(error))

@@ -181,6 +181,7 @@ CONTENT: dict[str, Exception] = {
     "Arrow, torn": OSError("Couldn't deserialize thrift: TProtocolException: Invalid data"),
     "name of a file": FileNotFoundError("/in/Input/output error.csv"),
     "a line of a log": RuntimeError("no columns in: java.net.SocketException: No space left on device"),
+    "a number of NetCDF": OSError(-51, "NetCDF: Unknown file format"),
     "no such file": FileNotFoundError(errno.ENOENT, "No such file"),
     "no such key": of_aws("NoSuchKey", 404),
     "HTTP 404": AnsweredError(404),
