@@ -20,6 +20,7 @@ from flip27_source.enumerators.sequence import SequenceSplit
 from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment
+from flip27_source.testing import Crashed, Step
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
@@ -358,8 +359,9 @@ def test_actions_on_splits_that_are_read_again_are_dropped_and_others_are_perfor
     Archives.done.clear()
     Archives.broken = set()
     source.ask("rewind", to_checkpoint=1)
-    source.batch()
-    assert Archives.done == ["archive a"]
+    assert (source.batch(), Archives.done) == (["c", "d"], [])
+    assert source.batch() is None
+    assert Archives.done == ["archive a", "archive c", "archive d"]
     (edit,) = source.history()
     assert edit["dropped_actions"] == 1
 
@@ -373,9 +375,29 @@ def test_a_file_that_is_read_again_is_archived_only_afterwards(tmp_path: Path) -
     source.ask("replay", glob="*/b")
     blocked.unlink()
     assert source.batch() == ["b"]
-    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["b"]
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["a", "b", "c"]
     assert source.batch() is None
     assert list((tmp_path / "in").iterdir()) == []
+
+
+@pytest.mark.parametrize("step", [Step.STATE_WRITE, Step.OFFSET_RETURNED])
+def test_a_rewind_that_is_withdrawn_after_a_crash_has_cleaned_no_file_that_waits(
+    tmp_path: Path, step: Step
+) -> None:
+    options = {"cleanSource": "delete", "cleanSource.retentionDuration": "1h", "maxFilesPerTrigger": "1"}
+    source = files(tmp_path, "abc", **options)
+    assert source.batches() == [["a"], ["b"], ["c"]]
+    source.ask("replay", glob="*/[ab]")
+    assert source.batch() == ["a"]
+    asked = source.ask("rewind", to_checkpoint=3)
+    source.engine.now_ms += 2 * 3600 * 1000
+    source.engine.crash_at(step)
+    with pytest.raises(Crashed):
+        source.batch()
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["a", "b", "c"]
+    edits.withdraw(asked, state=source.state)
+    source.engine.restart()
+    assert source.batches() == [["b"]]
 
 
 def test_an_edit_on_an_idle_stream_makes_a_batch_at_once(tmp_path: Path) -> None:
