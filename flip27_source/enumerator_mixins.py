@@ -69,6 +69,10 @@ class PerformsActions(ABC, Generic[ActionT]):
         return annotation_of(cls, "perform", "action", "action_type")
 
 
+SplitRange = tuple[str, int, int | None]
+"""The name of what a split is a part of, and the part: its start and its end, None if it reaches the end."""
+
+
 class HoldsSplits(ABC):
     """Optional mix-in of an enumerator: its state contains the splits that it has found and not assigned.
 
@@ -84,6 +88,14 @@ class HoldsSplits(ABC):
     @abstractmethod
     def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
         """The state without these splits; they stay known, so that discovery does not find them again."""
+
+    @classmethod
+    def range_of(cls, split: Any) -> SplitRange:
+        """What a split reads: splits with overlapping ranges have data in common, and a replay reads it once.
+
+        The default: splits with different ids have none in common.
+        """
+        return split.split_id, 0, None
 
 
 class ForgetsSplits(ABC):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions
+from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, without_ranges
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
@@ -173,6 +173,10 @@ class FilesEnumerator(
         name_only = options[opts.FILE_NAME_ONLY]
         position, refused = forgotten(state.position, split_ids, busy=paths, name_only=name_only)
         return replace(state, position=position), refused
+
+    @classmethod
+    def range_of(cls, split: FileSplit) -> SplitRange:
+        return split.path, split.start, split.end
 
     @classmethod
     def concerned(

@@ -6,14 +6,14 @@ snapshot, as at a restart. Callers pass everything that an edit needs (older pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic
 
 import msgspec
 
 from ..enumerator import SplitEnumerator
-from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions
+from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions, SplitRange
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
@@ -100,9 +100,18 @@ class Editing(Generic[SplitT]):
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
         unknown = self._unknown(snapshot, tuple(splits)) or ()
-        busy = dict.fromkeys(unknown, "is not known: it is found and read again") | self._busy(snapshot)
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
-        left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
+        taken = _TakenRanges(self._range_of)
+        for split, why in self._busy(snapshot):
+            taken.add(split, why)
+        # Those that cover others come first.
+        for split in sorted((splits[name] for name in splits if name not in live), key=taken.size_of):
+            name = split.split_id
+            found_again = "is not known: it is found and read again" if name in unknown else None
+            if (why_not := taken.why_not(split) or found_again) is not None:
+                left_alone[name] = why_not
+            else:
+                taken.add(split, "is read again")
         again = {name: split for name, split in splits.items() if name not in left_alone}
         ended = again.keys() - live
         counted = ended - {item.split.split_id for item in ledger.ignored}
@@ -248,7 +257,7 @@ class Editing(Generic[SplitT]):
         unknown = self._unknown(older, split_ids)
         if unknown is None:
             return split_ids, ()
-        to_be_read = {*unknown, *self._busy(older)}
+        to_be_read = {*unknown, *(split.split_id for split, _ in self._busy(older))}
         return _in_order(split_ids, to_be_read), tuple(name for name in split_ids if name not in to_be_read)
 
     @property
@@ -269,14 +278,18 @@ class Editing(Generic[SplitT]):
             f"{self.enumerator_type.__qualname__} is not a HoldsSplits"
         )
 
-    def _busy(self, snapshot: Snapshot[SplitT]) -> dict[str, str]:
-        """Splits that must not be assigned now, with the reason."""
+    def _busy(self, snapshot: Snapshot[SplitT]) -> Iterator[tuple[SplitT, str]]:
+        """Splits whose data must not be assigned now, with the reason."""
         ledger = snapshot.ledger
-        held = {split.split_id for split in self._held(snapshot)}
-        quarantined = (item.split.split_id for item in ledger.quarantined)
-        return dict.fromkeys(quarantined, "is quarantined: use quarantine retry") | dict.fromkeys(
-            _under_way(ledger) | held, "is not read yet"
-        )
+        waiting = (item.split for item in ledger.waiting)
+        for split in (*waiting, *ledger.live, *ledger.ranges, *self._held(snapshot)):
+            yield split, "is not read yet"
+        for item in ledger.quarantined:
+            yield item.split, "is quarantined: use quarantine retry"
+
+    def _range_of(self, split: SplitT) -> SplitRange:
+        is_holder = issubclass(self.enumerator_type, HoldsSplits)
+        return self._holder.range_of(split) if is_holder else (split.split_id, 0, None)
 
     def _unknown(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> Collection[str] | None:
         """Those of the splits that discovery would find, because the enumerator does not know them.
@@ -327,6 +340,35 @@ class Editing(Generic[SplitT]):
             return []
         kind: Any = self.enumerator_type
         return [not concerned for concerned in kind.concerned(actions, split_ids)]
+
+
+class _TakenRanges(Generic[SplitT]):
+    """Data that is to be read, so that no other split with a part of it is read too."""
+
+    def __init__(self, range_of: Callable[[SplitT], SplitRange]) -> None:
+        self._range_of = range_of
+        self._taken: dict[str, list[tuple[int, float, str, str]]] = {}
+
+    def add(self, split: SplitT, why: str) -> None:
+        of, start, end = self._bounds(split)
+        self._taken.setdefault(of, []).append((start, end, split.split_id, why))
+
+    def why_not(self, split: SplitT) -> str | None:
+        """Why a split cannot be read: it has data in common with one that is taken; None if it can."""
+        of, start, end = self._bounds(split)
+        for first, last, name, why in self._taken.get(of, ()):
+            if first < end and start < last:
+                return why if name == split.split_id else f"overlaps {name}, which {why}"
+        return None
+
+    def size_of(self, split: SplitT) -> tuple[float, int]:
+        """A key that sorts larger ranges first."""
+        _, start, end = self._bounds(split)
+        return start - end, start
+
+    def _bounds(self, split: SplitT) -> tuple[str, int, float]:
+        of, start, end = self._range_of(split)
+        return of, start, float("inf") if end is None else end
 
 
 def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:

@@ -151,6 +151,8 @@ def test_a_rewind_can_itself_be_rewound(tmp_path: Path) -> None:
     assert source.batch() == list("cd")
     source.ask("rewind", to_checkpoint=3)
     assert source.batch() == list("gh")
+    source.ask("replay", splits=["orders"])
+    assert source.batch() == list("ab")
 
 
 @pytest.mark.parametrize("first", ["rewind", "replay"])
@@ -224,6 +226,23 @@ def test_a_replay_of_a_live_split_starts_at_the_earliest_chosen_batch(tmp_path: 
         source.batch()
     source.ask("replay", splits=["orders"])
     assert [source.batch(), source.batch()] == [list("ab"), list("cd")]
+
+
+def test_a_replay_does_not_move_a_live_split_to_a_position_that_it_may_not_have_passed(
+    tmp_path: Path,
+) -> None:
+    SERVER["orders"] = list("abcdefghijkl")
+    source = paged(tmp_path)
+    source.batch()
+    for hour, position in ((1, 8), (2, 2)):
+        source.engine.now_ms = hour * 3_600_000
+        source.ask("set-position", splits=["orders"], position={"next": position})
+        source.batch()
+    at_one = dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC)
+    with pytest.raises(EditError, match="orders is left alone: is not known to have passed that position"):
+        source.plan("replay", splits=["orders"], since=at_one, until=at_one)
+    source.ask("replay", splits=["orders"], since=at_one)
+    assert [source.batch(), source.batch(), source.batch()] == [list("cd"), list("ef"), list("gh")]
 
 
 def test_splits_held_back_by_a_limit_and_live_splits_can_be_skipped(tmp_path: Path) -> None:
@@ -485,6 +504,10 @@ def test_a_replay_leaves_what_a_rewind_has_undone_to_a_discovery_that_has_a_curs
     source.ask("replay", glob="*/[bd]")
     assert source.batches() == [["b", "c", "d"]]
     assert [edit["refused"] for edit in source.history()] == [None, None]
+    source.ask("replay", glob="*/[cd]")
+    assert source.batches() == [["c", "d"]]
+    source.ask("rewind", to_checkpoint=2)  # which is before the other rewind
+    assert source.batches() == [[]]
     source.ask("replay", glob="*/[cd]")
     assert source.batches() == [["c", "d"]]
 
