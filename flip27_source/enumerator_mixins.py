@@ -48,16 +48,21 @@ class PerformsActions(ABC, Generic[ActionT]):
     def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
         """For each action, whether it touches the data of one of these splits.
 
+        ``split_ids`` also has the names of what the splits are parts of (``HoldsSplits.range_of``).
+
         Called for an edit after which splits are read again: such actions must no longer be performed. The
         default is True for all actions, because a skipped action loses no data.
         """
         return [True] * len(actions)
 
     @classmethod
-    def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:
+    def not_finished(cls, state: Any, split_ids: Collection[str], dropped: Sequence[ActionT]) -> Any:
         """A value of ``snapshot_state`` as if these splits had not been finished.
 
-        Called for an edit after which splits are read again. The default returns ``state``.
+        Called for an edit that has splits read again which stay known. The default returns ``state``.
+
+        Args:
+            dropped: the actions that the edit drops, because they concern these splits.
         """
         return state
 

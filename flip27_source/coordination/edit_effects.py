@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Generic
 
 import msgspec
@@ -121,7 +122,8 @@ class Editing(Generic[SplitT]):
             waiting=(*_waiting(again[name] for name in splits if name in ended), *ledger.waiting),
             finished=max(0, ledger.finished - len(counted)),
         )
-        return self._read_again(snapshot, ledger, tuple(again), left_alone)
+        parts_of = {self._range_of(split)[0] for split in again.values()}
+        return self._read_again(snapshot, ledger, tuple(again), left_alone, parts_of)
 
     def set_position(
         self, snapshot: Snapshot[SplitT], split_ids: Collection[str], moved: Callable[[SplitT], SplitT]
@@ -169,7 +171,8 @@ class Editing(Generic[SplitT]):
             for name in split_ids
             if name not in chosen
         }
-        return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone)
+        parts_of = {self._range_of(split)[0] for split in waiting.values()}
+        return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone, parts_of)
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
         """Drop quarantined splits permanently."""
@@ -202,7 +205,7 @@ class Editing(Generic[SplitT]):
         )
         forgotten = tuple(name for name in dict.fromkeys(split_ids) if name not in left_alone)
         edited = replace(snapshot, enumerator_state=state)
-        return self._read_again(edited, ledger, forgotten, left_alone)
+        return self._read_again(edited, ledger, forgotten, left_alone, parts_of=None)
 
     def rewind(
         self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str]
@@ -312,34 +315,38 @@ class Editing(Generic[SplitT]):
         ledger: LedgerState[SplitT],
         split_ids: tuple[str, ...],
         left_alone: Mapping[str, str],
+        parts_of: Iterable[str] | None = (),
     ) -> Edited[SplitT]:
-        """Drop side effects on the data of these splits, because the data is read again."""
+        """Drop side effects on the data of these splits, because the data is read again.
+
+        Args:
+            parts_of: the names of what the splits are parts of; None if the state has forgotten them.
+        """
         actions, delayed, state = snapshot.actions, snapshot.delayed, snapshot.enumerator_state
+        dropped: list[Any] = []
         if split_ids and issubclass(self.enumerator_type, PerformsActions):
-            state = self.enumerator_type.not_finished(state, split_ids)
-            kept = self._not_concerned([item.action for item in actions], split_ids)
-            actions = tuple(item for item, is_kept in zip(actions, kept, strict=True) if is_kept)
+            kind: Any = self.enumerator_type
+            names = tuple(dict.fromkeys((*split_ids, *(parts_of or ()))))
+
+            def are_kept(some: list[Any]) -> list[bool]:
+                concerned = kind.concerned(some, names) if some else []
+                dropped.extend(compress(some, concerned))
+                return [not is_concerned for is_concerned in concerned]
+
+            actions = tuple(compress(actions, are_kept([item.action for item in actions])))
             if delayed:
                 stored = stored_actions(self.enumerator_type)
-                delayed = kept_where(
-                    delayed, lambda group: self._not_concerned(actions_of(group, stored), split_ids)
-                )
+                delayed = kept_where(delayed, lambda group: are_kept(actions_of(group, stored)))
+            if parts_of is not None:
+                state = kind.not_finished(state, split_ids, dropped)
         return Edited(
             snapshot=replace(
                 snapshot, enumerator_state=state, ledger=ledger, actions=actions, delayed=delayed
             ),
             changed=split_ids,
             left_alone=left_alone,
-            dropped_actions=_action_count(snapshot.actions, snapshot.delayed)
-            - _action_count(actions, delayed),
+            dropped_actions=len(dropped),
         )
-
-    def _not_concerned(self, actions: list[Any], split_ids: tuple[str, ...]) -> list[bool]:
-        """For each action, whether it leaves the data of these splits alone."""
-        if not actions:
-            return []
-        kind: Any = self.enumerator_type
-        return [not concerned for concerned in kind.concerned(actions, split_ids)]
 
 
 class _TakenRanges(Generic[SplitT]):
