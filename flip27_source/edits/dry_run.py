@@ -27,6 +27,7 @@ from ..state_tables.predicates import Predicate
 from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
 from .state_copy import StateCopy
 
+_LEFT_ALONE = "is left alone"
 _AGAIN = "rows that were already delivered are delivered again"
 _POSITIONS = (
     "rows are delivered again if the new position is before the old one, and skipped if it is after it"
@@ -122,9 +123,13 @@ def plan(
         candidates = _candidates(copy, request, selection)
         request = _selecting(request, candidates)
     edited = _edited(copy, request)
+    changes = _changes(copy, request, candidates, edited)
+    # The others may have become possible to change by then, and the edit only does what is shown.
+    changed = {change.split_id for change in changes if not change.then.startswith(_LEFT_ALONE)}
+    candidates = [item for item in candidates if item.split_id in changed]
     return EditPlan(
-        request=request,
-        changes=tuple(_changes(copy, request, candidates, edited)),
+        request=_selecting(request, candidates),
+        changes=tuple(changes),
         notes=tuple(_notes(copy, request, candidates, edited)),
         lineage=lineage_found,
         storage_options=options,
@@ -276,8 +281,8 @@ def _changes(
         elif copy.kind is None and item.now.endswith("held by the enumerator"):
             changes.append(_change(item, "is never read, if the enumerator can skip splits that it holds"))
         elif item.split_id in edited.left_alone:
-            changes.append(_change(item, f"is left alone: {edited.left_alone[item.split_id]}"))
-    if not any("left alone" not in change.then for change in changes):
+            changes.append(_change(item, f"{_LEFT_ALONE}: {edited.left_alone[item.split_id]}"))
+    if all(change.then.startswith(_LEFT_ALONE) for change in changes):
         reasons = "; ".join(f"{change.split_id} {change.then}" for change in changes[:3])
         raise EditError(
             f"{request.operation} would change nothing: {reasons}",
