@@ -48,16 +48,21 @@ class PerformsActions(ABC, Generic[ActionT]):
     def concerned(cls, actions: Sequence[ActionT], split_ids: Collection[str]) -> Sequence[bool]:
         """For each action, whether it touches the data of one of these splits.
 
+        ``split_ids`` also has the names of what the splits are parts of (``HoldsSplits.range_of``).
+
         Called for an edit after which splits are read again: such actions must no longer be performed. The
         default is True for all actions, because a skipped action loses no data.
         """
         return [True] * len(actions)
 
     @classmethod
-    def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:
+    def not_finished(cls, state: Any, split_ids: Collection[str], dropped: Sequence[ActionT]) -> Any:
         """A value of ``snapshot_state`` as if these splits had not been finished.
 
-        Called for an edit after which splits are read again. The default returns ``state``.
+        Called for an edit that has splits read again which stay known. The default returns ``state``.
+
+        Args:
+            dropped: the actions that the edit drops, because they concern these splits.
         """
         return state
 
@@ -67,6 +72,10 @@ class PerformsActions(ABC, Generic[ActionT]):
         if cls.action_type is not None:
             return cls.action_type
         return annotation_of(cls, "perform", "action", "action_type")
+
+
+SplitRange = tuple[str, int, int | None]
+"""The name of what a split is a part of, and the part: its start and its end, None if it reaches the end."""
 
 
 class HoldsSplits(ABC):
@@ -84,6 +93,14 @@ class HoldsSplits(ABC):
     @abstractmethod
     def without_splits(cls, state: Any, split_ids: Collection[str]) -> Any:
         """The state without these splits; they stay known, so that discovery does not find them again."""
+
+    @classmethod
+    def range_of(cls, split: Any) -> SplitRange:
+        """What a split reads: splits with overlapping ranges have data in common, and a replay reads it once.
+
+        The default: splits with different ids have none in common.
+        """
+        return split.split_id, 0, None
 
 
 class ForgetsSplits(ABC):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -76,17 +76,18 @@ class PartlyRead:
     modified_us: int
     ranges: tuple[tuple[int, int], ...]
 
+    @classmethod
+    def of(cls, action: CleanFile) -> PartlyRead:
+        """A file that was read to its end."""
+        return cls(path=action.path, modified_us=action.modified_us, ranges=((0, action.length),))
 
-def without_ranges(partly_read: Iterable[PartlyRead], ids: Collection[FileSplitId]) -> Iterator[PartlyRead]:
-    """What was read, without ranges that are read again."""
-    for item in partly_read:
-        ranges = item.ranges
-        for gone in ids:
-            if gone.path == item.path:
-                cuts = [((a, min(b, gone.start)), (max(a, gone.end or b), b)) for a, b in ranges]
-                ranges = tuple((a, b) for cut in cuts for a, b in cut if a < b)
-        if ranges:
-            yield replace(item, ranges=ranges)
+    def without(self, again: Iterable[FileSplitId]) -> PartlyRead:
+        """What was read, without ranges that are read again."""
+        ranges = self.ranges
+        for gone in again:
+            cuts = [((a, min(b, gone.start)), (max(a, gone.end or b), b)) for a, b in ranges]
+            ranges = tuple((a, b) for cut in cuts for a, b in cut if a < b)
+        return replace(self, ranges=ranges)
 
 
 class FinishedRanges:

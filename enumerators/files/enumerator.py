@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 from flip27_source.discovery import DiscoveringEnumerator, Discovery, Page
 from flip27_source.enumerator import Backlog
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions
+from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
-from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, without_ranges
+from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
 from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
 from flip27_source.enumerators.files.notifications.state import DeleteMessages
 from flip27_source.enumerators.files.position import FilesPosition
@@ -175,6 +175,10 @@ class FilesEnumerator(
         return replace(state, position=position), refused
 
     @classmethod
+    def range_of(cls, split: FileSplit) -> SplitRange:
+        return split.path, split.start, split.end
+
+    @classmethod
     def concerned(
         cls, actions: Sequence[CleanFile | DeleteMessages], split_ids: Collection[str]
     ) -> Sequence[bool]:
@@ -193,12 +197,19 @@ class FilesEnumerator(
         return [isinstance(action, CleanFile) and is_of(action) for action in actions]
 
     @classmethod
-    def not_finished(cls, state: Any, split_ids: Collection[str]) -> Any:
+    def not_finished(
+        cls, state: Any, split_ids: Collection[str], dropped: Sequence[CleanFile | DeleteMessages]
+    ) -> Any:
         """The state without these ranges of large files: a file is cleaned after all were read again."""
-        if state.position is None or not state.position.partly_read:
+        if state.position is None:
             return state
-        left = without_ranges(state.position.partly_read, [*map(FileSplitId.parse, split_ids)])
-        return replace(state, position=replace(state.position, partly_read=tuple(left)))
+        again: dict[str, list[FileSplitId]] = {}
+        for item in map(FileSplitId.parse, split_ids):
+            again.setdefault(item.path, []).append(item)
+        completed = (PartlyRead.of(file) for file in dropped if isinstance(file, CleanFile))
+        read = (*state.position.partly_read, *(item for item in completed if item.path in again))
+        left = tuple(kept for item in read if (kept := item.without(again.get(item.path, ()))).ranges)
+        return replace(state, position=replace(state.position, partly_read=left))
 
     @classmethod
     def action_delay_s(cls, options: Options) -> float | None:

@@ -6,14 +6,15 @@ snapshot, as at a restart. Callers pass everything that an edit needs (older pla
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import compress
 from typing import Any, Generic
 
 import msgspec
 
 from ..enumerator import SplitEnumerator
-from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions
+from ..enumerator_mixins import ForgetsSplits, HoldsSplits, LimitsRewinds, PerformsActions, SplitRange
 from ..errors import EditError
 from ..options import Options
 from ..split import SplitT
@@ -100,9 +101,18 @@ class Editing(Generic[SplitT]):
         ledger = snapshot.ledger
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
         unknown = self._unknown(snapshot, tuple(splits)) or ()
-        busy = dict.fromkeys(unknown, "is not known: it is found and read again") | self._busy(snapshot)
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
-        left_alone |= {name: busy[name] for name in splits if name in busy and name not in live}
+        taken = _TakenRanges(self._range_of)
+        for split, why in self._busy(snapshot):
+            taken.add(split, why)
+        # Those that cover others come first.
+        for split in sorted((splits[name] for name in splits if name not in live), key=taken.size_of):
+            name = split.split_id
+            found_again = "is not known: it is found and read again" if name in unknown else None
+            if (why_not := taken.why_not(split) or found_again) is not None:
+                left_alone[name] = why_not
+            else:
+                taken.add(split, "is read again")
         again = {name: split for name, split in splits.items() if name not in left_alone}
         ended = again.keys() - live
         counted = ended - {item.split.split_id for item in ledger.ignored}
@@ -112,7 +122,8 @@ class Editing(Generic[SplitT]):
             waiting=(*_waiting(again[name] for name in splits if name in ended), *ledger.waiting),
             finished=max(0, ledger.finished - len(counted)),
         )
-        return self._read_again(snapshot, ledger, tuple(again), left_alone)
+        parts_of = {self._range_of(split)[0] for split in again.values()}
+        return self._read_again(snapshot, ledger, tuple(again), left_alone, parts_of)
 
     def set_position(
         self, snapshot: Snapshot[SplitT], split_ids: Collection[str], moved: Callable[[SplitT], SplitT]
@@ -160,7 +171,8 @@ class Editing(Generic[SplitT]):
             for name in split_ids
             if name not in chosen
         }
-        return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone)
+        parts_of = {self._range_of(split)[0] for split in waiting.values()}
+        return self._read_again(snapshot, ledger, _in_order(split_ids, chosen), left_alone, parts_of)
 
     def drop(self, snapshot: Snapshot[SplitT], split_ids: Collection[str]) -> Edited[SplitT]:
         """Drop quarantined splits permanently."""
@@ -193,7 +205,7 @@ class Editing(Generic[SplitT]):
         )
         forgotten = tuple(name for name in dict.fromkeys(split_ids) if name not in left_alone)
         edited = replace(snapshot, enumerator_state=state)
-        return self._read_again(edited, ledger, forgotten, left_alone)
+        return self._read_again(edited, ledger, forgotten, left_alone, parts_of=None)
 
     def rewind(
         self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str]
@@ -248,7 +260,7 @@ class Editing(Generic[SplitT]):
         unknown = self._unknown(older, split_ids)
         if unknown is None:
             return split_ids, ()
-        to_be_read = {*unknown, *self._busy(older)}
+        to_be_read = {*unknown, *(split.split_id for split, _ in self._busy(older))}
         return _in_order(split_ids, to_be_read), tuple(name for name in split_ids if name not in to_be_read)
 
     @property
@@ -269,14 +281,18 @@ class Editing(Generic[SplitT]):
             f"{self.enumerator_type.__qualname__} is not a HoldsSplits"
         )
 
-    def _busy(self, snapshot: Snapshot[SplitT]) -> dict[str, str]:
-        """Splits that must not be assigned now, with the reason."""
+    def _busy(self, snapshot: Snapshot[SplitT]) -> Iterator[tuple[SplitT, str]]:
+        """Splits whose data must not be assigned now, with the reason."""
         ledger = snapshot.ledger
-        held = {split.split_id for split in self._held(snapshot)}
-        quarantined = (item.split.split_id for item in ledger.quarantined)
-        return dict.fromkeys(quarantined, "is quarantined: use quarantine retry") | dict.fromkeys(
-            _under_way(ledger) | held, "is not read yet"
-        )
+        waiting = (item.split for item in ledger.waiting)
+        for split in (*waiting, *ledger.live, *ledger.ranges, *self._held(snapshot)):
+            yield split, "is not read yet"
+        for item in ledger.quarantined:
+            yield item.split, "is quarantined: use quarantine retry"
+
+    def _range_of(self, split: SplitT) -> SplitRange:
+        is_holder = issubclass(self.enumerator_type, HoldsSplits)
+        return self._holder.range_of(split) if is_holder else (split.split_id, 0, None)
 
     def _unknown(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> Collection[str] | None:
         """Those of the splits that discovery would find, because the enumerator does not know them.
@@ -299,34 +315,67 @@ class Editing(Generic[SplitT]):
         ledger: LedgerState[SplitT],
         split_ids: tuple[str, ...],
         left_alone: Mapping[str, str],
+        parts_of: Iterable[str] | None = (),
     ) -> Edited[SplitT]:
-        """Drop side effects on the data of these splits, because the data is read again."""
+        """Drop side effects on the data of these splits, because the data is read again.
+
+        Args:
+            parts_of: the names of what the splits are parts of; None if the state has forgotten them.
+        """
         actions, delayed, state = snapshot.actions, snapshot.delayed, snapshot.enumerator_state
+        dropped: list[Any] = []
         if split_ids and issubclass(self.enumerator_type, PerformsActions):
-            state = self.enumerator_type.not_finished(state, split_ids)
-            kept = self._not_concerned([item.action for item in actions], split_ids)
-            actions = tuple(item for item, is_kept in zip(actions, kept, strict=True) if is_kept)
+            kind: Any = self.enumerator_type
+            names = tuple(dict.fromkeys((*split_ids, *(parts_of or ()))))
+
+            def are_kept(some: list[Any]) -> list[bool]:
+                concerned = kind.concerned(some, names) if some else []
+                dropped.extend(compress(some, concerned))
+                return [not is_concerned for is_concerned in concerned]
+
+            actions = tuple(compress(actions, are_kept([item.action for item in actions])))
             if delayed:
                 stored = stored_actions(self.enumerator_type)
-                delayed = kept_where(
-                    delayed, lambda group: self._not_concerned(actions_of(group, stored), split_ids)
-                )
+                delayed = kept_where(delayed, lambda group: are_kept(actions_of(group, stored)))
+            if parts_of is not None:
+                state = kind.not_finished(state, split_ids, dropped)
         return Edited(
             snapshot=replace(
                 snapshot, enumerator_state=state, ledger=ledger, actions=actions, delayed=delayed
             ),
             changed=split_ids,
             left_alone=left_alone,
-            dropped_actions=_action_count(snapshot.actions, snapshot.delayed)
-            - _action_count(actions, delayed),
+            dropped_actions=len(dropped),
         )
 
-    def _not_concerned(self, actions: list[Any], split_ids: tuple[str, ...]) -> list[bool]:
-        """For each action, whether it leaves the data of these splits alone."""
-        if not actions:
-            return []
-        kind: Any = self.enumerator_type
-        return [not concerned for concerned in kind.concerned(actions, split_ids)]
+
+class _TakenRanges(Generic[SplitT]):
+    """Data that is to be read, so that no other split with a part of it is read too."""
+
+    def __init__(self, range_of: Callable[[SplitT], SplitRange]) -> None:
+        self._range_of = range_of
+        self._taken: dict[str, list[tuple[int, float, str, str]]] = {}
+
+    def add(self, split: SplitT, why: str) -> None:
+        of, start, end = self._bounds(split)
+        self._taken.setdefault(of, []).append((start, end, split.split_id, why))
+
+    def why_not(self, split: SplitT) -> str | None:
+        """Why a split cannot be read: it has data in common with one that is taken; None if it can."""
+        of, start, end = self._bounds(split)
+        for first, last, name, why in self._taken.get(of, ()):
+            if first < end and start < last:
+                return why if name == split.split_id else f"overlaps {name}, which {why}"
+        return None
+
+    def size_of(self, split: SplitT) -> tuple[float, int]:
+        """A key that sorts larger ranges first."""
+        _, start, end = self._bounds(split)
+        return start - end, start
+
+    def _bounds(self, split: SplitT) -> tuple[str, int, float]:
+        of, start, end = self._range_of(split)
+        return of, start, float("inf") if end is None else end
 
 
 def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:

@@ -2,7 +2,7 @@
 
 1. complete: the reports of the last batch are processed, once, and the enumerator is notified (R4, R7)
 2. edit: waiting edits change the state
-3. act: side effects that are due start, if this driver still drives
+3. act: side effects that are due start, if this driver still drives; none of a state that was just edited
 4. discover: results of asynchronous work reach their handlers
 5. plan: the next batch is planned and frozen (R3)
 6. write: the checkpoint is durable before Spark gets its offset (R2)
@@ -113,15 +113,18 @@ class Cycle:
         self.reach(start)
         self.complete(start)
         before = self._edit()
+        if before is None:
+            # The checkpoint of an edit may not come about: until it is complete, no side effect of it starts.
+            self._act()
         try:
-            pending = self._act_and_plan(limits)
+            pending = self._plan(limits)
         except Exception as error:
             if before is None or may_pass(error):
                 raise
             # An edit that the query cannot continue from is refused, and the query goes on without it.
             self.requests.refuse_edits(error)
             self._continue_from(before)
-            pending = self._act_and_plan(limits)
+            pending = self._plan(limits)
         return None if pending is None else self._write(pending, start)
 
     @contextmanager
@@ -240,14 +243,15 @@ class Cycle:
         coordinator = self._begin(between)
         coordinator.complete(coordinator.last_checkpoint_id, quietly=True)
 
-    def _act_and_plan(self, limits: Limits | None) -> PendingCheckpoint[Any] | None:
+    @property
+    def _current(self) -> Run:
         if self.run is None:
             raise ProtocolError("there is no coordinator to plan with")
-        self._act(self.run)
-        return self._plan(self.run, limits)
+        return self.run
 
-    def _act(self, run: Run) -> None:
+    def _act(self) -> None:
         """Start the side effects that are due, and record those that have ended."""
+        run = self._current
         due = run.coordinator.due_actions(self._environment.now_ms())
         if due:
             # The state of a driver that has taken over may no longer contain these actions.
@@ -256,8 +260,9 @@ class Cycle:
         for number, error in run.actions.drain():
             run.coordinator.action_ended(number, error)
 
-    def _plan(self, run: Run, limits: Limits | None) -> PendingCheckpoint[Any] | None:
+    def _plan(self, limits: Limits | None) -> PendingCheckpoint[Any] | None:
         """Discover and plan; a run that reads all that exists waits for the first rounds of discovery."""
+        run = self._current
         bounds = UNLIMITED if limits is None else limits.tightened_by(self._limits)
         if limits is None:
             run.runner.wait_for_first_rounds()

@@ -18,7 +18,7 @@ import msgspec
 
 from ..coordination.edit_effects import Edited
 from ..coordination.edit_values import EditOperation, EditRequest
-from ..enumerator_mixins import NamedPosition, NamesPositions
+from ..enumerator_mixins import NamedPosition, NamesPositions, PerformsActions
 from ..errors import EditError
 from ..file_systems.paths import redacted
 from ..snapshots.file_names import CheckpointName
@@ -27,6 +27,7 @@ from ..state_tables.predicates import Predicate
 from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
 from .state_copy import StateCopy
 
+_LEFT_ALONE = "is left alone"
 _AGAIN = "rows that were already delivered are delivered again"
 _POSITIONS = (
     "rows are delivered again if the new position is before the old one, and skipped if it is after it"
@@ -122,9 +123,13 @@ def plan(
         candidates = _candidates(copy, request, selection)
         request = _selecting(request, candidates)
     edited = _edited(copy, request)
+    changes = _changes(copy, request, candidates, edited)
+    # The others may have become possible to change by then, and the edit only does what is shown.
+    changed = {change.split_id for change in changes if not change.then.startswith(_LEFT_ALONE)}
+    candidates = [item for item in candidates if item.split_id in changed]
     return EditPlan(
-        request=request,
-        changes=tuple(_changes(copy, request, candidates, edited)),
+        request=_selecting(request, candidates),
+        changes=tuple(changes),
         notes=tuple(_notes(copy, request, candidates, edited)),
         lineage=lineage_found,
         storage_options=options,
@@ -144,6 +149,8 @@ def only_lineage(state: str, lineage: str | None, storage_options: Mapping[str, 
     Raises:
         EditError: there are several, or no query can continue with the lineage.
     """
+    if not state:
+        raise EditError("the state location is an empty text", remedy="give the location (--state)")
     lineages = find_lineages(state, storage_options, only=lineage)
     if len(lineages) > 1:
         raise EditError(
@@ -193,6 +200,8 @@ def _check(operation: EditOperation, selection: Selection, position: Mapping[str
             f"no splits are selected for {operation}",
             remedy="select splits by id (--split), --glob, or --since and --until",
         )
+    if "" in selection.split_ids:
+        raise EditError("an empty text is not the id of a split", remedy="give the id of a split (--split)")
     if selection.has_time and operation in (EditOperation.SKIP, EditOperation.SET_POSITION):
         raise EditError(
             f"a time selects splits by the batch that has read them, but {operation} applies to splits that "
@@ -276,8 +285,8 @@ def _changes(
         elif copy.kind is None and item.now.endswith("held by the enumerator"):
             changes.append(_change(item, "is never read, if the enumerator can skip splits that it holds"))
         elif item.split_id in edited.left_alone:
-            changes.append(_change(item, f"is left alone: {edited.left_alone[item.split_id]}"))
-    if not any("left alone" not in change.then for change in changes):
+            changes.append(_change(item, f"{_LEFT_ALONE}: {edited.left_alone[item.split_id]}"))
+    if all(change.then.startswith(_LEFT_ALONE) for change in changes):
         reasons = "; ".join(f"{change.split_id} {change.then}" for change in changes[:3])
         raise EditError(
             f"{request.operation} would change nothing: {reasons}",
@@ -332,17 +341,29 @@ def _notes(
             unknown = sum(isinstance(item.split, _Named) for item in candidates)
             if unknown:
                 yield f"{unknown} of the splits are in no retained batch"
-    if edited.dropped_actions:
-        yield (
-            f"{edited.dropped_actions} pending side effects (archive, delete) on data that is read again "
-            "will not happen; files that were already deleted are not restored"
-        )
+    yield from _notes_on_actions(copy, request, candidates, edited)
     if copy.waiting_edits:
         yield f"{len(copy.waiting_edits)} edits that wait are applied first, and are part of what is shown"
     if copy.kind is None:
         yield (
             f"the enumerator {copy.head.source.enumerator} cannot be imported here: what only it knows, such "
             "as pending side effects on the data, shows when the query applies the edit"
+        )
+
+
+def _notes_on_actions(
+    copy: StateCopy, request: EditRequest, candidates: list[Candidate], edited: Edited[Any]
+) -> Iterator[str]:
+    if edited.dropped_actions:
+        yield (
+            f"{edited.dropped_actions} pending side effects (archive, delete) on data that is read again "
+            "will not happen; files that were already deleted are not restored"
+        )
+    reads_newest = request.operation is EditOperation.REWIND or any(it.name == copy.name for it in candidates)
+    if reads_newest and copy.kind is not None and issubclass(copy.kind, PerformsActions):
+        yield (
+            f"what the source does after its newest batch, {copy.name.checkpoint_id} (archive, delete), is "
+            "not known here, and does not happen to data that is read again"
         )
 
 
@@ -381,6 +402,12 @@ def _target(copy: StateCopy, to_checkpoint: int | None, to_time: dt.datetime | N
     else:
         assert to_time is not None
         until_ms = to_time.timestamp() * 1000
+        if copy.head.timestamp_ms <= until_ms:
+            raise EditError(
+                f"the newest checkpoint, {copy.name.checkpoint_id}, was created up to {to_time.isoformat()}: "
+                "nothing was read since then",
+                remedy="give an earlier time, or a checkpoint (--to-checkpoint)",
+            )
         matching = [name for name in names if _made_ms(copy, name) <= until_ms]
     if matching:
         return matching[-1]

@@ -6,8 +6,8 @@ The driver applies it to the state itself, and a dry run to a copy: what a dry r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -23,6 +23,9 @@ from ..snapshots.stored_lineage import StoredLineage
 
 StateAfter = Callable[[CheckpointName], Snapshot[Any]]
 """The state after a retained checkpoint whose batch is complete."""
+
+_UNDONE = "a rewind has undone its batch: it is found and read again"
+_AHEAD = "is not known to have passed that position again: wait, or use set-position"
 
 
 class EditEngine:
@@ -46,6 +49,19 @@ class EditEngine:
         Raises:
             EditError, StateError: the edit cannot be applied; nothing was changed.
         """
+        edited = self._applied(request, standing, lineage, at, state_after)
+        done = AppliedEdit.of(request, changed=edited.changed)
+        metadata = replace(standing.metadata, edits=(*standing.metadata.edits, done))
+        return replace(edited, snapshot=replace(edited.snapshot, metadata=metadata))
+
+    def _applied(
+        self,
+        request: EditRequest,
+        standing: Snapshot[Any],
+        lineage: StoredLineage,
+        at: CheckpointName,
+        state_after: StateAfter,
+    ) -> Edited[Any]:
         editing, split_ids = self._editing, request.split_ids
         match request.operation:
             case EditOperation.REPLAY:
@@ -54,10 +70,7 @@ class EditEngine:
                 back_to = _name(request.checkpoint)
                 undone = lineage.chain(back_to, at)
                 splits = (split for _, document in undone for split in self._splits_in(lineage, document))
-                edited = editing.rewind(standing, state_after(back_to), (split.split_id for split in splits))
-                edits = (*standing.metadata.edits, AppliedEdit.of(request))
-                snapshot = replace(edited.snapshot, metadata=replace(standing.metadata, edits=edits))
-                return replace(edited, snapshot=snapshot)
+                return editing.rewind(standing, state_after(back_to), (split.split_id for split in splits))
             case EditOperation.SET_POSITION:
                 fields = request.position or {}
                 return editing.set_position(
@@ -98,41 +111,100 @@ class EditEngine:
         """
         plans = {_name(text): frozenset(split_ids) for text, split_ids in request.plans.items()}
         names = sorted(plans)
-        chain = lineage.chain(names[0], at) if names else []
-        line = {*names[:1], *(name for name, _ in chain)}
-        recorded = [(name.checkpoint_id, edit) for name, document in chain for edit in document.raw.edits]
-        known = {edit.request_id for _, edit in recorded}
-        recorded += [
-            (at.checkpoint_id + 1, edit) for edit in standing.metadata.edits if edit.request_id not in known
-        ]
-        rewinds = [
-            (_name(edit.checkpoint).checkpoint_id, by)
-            for by, edit in recorded
-            if edit.operation is EditOperation.REWIND and edit.refused is None
-        ]
+        documents = dict(lineage.chain(names[0], at)) if names else {}
+        documents |= {name: lineage.document(name) for name in names[:1]}
+        steps = list(_steps_back(documents, at, standing.metadata.edits))
+        path = {step.name for step in steps}
         planned: list[Any] = []
-        undone: list[str] = []
+        left_alone: dict[str, str] = {}
         for name in names:
-            if name not in line:
+            if name not in documents:
                 raise EditError(
                     f"checkpoint {name} is not an ancestor of {at}: the query was reset",
                     remedy="plan and submit the edit again",
                 )
-            splits = self._splits_in(lineage, lineage.document(name))
+            splits = self._splits_in(lineage, documents[name])
             asked = [split for split in splits if split.split_id in plans[name]]
-            if any(back_to < name.checkpoint_id < by for back_to, by in rewinds):
-                undone += [split.split_id for split in asked]
-            else:
+            if name in path:
                 planned += asked
+            else:
+                left_alone |= dict.fromkeys((split.split_id for split in asked), _UNDONE)
+        passed = self._passed(standing, steps) if self._editing.rules.reader_bounds_splits else {}
+
+        def how_far_back(split: Any) -> int:
+            return passed.get(split.split_id, {}).get(self._text(split), 0)
+
+        ahead = [split for split in planned if split.split_id in passed and not how_far_back(split)]
+        left_alone |= dict.fromkeys((split.split_id for split in ahead), _AHEAD)
+        planned = sorted((split for split in planned if split not in ahead), key=how_far_back, reverse=True)
         edited = self._editing.replay(standing, planned)
         again = {split.split_id for split in planned}
-        why = "a rewind has undone its batch: it is found and read again"
-        left_alone = {name: why for name in undone if name not in again}
+        left_alone = {name: why for name, why in left_alone.items() if name not in again}
         return replace(edited, left_alone={**edited.left_alone, **left_alone})
+
+    def _passed(self, standing: Snapshot[Any], steps: Iterable[_Step]) -> dict[str, dict[bytes, int]]:
+        """Positions that live splits have passed, numbered backwards; the present position is 0.
+
+        Positions cannot be compared, and an edit moves a split forward or back. So of the positions before an
+        edit only those count that led to one which the split has passed since.
+        """
+        passed = {split.split_id: {self._text(split): 0} for split in standing.ledger.live}
+        connected = set(passed)
+        for step in steps:
+            for edit in step.edits_after:
+                if edit.operation is not EditOperation.QUARANTINE_RETRY:
+                    connected -= set(edit.split_ids if len(edit.split_ids) == edit.splits else passed)
+            version = step.document.source.split_version
+            for raw in step.document.raw.ledger.live:
+                split = self._codec.decode_split(version, raw)
+                position, known = self._text(split), passed.get(split.split_id, {})
+                if position in known:
+                    connected.add(split.split_id)
+                elif split.split_id in connected:
+                    known[position] = len(known)
+        return passed
+
+    def _text(self, split: Any) -> bytes:
+        return bytes(self._codec.encode_split(split))
 
     def _splits_in(self, lineage: StoredLineage, document: CheckpointDocument) -> Iterator[Any]:
         for _, segment in document.plan_segments(lineage.segment_loader(document)):
             yield from self._codec.decode_splits(document.source.split_version, segment)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Step:
+    """A checkpoint that the present state is based on; ``edits_after``: those between it and the next one."""
+
+    name: CheckpointName
+    document: CheckpointDocument
+    edits_after: list[AppliedEdit]
+
+
+def _steps_back(
+    documents: Mapping[CheckpointName, CheckpointDocument], at: CheckpointName, edits: Sequence[AppliedEdit]
+) -> Iterator[_Step]:
+    """From the newest checkpoint back; before a rewind comes the checkpoint that it went back to.
+
+    Args:
+        edits: those after the newest checkpoint; those that it records itself do not count.
+    """
+    start = documents.get(at)
+    recorded = () if start is None else {edit.request_id for edit in start.raw.edits}
+    edits = [edit for edit in edits if edit.request_id not in recorded]
+    name: CheckpointName | None = at
+    while True:
+        after: list[AppliedEdit] = []
+        for edit in edits:
+            if edit.refused is None and edit.operation is EditOperation.REWIND:
+                name, after = _name(edit.checkpoint), []
+            elif edit.refused is None:
+                after.append(edit)
+        document = None if name is None else documents.get(name)
+        if name is None or document is None:
+            return
+        yield _Step(name=name, document=document, edits_after=after)
+        name, edits = document.parent, document.raw.edits
 
 
 def _name(text: str | None) -> CheckpointName:

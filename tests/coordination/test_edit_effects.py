@@ -23,7 +23,7 @@ from flip27_source.coordination.packing import Plan
 from flip27_source.coordination.split_rules import SplitRules
 from flip27_source.discovery import DiscoveringState
 from flip27_source.enumerator_mixins import HoldsSplits
-from flip27_source.enumerators.files.cleaning import PartlyRead
+from flip27_source.enumerators.files.cleaning import CleanFile, PartlyRead
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.hashes import path_hash
@@ -196,19 +196,60 @@ def test_after_any_edits_a_split_is_in_one_place_at_most_and_a_coordinator_can_c
     assert ([] if planned is None else all_ids(planned.snapshot.plan)) == sorted(where(to_be_read))
 
 
-def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read_again() -> None:
+FILES: Editing[Any] = Editing(
+    rules=SplitRules(enumerator_type=FilesEnumerator), options=Options.parse({}, FilesEnumerator.options)
+)
+
+
+def known_file(*partly_read: PartlyRead, waiting: Sequence[FileSplit] = (), **more: Any) -> Snapshot[Any]:
+    """A state that knows the file /a."""
+    seen = (Segment.of("seen", path_hash("/a")),)
+    position = FilesPosition(seen=seen, files=1, partly_read=partly_read)
+    state: DiscoveringState[Any] = DiscoveringState(position=position, pages=())
+    given: Any = waiting
+    return replace(standing(waiting=given, **more), enumerator_state=state)
+
+
+def part(start: int, end: int | None) -> FileSplit:
+    return FileSplit(path="/a", length=24, modified_us=1, start=start, end=end)
+
+
+@pytest.mark.parametrize("is_due", [False, True], ids=["partly read", "due to be cleaned"])
+@pytest.mark.parametrize("is_whole", [False, True])
+def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read_again(
+    is_due: bool, is_whole: bool
+) -> None:
     """Otherwise the file would be gone while a range that cannot be read again is quarantined."""
-    read = PartlyRead(path="/a", modified_us=1, ranges=((0, 20),))
-    position = FilesPosition(seen=(Segment.of("seen", path_hash("/a")),), files=1, partly_read=(read,))
-    state = replace(standing(), enumerator_state=DiscoveringState(position=position, pages=()))
-    ranges: list[Any] = [
-        FileSplit(path="/a", length=30, modified_us=1, start=start, end=start + 5) for start in (0, 10)
-    ]
-    files = Editing(
-        rules=SplitRules(enumerator_type=FilesEnumerator), options=Options.parse({}, FilesEnumerator.options)
+    action = CleanFile(path="/a", length=24, modified_us=1, is_whole=is_whole)
+    due_to_be_cleaned = PendingAction(action=action, due_checkpoint_id=7)
+    read = PartlyRead(path="/a", modified_us=1, ranges=((0, 24),))
+    state = known_file(actions=(due_to_be_cleaned,)) if is_due else known_file(read)
+    edited = FILES.replay(state, [part(0, 5), part(10, 15)])
+    assert edited.snapshot.enumerator_state.position.partly_read == (
+        replace(read, ranges=((5, 10), (15, 24))),
     )
-    edited: Any = files.replay(state, ranges).snapshot.enumerator_state
-    assert edited.position.partly_read == (replace(read, ranges=((5, 10), (15, 20))),)
+    assert edited.dropped_actions == int(is_due)
+
+
+WHOLE = (0, None)
+
+
+@pytest.mark.parametrize(
+    ("waiting", "asked", "again"),
+    [
+        ([], [(0, 8), (8, 16), (16, None), WHOLE], [WHOLE]),
+        ([], [(0, 8), (8, 16), (0, 12), (16, None), (12, None)], [(0, 12), (12, None)]),
+        ([WHOLE], [(0, 8), (16, None)], []),
+        ([(0, 8)], [WHOLE, (8, 16)], [(8, 16)]),
+    ],
+)
+def test_a_replay_reads_no_byte_of_a_file_twice(waiting: Any, asked: Any, again: Any) -> None:
+    before = [part(*bounds) for bounds in waiting]
+    edited = FILES.replay(known_file(waiting=before), [part(*bounds) for bounds in asked])
+    now = [item.split for item in edited.snapshot.ledger.waiting]
+    assert now == [*(part(*bounds) for bounds in again), *before]
+    assert all(why.startswith("overlaps /a") for why in edited.left_alone.values())
+    assert len(edited.left_alone) == len(asked) - len(again)
 
 
 def test_a_split_of_which_a_range_waits_to_be_read_again_is_not_moved() -> None:

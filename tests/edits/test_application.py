@@ -20,6 +20,7 @@ from flip27_source.enumerators.sequence import SequenceSplit
 from flip27_source.errors import EditError, SplitReadError
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment
+from flip27_source.testing import Crashed, Step
 from tests.driver.test_action_runner import Archives
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
@@ -150,6 +151,8 @@ def test_a_rewind_can_itself_be_rewound(tmp_path: Path) -> None:
     assert source.batch() == list("cd")
     source.ask("rewind", to_checkpoint=3)
     assert source.batch() == list("gh")
+    source.ask("replay", splits=["orders"])
+    assert source.batch() == list("ab")
 
 
 @pytest.mark.parametrize("first", ["rewind", "replay"])
@@ -225,6 +228,23 @@ def test_a_replay_of_a_live_split_starts_at_the_earliest_chosen_batch(tmp_path: 
     assert [source.batch(), source.batch()] == [list("ab"), list("cd")]
 
 
+def test_a_replay_does_not_move_a_live_split_to_a_position_that_it_may_not_have_passed(
+    tmp_path: Path,
+) -> None:
+    SERVER["orders"] = list("abcdefghijkl")
+    source = paged(tmp_path)
+    source.batch()
+    for hour, position in ((1, 8), (2, 2)):
+        source.engine.now_ms = hour * 3_600_000
+        source.ask("set-position", splits=["orders"], position={"next": position})
+        source.batch()
+    at_one = dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC)
+    with pytest.raises(EditError, match="orders is left alone: is not known to have passed that position"):
+        source.plan("replay", splits=["orders"], since=at_one, until=at_one)
+    source.ask("replay", splits=["orders"], since=at_one)
+    assert [source.batch(), source.batch(), source.batch()] == [list("cd"), list("ef"), list("gh")]
+
+
 def test_splits_held_back_by_a_limit_and_live_splits_can_be_skipped(tmp_path: Path) -> None:
     SERVER.update(orders=list("abcdef"), items=list("123456"))
     source = paged(tmp_path)
@@ -291,10 +311,10 @@ def test_a_file_outside_the_retained_batches_is_forgotten_by_its_path(tmp_path: 
     source.batches()
     add_files(tmp_path, "ijklmnopqrstuvwxyz")
     source.batches()
-    source.ask("forget", splits=[str(tmp_path / "in" / "a"), "/nowhere"])
+    plan = source.plan("forget", splits=[str(tmp_path / "in" / "a"), "/nowhere"])
+    assert plan.changes[1].then == "is left alone: is unknown: discovery has not found such a file"
+    edits.submit(plan)
     assert source.batches() == [["a"]]
-    (edit,) = source.history()
-    assert edit["left_alone"] == {"/nowhere": "is unknown: discovery has not found such a file"}
 
 
 def test_unread_files_are_not_forgotten(tmp_path: Path) -> None:
@@ -302,10 +322,11 @@ def test_unread_files_are_not_forgotten(tmp_path: Path) -> None:
     source.batch()
     with pytest.raises(EditError, match=r"would change nothing: .* is not read yet, or is quarantined"):
         source.ask("forget", splits=[str(tmp_path / "in" / "c")])
-    source.ask("forget", splits=[str(tmp_path / "in" / name) for name in "ac"])
-    assert source.batches() == [["c", "a"]]
-    (edit,) = source.history()
-    assert list(edit["left_alone"].values()) == ["is not read yet, or is quarantined"]
+    plan = source.plan("forget", splits=[str(tmp_path / "in" / name) for name in "ac"])
+    assert plan.changes[1].then == "is left alone: is not read yet, or is quarantined"
+    assert source.batch() == ["c"]
+    edits.submit(plan)  # which names only what it has shown to change, though c could be forgotten by now
+    assert source.batches() == [["a"]]
 
 
 def test_forgetting_a_file_is_refused_if_versions_of_files_are_recorded(tmp_path: Path) -> None:
@@ -358,8 +379,9 @@ def test_actions_on_splits_that_are_read_again_are_dropped_and_others_are_perfor
     Archives.done.clear()
     Archives.broken = set()
     source.ask("rewind", to_checkpoint=1)
-    source.batch()
-    assert Archives.done == ["archive a"]
+    assert (source.batch(), Archives.done) == (["c", "d"], [])
+    assert source.batch() is None
+    assert Archives.done == ["archive a", "archive c", "archive d"]
     (edit,) = source.history()
     assert edit["dropped_actions"] == 1
 
@@ -373,9 +395,29 @@ def test_a_file_that_is_read_again_is_archived_only_afterwards(tmp_path: Path) -
     source.ask("replay", glob="*/b")
     blocked.unlink()
     assert source.batch() == ["b"]
-    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["b"]
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["a", "b", "c"]
     assert source.batch() is None
     assert list((tmp_path / "in").iterdir()) == []
+
+
+@pytest.mark.parametrize("step", [Step.STATE_WRITE, Step.OFFSET_RETURNED])
+def test_a_rewind_that_is_withdrawn_after_a_crash_has_cleaned_no_file_that_waits(
+    tmp_path: Path, step: Step
+) -> None:
+    options = {"cleanSource": "delete", "cleanSource.retentionDuration": "1h", "maxFilesPerTrigger": "1"}
+    source = files(tmp_path, "abc", **options)
+    assert source.batches() == [["a"], ["b"], ["c"]]
+    source.ask("replay", glob="*/[ab]")
+    assert source.batch() == ["a"]
+    asked = source.ask("rewind", to_checkpoint=3)
+    source.engine.now_ms += 2 * 3600 * 1000
+    source.engine.crash_at(step)
+    with pytest.raises(Crashed):
+        source.batch()
+    assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["a", "b", "c"]
+    edits.withdraw(asked, state=source.state)
+    source.engine.restart()
+    assert source.batches() == [["b"]]
 
 
 def test_an_edit_on_an_idle_stream_makes_a_batch_at_once(tmp_path: Path) -> None:
@@ -448,9 +490,10 @@ def test_a_file_that_is_found_again_anyway_is_not_replayed_too(tmp_path: Path, f
     assert source.batch() == ["c"]
     every = [str(tmp_path / "in" / name) for name in "abc"]
     source.ask(first, **({"splits": every[2:]} if first == "forget" else {"to_checkpoint": 1}))
-    source.ask("replay", splits=every)
+    plan = source.plan("replay", splits=every)
+    assert plan.changes[2].then == f"is left alone: {why}"
+    edits.submit(plan)
     assert sorted(row for batch in source.batches() for row in batch) == ["a", "b", "c"]
-    assert source.history()[1]["left_alone"] == {every[2]: why}
 
 
 def test_a_replay_leaves_what_a_rewind_has_undone_to_a_discovery_that_has_a_cursor(tmp_path: Path) -> None:
@@ -463,6 +506,10 @@ def test_a_replay_leaves_what_a_rewind_has_undone_to_a_discovery_that_has_a_curs
     source.ask("replay", glob="*/[bd]")
     assert source.batches() == [["b", "c", "d"]]
     assert [edit["refused"] for edit in source.history()] == [None, None]
+    source.ask("replay", glob="*/[cd]")
+    assert source.batches() == [["c", "d"]]
+    source.ask("rewind", to_checkpoint=2)  # which is before the other rewind
+    assert source.batches() == [[]]
     source.ask("replay", glob="*/[cd]")
     assert source.batches() == [["c", "d"]]
 

@@ -237,8 +237,7 @@ def reports_count_by_the_options_of_the_present_run(patch: pytest.MonkeyPatch) -
 @mutation
 @around(Cycle, "_edit")
 def actions_start_before_edits_are_applied(edit: Any, self: Cycle) -> Any:
-    assert self.run is not None
-    self._act(self.run)
+    self._act()
     return edit(self)
 
 
