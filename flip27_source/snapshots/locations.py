@@ -19,6 +19,7 @@ from . import file_names
 from .file_names import CheckpointName
 from .spark_checkpoint import COMMITS, OFFSETS, batches_of
 from .store import Store, open_store
+from .stored_lineage import StoredLineage
 
 _SPARKS_OWN = frozenset({OFFSETS, COMMITS, "metadata", "sources", "state", "_spark_metadata"})
 
@@ -140,22 +141,39 @@ def _of_spark_checkpoint(
         )
     for lineage, known in sorted(batches.items()):
         held = tuple(dict(inline.get(lineage, ())).items())
-        parent = None if held else _parent_of(lineage, place, store, storage_options, state_location)
+        parent = None
+        if not held:
+            parent = _parent_of(lineage, known[-1].name, place, store, storage_options, state_location)
         yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
 
 
 def _parent_of(
-    lineage: str, place: str, store: Store, storage_options: Mapping[str, Any], state_location: str | None
+    lineage: str,
+    newest: CheckpointName,
+    place: str,
+    store: Store,
+    storage_options: Mapping[str, Any],
+    state_location: str | None,
 ) -> str:
-    """The state location of a lineage that a Spark checkpoint names."""
+    """The state location of a lineage that a Spark checkpoint names, with its newest checkpoint."""
     if state_location is not None:
         parent = _normal(state_location)
         if _lineages_in(open_store(parent, storage_options), [lineage]):
             return parent
     else:
-        for folder in _folders_below(store):
-            if _lineages_in(store, [lineage], folder):
-                return f"{place}/{folder}".rstrip("/")
+        copies = [folder for folder in _folders_below(store) if _lineages_in(store, [lineage], folder)]
+        if len(copies) > 1:
+            with_newest = [at for at in copies if newest in StoredLineage(store, f"{at}{lineage}").names()]
+            if len(with_newest) != 1:
+                raise StateLocationError(
+                    f"the Spark checkpoint {store.location} contains several copies of lineage {lineage}, of "
+                    f"which {len(with_newest) or 'none'} have its checkpoint {newest.checkpoint_id}: in "
+                    + ", ".join(folder or "." for folder in copies),
+                    remedy="give the stateLocation of the query, or move the other copies elsewhere",
+                )
+            copies = with_newest
+        if copies:
+            return f"{place}/{copies[0]}".rstrip("/")
     where = f"below the Spark checkpoint {store.location}"
     if state_location is not None:
         where = f"in the state location {redacted(state_location)}"
