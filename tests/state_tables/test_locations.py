@@ -199,6 +199,9 @@ def test_an_offset_log_of_another_version_is_refused(tmp_path: Path) -> None:
     file.write_text(file.read_text().replace("v1", "v3", 1))
     with pytest.raises(CorruptStateError, match=r"offset log of version v1 or v2: it starts with \['v3'\]"):
         found(query.checkpoint)
+    file.write_bytes(b"v1\n\xff")
+    with pytest.raises(CorruptStateError, match="offsets/0 in the query's checkpoint is not UTF-8"):
+        found(query.checkpoint)
 
 
 def test_sources_of_an_offset_log_of_version_2_have_names(tmp_path: Path) -> None:

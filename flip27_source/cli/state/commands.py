@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flip27_source.file_systems.paths import path_text
 from flip27_source.options import integer
 from flip27_source.snapshots.readable_positions import readable_position
 from flip27_source.state_tables import split_rows
@@ -80,7 +81,7 @@ Checkpoints = Annotated[
 class Chosen(OptionGroup):
     """Which splits of a state are shown."""
 
-    split: Annotated[list[str] | None, option("--split ID", "Only this split. Repeatable.")] = None
+    split: Annotated[list[str] | None, option("--split ID", "Only this split. Repeatable.", path_text)] = None
     checkpoints: Checkpoints = None
     status: SplitStatuses = None
     limit: Limit = None
@@ -136,7 +137,9 @@ def splits(place: Place, chosen: Chosen) -> Answer:
 )
 def files(
     place: Place,
-    path: Annotated[list[str] | None, option("--path", "Only the file with this path. Repeatable.")] = None,
+    path: Annotated[
+        list[str] | None, option("--path", "Only the file with this path. Repeatable.", path_text)
+    ] = None,
     *,
     chosen: Chosen,
 ) -> Answer:
