@@ -13,10 +13,9 @@ from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.store import open_store
 from ..snapshots.stored_lineage import StoredLineage
 from .format import reported
-from .query_state import one_source, surely_newest_batch
+from .query_state import one_source, state_store, surely_newest_batch
 
 _UNREAD = frozenset({SplitStatus.LIVE.value, SplitStatus.RETURNED.value, SplitStatus.FAILED.value})
 
@@ -56,7 +55,7 @@ def committed_state(
     options = dict(storage_options)
     batch = surely_newest_batch(state, checkpoint, options)
     folder, name = one_source(batch.named, state, lineage)
-    store = open_store(state, options)
+    store = state_store(state, options)
     stored = StoredLineage(store, folder)
     document = stored.document(name)
     kind: Any = find_enumerator(document.source.enumerator)

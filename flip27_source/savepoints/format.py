@@ -24,7 +24,7 @@ import msgspec
 
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
-from ..file_systems.paths import refuse_credentials
+from ..file_systems.paths import checked_location, refuse_credentials
 from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
@@ -190,10 +190,11 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
 
     Raises: see :func:`read_savepoint`.
     """
+    checked_location(location, what="the savepoint", error_type=StateLocationError)
     refuse_credentials(location, "savepoint", StateLocationError)
     directory = location.rstrip("/").removesuffix(f"/{METADATA}")
     parent, slash, folder = directory.rpartition("/")
-    return read_savepoint(open_at(parent or ("/" if slash else ".")), folder)
+    return read_savepoint(open_at(parent or ("/" if slash or location[:1] == "/" else ".")), folder)
 
 
 def read_savepoint(store: Store, folder: str) -> Savepoint:
@@ -204,7 +205,7 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
         CorruptStateError: the savepoint is truncated or altered.
         IncompatibleStateError: this library does not know the savepoint's format.
     """
-    location = f"{store.location}/{folder}"
+    location = f"{store.location.rstrip('/')}/{folder}"
     try:
         data = store.read(f"{folder}/{METADATA}", MOST_METADATA_BYTES)
     except MissingStateError:

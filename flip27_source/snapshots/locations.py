@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from ..errors import CorruptStateError, OptionError, StateLocationError
-from ..file_systems.paths import local_path, redacted
+from ..file_systems.paths import checked_location, local_path, redacted
 from ..segment import content_digest
 from . import file_names
 from .file_names import CheckpointName
@@ -79,7 +79,7 @@ def find_lineages(
         StateLocationError: the location does not exist, is empty, or contains no state of flip27.
         OptionError: there is no lineage named ``only``.
     """
-    place = _normal(location)
+    place = _normal(checked_location(location, what="the location", error_type=StateLocationError))
     store = open_store(place, storage_options)
     names = set(store.list(""))
     if file_names.SAVEPOINT_METADATA in names:
@@ -110,9 +110,7 @@ def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
 
 def _lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str]:
     return [
-        name
-        for name in sorted(names)
-        if _is_lineage_name(name) and file_names.SOURCE_FILE in store.list(below + name)
+        name for name in lineage_names(sorted(names)) if file_names.SOURCE_FILE in store.list(below + name)
     ]
 
 
@@ -196,6 +194,11 @@ def _may_hold_state(name: str) -> bool:
     return name not in _SPARKS_OWN and not name.startswith(".") and not _is_lineage_name(name)
 
 
+def lineage_names(names: Iterable[str]) -> list[str]:
+    """Those of these names that are names of lineages."""
+    return [name for name in names if _is_lineage_name(name)]
+
+
 def _is_lineage_name(name: str) -> bool:
     try:
         return bool(file_names.checked_lineage_name(name))
@@ -214,16 +217,20 @@ def names_in(store: Store, folder: str) -> list[str]:
 def _chosen(lineages: list[Lineage], only: str | None, location: str) -> list[Lineage]:
     if only is None:
         return lineages
-    chosen = [lineage for lineage in lineages if lineage.name == only]
-    if not chosen:
-        names = [lineage.name for lineage in lineages]
-        near = difflib.get_close_matches(only, names, n=1)
-        raise OptionError(
-            f"there is no lineage {only} in {redacted(location)}"
-            + (f"; did you mean {near[0]}?" if near else ""),
-            remedy="use one of: " + ", ".join(names[:20]),
-        )
-    return chosen
+    name = chosen_lineage([lineage.name for lineage in lineages], only, location)
+    return [lineage for lineage in lineages if lineage.name == name]
+
+
+def chosen_lineage(names: Sequence[str], only: str | None, location: str) -> str:
+    """The lineage ``only``, or the first one; raises OptionError if there is no ``only``."""
+    if only is None or only in names:
+        return only or names[0]
+    near = difflib.get_close_matches(only, names, n=1)
+    raise OptionError(
+        f"there is no lineage {only} in {redacted(location)}"
+        + (f"; did you mean {near[0]}?" if near else ""),
+        remedy="use one of: " + ", ".join(names[:20]),
+    )
 
 
 def _nothing_there(location: str, names: set[str]) -> StateLocationError:
