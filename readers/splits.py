@@ -16,7 +16,7 @@ from flip27_source.file_systems.paths import canonical_path, names_a_user
 from flip27_source.options import NextBatchOption, Option, Options, boolean
 from flip27_source.reader import ReadsRanges, ReadsTogether, SplitReader
 from flip27_source.readers.files.base_paths import BASE_PATH, BasePaths
-from flip27_source.readers.files.file_columns import partition_values, storable_time
+from flip27_source.readers.files.file_columns import partition_values
 from flip27_source.readers.files.input import IGNORE_CORRUPT_FILES, IGNORED_BY, is_compressed
 from flip27_source.readers.files.reader import check_columns
 from flip27_source.readers.files.unchanged import changed_files
@@ -29,6 +29,7 @@ from flip27_source.source_options import (
     STATE_LOCATION,
     UID,
 )
+from flip27_source.values.times import datetime_or_none
 
 FILE_RANGES = NextBatchOption(
     name="fileRanges",
@@ -94,7 +95,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
             "start": [split.start for split in splits],
             "length": [end - split.start for end, split in zip(ends, splits, strict=True)],
             "fileLength": [split.length for split in splits],
-            "modificationTime": [storable_time(split.modified_us) for split in splits],
+            "modificationTime": [datetime_or_none(0, split.modified_us) for split in splits],
             "etag": [split.etag for split in splits],
             "partitionValues": [list(partition_values(split.path, bases).items()) for split in splits],
             "splitId": [split.split_id for split in splits],

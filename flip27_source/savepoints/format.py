@@ -24,7 +24,7 @@ import msgspec
 
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
-from ..file_systems.paths import checked_location, refuse_credentials
+from ..file_systems.paths import refuse_credentials
 from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
@@ -190,7 +190,6 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
 
     Raises: see :func:`read_savepoint`.
     """
-    checked_location(location, what="the savepoint", error_type=StateLocationError)
     refuse_credentials(location, "savepoint", StateLocationError)
     directory = location.rstrip("/").removesuffix(f"/{METADATA}")
     parent, slash, folder = directory.rpartition("/")

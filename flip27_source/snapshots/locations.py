@@ -5,6 +5,7 @@ Spark checkpoint. It lists and reads files, but no documents, and writes nothing
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -155,28 +156,21 @@ def _parent_of(
 ) -> str:
     """The state location of a lineage that a Spark checkpoint names, with its newest checkpoint."""
     if state_location is not None:
+        where = f"in the state location {redacted(state_location)}"
         parent = _normal(state_location)
-        if _lineages_in(open_store(parent, storage_options), [lineage]):
-            return parent
+        found = [parent] if _lineages_in(open_store(parent, storage_options), [lineage]) else []
     else:
+        where = f"below the Spark checkpoint {store.location}"
         copies = [folder for folder in _folders_below(store) if _lineages_in(store, [lineage], folder)]
         if len(copies) > 1:
-            with_newest = [at for at in copies if newest in StoredLineage(store, f"{at}{lineage}").names()]
-            if len(with_newest) != 1:
-                raise StateLocationError(
-                    f"the Spark checkpoint {store.location} contains several copies of lineage {lineage}, of "
-                    f"which {len(with_newest) or 'none'} have its checkpoint {newest.checkpoint_id}: in "
-                    + ", ".join(folder or "." for folder in copies),
-                    remedy="give the stateLocation of the query, or move the other copies elsewhere",
-                )
-            copies = with_newest
-        if copies:
-            return f"{place}/{copies[0]}".rstrip("/")
-    where = f"below the Spark checkpoint {store.location}"
-    if state_location is not None:
-        where = f"in the state location {redacted(state_location)}"
+            has = (newest in StoredLineage(store, f"{folder}{lineage}").names() for folder in copies)
+            copies = list(itertools.compress(copies, has)) or copies
+        found = [f"{place}/{folder}".rstrip("/") for folder in copies]
+    if len(found) == 1:
+        return found[0]
+    at = f"in several places: {', '.join(map(redacted, found))}" if found else f"not {where}"
     raise StateLocationError(
-        f"the Spark checkpoint names lineage {lineage}, which is not {where}",
+        f"the Spark checkpoint names lineage {lineage}, which is {at}",
         remedy='set .option("stateLocation", ...) to the value that the query uses',
     )
 

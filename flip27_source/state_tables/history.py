@@ -68,6 +68,11 @@ class Ancestry:
     names: tuple[CheckpointName, ...]
     status: Mapping[CheckpointName, str]
 
+    @property
+    def orphans_first(self) -> list[CheckpointName]:
+        """All checkpoints: those that the query went back from, and then the others, each oldest first."""
+        return sorted(self.status, key=lambda name: (self.status[name] != ORPHAN, name))
+
 
 class History:
     """Reads one lineage.

@@ -45,7 +45,6 @@ METADATA_TYPE = pa.struct(
     ]
 )
 _METADATA_DDL = columns_text(pa.schema([pa.field(METADATA, METADATA_TYPE)]))
-_TIMES = frozenset({"file_modification_time"})
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
@@ -133,7 +132,7 @@ def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], M
     """A function that returns the constant columns of a file as Python values, as for ``KnowsConstants``.
 
     Timestamps in names of directories are left out, because only an executor knows the session's time zone,
-    and so are times outside the years 1 to 9999, and invalid names, which the reader reports.
+    and so are invalid names, which the reader reports.
     """
     columns = FileColumns(SourceReaderContext(options=options, schema=schema))
 
@@ -148,10 +147,7 @@ def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], M
             if not types.is_timestamp(value.type)
         }
         for name, value in (of_file.metadata or {}).items():
-            if name not in _TIMES:
-                values[METADATA, name] = value
-            elif (time := value if value is None else datetime_or_none(0, value)) is not None:
-                values[METADATA, name] = time
+            values[METADATA, name] = value
         return values
 
     return constants
@@ -239,13 +235,8 @@ def _metadata(split: FileSplit) -> dict[str, Any]:
         "file_block_start": split.start,
         "file_block_length": end - split.start,
         # Spark shows milliseconds, the precision of Java's file systems.
-        "file_modification_time": storable_time(split.modified_us // 1000 * 1000),
+        "file_modification_time": datetime_or_none(split.modified_us // 1000),
     }
-
-
-def storable_time(microseconds: int) -> int | None:
-    """A time of a file, which may be anything; None if a timestamp column cannot store it."""
-    return microseconds if -(1 << 63) <= microseconds < 1 << 63 else None
 
 
 def _metadata_column(values: dict[str, Any], field: pa.Field, rows: int) -> pa.Array:

@@ -168,7 +168,7 @@ def test_state_is_searched_in_the_spark_checkpoint_and_two_levels_below(tmp_path
 def test_of_two_copies_of_the_state_the_one_with_sparks_newest_checkpoint_is_read(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt")
     shutil.copytree(query.checkpoint / "flip27", query.checkpoint / "backup")
-    with pytest.raises(StateLocationError, match=r"2 have its checkpoint 1: in backup/, flip27/"):
+    with pytest.raises(StateLocationError, match=r"in several places: .*/backup, .*/flip27"):
         found(query.checkpoint)
     query.land("b.txt")
     query.batch()

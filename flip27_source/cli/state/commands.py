@@ -168,13 +168,12 @@ def history(
     newest_first = []
     for history in place.histories():
         predicate = bounds if status or limit is None else _newest(history, bounds, limit)
-        in_view = [
+        oldest_first = [
             (row, history)
             for row in view_rows("checkpoints", history, predicate)
             if bounds.checkpoint(row["checkpoint_id"]) and _one_of(status, row)
         ]
-        in_view.sort(key=lambda item: _age(item[0]["status"], item[0]["checkpoint_id"]))
-        newest_first.append(in_view)
+        newest_first.append(oldest_first[::-1])
     merged = heapq.merge(*newest_first, key=lambda item: item[0]["created_at"], reverse=True)
     rows = _with_work(list(islice(merged, limit)))
     shown_rows = [row | {"edits": _edits(row["edits"])} for row in rows]
@@ -224,16 +223,10 @@ _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
 
 def _newest(history: History, bounds: Predicate, limit: int) -> Predicate:
     """Only the newest ``limit`` checkpoints, so that no others are read."""
-    items = history.line().status.items()
-    ages = sorted(
-        _age(status, name.checkpoint_id) for name, status in items if bounds.checkpoint(name.checkpoint_id)
+    ids = [name.checkpoint_id for name in history.line().orphans_first]
+    return bounds.narrowed(
+        "checkpoint_id", "=", [number for number in ids if bounds.checkpoint(number)][-limit:]
     )
-    return bounds.narrowed("checkpoint_id", "=", [-age for _, age in ages[:limit]])
-
-
-def _age(status: str, checkpoint_id: int) -> tuple[bool, int]:
-    """The place of a checkpoint in the history: those that the query went back from come last."""
-    return status == ORPHAN, -checkpoint_id
 
 
 def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
@@ -247,13 +240,13 @@ def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
             sums["rows"] += report["rows"]
             sums["bytes"] += report["bytes"]
             sums["longest_task_ms"] = max(sums["longest_task_ms"], report["duration_ms"])
-
-    def done(row: Row) -> Row:
-        unknown = _NO_WORK if row["subtasks"] else dict.fromkeys(_NO_WORK, 0)
-        is_orphan = row["status"] == ORPHAN  # reports are read for the line, which may have the same ids
-        return unknown if is_orphan else work.get((row["lineage"], row["checkpoint_id"]), unknown)
-
-    return [row | done(row) for row, _ in rows]
+    found = []
+    for row, _ in rows:
+        known = _NO_WORK if row["subtasks"] else dict.fromkeys(_NO_WORK, 0)
+        if row["status"] != ORPHAN:  # reports are read for the line, which may have the same ids
+            known = work.get((row["lineage"], row["checkpoint_id"]), known)
+        found.append(row | known)
+    return found
 
 
 def _edits(text: str | None) -> str | None:
