@@ -85,13 +85,10 @@ class MetricGroup:
     def gauges(self) -> dict[str, int | float]:
         """The current numbers, by name, without NaN and infinity, which JSON cannot represent."""
         with self._lock:
-            numbers = dict(self._numbers)
-        return {
-            name: value for name, value in numbers.items() if isinstance(value, int) or math.isfinite(value)
-        }
+            return {name: value for name, value in self._numbers.items() if math.isfinite(value)}
 
     def gauge(self, name: str, value: float) -> None:
-        """Set a gauge to its newest value. While this is NaN or infinite, the gauge is not published.
+        """Set a gauge to its newest value. While this is NaN, infinite or beyond float, it is not published.
 
         Raises:
             ContractError: the value is not a number, or the coordinator uses the name.
@@ -108,7 +105,7 @@ class MetricGroup:
         """
         _check_name(name)
         with self._lock:
-            self._numbers[name] = self._numbers.get(name, 0) + _number(name, by)
+            self._numbers[name] = _number(name, self._numbers.get(name, 0) + _number(name, by))
 
 
 def _check_name(name: str) -> None:
@@ -122,10 +119,13 @@ def _check_name(name: str) -> None:
 
 
 def _number(name: str, value: Any) -> int | float:
-    """The value as int or float, whatever library it is from."""
+    """The value as int or float, whatever library it is from; infinite if it is beyond float."""
     try:
-        return int(operator.index(value)) if hasattr(value, "__index__") else value.__float__()
-    except (AttributeError, TypeError, ValueError, OverflowError):
+        number = int(operator.index(value)) if hasattr(value, "__index__") else value.__float__()
+        return math.inf if math.isinf(number) else number
+    except OverflowError:
+        return math.inf
+    except (AttributeError, TypeError, ValueError):
         raise ContractError(
             f"the metric {name} has the value {value!r}, which is not a number",
             remedy="publish an int, a float, or a number of another library that float() takes",

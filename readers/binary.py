@@ -17,6 +17,7 @@ from flip27_source.readers.files.file_columns import with_metadata
 from flip27_source.readers.files.input import MOST_BYTES, Fetched, read_whole, too_large
 from flip27_source.readers.files.read_ahead import fetched_ahead
 from flip27_source.readers.files.reader import FileReader, check_columns
+from flip27_source.values.times import datetime_or_none
 
 _SCHEMA = pa.schema(
     [
@@ -76,7 +77,7 @@ class BinaryReader(FileReader):
         return {
             "path": _path_as_spark_shows_it(split.path),
             # Spark shows milliseconds, the precision of Java's file systems.
-            "modificationTime": split.modified_us // 1000 * 1000,
+            "modificationTime": datetime_or_none(split.modified_us // 1000),
             "length": split.length if content is None else len(content),
             "content": content,
         }

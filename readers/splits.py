@@ -29,6 +29,7 @@ from flip27_source.source_options import (
     STATE_LOCATION,
     UID,
 )
+from flip27_source.values.times import datetime_or_none
 
 FILE_RANGES = NextBatchOption(
     name="fileRanges",
@@ -94,7 +95,7 @@ class SplitsReader(SplitReader[FileSplit], ReadsTogether[FileSplit], ReadsRanges
             "start": [split.start for split in splits],
             "length": [end - split.start for end, split in zip(ends, splits, strict=True)],
             "fileLength": [split.length for split in splits],
-            "modificationTime": [split.modified_us for split in splits],
+            "modificationTime": [datetime_or_none(0, split.modified_us) for split in splits],
             "etag": [split.etag for split in splits],
             "partitionValues": [list(partition_values(split.path, bases).items()) for split in splits],
             "splitId": [split.split_id for split in splits],

@@ -13,9 +13,9 @@ from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.store import open_store
 from ..snapshots.stored_lineage import StoredLineage
-from .query_state import one_source, surely_newest_batch
+from .format import reported
+from .query_state import one_source, state_store, surely_newest_batch
 
 _UNREAD = frozenset({SplitStatus.LIVE.value, SplitStatus.RETURNED.value, SplitStatus.FAILED.value})
 
@@ -55,14 +55,16 @@ def committed_state(
     options = dict(storage_options)
     batch = surely_newest_batch(state, checkpoint, options)
     folder, name = one_source(batch.named, state, lineage)
-    store = open_store(state, options)
+    store = state_store(state, options)
     stored = StoredLineage(store, folder)
     document = stored.document(name)
     kind: Any = find_enumerator(document.source.enumerator)
     snapshot = SnapshotCodec(kind).decode(document, stored.segment_loader(document), with_plan=True)
     ledger = snapshot.ledger
     held = kind.splits_in(snapshot.enumerator_state) if issubclass(kind, HoldsSplits) else []
-    reported = _reported_unread(stored, name)
+    reports = (stored.report(name, subtask, surely=True) for subtask in reported(stored, document, name))
+    results = (result for report in reports if report is not None for result in report.results)
+    unread = {result.split for result in results if result.status in _UNREAD}
     planned = (split for item in snapshot.plan.assignments for split in item.splits)
     return CommittedState(
         checkpoint=batch.checkpoint,
@@ -77,13 +79,6 @@ def committed_state(
             *ledger.live,
             *ledger.ranges,
             *(item.split for item in ledger.quarantined),
-            *(split for split in planned if split.split_id in reported),
+            *(split for split in planned if split.split_id in unread),
         ],
     )
-
-
-def _reported_unread(stored: StoredLineage, name: CheckpointName) -> set[str]:
-    """The splits of the batch that its subtasks have not read to their end."""
-    reports = (stored.report(name, subtask, surely=True) for subtask in stored.reports().get(name, ()))
-    results = (result for report in reports if report is not None for result in report.results)
-    return {result.split for result in results if result.status in _UNREAD}

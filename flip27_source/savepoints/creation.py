@@ -16,6 +16,7 @@ from .query_state import (
     newest_batch,
     one_source,
     state_in,
+    state_store,
     surely_complete,
     surely_newest_batch,
 )
@@ -118,7 +119,7 @@ def _copied(
     *,
     query: bool = False,
 ) -> CreatedSavepoint:
-    source, target = open_store(state, options), open_store(to, options)
+    source, target = state_store(state, options), open_store(to, options)
     newest = surely_newest_batch if query else newest_batch
     batch = newest(state, checkpoint, options)
     if batch is not None:

@@ -153,7 +153,7 @@ def write_savepoint(
         packed = stored.packed_segment(segment, size)
         check_packed(segment, packed, size)
         target.ensure(file_names.segment_file(folder, segment), packed)
-    reports = [file_names.report_file("", name, subtask) for subtask in _reported(stored, document, name)]
+    reports = [file_names.report_file("", name, subtask) for subtask in reported(stored, document, name)]
     for file in reports:
         target.ensure(f"{folder}{file}", source.read_surely(f"{lineage}{file}"))
     metadata = SavepointMetadata(
@@ -193,7 +193,7 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
     refuse_credentials(location, "savepoint", StateLocationError)
     directory = location.rstrip("/").removesuffix(f"/{METADATA}")
     parent, slash, folder = directory.rpartition("/")
-    return read_savepoint(open_at(parent or ("/" if slash else ".")), folder)
+    return read_savepoint(open_at(parent or ("/" if slash or location[:1] == "/" else ".")), folder)
 
 
 def read_savepoint(store: Store, folder: str) -> Savepoint:
@@ -204,7 +204,7 @@ def read_savepoint(store: Store, folder: str) -> Savepoint:
         CorruptStateError: the savepoint is truncated or altered.
         IncompatibleStateError: this library does not know the savepoint's format.
     """
-    location = f"{store.location}/{folder}"
+    location = f"{store.location.rstrip('/')}/{folder}"
     try:
         data = store.read(f"{folder}/{METADATA}", MOST_METADATA_BYTES)
     except MissingStateError:
@@ -252,15 +252,20 @@ def _added(target: Store, folder: str) -> dict[str, str]:
     return {name: content_digest(target.read(f"{within}/{name}")) for name in names}
 
 
-def _reported(stored: StoredLineage, document: CheckpointDocument, name: CheckpointName) -> tuple[int, ...]:
-    """The subtasks that have reported on a document, and late reports."""
-    reported = stored.reports().get(name, ())
+def reported(stored: StoredLineage, document: CheckpointDocument, name: CheckpointName) -> tuple[int, ...]:
+    """The subtasks that have reported on a document, and late reports.
+
+    Raises:
+        MissingStateError: a report that the batch requires is missing.
+    """
+    subtasks = stored.reports().get(name, ())
     planned = {item.subtask for item in document.raw.plan}
-    is_required = document.reports is ReportDemand.REQUIRED or any(i >= FIRST_LATE_SUBTASK for i in reported)
-    if is_required and not planned <= set(reported):
+    is_required = document.reports is ReportDemand.REQUIRED or any(i >= FIRST_LATE_SUBTASK for i in subtasks)
+    if is_required and not planned <= set(subtasks):
         raise MissingStateError(
-            f"checkpoint {name} is not complete: {len(reported)} of its {len(planned)} subtasks have "
-            "reported",
-            remedy="wait for the batch to end, or create a savepoint of an earlier checkpoint",
+            f"checkpoint {name} is not complete: {len(planned & set(subtasks))} of its {len(planned)} "
+            "subtasks have reported",
+            remedy="wait for the batch to end; if it has ended, restore the reports from a backup of the "
+            "state location, or let the query run another batch with onMissingReport=repeat",
         )
-    return reported
+    return subtasks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +16,7 @@ from ..errors import (
     MissingStateError,
     StateLocationError,
 )
-from ..file_systems.paths import redacted
+from ..file_systems.paths import disk_path, redacted
 from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import SourceIdentity, timestamp
@@ -144,6 +145,12 @@ def list_savepoints(directory: str, storage_options: Mapping[str, Any] | None = 
     """
     store = open_store(directory, storage_options or {})
     entries = []
+    local = disk_path(directory)
+    if local is not None and not os.path.lexists(local):  # object stores have no directories
+        raise StateLocationError(
+            f"{redacted(directory)} does not exist",
+            remedy="give the directory in which savepoints were created",
+        )
     for folder in store.list(""):
         names = names_in(store, folder)
         location = f"{directory.rstrip('/')}/{folder}"

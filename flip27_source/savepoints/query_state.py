@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..errors import MissingStateError, StateLocationError
 from ..file_systems.paths import redacted
 from ..snapshots import file_names
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.locations import find_lineages
+from ..snapshots.locations import chosen_lineage, find_lineages, lineage_names
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
@@ -55,6 +55,21 @@ def surely_newest_batch(state: str, checkpoint: str | None, options: dict[str, A
     return batch
 
 
+def state_store(state: str, options: dict[str, Any]) -> Store:
+    """The store at a state location.
+
+    Raises:
+        StateLocationError: ``state`` is a lineage in one.
+    """
+    store = open_store(state, options)
+    if file_names.SOURCE_FILE in store.list(""):
+        raise StateLocationError(
+            f"{redacted(state)} is a lineage, not a state location",
+            remedy="give the directory that contains it, and its name as the lineage (--lineage)",
+        )
+    return store
+
+
 def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store: Store) -> str:
     """The name of the query's only lineage, or of ``lineage``.
 
@@ -63,7 +78,16 @@ def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store
     """
     if batch is not None:
         return one_source(batch.named, state, lineage)[0]
-    return file_names.checked_lineage_name(lineage) if lineage else _only_lineage(store, state)
+    lineages = lineage_names(store.list(""))
+    if lineages and (lineage is not None or len(lineages) == 1):
+        return chosen_lineage(lineages, lineage, state)
+    raise StateLocationError(
+        f"{redacted(state)} contains {len(lineages)} lineages: {', '.join(lineages) or 'none'}",
+        remedy="choose one by its lineage (--lineage), or give the query's Spark checkpoint "
+        "(--checkpoint-location)"
+        if lineages
+        else "give the stateLocation of the query",
+    )
 
 
 def one_source(
@@ -73,7 +97,10 @@ def one_source(
 
     Raises:
         MissingStateError, StateLocationError: there is none, or there are several and one is required.
+        OptionError: there is no lineage ``lineage``.
     """
+    if lineage is not None and named:
+        lineage = chosen_lineage([name for name, _ in named], lineage, state)
     matching = [item for item in named if lineage in (None, item[0])]
     if len(matching) == 1 or (matching and any_of_them):
         return matching[0]
@@ -131,21 +158,3 @@ def state_in(checkpoint: str, options: dict[str, Any]) -> str:
 def _parents(state: str) -> list[str]:
     parent = state.rstrip("/").rpartition("/")[0]
     return [folder for folder in (parent, parent.rpartition("/")[0]) if folder.rpartition("/")[2]]
-
-
-def _only_lineage(store: Store, state: str) -> str:
-    lineages = []
-    for name in store.list(""):
-        try:
-            lineages.append(file_names.checked_lineage_name(name))
-        except CorruptStateError:
-            continue
-    if len(lineages) == 1:
-        return lineages[0]
-    raise StateLocationError(
-        f"{redacted(state)} contains {len(lineages)} lineages: {', '.join(lineages) or 'none'}",
-        remedy="choose one by its lineage (--lineage), or give the query's Spark checkpoint "
-        "(--checkpoint-location)"
-        if lineages
-        else "give the stateLocation of the query",
-    )

@@ -18,7 +18,7 @@ from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
 from .additions import failed_additions
 from .format import Savepoint, read_savepoint, savepoint_folder, write_savepoint
-from .query_state import lineage_of, newest_batch
+from .query_state import lineage_of, newest_batch, state_store
 from .values import CreatedSavepoint, NewestBatch, PendingSavepoint, RequestedSavepoint
 from .whole_queries import now_ms
 
@@ -94,7 +94,7 @@ def _mailbox(
     state: str, checkpoint: str | None, lineage: str | None, storage_options: Mapping[str, Any] | None
 ) -> Mailbox:
     options = dict(storage_options or {})
-    store = open_store(state, options)
+    store = state_store(state, options)
     return Mailbox(store, lineage_of(state, newest_batch(state, checkpoint, options), lineage, store))
 
 
@@ -135,7 +135,7 @@ def made_by_driver(
     def committed() -> NewestBatch | None:
         return newest_batch(state, checkpoint, options)
 
-    store = open_store(state, options)
+    store = state_store(state, options)
     batch = committed()
     folder = lineage_of(state, batch, lineage, store)
     watch = DriverWatch(store, folder)

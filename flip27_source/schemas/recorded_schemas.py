@@ -8,12 +8,14 @@ first one.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import msgspec
 import pyarrow as pa
 
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, SchemaError
+from ..file_systems.paths import canonical_path
 from ..options import Options
 from ..snapshots import file_names
 from ..snapshots.sealed import decode_sealed, seal
@@ -45,16 +47,22 @@ class SchemaOwner(msgspec.Struct, frozen=True, kw_only=True):
     def differences(self, other: SchemaOwner) -> list[str]:
         """What ``other`` has instead, one text for each difference.
 
-        Lists, such as tables, are different if nothing is in both.
+        Lists, such as tables, are different if nothing is in both; path and paths are one list.
         """
         pairs = {name: (getattr(self, name), getattr(other, name)) for name in ("enumerator", "reader")}
         if self.data is not None and other.data is not None:
-            names = sorted(self.data.keys() | other.data.keys())
-            for name in names:
-                was, now = self.data.get(name, []), other.data.get(name, [])
+            before, after = _with_one_path(self.data), _with_one_path(other.data)
+            for name in sorted(before.keys() | after.keys()):
+                was, now = before.get(name, []), after.get(name, [])
                 if set(was).isdisjoint(now):
                     pairs[name] = ", ".join(was) or None, ", ".join(now) or None
         return [f"{name} was {was!r}, is {now!r}" for name, (was, now) in pairs.items() if was != now]
+
+
+def _with_one_path(data: Mapping[str, list[str]]) -> dict[str, list[str]]:
+    paths = [*data.get("path", ()), *data.get("paths", ())]
+    others = {name: values for name, values in data.items() if name not in ("path", "paths")}
+    return others | ({"path": sorted({canonical_path(path) for path in paths})} if paths else {})
 
 
 def data_of(options: Options) -> dict[str, list[str]] | None:

@@ -5,20 +5,22 @@ Spark checkpoint. It lists and reads files, but no documents, and writes nothing
 from __future__ import annotations
 
 import difflib
+import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from ..errors import CorruptStateError, OptionError, StateLocationError
-from ..file_systems.paths import local_path, redacted
+from ..file_systems.paths import checked_location, local_path, redacted
 from ..segment import content_digest
 from . import file_names
 from .file_names import CheckpointName
 from .spark_checkpoint import COMMITS, OFFSETS, batches_of
 from .store import Store, open_store
+from .stored_lineage import StoredLineage
 
 _SPARKS_OWN = frozenset({OFFSETS, COMMITS, "metadata", "sources", "state", "_spark_metadata"})
 
@@ -78,7 +80,7 @@ def find_lineages(
         StateLocationError: the location does not exist, is empty, or contains no state of flip27.
         OptionError: there is no lineage named ``only``.
     """
-    place = _normal(location)
+    place = _normal(checked_location(location, what="the location", error_type=StateLocationError))
     store = open_store(place, storage_options)
     names = set(store.list(""))
     if file_names.SAVEPOINT_METADATA in names:
@@ -109,9 +111,7 @@ def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
 
 def _lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str]:
     return [
-        name
-        for name in sorted(names)
-        if _is_lineage_name(name) and file_names.SOURCE_FILE in store.list(below + name)
+        name for name in lineage_names(sorted(names)) if file_names.SOURCE_FILE in store.list(below + name)
     ]
 
 
@@ -140,27 +140,37 @@ def _of_spark_checkpoint(
         )
     for lineage, known in sorted(batches.items()):
         held = tuple(dict(inline.get(lineage, ())).items())
-        parent = None if held else _parent_of(lineage, place, store, storage_options, state_location)
+        parent = None
+        if not held:
+            parent = _parent_of(lineage, known[-1].name, place, store, storage_options, state_location)
         yield Lineage(name=lineage, parent=parent, folder=lineage, held=held, batches=tuple(known))
 
 
 def _parent_of(
-    lineage: str, place: str, store: Store, storage_options: Mapping[str, Any], state_location: str | None
+    lineage: str,
+    newest: CheckpointName,
+    place: str,
+    store: Store,
+    storage_options: Mapping[str, Any],
+    state_location: str | None,
 ) -> str:
-    """The state location of a lineage that a Spark checkpoint names."""
-    if state_location is not None:
-        parent = _normal(state_location)
-        if _lineages_in(open_store(parent, storage_options), [lineage]):
-            return parent
-    else:
-        for folder in _folders_below(store):
-            if _lineages_in(store, [lineage], folder):
-                return f"{place}/{folder}".rstrip("/")
-    where = f"below the Spark checkpoint {store.location}"
+    """The state location of a lineage that a Spark checkpoint names, with its newest checkpoint."""
     if state_location is not None:
         where = f"in the state location {redacted(state_location)}"
+        parent = _normal(state_location)
+        found = [parent] if _lineages_in(open_store(parent, storage_options), [lineage]) else []
+    else:
+        where = f"below the Spark checkpoint {store.location}"
+        copies = [folder for folder in _folders_below(store) if _lineages_in(store, [lineage], folder)]
+        if len(copies) > 1:
+            has = (newest in StoredLineage(store, f"{folder}{lineage}").names() for folder in copies)
+            copies = list(itertools.compress(copies, has)) or copies
+        found = [f"{place}/{folder}".rstrip("/") for folder in copies]
+    if len(found) == 1:
+        return found[0]
+    at = f"in several places: {', '.join(map(redacted, found))}" if found else f"not {where}"
     raise StateLocationError(
-        f"the Spark checkpoint names lineage {lineage}, which is not {where}",
+        f"the Spark checkpoint names lineage {lineage}, which is {at}",
         remedy='set .option("stateLocation", ...) to the value that the query uses',
     )
 
@@ -176,6 +186,11 @@ def _folders_below(store: Store) -> Iterator[str]:
 
 def _may_hold_state(name: str) -> bool:
     return name not in _SPARKS_OWN and not name.startswith(".") and not _is_lineage_name(name)
+
+
+def lineage_names(names: Iterable[str]) -> list[str]:
+    """Those of these names that are names of lineages."""
+    return [name for name in names if _is_lineage_name(name)]
 
 
 def _is_lineage_name(name: str) -> bool:
@@ -196,16 +211,20 @@ def names_in(store: Store, folder: str) -> list[str]:
 def _chosen(lineages: list[Lineage], only: str | None, location: str) -> list[Lineage]:
     if only is None:
         return lineages
-    chosen = [lineage for lineage in lineages if lineage.name == only]
-    if not chosen:
-        names = [lineage.name for lineage in lineages]
-        near = difflib.get_close_matches(only, names, n=1)
-        raise OptionError(
-            f"there is no lineage {only} in {redacted(location)}"
-            + (f"; did you mean {near[0]}?" if near else ""),
-            remedy="use one of: " + ", ".join(names[:20]),
-        )
-    return chosen
+    name = chosen_lineage([lineage.name for lineage in lineages], only, location)
+    return [lineage for lineage in lineages if lineage.name == name]
+
+
+def chosen_lineage(names: Sequence[str], only: str | None, location: str) -> str:
+    """The lineage ``only``, or the first one; raises OptionError if there is no ``only``."""
+    if only is None or only in names:
+        return only or names[0]
+    near = difflib.get_close_matches(only, names, n=1)
+    raise OptionError(
+        f"there is no lineage {only} in {redacted(location)}"
+        + (f"; did you mean {near[0]}?" if near else ""),
+        remedy="use one of: " + ", ".join(names[:20]),
+    )
 
 
 def _nothing_there(location: str, names: set[str]) -> StateLocationError:

@@ -94,7 +94,7 @@ def offsets_replaced(
     Raises:
         CorruptStateError: no source has this checkpoint.
     """
-    data = store.read(f"{OFFSETS}/{batch_id}").decode()
+    data = _log(store, batch_id)
     batch = _parsed(data, batch_id)
     for name, other in batch.offsets.items():
         if other.name == replaced:
@@ -148,7 +148,17 @@ def _is_of_batch(parts: list[str], batch_id: int) -> bool:
 
 
 def _batch(store: Store, batch_id: int) -> LoggedBatch:
-    return _parsed(store.read(f"{OFFSETS}/{batch_id}").decode(), batch_id)
+    return _parsed(_log(store, batch_id), batch_id)
+
+
+def _log(store: Store, batch_id: int) -> str:
+    try:
+        return store.read(f"{OFFSETS}/{batch_id}").decode()
+    except UnicodeDecodeError as error:
+        raise CorruptStateError(
+            f"{OFFSETS}/{batch_id} in the query's checkpoint is not UTF-8: {error}",
+            remedy="restore the checkpoint location from a backup",
+        ) from None
 
 
 def _parsed(log: str, batch_id: int) -> LoggedBatch:

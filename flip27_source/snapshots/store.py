@@ -173,7 +173,8 @@ class Store(ABC):
             )
         else:
             remedy = f"{cause.what}: {cause.remedy}"
-        what = f"cannot {verb} {name} in the state location {self.location}: {error}"
+        # The location may also be the target of a savepoint.
+        what = f"cannot {verb} {name}".rstrip() + f" in {self.location}: {error}"
         return StateLocationError(what, remedy=remedy)
 
 

@@ -21,7 +21,7 @@ def checkpoint_rows(history: History, asked: Predicate) -> Iterator[Row]:
     """One row for each retained checkpoint, including those that a restarted query abandoned."""
     line = history.line()
     counts: dict[str, tuple[int, int]] = {}
-    for name in sorted(line.status):
+    for name in line.orphans_first:
         document = history.document(name) if asked.checkpoint(name.checkpoint_id) else None
         row = None if document is None else _checkpoint_row(history, name, document, counts)
         if row is not None:

@@ -6,7 +6,8 @@ a file that is listed and cannot be read is an error. Writes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeVar
@@ -14,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..coordination.action_pages import ActionGroup
-from ..errors import CorruptStateError, Flip27Error, MissingStateError
+from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateError
 from ..file_systems.file_ids import FileSplitId
 from ..savepoints.format import METADATA, open_savepoint
 from ..snapshots import file_names
@@ -67,6 +68,11 @@ class Ancestry:
     names: tuple[CheckpointName, ...]
     status: Mapping[CheckpointName, str]
 
+    @property
+    def orphans_first(self) -> list[CheckpointName]:
+        """All checkpoints: those that the query went back from, and then the others, each oldest first."""
+        return sorted(self.status, key=lambda name: (self.status[name] != ORPHAN, name))
+
 
 class History:
     """Reads one lineage.
@@ -101,11 +107,22 @@ class History:
         names = self.stored.names() | set(line.names)
         status = dict.fromkeys(names, ORPHAN)
         if not line.is_complete:
-            status.update((name, PENDING) for name in names if name.checkpoint_id > newest.checkpoint_id)
+            status.update(dict.fromkeys(self._after(newest, names), PENDING))
         status.update(dict.fromkeys(line.names, COMPLETE))
         if not self._is_committed(line):
             status[newest] = PENDING
         return Ancestry(names=line.names, status=status)
+
+    def _after(self, newest: CheckpointName, names: Iterable[CheckpointName]) -> set[CheckpointName]:
+        """The checkpoints that descend from the newest one: Spark does not know them yet."""
+        line = {newest}
+        for name in sorted(name for name in names if name.checkpoint_id > newest.checkpoint_id):
+            # A damaged document shows nothing, and no view of the line needs it.
+            with contextlib.suppress(StateError):
+                document = self.document(name)
+                if document is not None and document.parent in line:
+                    line.add(name)
+        return line
 
     def document(self, name: CheckpointName) -> CheckpointDocument | None:
         """A document; None if clean-up has removed it.

@@ -6,7 +6,6 @@ read the split. Read-only, through a History.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
@@ -355,9 +354,7 @@ def _file_row(history: History, split: StoredSplit, status: str) -> Row:
         "start": split.fields.get("start"),
         "end": split.fields.get("end"),
         "length": split.fields.get("length"),
-        "modified_at": timestamp(0) + dt.timedelta(microseconds=modified)
-        if isinstance(modified, int)
-        else None,
+        "modified_at": datetime_or_none(0, modified) if isinstance(modified, int) else None,
         "checkpoint_id": None,
         "batch_id": None,
         "planned_at": None,

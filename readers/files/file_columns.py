@@ -6,7 +6,6 @@ with that name. The schema gives their types, as in Spark. What must not live he
 
 from __future__ import annotations
 
-import datetime as dt
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.base_paths import BasePaths, unescaped
 from flip27_source.schemas.ddl import columns_text
 from flip27_source.source_options import TIME_ZONE
+from flip27_source.values.times import datetime_or_none
 
 INCLUDE_METADATA = ReadingOption(
     name="includeMetadata",
@@ -45,8 +45,6 @@ METADATA_TYPE = pa.struct(
     ]
 )
 _METADATA_DDL = columns_text(pa.schema([pa.field(METADATA, METADATA_TYPE)]))
-_TIMES = frozenset({"file_modification_time"})
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 _NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
 
@@ -149,7 +147,7 @@ def constants_of(schema: pa.Schema, options: Options) -> Callable[[FileSplit], M
             if not types.is_timestamp(value.type)
         }
         for name, value in (of_file.metadata or {}).items():
-            values[METADATA, name] = _EPOCH + dt.timedelta(microseconds=value) if name in _TIMES else value
+            values[METADATA, name] = value
         return values
 
     return constants
@@ -237,7 +235,7 @@ def _metadata(split: FileSplit) -> dict[str, Any]:
         "file_block_start": split.start,
         "file_block_length": end - split.start,
         # Spark shows milliseconds, the precision of Java's file systems.
-        "file_modification_time": split.modified_us // 1000 * 1000,
+        "file_modification_time": datetime_or_none(split.modified_us // 1000),
     }
 
 

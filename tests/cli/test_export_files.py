@@ -132,6 +132,22 @@ def test_a_directory_of_another_query_is_refused_and_that_of_a_killed_export_is_
     assert set(json.loads((tmp_path / "spark/metadata").read_text())) == {"id"}
 
 
+def test_without_a_required_report_nothing_is_exported(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path, onSplitError="quarantine")
+    read(query, "a")
+    refused = flip27(*asking(query, "--execute"))
+    assert refused.code == 1
+    assert "0 of its 1 subtasks have reported" in refused.err
+
+
+def test_an_edit_that_waits_is_not_in_the_export_and_a_note_says_so(query: FileQuery) -> None:
+    read(query, "a")
+    edit = ("edit", "replay", "--state", query.checkpoint / "flip27", "--glob", "*", "--why", "lost")
+    assert flip27(*edit, "--execute").code == 0
+    assert "the edits that wait" in flip27(*asking(query, "--execute")).err
+    assert log_of(query) == ["a"]
+
+
 @pytest.mark.parametrize("strategy", ["nameCursor", "modifiedCursor"])
 def test_cursors_are_exported(tmp_path: Path, strategy: str) -> None:
     query = FileQuery(tmp_path, seenFiles=strategy)

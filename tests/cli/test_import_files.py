@@ -186,10 +186,23 @@ def test_files_committed_by_auto_loader_are_known(tmp_path: Path, name: str) -> 
 def test_file_names_are_read_from_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = SparkQuery(tmp_path)
     query.land("a b", "c", "new")
-    lines = f"file://{query.landing}/a%20b\n\n{query.landing}/c\r\n"
+    lines = f"\ufefffile://{query.landing}/a%20b\n\n{query.landing}/c\r\n"
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
     said = flip27(*listing(query, "-", "--encoded", "--execute", "--json"))
     assert query.read_by(said) == ["new"]
+
+
+def test_paths_are_strings_or_bytes_in_one_column(tmp_path: Path) -> None:
+    query = SparkQuery(tmp_path)
+    query.land("a", "new")
+    file = tmp_path / "files.parquet"
+    pq.write_table(pa.table({"path": [f"{query.landing}/a".encode()]}), file)
+    assert query.read_by(flip27(*listing(query, file, "--execute", "--json"))) == ["new"]
+    for column, said in (([b"/\xff"], "column path: "), ([1], "has a column path of type int64")):
+        pq.write_table(pa.table({"path": column}), file)
+        assert said in flip27(*listing(query, file)).err
+    (tmp_path / "twice.csv").write_text("path,path\n/a,/b\n")
+    assert "has several columns path" in flip27(*listing(query, tmp_path / "twice.csv")).err
 
 
 def test_a_list_without_a_path_column_is_refused(tmp_path: Path) -> None:

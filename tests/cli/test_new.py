@@ -89,9 +89,19 @@ def test_the_tests_of_a_new_project_name_a_broken_law(tmp_path: Path, mistake: s
     assert "broken law" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["", "My-Source", "my_source", "-x", "my source", "../x", "1st"])
-def test_an_invalid_name_is_refused_and_nothing_is_created(name: str, tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="is not a valid name of a source"):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        *(
+            (name, "not a valid name")
+            for name in ("", "My-Source", "my_source", "-x", "my source", "../x", "1st")
+        ),
+        *((name, "the name of a module that") for name in ("json", "class", "flip27-source")),
+        ("x" * 300, "cannot be created: .*File name too long"),
+    ],
+)
+def test_an_invalid_name_is_refused_and_nothing_is_created(name: str, said: str, tmp_path: Path) -> None:
+    with pytest.raises(OptionError, match=said):
         new_project(name, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -71,6 +71,24 @@ def test_the_note_of_a_savepoint_without_sparks_checkpoint_is_a_whole_sentence(t
     )
 
 
+def test_a_wrong_location_or_lineage_is_named_with_what_to_give(tmp_path: Path) -> None:
+    state = three_batches(tmp_path).checkpoint / "flip27"
+    (lineage,) = state.iterdir()
+    (tmp_path / "file").write_text("")
+    create: list[str | Path] = ["savepoint", "create", "--to", tmp_path / "saved", "--state"]
+    wrong: list[tuple[list[str | Path], str]] = [
+        ([*create, state, "--lineage", "typo"], f"use one of: {lineage.name}"),
+        ([*create, lineage], "is a lineage, not a state location"),
+        ([*create, state, "--to", tmp_path / "file"], f" in {tmp_path}/file: "),
+        (["savepoint", "verify", "/"], "there is no savepoint at /:"),
+        (["savepoint", "list", tmp_path / "gone"], "gone does not exist"),
+        (["state", "show", ""], "the value is empty"),
+    ]
+    for words, said in wrong:
+        refused = flip27(*words)
+        assert (refused.code, said in refused.err) == (1, True), refused.err
+
+
 def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(saved: Path, tmp_path: Path) -> None:
     for name in ("savepoint-8-damaged", "savepoint-9-unfinished"):
         (saved.parent / name / "segments").mkdir(parents=True)

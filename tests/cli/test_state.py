@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,16 @@ def test_splits_and_files_are_chosen_by_name(query: FileQuery) -> None:
     c = query.landing / "c.txt"
     assert names(flip27("state", "splits", query.checkpoint, "--split", c, "--json").data) == "c"
     assert names(flip27("state", "files", query.checkpoint, "--path", c, "--json").data) == "c"
+
+
+def test_a_file_whose_name_is_not_utf8_is_chosen_by_it(tmp_path: Path) -> None:
+    query = FileQuery(tmp_path)
+    query.land("a", "b")
+    path = (query.landing / "a").rename(query.landing / os.fsdecode(b"a\xff"))
+    query.batch()
+    for words in (["files", "--path"], ["splits", "--split"]):
+        (row,) = flip27("state", words[0], query.checkpoint, words[1], path, "--json").data
+        assert row["split_id"].endswith("a\x00ff")
 
 
 def test_state_that_a_filter_excludes_is_not_read(tmp_path: Path) -> None:

@@ -10,10 +10,12 @@ from pathlib import Path
 
 from rich.console import Console
 
+from flip27_source import savepoints
 from flip27_source.cli.state.rows import Place
 from flip27_source.cli.watch.display import drawn, watch
 from flip27_source.cli.watch.view import WINDOW, Frame, SubtaskProgress, Watcher
 from flip27_source.coordination.batch_limits import Limits
+from flip27_source.testing import MicroBatchEngine
 from tests.cli.command_line import flip27, three_batches, two_batches
 from tests.driver.test_reports import SERVER
 from tests.savepoints.test_savepoints import paged
@@ -119,6 +121,23 @@ def test_rates_of_an_idle_query_fall_and_count_its_last_batch(tmp_path: Path) ->
     watcher = Watcher(place=Place(location=str(two_batches(tmp_path).checkpoint)))
     rates = [watcher.frames(at(second))[0].splits_per_s for second in (4, 7, 301)]
     assert rates == [1.0, 0.5, 0.01]  # three files, in 3, 6 and 300 seconds
+
+
+def test_a_batch_without_splits_has_read_no_rows(tmp_path: Path) -> None:
+    landing, state = tmp_path / "landing", tmp_path / "state"
+    landing.mkdir()
+    options = {"enumerator": "files", "reader": "text", "path": str(landing), "taskReports": "always"}
+    engine = MicroBatchEngine(options | {"stateLocation": str(state)})
+    for name in ("a", None, "b"):
+        if name is None:
+            savepoints.request(state=str(state), to=str(tmp_path / "saved"))
+        else:
+            (landing / name).write_text("1\n2\n")
+        engine.now_ms += 10_000
+        engine.run_batch()
+    engine.stop()
+    assert [row["rows"] for row in flip27("state", "history", state, "--json").data] == [2, 0, 2]
+    assert flip27("watch", state, "--json").data[0]["rows_per_s"] > 0
 
 
 def test_the_first_batch_has_no_rate_before_it_is_complete(tmp_path: Path) -> None:

@@ -62,7 +62,6 @@ def test_the_schema_of_another_source_is_refused_and_a_uid_separates_the_two(tmp
     for options, difference in (
         ({"reader": "csv"}, "reader was 'json', is 'csv'"),
         ({"path": f"{tmp_path}/more"}, f"path was '{tmp_path}/in', is '{tmp_path}/more'"),
-        ({"paths": f"{tmp_path}/more"}, f"paths was None, is '{tmp_path}/more'"),
         ({"pathGlobFilter": "*.csv"}, "pathGlobFilter was None, is '*.csv'"),
     ):
         with pytest.raises(IncompatibleStateError, match="belongs to another source") as caught:
@@ -74,15 +73,20 @@ def test_the_schema_of_another_source_is_refused_and_a_uid_separates_the_two(tmp
     assert found_out(tmp_path, path=f"{tmp_path}/in/") == "id bigint"
 
 
-def test_a_source_that_reads_more_or_less_of_its_data_keeps_its_schema(tmp_path: Path) -> None:
+def test_a_source_that_reads_more_or_less_of_its_data_keeps_its_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     land(tmp_path, "a", '{"id": 1}')
+    monkeypatch.chdir(tmp_path)
     more, third = f"{tmp_path}/more", f"{tmp_path}/third"
     for folder in (more, third):
         Path(folder).mkdir()
+    for path in (f"{tmp_path}/in", f"file://{tmp_path}/in", "./in"):
+        assert found_out(tmp_path, path=path) == "id bigint"
     for paths in (more, f"{third},{more}", f'["{more}"]'):
         assert found_out(tmp_path, paths=paths) == "id bigint"
-    with pytest.raises(IncompatibleStateError, match=f"paths was '{more}', is '{third}'"):
-        found_out(tmp_path, paths=third)
+    with pytest.raises(IncompatibleStateError, match=f"path was '{tmp_path}/in', is '{third}'"):
+        found_out(tmp_path, path=third)
 
 
 def test_a_source_with_its_own_uid_may_move_to_another_path(tmp_path: Path) -> None:

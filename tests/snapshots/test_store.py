@@ -212,7 +212,7 @@ def test_a_location_under_a_file_is_an_error_that_names_it(tmp_path: Path) -> No
     (tmp_path / "file").write_text("")
     store = open_store(str(tmp_path / "file"), {})
     for call in (lambda: store.create("f/a", b""), lambda: store.replace("f/a", b"")):
-        with pytest.raises(StateLocationError, match=r"cannot write f/a in the state location .*file"):
+        with pytest.raises(StateLocationError, match=r"cannot write f/a in .*file"):
             call()
     with pytest.raises(StateLocationError, match="cannot list f"):
         store.list("f")
@@ -237,7 +237,7 @@ def test_the_error_for_an_unwritable_location_says_what_to_check(tmp_path: Path)
     done = subprocess.run(
         [sys.executable, "-c", program, str(locked)], capture_output=True, text=True, check=False
     )
-    assert "cannot write f/a in the state location" in done.stdout, done.stderr
+    assert "cannot write f/a in " in done.stdout, done.stderr
     assert "Permission denied" in done.stdout
     assert "the driver's user may read" in done.stdout
 

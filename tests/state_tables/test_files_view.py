@@ -75,7 +75,7 @@ class Pushes(AssignsOnce[FileSplit]):
     """Assigns two files at once."""
 
     def splits(self) -> list[FileSplit]:
-        return [FileSplit(path=path, length=2, modified_us=0) for path in ("/a.txt", "/b.txt")]
+        return [FileSplit(path=path, length=2, modified_us=2**73) for path in ("/a.txt", "/b.txt")]
 
 
 def test_a_file_held_back_by_a_limit_waits_and_is_left_out_if_a_checkpoint_is_selected() -> None:
@@ -83,6 +83,7 @@ def test_a_file_held_back_by_a_limit_waits_and_is_left_out_if_a_checkpoint_is_se
     made.batch(Limits(files=1))
     found = [(row["path"], row["checkpoint_id"], row["status"]) for row in rows("files", made)]
     assert found == [("/a.txt", 1, "planned"), ("/b.txt", None, "waiting")]
+    assert [row["modified_at"] for row in rows("files", made)] == [None, None]  # in no year that Python has
     asked = EVERYTHING.narrowed("checkpoint_id", ">=", [1])
     assert [row["path"] for row in rows("files", made, asked)] == ["/a.txt"]
 

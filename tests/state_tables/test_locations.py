@@ -14,6 +14,7 @@ from flip27_source.savepoints.format import write_savepoint
 from flip27_source.snapshots.locations import Lineage, find_lineages
 from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.store import open_store
+from tests.cli.command_line import flip27
 from tests.s3_server import S3Bucket
 from tests.snapshots.spark_logs import STORAGE, FileQuery, log_batch, log_commit, view_rows
 
@@ -128,6 +129,22 @@ def test_a_document_that_sparks_log_does_not_name_yet_is_pending(tmp_path: Path)
     assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
 
 
+def test_checkpoints_that_a_query_went_back_from_are_not_pending_and_come_last(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt")
+    went_back_to = query._at
+    for name in ("b.txt", "c.txt"):
+        query.land(name)
+        query.batch()
+    again = FileQuery(tmp_path, allowRolledBackCheckpoint="true")
+    again._at, again._batch_id = went_back_to, 1
+    (query.checkpoint / "offsets" / "2").unlink()
+    again.batch()
+    for words in ([], ["--limit", "4"]):
+        found = flip27("state", "history", query.checkpoint, *words, "--json").data
+        shown = [(row["checkpoint_id"], row["status"]) for row in found]
+        assert shown == [(2, "complete"), (1, "complete"), (3, "orphan"), (2, "orphan")]
+
+
 def test_state_outside_the_spark_checkpoint_has_to_be_named(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt", state="../elsewhere")
     with pytest.raises(StateLocationError, match=r'option\("stateLocation", ...\)'):
@@ -146,6 +163,16 @@ def test_state_is_searched_in_the_spark_checkpoint_and_two_levels_below(tmp_path
             found(query.checkpoint)
     else:
         assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
+
+
+def test_of_two_copies_of_the_state_the_one_with_sparks_newest_checkpoint_is_read(tmp_path: Path) -> None:
+    query = query_of(tmp_path, "a.txt")
+    shutil.copytree(query.checkpoint / "flip27", query.checkpoint / "backup")
+    with pytest.raises(StateLocationError, match=r"in several places: .*/backup, .*/flip27"):
+        found(query.checkpoint)
+    query.land("b.txt")
+    query.batch()
+    assert [lineage.parent for lineage in found(query.checkpoint)] == [str(query.checkpoint / "flip27")]
 
 
 @pytest.mark.parametrize(
@@ -171,6 +198,9 @@ def test_an_offset_log_of_another_version_is_refused(tmp_path: Path) -> None:
     file = query.checkpoint / "offsets" / "0"
     file.write_text(file.read_text().replace("v1", "v3", 1))
     with pytest.raises(CorruptStateError, match=r"offset log of version v1 or v2: it starts with \['v3'\]"):
+        found(query.checkpoint)
+    file.write_bytes(b"v1\n\xff")
+    with pytest.raises(CorruptStateError, match="offsets/0 in the query's checkpoint is not UTF-8"):
         found(query.checkpoint)
 
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from flip27_source import edits
 from flip27_source.enumerators.files.migration.exported_files import ReadFiles, read_files
 from flip27_source.enumerators.files.migration.hadoop_uris import HadoopUris
 from flip27_source.enumerators.files.options import PATHS
@@ -78,7 +79,12 @@ def export_spark_files(
                 for path, info in files.read
             ),
         )
-    return _answer(files, {"path": path, "checkpointLocation": target}, number, is_dry_run=not execute)
+    requests = edits.pending(state=query.state, lineage=committed.lineage, storage_options=storage)
+    exported = committed.name.checkpoint_id
+    waits = any(item.error is None and (item.applied_in or exported + 1) > exported for item in requests)
+    notes = ["the export does not contain the edits that wait: flip27 edit list"] if waits else []
+    options = {"path": path, "checkpointLocation": target}
+    return _answer(files, options, number, notes, is_dry_run=not execute)
 
 
 def _source(given: dict[str, str], committed: CommittedState) -> Source:
@@ -99,10 +105,11 @@ def _source(given: dict[str, str], committed: CommittedState) -> Source:
     return source
 
 
-def _answer(files: ReadFiles, options: dict[str, str], number: int, *, is_dry_run: bool) -> Answer:
+def _answer(
+    files: ReadFiles, options: dict[str, str], number: int, notes: list[str], *, is_dry_run: bool
+) -> Answer:
     named = [f"would be read twice: {path}" for path in files.partly]
     named += [f"would be left out: {path}" for path in files.old]
-    notes = []
     if files.old:
         notes.append(
             "files that are older than the newest file of the log by more than 7 days are left out by Spark: "

@@ -76,7 +76,7 @@ def _contents(file: str, storage_options: Mapping[str, Any]) -> Iterator[tuple[s
 
 def _lines(name: str, data: bytes) -> Iterable[str]:
     try:
-        text = data.decode()
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise OptionError(
             f"{name} is not UTF-8: {error}", remedy="give a list whose name ends with .parquet or .csv"
@@ -95,6 +95,17 @@ def _rows(name: str, data: bytes, column: str) -> Iterable[tuple[str, int, bool]
             f"{name} has no column {column}; its columns are {', '.join(table.column_names)}",
             remedy="name the column of the paths with --column",
         )
+    twice = [item for item in (column, COMMIT_TIME, CREATE_TIME) if table.column_names.count(item) > 1]
+    kind = table.schema.types[table.column_names.index(column)]
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if twice or str(kind).removeprefix("large_") not in ("string", "binary", "null"):
+        raise OptionError(
+            f"{name} has several columns {twice[0]}"
+            if twice
+            else f"{name} has a column {column} of type {kind}",
+            remedy="give a list with one column of the paths, as strings",
+        )
     committed: Iterable[bool] = itertools.repeat(True)
     if COMMIT_TIME in table.column_names:
         committed = table[COMMIT_TIME].is_valid().to_pylist()
@@ -103,7 +114,11 @@ def _rows(name: str, data: bytes, column: str) -> Iterable[tuple[str, int, bool]
         in_ms = table[CREATE_TIME].cast(pa.timestamp("ms"), safe=False).cast(pa.int64())
         times = pc.fill_null(in_ms, 0).to_pylist()
     # strict=False: the default values repeat without end.
-    rows = zip(table[column].to_pylist(), times, committed, strict=False)
+    try:
+        paths = table[column].cast(kind).cast(pa.string()).to_pylist()
+    except pa.ArrowException as error:
+        raise OptionError(f"{name}, column {column}: {error}", remedy="give paths that are UTF-8") from error
+    rows = zip(paths, times, committed, strict=False)
     return (row for row in rows if row[0])
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import keyword
 import re
+import sys
+from collections.abc import Iterator
 from importlib.resources import files
 from pathlib import Path
 from string import Template
@@ -30,6 +33,7 @@ SKELETON = {
 }
 """Files of a project, and the templates that they are made from."""
 
+_TAKEN = {*sys.stdlib_module_names, *keyword.kwlist, "flip27_source", "tests"}
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
@@ -50,9 +54,23 @@ def new_project(name: str, parent: Path) -> list[Path]:
             f"{name!r} is not a valid name of a source",
             remedy="use lower-case words joined by hyphens, such as my-source",
         )
+    if name.replace("-", "_") in _TAKEN:
+        raise OptionError(
+            f"{name!r} is the name of a module that Python or flip27 itself needs",
+            remedy="choose another name",
+        )
     folder = parent / name
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OptionError(f"{folder} already exists", remedy="choose another name, or remove the folder")
+    try:
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            raise OptionError(f"{folder} already exists", remedy="choose another name, or remove the folder")
+        return list(_written(folder, name))
+    except OSError as error:
+        raise OptionError(
+            f"{folder} cannot be created: {error}", remedy="choose another name, or another --parent"
+        ) from error
+
+
+def _written(folder: Path, name: str) -> Iterator[Path]:
     words = {
         "name": name,
         "module": name.replace("-", "_"),
@@ -60,14 +78,12 @@ def new_project(name: str, parent: Path) -> list[Path]:
         "version": __version__,
     }
     templates = files(__package__) / "skeleton"
-    created = []
     for target, template in SKELETON.items():
         file = folder / target.format(module=words["module"])
         file.parent.mkdir(parents=True, exist_ok=True)
         text = (templates / f"{template}.tmpl").read_text(encoding="utf-8")
         file.write_text(Template(text).substitute(words), encoding="utf-8")
-        created.append(file)
-    return created
+        yield file
 
 
 @command(group, example="flip27 new my-source", answers="an object: folder, files.")

@@ -14,6 +14,7 @@ from typing import Annotated, Any
 
 import typer
 
+from flip27_source.file_systems.paths import path_text
 from flip27_source.options import integer
 from flip27_source.snapshots.readable_positions import readable_position
 from flip27_source.state_tables import split_rows
@@ -80,7 +81,7 @@ Checkpoints = Annotated[
 class Chosen(OptionGroup):
     """Which splits of a state are shown."""
 
-    split: Annotated[list[str] | None, option("--split ID", "Only this split. Repeatable.")] = None
+    split: Annotated[list[str] | None, option("--split ID", "Only this split. Repeatable.", path_text)] = None
     checkpoints: Checkpoints = None
     status: SplitStatuses = None
     limit: Limit = None
@@ -136,7 +137,9 @@ def splits(place: Place, chosen: Chosen) -> Answer:
 )
 def files(
     place: Place,
-    path: Annotated[list[str] | None, option("--path", "Only the file with this path. Repeatable.")] = None,
+    path: Annotated[
+        list[str] | None, option("--path", "Only the file with this path. Repeatable.", path_text)
+    ] = None,
     *,
     chosen: Chosen,
 ) -> Answer:
@@ -160,7 +163,7 @@ def files(
 def history(
     place: Place, checkpoints: Checkpoints = None, status: CheckpointStatuses = None, limit: Limit = None
 ) -> Answer:
-    """List the retained checkpoints, newest first: splits and rows of each batch, sizes, and task times."""
+    """List the retained checkpoints, newest first, orphans last: splits, rows, sizes, times of each batch."""
     bounds = checkpoints or EVERYTHING
     newest_first = []
     for history in place.histories():
@@ -220,10 +223,10 @@ _NO_WORK: Row = {"rows": None, "bytes": None, "longest_task_ms": None}
 
 def _newest(history: History, bounds: Predicate, limit: int) -> Predicate:
     """Only the newest ``limit`` checkpoints, so that no others are read."""
-    ids = sorted(
-        name.checkpoint_id for name in history.line().status if bounds.checkpoint(name.checkpoint_id)
+    ids = [name.checkpoint_id for name in history.line().orphans_first]
+    return bounds.narrowed(
+        "checkpoint_id", "=", [number for number in ids if bounds.checkpoint(number)][-limit:]
     )
-    return bounds.narrowed("checkpoint_id", ">=", ids[-limit:][:1]) if ids else bounds
 
 
 def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
@@ -237,7 +240,13 @@ def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
             sums["rows"] += report["rows"]
             sums["bytes"] += report["bytes"]
             sums["longest_task_ms"] = max(sums["longest_task_ms"], report["duration_ms"])
-    return [row | work.get((row["lineage"], row["checkpoint_id"]), _NO_WORK) for row, _ in rows]
+    found = []
+    for row, _ in rows:
+        known = _NO_WORK if row["subtasks"] else dict.fromkeys(_NO_WORK, 0)
+        if row["status"] != ORPHAN:  # reports are read for the line, which may have the same ids
+            known = work.get((row["lineage"], row["checkpoint_id"]), known)
+        found.append(row | known)
+    return found
 
 
 def _edits(text: str | None) -> str | None:

@@ -193,8 +193,8 @@ def _count_in(summary: Mapping[str, Any], name: str) -> int | None:
 
 
 def _rows(read: Sequence[_Batch]) -> int | None:
-    """The rows of these batches; None if there are none, or if one has no reports."""
-    if not read or not all(batch.reports for batch in read):
+    """The rows of these batches; None if there are none, or if one with splits has no reports."""
+    if not read or not all(batch.reports or not batch.row["subtasks"] for batch in read):
         return None
     rows: int = sum(report["rows"] for batch in read for report in batch.reports.values())
     return rows

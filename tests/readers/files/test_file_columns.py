@@ -21,7 +21,7 @@ from flip27_source.reader import SplitReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.readers.files.base_paths import BasePaths, parts_of_listed
-from flip27_source.readers.files.file_columns import METADATA_TYPE
+from flip27_source.readers.files.file_columns import METADATA_TYPE, constants_of
 from flip27_source.readers.json_lines.reader import JsonLinesReader
 from flip27_source.readers.text import TextReader
 from flip27_source.schemas.ddl import columns_text, parse_columns
@@ -257,6 +257,17 @@ def test_metadata_has_the_range_of_the_file_that_a_row_is_from(tmp_path: Path) -
         for value in b["_metadata"].to_pylist()
     ]
     assert found == [(0, 4), (0, 4), (4, 4), (4, 4)]
+
+
+def test_a_time_outside_the_years_1_to_9999_is_null(tmp_path: Path) -> None:
+    split = FileSplit(path="/a", length=1, modified_us=2**73)
+    schema = "modificationTime timestamp, _metadata struct<file_modification_time: timestamp>"
+    options = {"includeMetadata": "true"}
+    [batch] = batches_of(BinaryReader, [split], tmp_path, schema, options)
+    assert batch.to_pylist() == [{"modificationTime": None, "_metadata": {"file_modification_time": None}}]
+    parsed = Options.parse(options, BinaryReader.options)
+    constants = constants_of(arrow_schema(schema), parsed)(split)
+    assert constants["_metadata", "file_modification_time"] is None
 
 
 @pytest.mark.parametrize(
