@@ -215,7 +215,8 @@ class _Converted:
         """``read`` as ``kind``; ``rows`` gives the row of each element if it differs from the index."""
         if pt.is_struct(kind):
             children = [self.array(read.field(number), field.type, rows) for number, field in enumerate(kind)]
-            return pa.StructArray.from_arrays(children, type=kind, mask=_nulls(read)) if children else read
+            fields = list(kind)
+            return pa.StructArray.from_arrays(children, fields=fields, mask=_nulls(read)) if fields else read
         if pt.is_list(kind):
             parents = pc.list_parent_indices(read)
             items = self.array(
