@@ -53,7 +53,8 @@ class WindowDelivery:
         self._side = side
         self._reads_all = options[opts.UNCHANGED_VALUES] == "read"
         self._keys: dict[int, tuple[str, ...]] = {}
-        self._patterns = options[opts.TABLES] or ()
+        patterns = options[opts.TABLES]
+        self._patterns = patterns or ()
 
     def delivered(self, changes: Changes, truncated: dict[int, None]) -> DeliveredChanges | None:
         """The changes of one relation that are delivered; None if the query does not read the relation.
