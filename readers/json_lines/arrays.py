@@ -26,7 +26,7 @@ def arrays_of_rows(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> list[pa.
 def build_array(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     """An array of ``kind`` from values in Arrow's storage form."""
     if pt.is_struct(kind):
-        fields = [kind.field(number) for number in range(kind.num_fields)]
+        fields = list(kind)
         children = [
             build_array([None if value is None else value[number] for value in values], field.type)
             for number, field in enumerate(fields)

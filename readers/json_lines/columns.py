@@ -214,10 +214,8 @@ class _Converted:
     def array(self, read: pa.Array, kind: pa.DataType, rows: pa.Array | None = None) -> pa.Array:
         """``read`` as ``kind``; ``rows`` gives the row of each element if it differs from the index."""
         if pt.is_struct(kind):
-            fields = [kind.field(number) for number in range(kind.num_fields)]
-            children = [
-                self.array(read.field(number), field.type, rows) for number, field in enumerate(fields)
-            ]
+            children = [self.array(read.field(number), field.type, rows) for number, field in enumerate(kind)]
+            fields = list(kind)
             return pa.StructArray.from_arrays(children, fields=fields, mask=_nulls(read)) if fields else read
         if pt.is_list(kind):
             parents = pc.list_parent_indices(read)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -202,13 +203,13 @@ def _reader_of(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], An
     if pt.is_nested(kind):
         return _nested(kind, times)
     if pt.is_timestamp(kind):
-        return _instant(times) if kind.tz else _local_time(times.formats)
+        return partial(_instant if kind.tz else _local_time, times)
     if pt.is_date32(kind):
-        return _date(times.formats)
+        return lambda tokens, token: _known(times.formats.date_days(_text(tokens, token)))
     if pt.is_decimal128(kind):
-        return _decimal(kind)
+        return partial(_decimal, kind)
     if kind in _INTEGER_RANGES:
-        return _integer(kind)
+        return partial(_integer, _INTEGER_RANGES[kind])
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     raise _unsupported(kind)
@@ -216,14 +217,13 @@ def _reader_of(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], An
 
 def _nested(kind: pa.DataType, times: _Times) -> Callable[[Tokens, Token], Any]:
     if pt.is_struct(kind):
-        row = _row_converter([kind.field(number) for number in range(kind.num_fields)], times)
-        return _opened_by(Token.START_OBJECT, row)
+        return partial(_opened_by, Token.START_OBJECT, _row_converter(list(kind), times))
     if pt.is_list(kind):
         element = _converter(kind.value_type, times)
-        return _opened_by(Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
+        return partial(_opened_by, Token.START_ARRAY, lambda tokens: _read_array(tokens, element))
     if pt.is_map(kind) and pt.is_string(kind.key_type):
         value = _converter(kind.item_type, times)
-        return _opened_by(Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
+        return partial(_opened_by, Token.START_OBJECT, lambda tokens: _read_map(tokens, value))
     raise _unsupported(kind)
 
 
@@ -234,13 +234,10 @@ def _unsupported(kind: pa.DataType) -> SchemaError:
     )
 
 
-def _opened_by(opening: Token, read: Converter) -> Callable[[Tokens, Token], Any]:
-    def convert(tokens: Tokens, token: Token) -> Any:
-        if token is not opening:
-            raise MalformedJsonError("not the object or array that the schema requires")
-        return read(tokens)
-
-    return convert
+def _opened_by(opening: Token, read: Converter, tokens: Tokens, token: Token) -> Any:
+    if token is not opening:
+        raise MalformedJsonError("not the object or array that the schema requires")
+    return read(tokens)
 
 
 def _boolean(_: Tokens, token: Token) -> bool:
@@ -251,18 +248,13 @@ def _boolean(_: Tokens, token: Token) -> bool:
     raise MalformedJsonError("not a boolean")
 
 
-def _integer(kind: pa.DataType) -> Callable[[Tokens, Token], int]:
-    allowed = _INTEGER_RANGES[kind]
-
-    def read(tokens: Tokens, token: Token) -> int:
-        if token is not Token.INT:
-            raise MalformedJsonError("not a whole number")
-        number = int(tokens.text)
-        if number not in allowed:
-            raise MalformedJsonError("a number out of range")
-        return number - 256 if kind == pa.int8() and number > 127 else number
-
-    return read
+def _integer(allowed: range, tokens: Tokens, token: Token) -> int:
+    if token is not Token.INT:
+        raise MalformedJsonError("not a whole number")
+    number = int(tokens.text)
+    if number not in allowed:
+        raise MalformedJsonError("a number out of range")
+    return number - 256 if number > 127 and allowed.stop == 256 else number
 
 
 def _double(tokens: Tokens, token: Token) -> float:
@@ -282,13 +274,8 @@ def _float(tokens: Tokens, token: Token) -> float:
     number = _double(tokens, token)
     if token is Token.STRING or tokens.text in _WORDS:
         return number
-    if token is Token.INT and len(tokens.text) < 19:
-        # Java rounds a long to a float once.
-        return _nearest_float(str(int(tokens.text)))
-    return _nearest_float(tokens.text)
-
-
-def _nearest_float(text: str) -> float:
+    # Java rounds a long to a float once.
+    text = str(int(tokens.text)) if token is Token.INT and len(tokens.text) < 19 else tokens.text
     # Rounding to a double first and then to a float gives another result.
     value: float = pa.scalar(text).cast(pa.float32()).as_py()
     return value
@@ -307,24 +294,15 @@ def _text(tokens: Tokens, token: Token) -> str:
     return text
 
 
-def _instant(times: _Times) -> Callable[[Tokens, Token], int]:
-    def read(tokens: Tokens, token: Token) -> int:
-        if token is Token.INT:
-            seconds = int(tokens.text)
-            if seconds not in _INTEGER_RANGES[pa.int64()]:
-                raise MalformedJsonError("a number out of range")
-            return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63  # a Java long wraps around
-        return _known(times.formats.timestamp_us(_text(tokens, token), times.zone))
-
-    return read
+def _instant(times: _Times, tokens: Tokens, token: Token) -> int:
+    if token is Token.INT:
+        seconds = _integer(_INTEGER_RANGES[pa.int64()], tokens, token)
+        return (seconds * 1_000_000 + 2**63) % 2**64 - 2**63  # a Java long wraps around
+    return _known(times.formats.timestamp_us(_text(tokens, token), times.zone))
 
 
-def _local_time(formats: DateTimeFormats) -> Callable[[Tokens, Token], int]:
-    return lambda tokens, token: _known(formats.timestamp_us(_text(tokens, token), None))
-
-
-def _date(formats: DateTimeFormats) -> Callable[[Tokens, Token], int]:
-    return lambda tokens, token: _known(formats.date_days(_text(tokens, token)))
+def _local_time(times: _Times, tokens: Tokens, token: Token) -> int:
+    return _known(times.formats.timestamp_us(_text(tokens, token), None))
 
 
 def _known(value: int | None) -> int:
@@ -339,15 +317,12 @@ def _binary(tokens: Tokens, token: Token) -> bytes:
     return tokens.base64()
 
 
-def _decimal(kind: pa.DataType) -> Callable[[Tokens, Token], Decimal]:
-    def read(tokens: Tokens, token: Token) -> Decimal:
-        is_number = token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS)
-        number = decimal_of(tokens.text if is_number else _text(tokens, token).replace(",", ""), kind)
-        if number is None:
-            raise MalformedJsonError("not a decimal number, or more digits than the column has")
-        return number
-
-    return read
+def _decimal(kind: pa.DataType, tokens: Tokens, token: Token) -> Decimal:
+    is_number = token is Token.INT or (token is Token.FLOAT and tokens.text not in _WORDS)
+    number = decimal_of(tokens.text if is_number else _text(tokens, token).replace(",", ""), kind)
+    if number is None:
+        raise MalformedJsonError("not a decimal number, or more digits than the column has")
+    return number
 
 
 _SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from flip27_source.readers.postgres.parsers import Bools, UnfitError, array_of, bounds_of
 from flip27_source.readers.scalars.ordinary_texts import in_row_order
-from flip27_source.readers.scalars.text_bytes import Bytes, TextBytes, bytes_of
+from flip27_source.readers.scalars.text_bytes import TextBytes, bytes_of
 
 _Positions: TypeAlias = "np.ndarray[Any, np.dtype[np.intp]]"
 
@@ -110,7 +110,11 @@ def _marks_of(texts: TextBytes, delimiter: str) -> _Marks:
         is_structure &= ~is_escaped[:-1]
         quotes = quotes[~is_escaped[quotes]]
     if len(quotes):
-        is_structure &= ~_quoted_bytes(content, quotes)
+        # Inside from each opening quote up to its closing quote.
+        steps = np.zeros(len(content), np.int8)
+        steps[quotes[::2]] = 1
+        steps[quotes[1::2]] = -1
+        is_structure &= ~np.cumsum(steps, dtype=np.int8).view(np.bool_)
     return _Marks(texts, escapes, quotes, np.flatnonzero(is_structure))
 
 
@@ -151,15 +155,6 @@ def _plain_lists(marks: _Marks) -> pa.Array | None:
     opened = np.searchsorted(elements_begin, np.flatnonzero(kinds == _OPEN))
     offsets = np.append(opened, len(elements_begin)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
-
-
-def _quoted_bytes(content: Bytes, quotes: _Positions) -> Bools:
-    """True from each opening quote up to its closing quote; ``quotes`` has the positions of all quotes."""
-    steps = np.zeros(len(content), np.int8)
-    steps[quotes[::2]] = 1
-    steps[quotes[1::2]] = -1
-    inside: Bools = np.cumsum(steps, dtype=np.int8).view(np.bool_)
-    return inside
 
 
 def _with_nulls(elements: pa.Array, is_quoted: Bools) -> pa.Array:

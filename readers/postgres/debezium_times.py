@@ -101,10 +101,8 @@ def _odd_timestamp(text: str) -> int:
 def _parts(text: str, kind: str) -> tuple[int, str]:
     """The number of the day, and the time of day."""
     moment = _MOMENT.fullmatch(text)
-    if moment is None:
-        raise UnfitError(text, f"it is not a value of the type {kind}")
-    days = civil_days(_year(moment), int(moment["month"]), int(moment["day"]))
-    if days is None:
+    days = moment and civil_days(_year(moment), int(moment["month"]), int(moment["day"]))
+    if moment is None or days is None:
         raise UnfitError(text, f"it is not a value of the type {kind}")
     return days, moment["time"] or "00:00:00"
 

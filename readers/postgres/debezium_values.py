@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 from flip27_source.enumerators.postgres.column_types import PgType, numeric_digits
 from flip27_source.readers.postgres.debezium_times import time_encoder
 from flip27_source.readers.postgres.json_texts import JsonTexts, json_strings, quoted
-from flip27_source.readers.postgres.json_values import SCALARS, Encode, array_encoder, as_they_are, one_by_one
+from flip27_source.readers.postgres.json_values import SCALARS, Encode, array_encoder, booleans, one_by_one
 from flip27_source.readers.postgres.parsers import UnfitError
 from flip27_source.readers.scalars.text_bytes import bytes_of
 
@@ -72,11 +72,11 @@ def _encoder(type: PgType, is_precise: bool, interval_handling: str) -> Encode:
     if type.name == "numeric":
         return _precise(type) if is_precise else _decimal_strings
     if type.name in ("bit", "varbit"):
-        return one_by_one(_bits, is_string=True) if type.modifier != 1 else _bit
+        return one_by_one(_bits, is_string=True) if type.modifier != 1 else booleans("1")
     # The types of extensions can be in any schema.
     name = type.name.rpartition(".")[2]
     if name in ("vector", "halfvec"):
-        return as_they_are
+        return JsonTexts
     rare: dict[str, tuple[Callable[[str], str], bool]] = {
         "money": (partial(_money, is_precise), True),
         "point": (_point, False),
@@ -103,18 +103,15 @@ def _precise(type: PgType) -> Encode:
 def _unscaled(scale: int, text: str) -> str:
     """The number without its decimal point, as the bytes of an integer in Base64."""
     number = int(_finite(text).scaleb(scale, _ENOUGH))
-    return b64encode(number.to_bytes(_bytes_of_integer(number), "big", signed=True)).decode()
+    # The least number of bytes that can hold the number and its sign.
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return b64encode(number.to_bytes(size, "big", signed=True)).decode()
 
 
 def _variable_scale(text: str) -> str:
     number = _finite(text).normalize(_ENOUGH)
     scale = max(0, -int(number.as_tuple().exponent))
     return f'{{"scale":{scale},"value":"{_unscaled(scale, format(number, "f"))}"}}'
-
-
-def _bytes_of_integer(number: int) -> int:
-    """The least number of bytes that can hold the number and its sign."""
-    return (number if number >= 0 else ~number).bit_length() // 8 + 1
 
 
 def _finite(text: str) -> Decimal:
@@ -132,10 +129,6 @@ def _money(is_precise: bool, text: str) -> str:
         raise UnfitError(text, "it is not an amount as lc_monetary=C writes it", remedy=remedy)
     signed = f"-{number}" if text[0] in "(-" else number
     return _unscaled(_MONEY_SCALE, signed) if is_precise else signed
-
-
-def _bit(texts: pa.Array) -> JsonTexts:
-    return JsonTexts(pc.if_else(pc.equal(texts, "1"), "true", "false"))
 
 
 def _bits(text: str) -> str:

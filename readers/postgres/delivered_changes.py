@@ -62,16 +62,12 @@ class DeliveredChanges:
         return len(self.op) > 0 and bool(self.op[0] == READ)
 
     def take(self, rows: Int64s) -> DeliveredChanges:
-        return DeliveredChanges(
-            relation=self.relation,
-            op=self.op[rows],
-            lsn=self.lsn[rows],
-            seq=self.seq[rows],
-            xid=self.xid[rows],
-            committed_at=self.committed_at[rows],
+        arrays = ("op", "lsn", "seq", "xid", "committed_at", "has_before")
+        return replace(
+            self,
+            **{name: getattr(self, name)[rows] for name in arrays},
             after=[texts.take(pa.array(rows)) for texts in self.after],
             before=[texts.take(pa.array(rows)) for texts in self.before],
-            has_before=self.has_before[rows],
             unchanged=[None if mask is None else mask[rows] for mask in self.unchanged],
         )
 

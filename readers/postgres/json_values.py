@@ -56,12 +56,7 @@ def one_by_one(write: Callable[[str], str], *, is_string: bool) -> Encode:
     return lambda texts: JsonTexts(parse_present(texts, written, pa.string()), is_string=is_string)
 
 
-def as_they_are(texts: pa.Array) -> JsonTexts:
-    """The texts themselves, which already are JSON."""
-    return JsonTexts(texts)
-
-
-def base64_of_hex(texts: pa.Array) -> JsonTexts:
+def _base64_of_hex(texts: pa.Array) -> JsonTexts:
     """The bytes of a bytea in Base64."""
 
     def encoded(texts: pa.Array) -> pa.Array:
@@ -70,8 +65,9 @@ def base64_of_hex(texts: pa.Array) -> JsonTexts:
     return JsonTexts(parse_present(texts, encoded, pa.string()), is_string=True)
 
 
-def _booleans(texts: pa.Array) -> JsonTexts:
-    return JsonTexts(pc.if_else(pc.equal(texts, "t"), "true", "false"))
+def booleans(true: str) -> Encode:
+    """The encoder for booleans of a type whose text for true is ``true``."""
+    return lambda texts: JsonTexts(pc.if_else(pc.equal(texts, true), "true", "false"))
 
 
 def _floats(texts: pa.Array) -> JsonTexts:
@@ -103,9 +99,9 @@ def _written(value: Any, leaves: Iterator[str]) -> str:
 
 
 SCALARS: dict[str, Encode] = {
-    "bool": _booleans,
-    **dict.fromkeys(("int2", "int4", "int8", "oid"), as_they_are),
+    "bool": booleans("t"),
+    **dict.fromkeys(("int2", "int4", "int8", "oid"), JsonTexts),  # the texts already are JSON
     **dict.fromkeys(("float4", "float8"), _floats),
-    "bytea": base64_of_hex,
+    "bytea": _base64_of_hex,
 }
 """Encoders by the name of the type; all other types are strings."""

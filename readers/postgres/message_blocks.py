@@ -40,23 +40,13 @@ class MessageBlock:
         kinds: the first byte of each message.
     """
 
-    __slots__ = (
-        "_first_number",
-        "_int64s",
-        "_uint16s",
-        "_uint32s",
-        "data",
-        "ends",
-        "kinds",
-        "octets",
-        "starts",
-        "words",
-    )
-
-    def __init__(self, joined: Any, *, first_number: int, skip: int) -> None:
-        offsets = np.frombuffer(joined.buffers()[1], np.int64)[joined.offset :][: len(joined)]
+    def __init__(self, data: bytearray, lengths: Sequence[int], *, first_number: int, skip: int) -> None:
+        """The messages that ``data`` contains one after the other; ``data`` is changed."""
+        data += _PADDING
+        offsets = np.zeros(len(lengths) + 1, np.int64)
+        np.cumsum(lengths, out=offsets[1:])
         self._first_number = first_number
-        self.data: pa.Buffer = joined.buffers()[2]
+        self.data = pa.py_buffer(data)
         self.starts: Int64s = offsets[:-1] + skip
         self.ends: Int64s = offsets[1:]
         self.octets: Bytes = np.frombuffer(self.data, np.uint8)
@@ -130,16 +120,6 @@ class MessageBlock:
                 cut.append(index)
         if cut:
             raise self.error(min(cut), "the message is truncated or too long")
-
-
-def block_of(data: bytearray, lengths: Sequence[int], *, first_number: int, skip: int) -> MessageBlock:
-    """The messages that ``data`` contains one after the other, as one block; ``data`` is changed."""
-    data += _PADDING
-    offsets = np.zeros(len(lengths) + 2, dtype=np.int64)
-    np.cumsum([*lengths, len(_PADDING)], out=offsets[1:])
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    joined = pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
-    return MessageBlock(joined, first_number=first_number, skip=skip)
 
 
 def _is_complete(message: bytes) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from decimal import Context, Decimal
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -37,12 +38,14 @@ def number_parser(name: str, kind: pa.DataType) -> Parse | None:
     if types.is_decimal128(kind):
         return _decimals(kind)
     if types.is_signed_integer(kind):
-        return _integers_of_floats(name, kind) if name in _FLOATS else _integers(kind)
+        return partial(_integers_of_floats, name, kind) if name in _FLOATS else _integers(kind)
     if kind not in _FLOATS.values():
         return None
     if name in _FLOATS:
-        return _floats_of_floats(name, kind)
-    return _floats_of_integers(kind) if name in _INTEGERS else lambda texts: _rounded(texts, kind)
+        return partial(_floats_of_floats, name, kind)
+    if name in _INTEGERS:
+        return partial(_floats_of_integers, kind)
+    return partial(_floats, "float4" if kind == pa.float32() else "float8")  # the nearest of each numeric
 
 
 def _integers(kind: pa.DataType) -> Parse:
@@ -77,19 +80,16 @@ def _range_text(kind: pa.DataType) -> str:
     return f"it is not between {-limit} and {limit - 1}"
 
 
-def _integers_of_floats(name: str, kind: pa.DataType) -> Parse:
-    def parse(texts: pa.Array) -> pa.Array:
-        floats = np.asarray(_floats(texts, name)).astype(np.float64)
-        limit = 2.0 ** (kind.bit_width - 1)
-        in_range = (floats >= -limit) & (floats < limit)
-        refuse(texts, ~in_range, _range_text(kind))
-        refuse(texts, floats != np.floor(floats), "the value is not a whole number")
-        return pa.array(floats.astype(kind.to_pandas_dtype()))
-
-    return parse
+def _integers_of_floats(name: str, kind: pa.DataType, texts: pa.Array) -> pa.Array:
+    floats = np.asarray(_floats(name, texts)).astype(np.float64)
+    limit = 2.0 ** (kind.bit_width - 1)
+    in_range = (floats >= -limit) & (floats < limit)
+    refuse(texts, ~in_range, _range_text(kind))
+    refuse(texts, floats != np.floor(floats), "the value is not a whole number")
+    return pa.array(floats.astype(kind.to_pandas_dtype()))
 
 
-def _floats(texts: pa.Array, name: str) -> pa.Array:
+def _floats(name: str, texts: pa.Array) -> pa.Array:
     """The values of a float column, in the column's precision."""
     kind = _FLOATS[name]
     try:
@@ -105,41 +105,28 @@ def _floats(texts: pa.Array, name: str) -> pa.Array:
     return values
 
 
-def _floats_of_floats(name: str, kind: pa.DataType) -> Parse:
-    def parse(texts: pa.Array) -> pa.Array:
-        # The text of a float4 has only the digits that distinguish it from other float4s, so reading it as a
-        # double would give another number.
-        values = _floats(texts, name)
-        if values.type == kind:
-            return values
-        exact = np.asarray(values)
-        with np.errstate(over="ignore"):
-            result = exact.astype(kind.to_pandas_dtype())
-        remedy = "give the column the type double or string in the schema"
-        refuse(texts, (result != exact) & ~np.isnan(exact), _EXACTLY, remedy=remedy)
-        return pa.array(result)
-
-    return parse
-
-
-def _floats_of_integers(kind: pa.DataType) -> Parse:
-    integers = _integers(pa.int64())
-
-    def parse(texts: pa.Array) -> pa.Array:
-        exact = np.asarray(integers(texts))
+def _floats_of_floats(name: str, kind: pa.DataType, texts: pa.Array) -> pa.Array:
+    # The text of a float4 has only the digits that distinguish it from other float4s, so reading it as a
+    # double would give another number.
+    values = _floats(name, texts)
+    if values.type == kind:
+        return values
+    exact = np.asarray(values)
+    with np.errstate(over="ignore"):
         result = exact.astype(kind.to_pandas_dtype())
-        # The largest integers are rounded to 2**63, which is not a bigint.
-        is_same = result < 2.0**63
-        is_same[is_same] = result[is_same].astype(np.int64) == exact[is_same]
-        refuse(texts, ~is_same, _EXACTLY, remedy="give the column the type bigint in the schema")
-        return pa.array(result)
-
-    return parse
+    remedy = "give the column the type double or string in the schema"
+    refuse(texts, (result != exact) & ~np.isnan(exact), _EXACTLY, remedy=remedy)
+    return pa.array(result)
 
 
-def _rounded(texts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The nearest float of each numeric."""
-    return _floats(texts, "float4" if kind == pa.float32() else "float8")
+def _floats_of_integers(kind: pa.DataType, texts: pa.Array) -> pa.Array:
+    exact = np.asarray(_integers(pa.int64())(texts))
+    result = exact.astype(kind.to_pandas_dtype())
+    # The largest integers are rounded to 2**63, which is not a bigint.
+    is_same = result < 2.0**63
+    is_same[is_same] = result[is_same].astype(np.int64) == exact[is_same]
+    refuse(texts, ~is_same, _EXACTLY, remedy="give the column the type bigint in the schema")
+    return pa.array(result)
 
 
 def _decimals(kind: pa.DataType) -> Parse:

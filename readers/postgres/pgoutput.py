@@ -14,11 +14,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s, MessageBlock, block_of
+from flip27_source.readers.postgres.message_blocks import Bools, Bytes, Int64s, MessageBlock
 from flip27_source.readers.postgres.relations import KnownRelations, Relation
 from flip27_source.readers.postgres.rows_by_table import RowsByTable, by_table
 from flip27_source.readers.postgres.transactions import OpenTransaction, PlacedChanges, placed_changes
-from flip27_source.readers.postgres.tuples import TupleColumns, Tuples, no_tuples, read_tuples
+from flip27_source.readers.postgres.tuples import Tuples, no_tuples, read_tuples
 
 _INSERT, _UPDATE, _DELETE, _KEY, _OLD, _NEW = (ord(kind) for kind in "IUDKON")
 _MARKER_AT = 5
@@ -79,19 +79,8 @@ class PgOutputDecoder:
         Raises:
             SplitReadError: a message is invalid. The decoder cannot be used after this error.
         """
-        block = block_of(data, lengths, first_number=self._messages + 1, skip=skip)
+        block = MessageBlock(data, lengths, first_number=self._messages + 1, skip=skip)
         self._messages += len(lengths)
-        return list(self._changes(block))
-
-    def finish(self) -> None:
-        """Check that the last transaction is complete; call this after the last block."""
-        if self._opened is not None:
-            raise SplitReadError(
-                f"the log ends within a transaction, after message {self._messages} of this read",
-                remedy="read the log again",
-            )
-
-    def _changes(self, block: MessageBlock) -> list[Changes]:
         # Include transactions outside the window: the server describes a table only once in a read.
         versions = self._relations.versions(block)
         placed, self._opened = placed_changes(block, self._opened)
@@ -103,6 +92,14 @@ class PgOutputDecoder:
         numbers = versions.find(block, placed.oids, placed.messages)
         return _decoded(block, placed, by_table(placed.messages, versions.relations, numbers))
 
+    def finish(self) -> None:
+        """Check that the last transaction is complete; call this after the last block."""
+        if self._opened is not None:
+            raise SplitReadError(
+                f"the log ends within a transaction, after message {self._messages} of this read",
+                remedy="read the log again",
+            )
+
 
 def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) -> list[Changes]:
     op = block.kinds[placed.messages]
@@ -111,28 +108,25 @@ def _decoded(block: MessageBlock, placed: PlacedChanges, tables: RowsByTable) ->
     new = _new_tuples(block, tables, op, at)
     if tables.order is not None:
         placed, op, old_kind = placed.take(tables.order), op[tables.order], old_kind[tables.order]
-    changes = []
-    for group in tables.groups:
-        places = slice(group.start, group.stop)
-        changes.append(
-            Changes(
-                relation=group.relation,
-                op=op[places],
-                lsn=placed.lsn[places],
-                seq=placed.seq[places],
-                xid=placed.xid[places],
-                committed_at=placed.committed_at[places],
-                new=new.of(group),
-                old=old.of(group),
-                old_kind=old_kind[places],
-            )
+    return [
+        Changes(
+            relation=group.relation,
+            op=op[group.places],
+            lsn=placed.lsn[group.places],
+            seq=placed.seq[group.places],
+            xid=placed.xid[group.places],
+            committed_at=placed.committed_at[group.places],
+            new=new.of(group),
+            old=old.of(group),
+            old_kind=old_kind[group.places],
         )
-    return changes
+        for group in tables.groups
+    ]
 
 
 def _old_tuples(
     block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s
-) -> tuple[TupleColumns, Bytes, Int64s]:
+) -> tuple[Tuples, Bytes, Int64s]:
     """The old tuples, their kinds, and the position after the old tuple in each message."""
     markers = block.octets[at]
     is_delete = op == _DELETE
@@ -146,7 +140,7 @@ def _old_tuples(
     return columns, np.where(has_old, markers, 0).astype(np.uint8), at
 
 
-def _new_tuples(block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s) -> TupleColumns:
+def _new_tuples(block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s) -> Tuples:
     has_new = (op == _INSERT) | (op == _UPDATE)
     if not has_new.any():
         return no_tuples(tables)
@@ -158,9 +152,7 @@ def _new_tuples(block: MessageBlock, tables: RowsByTable, op: Bytes, at: Int64s)
     return columns
 
 
-def _tuples(
-    block: MessageBlock, tables: RowsByTable, has_tuple: Bools, at: Int64s
-) -> tuple[TupleColumns, Int64s]:
+def _tuples(block: MessageBlock, tables: RowsByTable, has_tuple: Bools, at: Int64s) -> tuple[Tuples, Int64s]:
     """The tuples whose markers are at ``at``, and the positions after them (without a tuple, ``at``)."""
     rows = np.flatnonzero(has_tuple)
     columns, behind = read_tuples(block, tables, rows, at[rows] + 1)

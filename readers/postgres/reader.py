@@ -81,7 +81,8 @@ class PostgresReader(SplitReader[PostgresSplit]):
             elif split.log is not None:
                 yield from self._read_log(split.split_id, split.log)
         except psycopg.Error as error:
-            raise self._failed(split, error) from None
+            said = failed(self.context.options, f"reading {split.split_id}", error)
+            raise SplitReadError(said.what, remedy=said.remedy) from None
 
     def close(self) -> None:
         if self._side is not None:
@@ -151,7 +152,13 @@ class PostgresReader(SplitReader[PostgresSplit]):
             yield from produced_ahead(
                 self._changes(decoder, blocks, delivery, totals), interrupt=connection.cancel
             )
-            self._report_gaps(gaps, split_id, publication, window)
+            if gaps:
+                self.context.report_data_loss(
+                    f"publication {publication} was missing when rows were changed, and the log does not "
+                    f"have these changes (up to {lsn_text(window.end)})",
+                    split_id=split_id,
+                    remedy=f"create the publication again, and {START_AGAIN}",
+                )
             # Check again: the rows are complete only if the slot has not moved meanwhile.
             self._check_slot(connection, split_id, slot_name, window)
         self.context.send_event_to_coordinator(
@@ -195,15 +202,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 raise
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
 
-    def _report_gaps(self, gaps: list[str], split_id: str, publication: str, window: LogWindow) -> None:
-        if gaps and window.end is not None:
-            self.context.report_data_loss(
-                f"publication {publication} was missing when rows were changed, and the log does not have "
-                f"these changes (up to {lsn_text(window.end)})",
-                split_id=split_id,
-                remedy=f"create the publication again, and {START_AGAIN}",
-            )
-
     def _checked_types(self, relation: Relation) -> dict[str, PgType]:
         """The types of a relation's columns; the first call compares the columns with the DataFrame's."""
         types = self.types(relation)
@@ -246,7 +244,3 @@ class PostgresReader(SplitReader[PostgresSplit]):
         if self._side is None or self._side.closed:
             self._side = connect(self.context.options, purpose="reader")
         return self._side
-
-    def _failed(self, split: PostgresSplit, error: Exception) -> SplitReadError:
-        said = failed(self.context.options, f"reading {split.split_id}", error)
-        return SplitReadError(said.what, remedy=said.remedy)

@@ -16,11 +16,10 @@ from flip27_source.readers.postgres.relations import Relation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """The places ``[start, stop)`` of the changes of one table."""
+    """The places of the changes of one table."""
 
     relation: Relation
-    start: int
-    stop: int
+    places: slice
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +61,7 @@ def by_table(messages: Int64s, known: Sequence[Relation], numbers: Int64s) -> Ro
     """
     total = len(numbers)
     if (numbers == numbers[0]).all():
-        group = Group(relation=known[int(numbers[0])], start=0, stop=total)
+        group = Group(relation=known[int(numbers[0])], places=slice(0, total))
         widths = np.full(total, len(group.relation.columns))
         order = places = None
         groups = [group]
@@ -73,10 +72,10 @@ def by_table(messages: Int64s, known: Sequence[Relation], numbers: Int64s) -> Ro
         places[order] = np.arange(total)
         starts = [0, *(np.flatnonzero(np.diff(numbers[order])) + 1).tolist()]
         groups = [
-            Group(relation=known[int(numbers[order[start]])], start=start, stop=stop)
+            Group(relation=known[int(numbers[order[start]])], places=slice(start, stop))
             for start, stop in zip(starts, [*starts[1:], total], strict=True)
         ]
-        groups.sort(key=lambda group: int(order[group.start]))
+        groups.sort(key=lambda group: int(order[group.places.start]))
     return RowsByTable(
         messages=messages,
         known=known,

@@ -5,7 +5,7 @@ What must not live here: tables and values.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
@@ -59,14 +59,7 @@ class PlacedChanges:
 
     def take(self, rows: Bools | Int64s) -> PlacedChanges:
         """Some of the changes, by mask or by index."""
-        return PlacedChanges(
-            messages=self.messages[rows],
-            oids=self.oids[rows],
-            lsn=self.lsn[rows],
-            seq=self.seq[rows],
-            xid=self.xid[rows],
-            committed_at=self.committed_at[rows],
-        )
+        return PlacedChanges(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
 
 def placed_changes(

@@ -21,7 +21,7 @@ _NULL, _UNCHANGED, _TEXT, _BINARY = (ord(kind) for kind in "nutb")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuples:
-    """Tuples of one table.
+    """Tuples of one table; or of all tables of a block, with a row for each change's place.
 
     Attributes:
         texts: a ``pa.binary()`` array for each column, with the server's texts; null where the value is NULL
@@ -33,31 +33,25 @@ class Tuples:
     texts: list[pa.Array]
     unchanged: list[Bools | None]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TupleColumns:
-    """Tuples of all tables of a block: the columns of :class:`Tuples`, with a row for each change's place."""
-
-    texts: list[pa.Array]
-    unchanged: list[Bools | None]
-
     def of(self, group: Group) -> Tuples:
+        """The tuples of one of the tables."""
         count = len(group.relation.columns)
+        masks = [None if mask is None else mask[group.places] for mask in self.unchanged[:count]]
         return Tuples(
-            texts=[_texts_of(texts, group) for texts in self.texts[:count]],
-            unchanged=[_part(mask, group) for mask in self.unchanged[:count]],
+            texts=[texts[group.places] for texts in self.texts[:count]],
+            unchanged=[mask if mask is not None and mask.any() else None for mask in masks],
         )
 
 
-def no_tuples(tables: RowsByTable) -> TupleColumns:
+def no_tuples(tables: RowsByTable) -> Tuples:
     """The columns if no change has a tuple."""
-    spans = [(total, nulls) for _, total, nulls in _spans(tables)]
-    return TupleColumns(texts=[nulls for _, nulls in spans], unchanged=[None] * len(spans))
+    nulls = [nulls for _, _, nulls in _spans(tables)]
+    return Tuples(texts=nulls, unchanged=[None] * len(nulls))
 
 
 def read_tuples(
     block: MessageBlock, tables: RowsByTable, rows: Int64s, starts: Int64s
-) -> tuple[TupleColumns, Int64s]:
+) -> tuple[Tuples, Int64s]:
     """The tuples, and the position after each of them.
 
     Args:
@@ -76,7 +70,7 @@ def read_tuples(
         texts.append(_gathered(walk, values, total, nulls))
         unchanged.append(None if values.is_unchanged is None else _placed(walk, values.is_unchanged, total))
     behind[walk.tuples] = walk.at
-    return TupleColumns(texts=texts, unchanged=unchanged), behind
+    return Tuples(texts=texts, unchanged=unchanged), behind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,15 +165,8 @@ def _without_narrow(walk: _Walk, column: int, behind: Int64s) -> _Walk:
     if has.all():
         return walk
     behind[walk.tuples[~has]] = walk.at[~has]
-    return replace(
-        walk,
-        at=walk.at[has],
-        limits=walk.limits[has],
-        widths=walk.widths[has],
-        rows=walk.rows[has],
-        tuples=walk.tuples[has],
-        places=None if walk.places is None else walk.places[has],
-    )
+    kept = {name: getattr(walk, name)[has] for name in ("at", "limits", "widths", "rows", "tuples")}
+    return replace(walk, **kept, places=None if walk.places is None else walk.places[has])
 
 
 def _values(walk: _Walk, column: int) -> _Values:
@@ -243,18 +230,6 @@ def _placed(walk: _Walk, mask: Bools, total: int) -> Bools:
     placed = np.zeros(total, np.bool_)
     placed[walk.places] = mask
     return placed
-
-
-def _texts_of(texts: pa.Array, group: Group) -> pa.Array:
-    count = group.stop - group.start
-    return texts if count == len(texts) else texts.slice(group.start, count)
-
-
-def _part(mask: Bools | None, group: Group) -> Bools | None:
-    if mask is None:
-        return None
-    part = mask[group.start : group.stop]
-    return part if part.any() else None
 
 
 def _check_kinds(walk: _Walk, column: int, kinds: Bytes) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NoReturn
 
 import numpy as np
 import pyarrow as pa
@@ -81,14 +80,12 @@ class ValueConverter:
                 return _strings(texts)
             return parse_present(texts.view(pa.string()), self._parse, self._target)
         except UnfitError as unfit:
-            self._refuse(unfit, where)
-
-    def _refuse(self, unfit: UnfitError, where: str) -> NoReturn:
-        raise SplitReadError(
-            f"{where}: the column {self._column} has the value {quotation(unfit.text, _SHOWN_CHARS)}, which "
-            f"does not fit the type {_shown_type(self._target)}: {unfit.reason}",
-            remedy=unfit.remedy or _AS_STRING,
-        ) from None
+            shown = quotation(unfit.text, _SHOWN_CHARS)
+            raise SplitReadError(
+                f"{where}: the column {self._column} has the value {shown}, which does not fit the type "
+                f"{_shown_type(self._target)}: {unfit.reason}",
+                remedy=unfit.remedy or _AS_STRING,
+            ) from None
 
 
 def _parser(type: PgType, target: pa.DataType) -> Parse | None:

@@ -23,6 +23,10 @@ class AvroSchema:
 
     Args:
         named: the schemas of types that ``schema`` uses by name without defining them.
+
+    Attributes:
+        place: where the schema comes from, for messages.
+        stored: the fields, with the Arrow types of their values.
     """
 
     def __init__(self, schema: Any, *, where: str, named: Mapping[str, Any] | None = None) -> None:
@@ -59,7 +63,7 @@ class AvroSchema:
         return pa.struct([pa.field(field.name, spark_type(field.type)) for field in self.stored])
 
     def record(self, value: bytes) -> Any:
-        """The fields of one value."""
+        """The fields of one value; raises ValueError, which says why, if there are none."""
         data = io.BytesIO(value)
         try:
             record = self._read(data, self._decoded_by)
@@ -72,6 +76,7 @@ class AvroSchema:
         return record
 
     def getter(self, name: str) -> Callable[[Any], Any]:
+        """The function that returns a field of a record."""
         return itemgetter(name)
 
 

@@ -63,5 +63,4 @@ def struct_of(columns: Sequence[pa.Array], kind: pa.DataType, rows: int) -> pa.A
     """Columns as one array of structs."""
     if not kind.num_fields:
         return pa.array([{}] * rows, kind)
-    fields = [kind.field(number) for number in range(kind.num_fields)]
-    return pa.StructArray.from_arrays(list(columns), fields=fields)
+    return pa.StructArray.from_arrays(list(columns), fields=list(kind))

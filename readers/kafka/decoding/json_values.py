@@ -44,7 +44,7 @@ class JsonValues(ValueDecoder):
         self, kind: pa.StructType, *, time_zone: str, formats: DateTimeFormats, dialect: JsonDialect
     ) -> None:
         self.type = kind
-        self._schema = pa.schema([kind.field(number) for number in range(kind.num_fields)])
+        self._schema = pa.schema(list(kind))
         self._zone: tzinfo = java_zone(time_zone)
         self._formats, self._dialect = formats, dialect
         self._parser = self._parser_of(self._schema)

@@ -45,8 +45,7 @@ def _forbidden_nulls(
     """Yield the names of fields with forbidden nulls, and their rows; ``rows`` has the row of each value."""
     if pt.is_struct(kind):
         is_given = np.asarray(values.is_valid())
-        for number in range(kind.num_fields):
-            field = kind.field(number)
+        for number, field in enumerate(kind):
             column = values.field(number)
             inner = f"{name}.{field.name}" if name else field.name
             if not field.nullable and column.null_count:

@@ -69,7 +69,7 @@ class ProtobufMessage:
         return pa.struct(list(self.stored))
 
     def record(self, value: bytes) -> Any:
-        """The message in ``value``."""
+        """The message in ``value``; raises ValueError, which says why, if there is none."""
         message = self._class()
         try:
             message.ParseFromString(value)
@@ -124,7 +124,7 @@ def _single(field: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
     }[field.cpp_type]  # fmt: skip
     if field.type == field.TYPE_BYTES:
         kind = pa.binary()
-    return kind, _same
+    return kind, lambda value: value
 
 
 def _message(descriptor: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Convert]:
@@ -141,10 +141,6 @@ def _message(descriptor: Any, inside: tuple[str, ...]) -> tuple[pa.DataType, Con
     fields = [_Field(field, (*inside, descriptor.full_name)) for field in descriptor.fields]
     kind = pa.struct([(field.name, field.type) for field in fields])
     return kind, lambda message: {field.name: field.value(message) for field in fields}
-
-
-def _same(value: Any) -> Any:
-    return value
 
 
 def _at(file: Any, path: Iterable[int]) -> Any:

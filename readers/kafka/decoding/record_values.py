@@ -3,44 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.named_columns import NO_COLUMN, NamedColumns
+from flip27_source.readers.kafka.decoding.avro_schema import AvroSchema
 from flip27_source.readers.kafka.decoding.decoder import Decoded, ValueDecoder, joined, struct_of
-
-
-class WriterSchema(Protocol):
-    """The schema with which values were written."""
-
-    @property
-    def stored(self) -> pa.Schema:
-        """The fields, with the Arrow types of their values."""
-
-    @property
-    def place(self) -> str:
-        """Where the schema comes from, for messages."""
-
-    def record(self, value: bytes) -> Any:
-        """The record in a value.
-
-        Raises:
-            ValueError: there is none; the text says why.
-        """
-
-    def getter(self, name: str) -> Callable[[Any], Any]:
-        """The function that returns a field of a record."""
+from flip27_source.readers.kafka.decoding.protobuf_message import ProtobufMessage
 
 
 class RecordValues(ValueDecoder):
     """Decodes records of one schema to structs."""
 
-    def __init__(self, kind: pa.StructType, writer: WriterSchema) -> None:
+    def __init__(self, kind: pa.StructType, writer: AvroSchema | ProtobufMessage) -> None:
         self.type = kind
         self._record = writer.record
-        nullable = pa.schema([kind.field(number).with_nullable(True) for number in range(kind.num_fields)])
+        nullable = pa.schema([field.with_nullable(True) for field in kind])
         self._columns = NamedColumns(writer.place, nullable, writer.stored.names)
         self._fields = [writer.stored.field(name) for name in self._columns.names_to_read]
         self._getters = [writer.getter(name) for name in self._columns.names_to_read]

@@ -7,8 +7,7 @@ with the indexes of its message type in the schema's file.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -25,17 +24,8 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 _HEADER_BYTES = 5
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Unframed(Generic[KeyT]):
-    """The values of a block without their headers.
-
-    Attributes:
-        payloads: the rows and the payloads of the values with each header.
-        failures: why a value has no header, by its row.
-    """
-
-    payloads: Mapping[KeyT, tuple[Sequence[int], pa.Array]]
-    failures: dict[int, str]
+Payloads: TypeAlias = Mapping[KeyT, tuple[Sequence[int], pa.Array]]
+"""The rows and the payloads of the values with each header."""
 
 
 class FramedValues(ValueDecoder, Generic[KeyT]):
@@ -43,7 +33,8 @@ class FramedValues(ValueDecoder, Generic[KeyT]):
 
     Args:
         kind: the type of the decoded values.
-        unframed: separates the headers from the values of a block; null values are left out.
+        unframed: separates the headers from the values of a block; null values are left out. Also returns
+            why a value has no header, by its row.
         decoder_of: returns the decoder for a header. It raises UnknownSchemaError if the registry has no such
             schema, or SchemaError if the schema does not fit ``kind``; values of such a schema are failures.
         label: the beginning of each failure, with the header in place of ``{}``.
@@ -52,7 +43,7 @@ class FramedValues(ValueDecoder, Generic[KeyT]):
     def __init__(
         self,
         kind: pa.DataType,
-        unframed: Callable[[pa.Array], Unframed[KeyT]],
+        unframed: Callable[[pa.Array], tuple[Payloads[KeyT], dict[int, str]]],
         decoder_of: Callable[[KeyT], ValueDecoder],
         *,
         label: str = "",
@@ -65,10 +56,9 @@ class FramedValues(ValueDecoder, Generic[KeyT]):
 
     def decode(self, values: pa.Array) -> Decoded:
         """The values, each decoded as its header says."""
-        unframed = self._unframed(values)
-        failures = unframed.failures
+        of_headers, failures = self._unframed(values)
         pieces: list[tuple[Sequence[int], pa.Array]] = []
-        for header, (rows, payloads) in unframed.payloads.items():
+        for header, (rows, payloads) in of_headers.items():
             label = self._label.format(header)
             try:
                 if header not in self._decoders:
@@ -102,10 +92,11 @@ def protobuf_payloads(
     return FramedValues(kind, _by_message_type, decoder_of)
 
 
-def _by_schema(values: pa.Array) -> Unframed[int]:
+def _by_schema(values: pa.Array) -> tuple[Payloads[int], dict[int, str]]:
     lengths = np.asarray(pc.fill_null(pc.binary_length(values), 0))
     is_given = np.asarray(values.is_valid())
-    starts = _starts(values)
+    offsets = np.frombuffer(values.buffers()[1] or b"", np.int32)
+    starts = offsets[values.offset : values.offset + len(values)].astype(np.int64)
     is_long_enough = is_given & (lengths >= _HEADER_BYTES)
     data = np.frombuffer(values.buffers()[2] or b"", np.uint8)
     is_framed = is_long_enough.copy()
@@ -121,16 +112,13 @@ def _by_schema(values: pa.Array) -> Unframed[int]:
     longest = int(lengths.max(initial=_HEADER_BYTES))
     payloads = pc.binary_slice(values, _HEADER_BYTES, longest)
     of_schemas = {int(number): rows[ids == number] for number in np.unique(ids)}
-    return Unframed(
-        payloads={
-            number: (rows.tolist(), payloads if len(rows) == len(values) else payloads.take(pa.array(rows)))
-            for number, rows in of_schemas.items()
-        },
-        failures=failures,
-    )
+    return {
+        number: (rows.tolist(), payloads if len(rows) == len(values) else payloads.take(pa.array(rows)))
+        for number, rows in of_schemas.items()
+    }, failures
 
 
-def _by_message_type(values: pa.Array) -> Unframed[tuple[int, ...]]:
+def _by_message_type(values: pa.Array) -> tuple[Payloads[tuple[int, ...]], dict[int, str]]:
     messages: dict[tuple[int, ...], tuple[list[int], list[bytes]]] = {}
     failures: dict[int, str] = {}
     for row, value in enumerate(values.to_pylist()):
@@ -144,12 +132,8 @@ def _by_message_type(values: pa.Array) -> Unframed[tuple[int, ...]]:
         rows, payloads = messages.setdefault(path, ([], []))
         rows.append(row)
         payloads.append(value[at:])
-    return Unframed(
-        payloads={
-            path: (rows, pa.array(payloads, pa.binary())) for path, (rows, payloads) in messages.items()
-        },
-        failures=failures,
-    )
+    arrays = {path: (rows, pa.array(payloads, pa.binary())) for path, (rows, payloads) in messages.items()}
+    return arrays, failures
 
 
 def _message_path(payload: bytes) -> tuple[tuple[int, ...], int]:
@@ -162,11 +146,6 @@ def _message_path(payload: bytes) -> tuple[tuple[int, ...], int]:
         number, at = _varint(payload, at)
         path.append(number)
     return tuple(path), at
-
-
-def _starts(values: pa.Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    offsets = np.frombuffer(values.buffers()[1] or b"", np.int32)
-    return offsets[values.offset : values.offset + len(values)].astype(np.int64)
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:

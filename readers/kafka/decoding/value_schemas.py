@@ -53,19 +53,16 @@ class TextValues(ValueDecoder):
         try:
             return Decoded(values=pc.cast(values, pa.string()))
         except pa.ArrowInvalid:
-            return _one_by_one(values)
-
-
-def _one_by_one(values: pa.Array) -> Decoded:
-    texts: list[str | None] = []
-    failures: dict[int, str] = {}
-    for row, value in enumerate(values.to_pylist()):
-        try:
-            texts.append(None if value is None else value.decode())
-        except UnicodeDecodeError as error:
-            texts.append(None)
-            failures[row] = f"it is not UTF-8: byte {error.start} is 0x{value[error.start]:02x}"
-    return Decoded(values=pa.array(texts, pa.string()), failures=failures)
+            pass
+        texts: list[str | None] = []
+        failures: dict[int, str] = {}
+        for row, value in enumerate(values.to_pylist()):
+            try:
+                texts.append(None if value is None else value.decode())
+            except UnicodeDecodeError as error:
+                texts.append(None)
+                failures[row] = f"it is not UTF-8: byte {error.start} is 0x{value[error.start]:02x}"
+        return Decoded(values=pa.array(texts, pa.string()), failures=failures)
 
 
 def value_decoder(kind: pa.DataType, options: Options, time_zone: str) -> ValueDecoder:

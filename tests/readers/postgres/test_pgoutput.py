@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flip27_source.errors import SplitReadError
-from flip27_source.readers.postgres.message_blocks import block_of
+from flip27_source.readers.postgres.message_blocks import MessageBlock
 from flip27_source.readers.postgres.pgoutput import Changes, PgOutputDecoder
 from flip27_source.readers.postgres.relations import Relation, RelationColumn
 from tests.postgres_server import PostgresServer
@@ -280,12 +280,12 @@ LARGE = insert(1, b"x" * 10_000)
 
 def test_messages_keep_their_bytes_and_their_order() -> None:
     messages = [SMALL, LARGE, SMALL]
-    block = block_of(bytearray(b"".join(messages)), list(map(len, messages)), first_number=1, skip=0)
+    block = MessageBlock(bytearray(b"".join(messages)), list(map(len, messages)), first_number=1, skip=0)
     assert [block.message(index) for index in range(len(block.kinds))] == messages
 
 
 def test_an_error_counts_messages_from_the_start_of_the_read() -> None:
-    block = block_of(bytearray(SMALL * 2), [len(SMALL)] * 2, first_number=41, skip=0)
+    block = MessageBlock(bytearray(SMALL * 2), [len(SMALL)] * 2, first_number=41, skip=0)
     assert [str(block.error(index, "wrong")).split()[1] for index in (0, 1)] == ["41", "42"]
 
 
