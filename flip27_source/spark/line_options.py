@@ -41,13 +41,7 @@ TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refused:
-    """An option of Spark's reader that ``parsed`` refuses.
-
-    Attributes:
-        why: the reason.
-        remedy: what to do.
-        default: the only accepted value, Spark's default; empty if no value is accepted.
-    """
+    """An option of Spark's reader that is refused, unless its value is ``default``, which is Spark's own."""
 
     why: str
     remedy: str
