@@ -97,9 +97,7 @@ def _keep(given: dict[str, Any]) -> None:
     _tell({"name": name, "lsn": lsn})
     read_at, ancestors = time.monotonic(), given["ancestors"]
     with contextlib.suppress(psycopg.Error), contextlib.closing(holder), contextlib.closing(watcher):
-        while time.monotonic() - read_at < given["idle_limit_s"] and all(
-            map(os.path.exists, given["ancestors"])
-        ):
+        while time.monotonic() - read_at < given["idle_limit_s"] and all(map(os.path.exists, ancestors)):
             time.sleep(_POLL_S)
             readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
             if watcher.execute(readers, [READER_PREFIX + name]).fetchone()[0]:
