@@ -168,8 +168,6 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
 
     @classmethod
     def _resolve_position_type(cls) -> Any:
-        if cls.position_type is not None:
-            return cls.position_type
         return annotation_of(cls, "discover", "position", "position_type")
 
     def _discover_next(self) -> Discovery[SplitT, Any]:

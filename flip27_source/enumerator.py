@@ -317,8 +317,6 @@ class SplitEnumerator(ABC, Generic[SplitT]):
     @classmethod
     def resolve_state_type(cls) -> Any:
         """``state_type``, or the return annotation of ``snapshot_state``."""
-        if cls.state_type is not None:
-            return cls.state_type
         return annotation_of(cls, "snapshot_state", "return", "state_type")
 
 

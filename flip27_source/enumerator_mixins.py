@@ -69,8 +69,6 @@ class PerformsActions(ABC, Generic[ActionT]):
     @classmethod
     def resolve_action_type(cls) -> Any:
         """``action_type``, or the annotation of ``perform``."""
-        if cls.action_type is not None:
-            return cls.action_type
         return annotation_of(cls, "perform", "action", "action_type")
 
 

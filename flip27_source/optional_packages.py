@@ -15,13 +15,14 @@ def needed(
     by: str,
     extra: str,
     also: str | None = None,
+    where: str = "on the driver and on every executor node",
     error_type: type[Flip27Error] = RegistryError,
 ) -> Iterator[None]:
     """Import the package in this block.
 
     Args:
         by: what needs it.
-        extra: the extra of this project with which pip installs it.
+        extra: the extra of this project with which pip installs it, ``where`` it is imported.
         also: what pip has to install in addition; empty for the module that is missing.
 
     Raises:
@@ -33,5 +34,5 @@ def needed(
         packages = f"'flip27-source[{extra}]'" + ("" if also is None else f" {also or error.name}")
         raise error_type(
             f"{by} needs the package {package}, which cannot be imported: {error}",
-            remedy=f"pip install {packages} on the driver and on every executor node",
+            remedy=f"pip install {packages} {where}",
         ) from None

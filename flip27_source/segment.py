@@ -82,7 +82,15 @@ class Segment:
         segment = cls._of_values(kind, values)
         # JSON encodes NaN, infinity and None as null; most values contain no null, and this test is cheap.
         if b"null" in segment.data:
-            _check_finite(values)
+            from .values.differences import non_finite
+
+            number = non_finite(values)
+            if number is not None:
+                raise ContractError(
+                    f"the values of a segment cannot be stored as JSON: {number}, which would be decoded as "
+                    "None",
+                    remedy="omit such numbers, or store them as text",
+                )
         return segment
 
     @classmethod
@@ -149,17 +157,6 @@ class Segment:
 
 def _restored(name: str, size: int | None, held: _Bytes) -> Segment:
     return Segment(name, data=held.data, load=held.load, size=size)
-
-
-def _check_finite(values: Sequence[Any]) -> None:
-    from .values.differences import non_finite
-
-    number = non_finite(values)
-    if number is not None:
-        raise ContractError(
-            f"the values of a segment cannot be stored as JSON: {number}, which would be decoded as None",
-            remedy="omit such numbers, or store them as text",
-        )
 
 
 def _check_kind(kind: str) -> None:

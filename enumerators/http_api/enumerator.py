@@ -113,8 +113,10 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
         self._returned = [split for split in self._returned if split.split_id not in self._given_up]
 
     def handle_split_request(self, subtask_id: int) -> None:
-        split = self._next()
+        fresh = (HttpSplit(split_id=url) for url in self._endpoints if url not in self._handed_out)
+        split = self._returned.pop(0) if self._returned else next(fresh, None)
         if split is not None:
+            self._handed_out[split.split_id] = None
             self.context.assign_split(split)
 
     def add_splits_back(self, splits: Sequence[HttpSplit], subtask_id: int) -> None:
@@ -140,13 +142,6 @@ class HttpEnumerator(RewritesPaths[HttpSplit], SplitEnumerator[HttpSplit]):
             given_up=tuple(map(rewrite.now, state.given_up)),
             returned=tuple(cls.rewrite_split(split, rewrite) for split in state.returned),
         )
-
-    def _next(self) -> HttpSplit | None:
-        fresh = (HttpSplit(split_id=url) for url in self._endpoints if url not in self._handed_out)
-        split = self._returned.pop(0) if self._returned else next(fresh, None)
-        if split is not None:
-            self._handed_out[split.split_id] = None
-        return split
 
 
 def endpoints_of(options: Options) -> tuple[str, ...]:

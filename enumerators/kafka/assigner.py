@@ -235,21 +235,17 @@ class Assigner:
                 f"topic {split.topic} was deleted and recreated (its id was {split.topic_id} and is "
                 f"{topic_id}); the records of the old topic from offset {split.next} on are lost"
             )
-            return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
-        if end < split.next and split.split_id not in self._stopped:
+        elif end < split.next and split.split_id not in self._stopped:
             what = (
                 f"the partition ends at offset {end}, and offset {split.next} was to be read next: the topic "
                 "was recreated, or lost its last records"
             )
-            return (
-                None
-                if start is None or start > end
-                else Loss(split_id=split.split_id, what=what, begins=start)
-            )
-        if start is not None and split.next < start:
+            start = None if start is None or start > end else start
+        elif start is not None and split.next < start:
             what = f"offsets {split.next} to {start - 1} have expired or were deleted"
-            return Loss(split_id=split.split_id, what=what, begins=start)
-        return split if split.topic_id == topic_id else replace(split, topic_id=topic_id)
+        else:
+            return split if split.topic_id == topic_id else replace(split, topic_id=topic_id)
+        return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
 
 
 def _longer(before: Absence | None, seen: Absence) -> Absence:

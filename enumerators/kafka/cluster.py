@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import failed, imported, new_admin, new_consumer
@@ -83,15 +84,6 @@ class Absence:
         return Absence(
             since_s=self.since_s, until_s=later.until_s, descriptions=self.descriptions + later.descriptions
         )
-
-
-@dataclass(frozen=True, slots=True)
-class _Unknown:
-    """The answer for a partition that the client does not know."""
-
-    topic: str
-    partition: int
-    error: Any
 
 
 class Cluster:
@@ -214,7 +206,8 @@ class Cluster:
             if not _is_unknown(error.args[0]):
                 raise failed(self._properties, "requesting offsets", error) from None
             # All of them are unknown.
-            return [_Unknown(topic, number, error.args[0]) for topic, number in places]
+            unknown = error.args[0]
+            return [SimpleNamespace(topic=name, partition=number, error=unknown) for name, number in places]
 
     def _refresh(self, topics: Iterable[str]) -> None:
         kafka = imported()

@@ -7,20 +7,20 @@ on another thread; :mod:`.assigner` decides what is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, Division, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
-from flip27_source.enumerator_mixins import CutsSomeSplits, NamedPosition, NamesPositions, PerformsActions
+from flip27_source.enumerator_mixins import CutsSomeSplits, NamesPositions, PerformsActions
 from flip27_source.enumerators.kafka import options as opts
+from flip27_source.enumerators.kafka import positions
 from flip27_source.enumerators.kafka.assigner import Assigner, KafkaState, Loss
 from flip27_source.enumerators.kafka.client_properties import ClientProperties, client_properties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.group_offsets import CommitOffsets, GroupOffsets, group_of
 from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
-from flip27_source.enumerators.kafka.positions import fields_at, offsets_between
 from flip27_source.enumerators.kafka.split import KafkaSplit, divided, range_split
 from flip27_source.enumerators.kafka.start_positions import ending, starting
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
@@ -41,6 +41,10 @@ class KafkaEnumerator(
     options: ClassVar[tuple[Option[Any], ...]] = opts.KAFKA_OPTIONS
     default_reader: ClassVar[str | None] = "kafka"
     clock: ClassVar[Clock] = Clock()
+    implied_options = staticmethod(opts.implied_options)
+    fields_at = staticmethod(positions.fields_at)
+    rows_moved = staticmethod(positions.offsets_between)
+    set_apart = staticmethod(range_split)
 
     def __init__(
         self, context: SplitEnumeratorContext[KafkaSplit], options: Options, state: KafkaState | None = None
@@ -81,31 +85,15 @@ class KafkaEnumerator(
         return Cluster(properties)
 
     @classmethod
-    def implied_options(cls, options: Options) -> Mapping[Option[Any], Any]:
-        return opts.implied_options(options)
-
-    @classmethod
     def check_source(cls, options: Options) -> Iterator[Finding]:
         from flip27_source.enumerators.kafka.check import findings
 
         return findings(options)
 
     @classmethod
-    def fields_at(cls, position: NamedPosition) -> Mapping[str, Any]:
-        return fields_at(position)
-
-    @classmethod
     def is_cut_off(cls, split: KafkaSplit) -> bool:
         """Whether the split is a range of a partition, whose reading continues after it."""
         return not split.is_quarantined
-
-    @classmethod
-    def set_apart(cls, cut: KafkaSplit) -> KafkaSplit:
-        return range_split(cut)
-
-    @classmethod
-    def rows_moved(cls, now: Mapping[str, Any], then: Mapping[str, Any]) -> int | None:
-        return offsets_between(now, then)
 
     def start(self) -> None:
         self._poll()
@@ -224,13 +212,9 @@ class KafkaEnumerator(
 
     def divide_ranges(self, ranges: Sequence[KafkaSplit]) -> Division[KafkaSplit]:
         """Cut large ranges for ``minPartitions`` and ``maxRecordsPerPartition``."""
-        least, most = (
-            self.options_given[opts.MIN_PARTITIONS],
-            self.options_given[opts.MAX_RECORDS_PER_PARTITION],
-        )
-        if least is None and most is None:
-            return Division(parts=ranges)
-        return divided(ranges, min_partitions=least, max_records=most)
+        given = self.options_given
+        most = given[opts.MAX_RECORDS_PER_PARTITION]
+        return divided(ranges, min_partitions=given[opts.MIN_PARTITIONS], max_records=most)
 
     def backlog(self, live: Sequence[KafkaSplit]) -> Backlog:
         """The offsets that are in no batch yet."""

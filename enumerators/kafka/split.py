@@ -67,11 +67,11 @@ def record_id_of(topic: str, partition: int, offset: int) -> str:
     return f"{topic}/{partition}@{offset}"
 
 
-def range_split(split: KafkaSplit) -> KafkaSplit:
+def range_split(cut: KafkaSplit) -> KafkaSplit:
     """A range of a partition as a split ``orders/3@100-199``; one that was quarantined stays the same."""
-    if split.is_quarantined:
-        return split
-    return replace(split, split_id=f"{split.split_id}@{split.next}-{(split.end or split.next) - 1}")
+    if cut.is_quarantined:
+        return cut
+    return replace(cut, split_id=f"{cut.split_id}@{cut.next}-{(cut.end or cut.next) - 1}")
 
 
 def partition_of(split_id: str) -> tuple[str, int]:

@@ -155,6 +155,11 @@ class Assigner:
         most_chunks: the most chunks that may be assigned and not read.
         most_lag_bytes: how much of the log may be unread before it is read together with the chunks.
         reads_tables: whether the rows of new tables are read before their changes.
+
+    Attributes:
+        position: the position at or after which the next window begins.
+        end: the position up to which the log is known.
+        pending: the horizon that is to settle.
     """
 
     def __init__(
@@ -168,24 +173,24 @@ class Assigner:
     ) -> None:
         self._known = dict.fromkeys(state.known)
         self._tables = {progress.table.oid: progress for progress in state.tables}
-        self._settled, self._pending = state.settled, state.pending
+        self._settled, self.pending = state.settled, state.pending
         self._most_chunks = most_chunks
         self._most_lag_bytes = most_lag_bytes
         self._reads_tables = reads_tables
-        self._end = start
+        self.end = start
         self._most_end: int | None = None
-        self._position = start
+        self.position = start
         self._past_at: dict[int, int] = {}
 
     # Facts.
 
     def observe(self, seen: Observation) -> None:
         end = seen.end if self._most_end is None else min(seen.end, self._most_end)
-        self._end = max(self._end, end)
-        if seen.horizon is not None and self._pending is None:
-            self._pending = seen.horizon
-        if self._pending is not None and seen.xmin > self._pending.xid:
-            self._settled, self._pending = self._pending, None
+        self.end = max(self.end, end)
+        if seen.horizon is not None and self.pending is None:
+            self.pending = seen.horizon
+        if self.pending is not None and seen.xmin > self.pending.xid:
+            self._settled, self.pending = self.pending, None
         for oid, progress in self._tables.items():
             rules = [RowRule(snapshot=snapshot) for snapshot in progress.snapshots]
             if progress.is_read and oid not in self._past_at and ended_below(rules, seen.xmin):
@@ -197,9 +202,9 @@ class Assigner:
 
     def reads_up_to(self, position: int) -> None:
         """Record that the next window begins here or later, and drop rules that are no longer needed."""
-        self._position = max(self._position, position)
+        self.position = max(self.position, position)
         for oid, past_at in list(self._past_at.items()):
-            if self._position >= past_at:
+            if self.position >= past_at:
                 del self._past_at[oid]
                 self._known[self._tables.pop(oid).table] = None
 
@@ -227,7 +232,7 @@ class Assigner:
         This is needed after a table was added to the publication: the log lacks what open transactions wrote
         to it before, so the snapshots of the table's chunks must see these transactions.
         """
-        self._settled = self._pending = None
+        self._settled = self.pending = None
 
     def log_read(self, event: LogRead) -> None:
         """Record that a window was read.
@@ -286,16 +291,6 @@ class Assigner:
     # Decisions.
 
     @property
-    def position(self) -> int:
-        """The position at or after which the next window begins."""
-        return self._position
-
-    @property
-    def end(self) -> int:
-        """The position up to which the log is known."""
-        return self._end
-
-    @property
     def reads_chunks(self) -> bool:
         """Whether any chunk must still be read."""
         return any(not progress.is_read for progress in self._tables.values())
@@ -308,16 +303,12 @@ class Assigner:
     @property
     def wants_horizon(self) -> bool:
         """Whether the next observation is to create a horizon."""
-        return self._pending is None and (self.is_stopped or (self.reads_chunks and self._is_behind))
+        return self.pending is None and (self.is_stopped or (self.reads_chunks and self._is_behind))
 
     @property
     def uncut(self) -> tuple[TableProgress, ...]:
         """The tables of which bounds are missing."""
         return tuple(progress for progress in self._tables.values() if not progress.is_cut)
-
-    @property
-    def pending(self) -> Horizon | None:
-        return self._pending
 
     @property
     def known(self) -> tuple[TableName, ...]:
@@ -334,7 +325,7 @@ class Assigner:
         if settled is None or not self._has_settled or in_flight >= self._most_chunks:
             return None
         # Chunks delay the log: if it is far behind, it is read up to the horizon before more chunks are.
-        if self._is_behind and self._position < settled.lsn:
+        if self._is_behind and self.position < settled.lsn:
             return None
         for oid, progress in self._tables.items():
             number = _next_number(progress)
@@ -346,9 +337,9 @@ class Assigner:
 
     def window(self, first: int, most_bytes: int | None) -> LogWindow | None:
         """The next window of the log from ``first`` on; None if there is none now."""
-        end = self._end
+        end = self.end
         if self.reads_chunks:
-            if self._settled is None or not self._end - first > self._most_lag_bytes:
+            if self._settled is None or not self.end - first > self._most_lag_bytes:
                 return None
             held = [lsn for progress in self._tables.values() for lsn in progress.assigned.values()]
             end = min([end, self._settled.lsn, *held])
@@ -369,7 +360,7 @@ class Assigner:
             known=tuple(self._known),
             tables=tuple(self._tables.values()),
             settled=self._settled,
-            pending=self._pending,
+            pending=self.pending,
         )
 
     @property
@@ -378,11 +369,11 @@ class Assigner:
 
         While there are unread chunks, windows end at the settled horizon, so no planned window ends after it.
         """
-        return self._settled is not None and self._settled.lsn >= self._position
+        return self._settled is not None and self._settled.lsn >= self.position
 
     @property
     def _is_behind(self) -> bool:
-        return self._end - self._position > self._most_lag_bytes
+        return self.end - self.position > self._most_lag_bytes
 
 
 def chunk_split(progress: TableProgress, number: int, settled: Horizon) -> PostgresSplit:

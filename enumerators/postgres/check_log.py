@@ -91,9 +91,7 @@ def log_findings(
     if slot is None:
         free = free_slots(*row(_SLOTS))
         yield free
-        prepared = prepared_transactions(*row(_PREPARED))
-        if prepared is not None:
-            yield prepared
+        yield from prepared_transactions(*row(_PREPARED))
         yield open_transactions(checked(options, "querying locks", lambda: oldest_open(connection)))
         if free.remedy is None:
             yield ok("slot", f"{name} does not exist: the first start of the query creates it")
@@ -149,17 +147,16 @@ def open_transactions(oldest: OpenTransaction | None) -> Finding:
 
 def prepared_transactions(
     number: int, gid: str | None, database: str | None, since: str | None
-) -> Finding | None:
+) -> Iterator[Finding]:
     """Whether creating a slot waits for prepared transactions, which may have been forgotten."""
-    if not number or gid is None:
-        return None
-    name = gid.replace("'", "''")
-    return warning(
-        "prepared transactions",
-        f"{number} are open, the oldest ({gid}, in database {database}) since {since}: creating the slot "
-        "waits for all of them",
-        f"in database {database}: COMMIT PREPARED '{name}'; or ROLLBACK PREPARED '{name}';",
-    )
+    if gid is not None:
+        name = gid.replace("'", "''")
+        yield warning(
+            "prepared transactions",
+            f"{number} are open, the oldest ({gid}, in database {database}) since {since}: creating the slot "
+            "waits for all of them",
+            f"in database {database}: COMMIT PREPARED '{name}'; or ROLLBACK PREPARED '{name}';",
+        )
 
 
 def keep_finding(keep: Keep) -> Finding:

@@ -113,13 +113,11 @@ def identity_faults(table: CatalogTable, name: str) -> Iterator[Finding]:
     identity = table.replica_identity
     if identity == "n" or (identity == "d" and not table.identity):
         why = "REPLICA IDENTITY is NOTHING" if identity == "n" else "it has no primary key"
-        remedy = f"ALTER TABLE {name} REPLICA IDENTITY FULL;"
-        if identity == "n" and table.key:
-            remedy = f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;"
+        remedy = f"ALTER TABLE {name} REPLICA IDENTITY FULL; or ALTER TABLE {name} ADD PRIMARY KEY (...);"
         yield warning(
             check,
             f"{why}: the server refuses every UPDATE and DELETE of it once a publication has it",
-            f"{remedy} or ALTER TABLE {name} ADD PRIMARY KEY (...);" if not table.key else remedy,
+            f"ALTER TABLE {name} REPLICA IDENTITY DEFAULT;" if table.key else remedy,
         )
     if not table.key:
         yield warning(

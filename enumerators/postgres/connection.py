@@ -196,12 +196,9 @@ def row_of(
 
 def session_settings(options: Options) -> str:
     """The settings of every session, as libpq's parameter ``options`` has them."""
-    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in _settings(options))
-
-
-def _settings(options: Options) -> list[tuple[str, str]]:
     timeout_ms = round(options[opts.STATEMENT_TIMEOUT] * 1000)
-    return [*_SESSION.items(), *([("statement_timeout", str(timeout_ms))] if timeout_ms else [])]
+    settings = _SESSION | ({"statement_timeout": str(timeout_ms)} if timeout_ms else {})
+    return " ".join(f"-c {name}={value.replace(' ', chr(92) + ' ')}" for name, value in settings.items())
 
 
 def _password(options: Options) -> str | None:

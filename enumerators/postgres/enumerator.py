@@ -392,20 +392,15 @@ class PostgresEnumerator(
         return self._has_changes[1]
 
     def _assigner_of(self, state: PostgresState) -> Assigner:
+        most_of_stream = CHUNKS_PER_SUBTASK * self.context.current_parallelism
         return Assigner(
             state.assigner,
             start=state.start,
-            most_chunks=self._most_chunks,
+            most_chunks=1 << 31 if self._run.reads_once else most_of_stream,
             # Without a slot no log is read, so chunks do not wait for it.
             most_lag_bytes=self.options_given[opts.MAX_LOG_LAG] if self._run.reads_log else 1 << 63,
             reads_tables=self._run.reads_tables,
         )
-
-    @property
-    def _most_chunks(self) -> int:
-        if self._run.reads_once:
-            return 1 << 31
-        return CHUNKS_PER_SUBTASK * self.context.current_parallelism
 
     @property
     def _chunk_rows(self) -> int:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -40,25 +39,15 @@ IDLE_LIMIT_S = 300.0
 _POLL_S = 2.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedSnapshot:
-    """A snapshot from which other transactions can read.
-
-    Attributes:
-        name: what ``SET TRANSACTION SNAPSHOT`` takes.
-        lsn: position of the log when the snapshot was made.
-    """
-
-    name: str
-    lsn: int
-
-
-def export_snapshot(options: Options, tables: Sequence[TableName]) -> ExportedSnapshot:
+def export_snapshot(options: Options, tables: Sequence[TableName]) -> tuple[str, int]:
     """Start a keeper process, and return the snapshot that it exports.
 
     Args:
         tables: the tables to lock against ALTER TABLE and TRUNCATE, after which the snapshot would see them
             empty.
+
+    Returns:
+        The name that ``SET TRANSACTION SNAPSHOT`` takes, and the position of the log at this time.
     """
     imported()
     # The password goes through a pipe: other users of the machine can read arguments.
@@ -86,7 +75,7 @@ def export_snapshot(options: Options, tables: Sequence[TableName]) -> ExportedSn
         answer = json.loads(keeper.stdout.readline() or '{"error": "the keeper process ended"}')
     if "error" in answer:
         raise DiscoveryError(f"no snapshot could be exported from {place(options)}: {answer['error']}")
-    return ExportedSnapshot(name=answer["name"], lsn=parse_lsn(answer["lsn"]))
+    return answer["name"], parse_lsn(answer["lsn"])
 
 
 def _keep(given: dict[str, Any]) -> None:
@@ -106,9 +95,9 @@ def _keep(given: dict[str, Any]) -> None:
         _tell({"error": said(error)})
         return
     _tell({"name": name, "lsn": lsn})
-    read_at = time.monotonic()
+    read_at, ancestors = time.monotonic(), given["ancestors"]
     with contextlib.suppress(psycopg.Error), contextlib.closing(holder), contextlib.closing(watcher):
-        while time.monotonic() - read_at < given["idle_limit_s"] and _are_alive(given["ancestors"]):
+        while time.monotonic() - read_at < given["idle_limit_s"] and all(map(os.path.exists, ancestors)):
             time.sleep(_POLL_S)
             readers = "SELECT count(*) FROM pg_stat_activity WHERE application_name = %s"
             if watcher.execute(readers, [READER_PREFIX + name]).fetchone()[0]:
@@ -122,30 +111,20 @@ def _tell(answer: dict[str, str]) -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _ancestors(pid: int) -> list[int]:
-    """The processes above this one that run Java: Spark's driver, where there is one."""
+def _ancestors(pid: int) -> list[str]:
+    """The folders of the processes above this one that run Java: Spark's driver, where there is one."""
     ancestors = []
     while pid > 1:
+        folder = Path(f"/proc/{pid}")
         with contextlib.suppress(OSError):
-            if Path(f"/proc/{pid}/comm").read_text().strip() == "java":
-                ancestors.append(pid)
+            if (folder / "comm").read_text().strip() == "java":
+                ancestors.append(str(folder))
         try:
             # The name of a program, in brackets, may contain anything.
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            pid = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
         except (OSError, ValueError, IndexError):
             break
     return ancestors
-
-
-def _are_alive(pids: list[int]) -> bool:
-    for pid in pids:
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            continue
-    return True
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.chunks import CTID, Uncut, cuts
-from flip27_source.enumerators.postgres.connection import checked, connect
+from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import (
@@ -235,14 +235,14 @@ class ServerPoller:
         system = server.check_server(connection, reads_log=self._run.reads_log)
         self._check_failover(connection)
         if self._run.reads_once:
-            exported = export_snapshot(self._options, [table.table for table in tables])
+            exported, lsn = export_snapshot(self._options, [table.table for table in tables])
             return PostgresState(
                 system=system,
                 slot=None,
                 publication=None,
-                start=exported.lsn,
-                assigner=AssignerState(settled=Horizon(lsn=exported.lsn, xid=0)),
-                exported=exported.name,
+                start=lsn,
+                assigner=AssignerState(settled=Horizon(lsn=lsn, xid=0)),
+                exported=exported,
             )
         if not self._run.reads_log:
             return PostgresState(
@@ -356,7 +356,7 @@ class ServerPoller:
         if published is not None:
             moved = put_back(state.published, published.entries)
             for loss in table_losses(known, listed, published.tables, moved, publication=publication):
-                self._report_data_loss(loss.what, remedy=loss.remedy)
+                self._report_data_loss(loss, remedy=START_AGAIN)
         ensure_publication(connection, publication, listed)
         return publication_entries(connection, publication)
 

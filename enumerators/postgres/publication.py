@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.postgres.catalog import CatalogTable
-from flip27_source.enumerators.postgres.connection import START_AGAIN
 from flip27_source.enumerators.postgres.split import TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DiscoveryError
@@ -207,14 +206,6 @@ def publication_gaps(connection: Connection) -> Iterator[list[str]]:
         connection.remove_notice_handler(notice)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableLoss:
-    """Changes of a table that are not in the log."""
-
-    what: str
-    remedy: str = START_AGAIN
-
-
 def put_back(before: PublicationEntries | None, now: PublicationEntries | None) -> frozenset[int]:
     """The tables that were removed from the publication and added again."""
     if before is None or now is None or before.oid != now.oid:
@@ -230,8 +221,8 @@ def table_losses(
     moved: Collection[int] = (),
     *,
     publication: str,
-) -> Iterator[TableLoss]:
-    """The losses that the server's tables show.
+) -> Iterator[str]:
+    """The changes that the log does not have, as the server's tables show.
 
     Args:
         known: the tables that were read before.
@@ -244,18 +235,18 @@ def table_losses(
         name = (table.schema, table.name)
         if table.oid in known_oids:
             if name not in published:
-                yield TableLoss(
-                    what=f"table {table} was removed from publication {publication}; the log does not have "
-                    "its changes since then"
+                yield (
+                    f"table {table} was removed from publication {publication}; the log does not have its "
+                    "changes since then"
                 )
             elif table.oid in moved:
-                yield TableLoss(
-                    what=f"table {table} was removed from publication {publication} and added again, or its "
+                yield (
+                    f"table {table} was removed from publication {publication} and added again, or its "
                     "column list or row filter there was changed; the log may lack earlier changes"
                 )
         elif name in known_names:
-            yield TableLoss(
-                what=f"table {table} was dropped and recreated, or another table has its name now (oid "
+            yield (
+                f"table {table} was dropped and recreated, or another table has its name now (oid "
                 f"{known_names[name]} before, {table.oid} now); the log has no deletes for the rows of the "
                 "former table"
             )

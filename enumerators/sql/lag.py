@@ -31,19 +31,14 @@ def newest_allowed(
         ValueError: a lag is set, and the value is not a time.
     """
     lag = dt.timedelta(seconds=DEFAULT_LAG_S if lag_s is None else lag_s)
-    if not lag:
-        return None
-    form = _TIME.fullmatch(text) if is_time(text, kind) else None
-    if form is None:
-        if is_time(text, kind):
-            # A year after 9999 or BC: rows are held back nevertheless.
-            return str((now - lag).astimezone(zone).date() - dt.timedelta(days=1))
-        if lag_s is not None:
-            raise ValueError(f"{text!r} of type {kind} is not a time")
+    if lag and lag_s is not None and not is_time(text, kind):
+        raise ValueError(f"{text!r} of type {kind} is not a time")
+    if not lag or not is_time(text, kind):
         return None
     allowed = now - lag
-    if form["between"] is None:
-        # A date is complete when its day is over.
+    form = _TIME.fullmatch(text)
+    if form is None or form["between"] is None:
+        # A date is complete when its day is over. A year after 9999 or BC is held back nevertheless.
         return str(allowed.astimezone(zone).date() - dt.timedelta(days=1))
     return _in_form(form, allowed, zone)
 

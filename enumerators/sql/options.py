@@ -188,18 +188,13 @@ def source_name(options: Options) -> str:
 
 def check_sql_options(options: Options) -> None:
     """Refuse missing options and invalid combinations."""
-    if (options[TABLE] is None) == (options[QUERY] is None):
-        what = "options table and query are both set"
-        raise OptionError(
-            what if options[TABLE] is not None else "neither option table nor option query is set",
-            remedy='add .option("table", "orders"), or .option("query", "SELECT ..."), but not both',
-        )
-    if (options[URI] is None) == (options[URI_ENV] is None):
-        what = "options uri and uriEnv are both set"
-        raise OptionError(
-            what if options[URI] is not None else "neither option uri nor option uriEnv is set",
-            remedy='add .option("uri", ...), or .option("uriEnv", ...) with the name of an environment '
-            "variable, but not both",
-        )
+    either = '.option("table", "orders"), or .option("query", "SELECT ...")'
+    place = '.option("uri", ...), or .option("uriEnv", ...) with the name of an environment variable'
+    for first, second, add in ((TABLE, QUERY, either), (URI, URI_ENV, place)):
+        if (options[first] is None) == (options[second] is None):
+            neither = f"neither option {first.name} nor option {second.name} is set"
+            both = f"options {first.name} and {second.name} are both set"
+            what = neither if options[first] is None else both
+            raise OptionError(what, remedy=f"add {add}, but not both")
     cursor_columns(options)
     starting_values(options)

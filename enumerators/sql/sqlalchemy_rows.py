@@ -56,7 +56,6 @@ class SqlAlchemyDatabase(RowDatabase):
         return sum(sizes) // max(1, len(rows))
 
     def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of the columns of a short result, and its rows."""
         with self.guarded(), self._executed(sql) as result:
             return list(result.keys()), [tuple(row) for row in result.fetchall()]
 
@@ -70,7 +69,6 @@ class SqlAlchemyDatabase(RowDatabase):
             return []
 
     def blocks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a long result, in blocks."""
         with self.guarded(), self._executed(sql, stream_results=True) as result:
             while block := result.fetchmany(ROWS_PER_BATCH):
                 yield [tuple(row) for row in block]

@@ -68,35 +68,28 @@ class Disk(Protocol):
 class OsDisk:
     """The disk of this machine. New files get the umask's permissions, like Spark's own files."""
 
+    write = staticmethod(os.write)
+    sync = staticmethod(os.fsync)
+    close = staticmethod(os.close)
+    link = staticmethod(os.link)
+    make_folder = staticmethod(os.mkdir)
+    remove_folder = staticmethod(os.rmdir)
+    exists = staticmethod(os.path.lexists)
+    now_s = staticmethod(time.time)
+    names = staticmethod(os.listdir)
+    read = staticmethod(read_regular_file)
+
     def new_name(self) -> str:
         return os.urandom(16).hex()
 
     def open_new(self, path: str) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
 
-    def write(self, handle: int, data: memoryview) -> int:
-        return os.write(handle, data)
-
-    def sync(self, handle: int) -> None:
-        os.fsync(handle)
-
-    def close(self, handle: int) -> None:
-        os.close(handle)
-
-    def link(self, source: str, target: str) -> None:
-        os.link(source, target)
-
     def rename(self, source: str, target: str, folder: int | None = None) -> None:
         os.replace(source, target, src_dir_fd=folder)
 
     def remove(self, path: str, folder: int | None = None) -> None:
         os.unlink(path, dir_fd=folder)
-
-    def make_folder(self, path: str) -> None:
-        os.mkdir(path)
-
-    def remove_folder(self, path: str) -> None:
-        os.rmdir(path)
 
     def sync_folder(self, path: str, folder: int | None = None) -> None:
         handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC, dir_fd=folder)
@@ -108,9 +101,6 @@ class OsDisk:
         finally:
             os.close(handle)
 
-    def exists(self, path: str) -> bool:
-        return os.path.lexists(path)
-
     def is_folder(self, path: str) -> bool:
         try:
             return stat.S_ISDIR(os.lstat(path).st_mode)
@@ -119,15 +109,6 @@ class OsDisk:
 
     def modified_s(self, path: str) -> float:
         return os.lstat(path).st_mtime
-
-    def now_s(self) -> float:
-        return time.time()
-
-    def names(self, path: str) -> list[str]:
-        return os.listdir(path)
-
-    def read(self, path: str, limit: int | None = None) -> bytes:
-        return read_regular_file(path, limit)
 
 
 OS_DISK = OsDisk()

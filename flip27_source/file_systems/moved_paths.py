@@ -114,13 +114,11 @@ def _pairs(value: str) -> list[tuple[str, str]]:
             raise ValueError(expected) from None
     else:
         pairs = [tuple(side.strip() for side in part.split("=")) for part in value.split(",")]
-    if not pairs or not all(len(pair) == 2 and _are_texts(pair) for pair in pairs):
+    if not pairs or not all(
+        len(pair) == 2 and all(isinstance(side, str) and side for side in pair) for pair in pairs
+    ):
         raise ValueError(expected)
     return pairs  # type: ignore[no-any-return]
-
-
-def _are_texts(pair: tuple[Any, ...]) -> bool:
-    return all(isinstance(side, str) and side for side in pair)
 
 
 def _replaced(path: str, prefixes: Iterable[tuple[str, str]]) -> str:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Mapping
 from typing import Any
 
 from ..errors import CorruptStateError
@@ -69,15 +68,12 @@ def read_remote_file(file_system: Any, path: str, limit: int | None) -> bytes:
         except Exception:  # noqa: BLE001 - a range request fails for an empty object
             file_system.invalidate_cache(path)
     if limit is not None:
-        _check_info(file_system.info(path), limit)
+        info = file_system.info(path)
+        if info["type"] != "file":
+            raise UnreadableFileError(f"is a {info['type']}, not a file")
+        if info["size"] > limit:
+            raise UnreadableFileError(f"has more than {limit} bytes")
     return bytes(file_system.cat_file(path))
-
-
-def _check_info(info: Mapping[str, Any], limit: int) -> None:
-    if info["type"] != "file":
-        raise UnreadableFileError(f"is a {info['type']}, not a file")
-    if info["size"] > limit:
-        raise UnreadableFileError(f"has more than {limit} bytes")
 
 
 def within(limit: int | None, data: bytes, name: str, location: str) -> bytes:

@@ -45,32 +45,23 @@ class PlannedFiles:
                 remedy='load the stream with .option("reader", "splits") and keep its columns '
                 + ", ".join(COLUMNS),
             )
-        columns = {name: rows.column(name).to_pylist() for name in COLUMNS if name != "modificationTime"}
+        listed = rows.select([name for name in COLUMNS if name != "modificationTime"]).to_pylist()
         times = pc.cast(rows.column("modificationTime"), pa.timestamp("us", "UTC"))
         modified = pc.cast(times, pa.int64()).to_pylist()
         files = tuple(
             FileSplit(
-                path=path,
-                length=whole,
+                path=row[PATH_COLUMN],
+                length=row["fileLength"],
                 modified_us=time,
-                start=start,
-                end=None if start == 0 and length == whole else start + length,
+                start=row["start"],
+                end=None if row["length"] == row["fileLength"] else row["start"] + row["length"],
                 # Reports name a split by its id, which has a version with allowOverwrites.
-                version=FileSplitId.parse(split_id).version,
-                etag=etag,
+                version=FileSplitId.parse(row["splitId"]).version,
+                etag=row["etag"],
             )
-            for path, start, length, whole, time, etag, split_id in zip(
-                columns[PATH_COLUMN],
-                columns["start"],
-                columns["length"],
-                columns["fileLength"],
-                modified,
-                columns["etag"],
-                columns["splitId"],
-                strict=True,
-            )
+            for row, time in zip(listed, modified, strict=True)
         )
-        names = sorted({name for name in columns["checkpoint"] if name is not None})
+        names = sorted({row["checkpoint"] for row in listed} - {None})
         return cls.whole(files, names[0] if len(names) == 1 else None)
 
     @classmethod

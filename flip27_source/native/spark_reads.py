@@ -69,22 +69,22 @@ class SparkReads:
         )
         return reads.frame(files, None).schema
 
-    @contextlib.contextmanager
-    def small_files(self) -> Iterator[None]:
+    def small_files(self) -> contextlib.AbstractContextManager[None]:
         """Let a task read more than 32 small files in this context."""
-        with _settings(self._spark, {_OPEN_COST: str(_SMALL_OPEN_COST_BYTES)}):
-            yield
+        return _settings(self._spark, {_OPEN_COST: str(_SMALL_OPEN_COST_BYTES)})
 
     def _of_group(
         self, base: str | None, files: Sequence[FileSplit], schema: StructType | str | None
     ) -> DataFrame:
-        reader = self._spark.read.format(self._format).options(**self._options)
+        reader: Any = self._spark.read.format(self._format).options(**self._options)
         if schema is not None:
             reader = reader.schema(schema)
         if base is not None:
             reader = reader.option("basePath", hadoop_name(base, self._prefixes))
         paths = [hadoop_path(file.path, self._prefixes) for file in files]
-        frame: DataFrame = _loaded(self._spark, reader, paths)
+        sequence = _java_sequence(self._spark, paths) if len(paths) > _MANY_PATHS else None
+        load = reader._jreader.load
+        frame: DataFrame = reader.load(paths) if sequence is None else reader._df(load(sequence))
         return frame
 
     def _listing(self, files: Sequence[FileSplit]) -> contextlib.AbstractContextManager[None]:
@@ -94,13 +94,6 @@ class SparkReads:
             # The driver takes 0.1 ms for a local file, less than a task takes to start.
             return _settings(self._spark, {_THRESHOLD: str(1 << 30)})
         return _settings(self._spark, {_PARALLELISM: str(_LISTING_TASKS)})
-
-
-def _loaded(spark: SparkSession, reader: Any, paths: list[str]) -> Any:
-    sequence = _java_sequence(spark, paths) if len(paths) > _MANY_PATHS else None
-    if sequence is None:
-        return reader.load(paths)
-    return reader._df(reader._jreader.load(sequence))
 
 
 def _java_sequence(spark: SparkSession, paths: Sequence[str]) -> Any:

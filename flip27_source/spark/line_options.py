@@ -41,13 +41,7 @@ TAKEN: Final[Mapping[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Refused:
-    """An option of Spark's reader that ``parsed`` refuses.
-
-    Attributes:
-        why: the reason.
-        remedy: what to do.
-        default: the only accepted value, Spark's default; empty if no value is accepted.
-    """
+    """An option of Spark's reader that is refused, unless its value is ``default``, which is Spark's own."""
 
     why: str
     remedy: str
@@ -221,7 +215,8 @@ def _unknown(format_name: str, key: str) -> OptionError:
             f"option {key} belongs to Spark's {other} reader; the format is {format_name}",
             remedy=f'leave it out, or give "{other}" as the format',
         )
-    if key.lower() in _names_on_stream():
+    tables = (CORE_OPTIONS, find_reader("text").options, find_enumerator("files").options)
+    if any(key.lower() == option.name.lower() for table in tables for option in table):
         return OptionError(
             f"option {key} belongs to the stream that is passed to parsed", remedy=_ON_STREAM.format(name=key)
         )
@@ -232,11 +227,6 @@ def _unknown(format_name: str, key: str) -> OptionError:
         f"option {key} is not an option of Spark's {format_name} reader{meant}",
         remedy=f"use one of: {', '.join(sorted(TAKEN[format_name], key=str.lower))}",
     )
-
-
-def _names_on_stream() -> set[str]:
-    tables = (CORE_OPTIONS, find_reader("text").options, find_enumerator("files").options)
-    return {option.name.lower() for table in tables for option in table}
 
 
 def _parsed(texts: Mapping[str, str], name: str, parse: Any, default: Any) -> Any:

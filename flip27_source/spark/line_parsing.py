@@ -151,13 +151,12 @@ def _columns(parsed: StructType, corrupt: str, options: LineOptions) -> list[Col
         _row(_MALFORMED) if options.format == "csv" else fn.when(_row(_MALFORMED).isNotNull(), _named(LINES))
     )
     record = fn.coalesce(malformed, fn.when(fn.col(_ROW).isNull(), _named(LINES)))
-    columns = []
-    for field in parsed.fields:
-        column = record if field.name == corrupt else _row(field.name)
-        columns.append(
-            column.alias(field.name, metadata=field.metadata) if field.metadata else column.alias(field.name)
+    return [
+        (record if field.name == corrupt else _row(field.name)).alias(
+            field.name, metadata=field.metadata or None
         )
-    return columns
+        for field in parsed.fields
+    ]
 
 
 def _line() -> Column:

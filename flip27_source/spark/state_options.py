@@ -1,13 +1,11 @@
-"""StateOptions: the options of ``format("flip27_state")``."""
+"""The options of ``format("flip27_state")``."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from flip27_source.options import Option, Options, optional, text
+from flip27_source.options import Option, optional, text
 from flip27_source.state_tables.views import DEFAULT_VIEW, VIEWS, View
 
 
@@ -47,28 +45,3 @@ STATE_LOCATION: Option[str | None] = Option(
 )
 
 STATE_OPTIONS: tuple[Option[Any], ...] = (PATH, VIEW, LINEAGE, STATE_LOCATION)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateOptions:
-    location: str
-    view: View
-    lineage: str | None
-    state_location: str | None
-    storage: Mapping[str, Any]
-
-    @classmethod
-    def parse(cls, raw: Mapping[str, str]) -> StateOptions:
-        """Check and parse the given options.
-
-        Raises:
-            OptionError: an option is unknown, missing or invalid.
-        """
-        options = Options.parse(raw, STATE_OPTIONS)
-        return cls(
-            location=options.require(PATH, why="it locates the state"),
-            view=options[VIEW],
-            lineage=options[LINEAGE],
-            state_location=options[STATE_LOCATION],
-            storage=options.with_prefix("storage."),
-        )

@@ -26,14 +26,14 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from flip27_source.errors import SchemaError
+from flip27_source.options import Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from flip27_source.snapshots.locations import Lineage
     from flip27_source.state_tables.predicates import Predicate
-
-    from .state_options import StateOptions
+    from flip27_source.state_tables.views import View
 
 _ROWS_PER_BATCH = 10_000
 
@@ -57,16 +57,18 @@ class StateDataSource(DataSource):
         return "flip27_state"
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.asked().view.schema)
+        return from_arrow_schema(self.asked()["view"].schema)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return StateReader(self, schema)
 
-    def asked(self) -> StateOptions:
+    def asked(self) -> Options:
         """The checked options; every process that needs them parses them."""
-        from .state_options import StateOptions
+        from .state_options import PATH, STATE_OPTIONS
 
-        return StateOptions.parse(self.options)
+        options = Options.parse(self.options, STATE_OPTIONS)
+        options.require(PATH, why="it locates the state")
+        return options
 
 
 class LineagePartition(InputPartition):
@@ -83,7 +85,7 @@ class StateReader(DataSourceReader):
         self._data_source = data_source
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self.wanted: Predicate | None = None
-        _check_columns(self._schema, data_source.asked())
+        _check_columns(self._schema, data_source.asked()["view"])
         # Spark refuses readers that override pushFilters unless filter pushdown is enabled, which is not the
         # default. This reader works either way: Spark always filters again.
         self.pushFilters = _Pushing(self)  # type: ignore[method-assign]
@@ -92,9 +94,8 @@ class StateReader(DataSourceReader):
         from flip27_source.snapshots.locations import find_lineages
 
         asked = self._data_source.asked()
-        lineages = find_lineages(
-            asked.location, asked.storage, only=asked.lineage, state_location=asked.state_location
-        )
+        storage, place = asked.with_prefix("storage."), asked["stateLocation"]
+        lineages = find_lineages(asked["path"], storage, only=asked["lineage"], state_location=place)
         return [LineagePartition(lineage) for lineage in lineages]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -107,8 +108,8 @@ class StateReader(DataSourceReader):
         if not isinstance(partition, LineagePartition):
             return
         asked = self._data_source.asked()
-        history = History(partition.lineage.store(asked.storage), partition.lineage)
-        rows = asked.view.rows(history, self.wanted or EVERYTHING)
+        history = History(partition.lineage.store(asked.with_prefix("storage.")), partition.lineage)
+        rows = asked["view"].rows(history, self.wanted or EVERYTHING)
         while chunk := list(islice(rows, _ROWS_PER_BATCH)):
             yield pa.RecordBatch.from_pylist(chunk, schema=self._schema)
 
@@ -136,9 +137,8 @@ class _Pushing:
         return filters
 
 
-def _check_columns(schema: pa.Schema, asked: StateOptions) -> None:
+def _check_columns(schema: pa.Schema, view: View) -> None:
     """A user's schema may omit and reorder columns, but not change them."""
-    view = asked.view
     known = {field.name: field.type for field in view.schema}
     wrong = [field.name for field in schema if known.get(field.name) != field.type]
     if wrong:

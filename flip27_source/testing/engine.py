@@ -7,8 +7,9 @@ thread, and the same calls give the same run.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -240,9 +241,7 @@ class MicroBatchEngine(SparkQuery):
             if driver.is_alive:
                 self.reach(step, batch_id)
 
-        view = self._view(
-            self._store_of_tasks, lambda: reach(Step.REPORT_WRITE), lambda: reach(Step.REPORT_WRITTEN)
-        )
+        view = self._view(self._store_of_tasks, reach, Step.REPORT_WRITE, Step.REPORT_WRITTEN)
 
         def items() -> Iterator[Item]:
             read = self.start_attempt(task, number, view)
@@ -320,17 +319,17 @@ class MicroBatchEngine(SparkQuery):
         def reach(step: Step) -> None:
             self.reach(step, self.logs.next_batch_id)
 
-        self._driver.view = self._view(
-            self.store, lambda: reach(Step.STATE_WRITE), lambda: reach(Step.STATE_WRITTEN)
-        )
+        self._driver.view = self._view(self.store, reach, Step.STATE_WRITE, Step.STATE_WRITTEN)
         return self._driver.view
 
     def reach(self, step: Step, batch_id: int) -> None:
         self.itinerary.passing(step, batch_id)
 
     @staticmethod
-    def _view(store: Store | None, before: Any, after: Any) -> WatchedStore | None:
-        return None if store is None else WatchedStore(store, before, after)
+    def _view(
+        store: Store | None, reach: Callable[[Step], None], before: Step, after: Step
+    ) -> WatchedStore | None:
+        return None if store is None else WatchedStore(store, partial(reach, before), partial(reach, after))
 
     @contextmanager
     def _in_driver(self) -> Iterator[None]:

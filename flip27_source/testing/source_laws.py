@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +16,7 @@ from ..reader import SplitReader, YieldsProgress
 from ..snapshots.store import MemoryStore
 from ..source_options import ON_SPLIT_ERROR
 from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enforce
-from .source_run import SourceCheck, first_column, rows_of_splits
+from .source_run import SourceCheck, rows_of_splits
 from .spark_query import BatchRead
 from .spark_side import Row
 from .steps import Crashed, CrashPoint, Step, Victim
@@ -355,7 +356,7 @@ def check_source(
         Flip27Error: the options are invalid.
     """
     given = under_test(source, enumerator=enumerator, reader=reader, schema=schema)
+    key = itemgetter(0) if key is None else key
     enforce(
-        SOURCE_LAWS,
-        SourceCheck(given=given, promised=rows, grow=grow, update=update, key=key or first_column, fast=fast),
+        SOURCE_LAWS, SourceCheck(given=given, promised=rows, grow=grow, update=update, key=key, fast=fast)
     )

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Any
 
 from ..driver.reports import report_demand
@@ -31,11 +32,6 @@ LIMITS = (
 )
 
 
-def first_column(row: Row) -> Any:
-    """The default key of a row."""
-    return row[0]
-
-
 @dataclass(slots=True, kw_only=True)
 class SourceCheck:
     """The source that is checked, and the results of its undisturbed run.
@@ -55,7 +51,7 @@ class SourceCheck:
     promised: Sequence[Row] | None = None
     grow: Callable[[], object] | None = None
     update: Callable[[], object] | None = None
-    key: Callable[[Row], Any] = first_column
+    key: Callable[[Row], Any] = itemgetter(0)
     fast: bool = False
     engine_type: type[MicroBatchEngine] = MicroBatchEngine
     parted: SourceUnderTest = field(init=False)
@@ -78,7 +74,6 @@ class SourceCheck:
     def with_options(self, **options: str) -> SourceCheck:
         """This check with further options and the same rehearsal."""
         changed = replace(self)
-        changed.rows, changed.rehearsal = self.rows, self.rehearsal
         changed.parted = self.parted.with_options(**options)
         return changed
 

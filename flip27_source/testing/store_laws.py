@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -254,21 +255,10 @@ def _data_of(racer: int) -> bytes:
 def _at_once(work: Callable[[int], ResultT], threads: int = RACERS) -> list[ResultT]:
     """The results of ``work(0)``, ``work(1)``, ..., all started together."""
     together = threading.Barrier(threads)
-    results: dict[int, ResultT] = {}
-    errors: list[BaseException] = []
 
-    def run(number: int) -> None:
-        try:
-            together.wait()
-            results[number] = work(number)
-        except BaseException as error:  # noqa: BLE001 - raised where the threads are joined
-            errors.append(error)
+    def run(number: int) -> ResultT:
+        together.wait()
+        return work(number)
 
-    running = [threading.Thread(target=run, args=(number,)) for number in range(threads)]
-    for thread in running:
-        thread.start()
-    for thread in running:
-        thread.join()
-    for error in errors:
-        raise error
-    return [results[number] for number in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, range(threads)))

@@ -5,6 +5,7 @@ One task after the other, on one thread; attempts interact only through their or
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
@@ -82,12 +83,11 @@ class TaskRunner:
     def _run(
         self, index: int, task: PlannedSubtask, stage: int, speculation: Speculation | None
     ) -> list[Row]:
-        numbers = iter(range(self._max_failures + 2))
+        numbers = itertools.count()
         failures = 0
         while True:
-            attempts = [
-                _Running(number, self._start(task, number)) for number in self._next(numbers, speculation)
-            ]
+            started = itertools.islice(numbers, 1 if speculation is None else 2)
+            attempts = [_Running(number, self._start(task, number)) for number in started]
             accepted = _finished(attempts, speculation)
             speculation = None
             for attempt in attempts:
@@ -100,9 +100,6 @@ class TaskRunner:
             failures += len(attempts)
             if failures >= self._max_failures:
                 raise _cause(attempts[-1], index)
-
-    def _next(self, numbers: Iterator[int], speculation: Speculation | None) -> list[int]:
-        return [next(numbers)] if speculation is None else [next(numbers), next(numbers)]
 
     def _record(
         self, attempt: _Running, index: int, task: PlannedSubtask, stage: int, *, accepted: bool

@@ -28,50 +28,45 @@ class WatchedStore(Store):
         self._dead = True
 
     def read(self, name: str, limit: int | None = None) -> bytes:
-        self._check_alive()
-        return self._store.read(name, limit)
+        return self._living.read(name, limit)
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
-        self._check_alive()
+        store = self._living
         self._before()
-        created = self._store.create(name, data, exclusive=exclusive)
+        created = store.create(name, data, exclusive=exclusive)
         self._after()
         return created
 
     def check_exclusive(self, name: str, data: bytes) -> None:
-        self._check_alive()
-        self._store.check_exclusive(name, data)
+        self._living.check_exclusive(name, data)
 
     def replace(self, name: str, data: bytes) -> None:
-        self._check_alive()
+        store = self._living
         self._before()
-        self._store.replace(name, data)
+        store.replace(name, data)
         self._after()
 
     def list(self, folder: str) -> list[str]:
-        self._check_alive()
-        return self._store.list(folder)
+        return self._living.list(folder)
 
     def delete(self, name: str) -> None:
-        self._check_alive()
-        self._store.delete(name)
+        self._living.delete(name)
 
     def make_durable(self, name: str) -> None:
-        self._check_alive()
-        self._store.make_durable(name)
+        self._living.make_durable(name)
 
     def remove_empty(self, folder: str) -> None:
-        self._check_alive()
-        self._store.remove_empty(folder)
+        self._living.remove_empty(folder)
 
     def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        self._check_alive()
-        return self._store.remove_abandoned(folder, older_than_s=older_than_s)
+        return self._living.remove_abandoned(folder, older_than_s=older_than_s)
 
     def check_inside(self, name: str) -> None:
-        self._check_alive()
-        self._store.check_inside(name)
+        self._living.check_inside(name)
 
-    def _check_alive(self) -> None:
+    @property
+    def _living(self) -> Store:
+        """The store, unless the process is dead."""
         if self._dead:
             raise Killed("a call of a dead process to its store")
+        return self._store

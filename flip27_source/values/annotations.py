@@ -13,11 +13,16 @@ from ..events import SourceEvent
 
 
 def annotation_of(cls: type, method: str, name: str, attribute: str) -> Any:
-    """The annotation ``name`` of a method, from the nearest class whose annotation is not Any.
+    """The value of a class's ``attribute``, or else the annotation ``name`` of a method.
+
+    It is that of the nearest class whose annotation is not Any.
 
     Raises:
         ContractError: a name in the annotation cannot be resolved.
     """
+    given = getattr(cls, attribute, None)
+    if given is not None:
+        return given
     for klass in cls.__mro__:
         function = klass.__dict__.get(method)
         if function is None or name not in function.__annotations__:

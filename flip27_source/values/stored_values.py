@@ -203,10 +203,9 @@ class _FlatClass:
         if places is None:
             if not all(kind in allowed for kind, allowed in zip(kinds, self._allowed, strict=True)):
                 return False
-            places = self._places[kinds] = (
-                _places_of(str, kinds),
-                _places_of(int, kinds),
-                _places_of(float, kinds),
+            places = self._places[kinds] = tuple(
+                tuple(place for place, found in enumerate(kinds) if found is kind)
+                for kind in (str, int, float)
             )
         texts, integers, floats = places
         for place in texts:
@@ -217,10 +216,6 @@ class _FlatClass:
             if items[place].bit_length() > _LONGEST_INT_BITS:
                 return False
         return all(math.isfinite(items[place]) for place in floats) if floats else True
-
-
-def _places_of(kind: type, kinds: tuple[type, ...]) -> tuple[int, ...]:
-    return tuple(place for place, found in enumerate(kinds) if found is kind)
 
 
 def _scalars_of(hint: Any) -> frozenset[type]:

@@ -11,6 +11,7 @@ from typing import Any
 from flip27_source.enumerators.files.notifications.events import events_of_event_grid, message_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.notifications import Message, NotificationQueue
+from flip27_source.optional_packages import needed
 
 MOST_IN_A_REQUEST = 32
 LONGEST_HIDDEN_S = 7 * 86_400
@@ -64,13 +65,9 @@ class AzureQueue(NotificationQueue):
 
     @cached_property
     def client(self) -> Any:
-        try:
+        by, where = "discovery=notifications with Azure queues", "on the driver"
+        with needed("azure-storage-queue", by=by, extra="azure", where=where, error_type=OptionError):
             from azure.storage.queue import QueueClient
-        except ModuleNotFoundError:
-            raise OptionError(
-                "discovery=notifications with Azure queues needs the package azure-storage-queue",
-                remedy="pip install 'flip27-source[azure]' on the driver",
-            ) from None
         credential = credential_of(self.options.with_prefix("storage."))
         return QueueClient.from_queue_url(self.url, credential=credential)
 

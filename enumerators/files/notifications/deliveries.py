@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.files.notifications.inbox import Inbox, Received, in_parts
@@ -23,19 +23,6 @@ from flip27_source.options import Options
 _log = logging.getLogger("flip27_source")
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
-    """The deletions that are due for messages that were handled.
-
-    Attributes:
-        at_once: they can be deleted now.
-        after_next: their deletion is an action of the next checkpoint.
-    """
-
-    at_once: list[Received]
-    after_next: list[Received]
-
-
 class Acknowledgements:
     """Decides when the messages of one run may be deleted; keeps those that wait for a stored checkpoint.
 
@@ -48,15 +35,21 @@ class Acknowledgements:
         self._incomplete: int | None = None
         self._waiting: list[Received] = []
 
-    def handled(self, messages: Iterable[Received], *, has_changed: bool) -> Due:
-        """Record that messages were handled; ``has_changed`` says whether they changed the state."""
+    def handled(
+        self, messages: Iterable[Received], *, has_changed: bool
+    ) -> tuple[list[Received], list[Received]]:
+        """Record that messages were handled; ``has_changed`` says whether they changed the state.
+
+        Returns:
+            The messages to delete now, and those whose deletion is an action of the next checkpoint.
+        """
         self.is_unsaved = self.is_unsaved or has_changed
         if self.is_unsaved:
-            return Due([], list(messages))
+            return [], list(messages)
         if self._incomplete is None:
-            return Due(list(messages), [])
+            return list(messages), []
         self._waiting += messages
-        return Due([], [])
+        return [], []
 
     def saved(self, checkpoint_id: int) -> None:
         """Record that the state is part of this checkpoint."""
@@ -132,9 +125,9 @@ class Deliveries:
         if round.found_by_listing:
             _log.info("%d files were found by the listing, without a message", round.found_by_listing)
         has_changed = bool(round.splits or round.ignored or round.forgotten or dropped)
-        due = self._acknowledgements.handled(round.messages, has_changed=has_changed)
-        self._inbox.delete_soon(due.at_once)
-        for action in in_parts(due.after_next):
+        at_once, after_next = self._acknowledgements.handled(round.messages, has_changed=has_changed)
+        self._inbox.delete_soon(at_once)
+        for action in in_parts(after_next):
             self._context.perform_after_completion(action)
 
     def saved(self, checkpoint_id: int) -> NotificationsState:

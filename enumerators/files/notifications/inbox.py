@@ -63,19 +63,6 @@ class _Hold:
     until_s: float
 
 
-@dataclass(slots=True)
-class _Poll:
-    """The progress of the polls of one queue.
-
-    Attributes:
-        error: the error of the last poll, if it failed.
-        was_empty: whether a poll has found the queue empty.
-    """
-
-    error: Exception | None = None
-    was_empty: bool = False
-
-
 class Inbox:
     """The messages of all queues that were received and are not deleted.
 
@@ -99,7 +86,9 @@ class Inbox:
         self._changed = threading.Condition()
         self._arrived: list[Received] = []
         self._held: dict[tuple[str, str], _Hold] = {}
-        self._polls = {url: _Poll() for url in queues}
+        # The queues that a poll has found empty, and the errors of those whose last poll has failed.
+        self._emptied: set[str] = set()
+        self._errors: dict[str, Exception] = {}
         self._to_delete: list[DeleteMessages] = []
         self._closed = False
         self._started = False
@@ -114,7 +103,7 @@ class Inbox:
     def was_emptied(self) -> bool:
         """Whether each queue was empty at least once, so that older messages have arrived."""
         with self._changed:
-            return all(poll.was_empty for poll in self._polls.values())
+            return self._emptied >= self._queues.keys()
 
     def start(self) -> None:
         """Start to receive; only the first call has an effect."""
@@ -141,9 +130,8 @@ class Inbox:
         with self._changed:
             if wait:
                 self._changed.wait_for(self._is_settled)
-            failed = next((poll.error for poll in self._polls.values() if poll.error is not None), None)
-            if failed is not None:
-                raise failed
+            for error in self._errors.values():
+                raise error
             arrived, self._arrived = self._arrived, []
             return arrived
 
@@ -178,13 +166,13 @@ class Inbox:
 
     def _is_settled(self) -> bool:
         is_over = self._closed or not self._has_room()
-        return is_over or all(poll.was_empty or poll.error for poll in self._polls.values())
+        return is_over or self._emptied | self._errors.keys() >= self._queues.keys()
 
     def _has_room(self) -> bool:
         return len(self._held) < self._most_held
 
     def _is_done(self, url: str) -> bool:
-        return self._closed or (self._until_empty and self._polls[url].was_empty)
+        return self._closed or (self._until_empty and url in self._emptied)
 
     def _wait_for_room(self, url: str) -> bool:
         """Wait until more messages may be held; False if no more are to be received from this queue."""
@@ -222,20 +210,20 @@ class Inbox:
         wait_s = 0.0
         if waits:
             # The wait is short until the queue was empty once, because others may wait for that.
-            wait_s = _POLL_S if self._polls[url].was_empty else _SHORT_POLL_S
+            wait_s = _POLL_S if url in self._emptied else _SHORT_POLL_S
         try:
             answer = self._queues[url].receive(count=RECEIVED_AT_ONCE, wait_s=wait_s, hidden_s=self._hidden_s)
         except Exception as error:  # noqa: BLE001 - raised on the discovery thread
             answer = error
         until_s = time.monotonic() + self._hidden_s
         with self._changed:
-            poll = self._polls[url]
             if isinstance(answer, Exception):
-                poll.error = answer
+                self._errors[url] = answer
             else:
-                poll.error = None
+                self._errors.pop(url, None)
                 # Only a poll that waits asks all servers of a service; otherwise an empty answer is no proof.
-                poll.was_empty = poll.was_empty or (waits and not answer)
+                if waits and not answer:
+                    self._emptied.add(url)
                 for message in answer:
                     self._held[url, message.receipt] = _Hold(message.receipt, until_s)
                     self._arrived.append(Received(queue=url, message=message))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 from flip27_source.enumerators.files.notifications.events import events_of_s3, message_of
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.notifications import Message, NotificationQueue
+from flip27_source.optional_packages import needed
 
 MOST_IN_A_REQUEST = 10
 LONGEST_WAIT_S = 20
@@ -77,21 +78,15 @@ def client(
         queue_url: a queue, whose server and region are used; None: those of the file system.
         region: a region that replaces the one in the options.
     """
-    try:
+    by = "discovery=notifications with queues of SQS"
+    with needed("botocore", by=by, extra="s3", where="on the driver", error_type=OptionError):
         import botocore.config
         import botocore.session
-    except ModuleNotFoundError:
-        raise OptionError(
-            "discovery=notifications with queues of SQS needs the package botocore",
-            remedy="pip install 'flip27-source[s3]' on the driver",
-        ) from None
     own = dict(storage.get("client_kwargs") or {})
     given = {name: own[name] for name in _OF_CLIENTS if name in own}
     given |= {name: storage[key] for key, name in _PASSED_ON.items() if storage.get(key)}
-    endpoint, region = (
-        own.get("endpoint_url") or storage.get("endpoint_url"),
-        region or own.get("region_name"),
-    )
+    endpoint = own.get("endpoint_url") or storage.get("endpoint_url")
+    region = region or own.get("region_name")
     if queue_url is not None:
         server = urlsplit(queue_url)
         endpoint, region = f"{server.scheme}://{server.netloc}", region_of(server.netloc) or region

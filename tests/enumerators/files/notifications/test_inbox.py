@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from flip27_source.enumerators.files.notifications.deliveries import Acknowledgements, Due
+from flip27_source.enumerators.files.notifications.deliveries import Acknowledgements
 from flip27_source.enumerators.files.notifications.inbox import DELETED_AT_ONCE, Inbox, Received
 from flip27_source.notifications import Message, NotificationQueue
 from flip27_source.options import Options
@@ -209,19 +209,19 @@ A, B = received("a"), received("b")
 
 
 def test_a_message_that_does_not_change_the_state_is_deleted_at_once() -> None:
-    assert Acknowledgements().handled([A], has_changed=False) == Due([A], [])
+    assert Acknowledgements().handled([A], has_changed=False) == ([A], [])
 
 
 def test_a_message_that_changes_the_state_is_deleted_after_the_next_checkpoint() -> None:
     acknowledgements = Acknowledgements()
-    assert acknowledgements.handled([A], has_changed=True) == Due([], [A])
+    assert acknowledgements.handled([A], has_changed=True) == ([], [A])
     assert acknowledgements.is_unsaved
 
 
 def test_a_duplicate_message_waits_with_the_first_one_until_their_file_is_in_a_checkpoint() -> None:
     acknowledgements = Acknowledgements()
     acknowledgements.handled([A], has_changed=True)
-    assert acknowledgements.handled([B], has_changed=False) == Due([], [B])
+    assert acknowledgements.handled([B], has_changed=False) == ([], [B])
 
 
 def test_a_duplicate_message_waits_while_the_batch_of_the_checkpoint_runs() -> None:
@@ -229,16 +229,16 @@ def test_a_duplicate_message_waits_while_the_batch_of_the_checkpoint_runs() -> N
     acknowledgements.handled([A], has_changed=True)
     acknowledgements.saved(3)
     assert not acknowledgements.is_unsaved
-    assert acknowledgements.handled([B], has_changed=False) == Due([], [])
+    assert acknowledgements.handled([B], has_changed=False) == ([], [])
     assert acknowledgements.completed(2) == []
     assert acknowledgements.completed(3) == [B]
-    assert acknowledgements.handled([A], has_changed=False) == Due([A], [])
+    assert acknowledgements.handled([A], has_changed=False) == ([A], [])
 
 
 def test_a_change_while_a_batch_runs_waits_for_the_checkpoint_after_it() -> None:
     acknowledgements = Acknowledgements()
     acknowledgements.handled([A], has_changed=True)
     acknowledgements.saved(3)
-    assert acknowledgements.handled([B], has_changed=True) == Due([], [B])
+    assert acknowledgements.handled([B], has_changed=True) == ([], [B])
     assert acknowledgements.completed(3) == []
     assert acknowledgements.is_unsaved
