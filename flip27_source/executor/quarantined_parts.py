@@ -38,9 +38,16 @@ class QuarantinedParts:
         )
         """The parts that the earlier attempt quarantined."""
         self._check = check
-        # The split of each part, and its result; by the part's id, as a split may be read more than once.
-        self._taken: dict[str, tuple[str, SplitResult[Any]]] = {}
-        self._bytes = 0
+        # The split and bytes of each part, and its result; by its id, as a split may be read more than once.
+        self._taken: dict[str, tuple[str, int, SplitResult[Any]]] = {}
+
+    def __len__(self) -> int:
+        return len(self._taken)
+
+    def take_back(self, mark: int) -> None:
+        """Forget the parts after the first ``mark`` ones."""
+        for part_id in list(self._taken)[mark:]:
+            del self._taken[part_id]
 
     def take(self, part: Any, error: str, split_id: str) -> None:
         """Quarantine a part of a split.
@@ -59,9 +66,9 @@ class QuarantinedParts:
         self._check(part)
         if part_id not in self._taken:
             _log.warning("%s cannot be read and is quarantined: %s", part_id, error)
-            self._bytes += size_of(part).bytes or 0
         self._taken[part_id] = (
             split_id,
+            size_of(part).bytes or 0,
             SplitResult(
                 split_id=part_id,
                 status=SplitStatus.FAILED,
@@ -77,14 +84,14 @@ class QuarantinedParts:
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             )
-
-        if self._bytes > MOST_BYTES:
+        size = sum(of_part for _, of_part, _ in self._taken.values())
+        if size > MOST_BYTES:
             raise QuarantineError(
-                f"one task has quarantined parts of splits with {self._bytes} bytes, more than {MOST_BYTES}; "
+                f"one task has quarantined parts of splits with {size} bytes, more than {MOST_BYTES}; "
                 f"the last one is {part_id!r}: {error}",
                 remedy="fix the cause and restart the query; no row of the batch was delivered",
             )
 
     def results(self, not_read: Collection[str]) -> tuple[SplitResult[Any], ...]:
         """The results of the parts, without those of splits and ranges that were ``not_read``."""
-        return tuple(result for owner, result in self._taken.values() if owner not in not_read)
+        return tuple(result for owner, _, result in self._taken.values() if owner not in not_read)

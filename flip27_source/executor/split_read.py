@@ -5,21 +5,26 @@ The functions are generators: they yield rows and return the split's result.
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from ..access_errors import access_error
+from ..coordination.split_errors import may_be_of_split
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import AccessError, AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
+from ..errors import AccessError, AttemptError, ContractError, DataLossError, Flip27Error, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
 from .buffered_rows import BufferedRows
 from .events_and_losses import SentEvents
 from .spark_schema import conform
+
+_log = logging.getLogger("flip27_source")
 
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
 """What Spark accepts: a batch, or one row as a tuple."""
@@ -27,37 +32,65 @@ Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
 Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
 
 
-def conformed(
-    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
-) -> Iterator[Item | Progress[Any]]:
-    """The items that ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
+@contextlib.contextmanager
+def opened(reader: SplitReader[Any], context: SourceReaderContext, events: Iterable[Any]) -> Iterator[None]:
+    """Open a reader and pass it the events of the enumerator; close it at the end."""
+    name = f"reader {type(reader).__name__}"
+    with _naming(f"{name} cannot be opened", f"opening {name}"):
+        reader.open(context)
     try:
-        for item in read(what):
-            if isinstance(item, pa.RecordBatch):
-                yield conform(item, context.schema)
-            else:
-                yield item
+        with _naming(f"{name} cannot handle an event", f"handling an event in {name}"):
+            for event in events:
+                reader.handle_source_event(event)
+        yield
+    except BaseException:
+        try:
+            reader.close()
+        except Exception:  # noqa: BLE001 - what a reader raises
+            _log.warning("%s cannot be closed after an error", name, exc_info=True)
+        raise
+    with _naming(f"{name} cannot be closed", f"closing {name}"):
+        reader.close()
+
+
+@contextlib.contextmanager
+def _naming(cannot: str, doing: str) -> Iterator[None]:
+    """Say in an error of a reader what could not be done."""
+    try:
+        yield
     except (ReturnSplit, AccessError):
         raise
     except Exception as error:
-        named = ", ".join(repr(split.split_id) for split in splits[:3])
-        more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
-        no_access = access_error(error, f"split {named}{more} cannot be read")
+        no_access = access_error(error, cannot)
         if no_access is not None:
             raise no_access from error
         if isinstance(error, Flip27Error):
             raise
         raise SplitReadError(
-            f"reading split {named}{more} failed: {type(error).__name__}: {error}",
+            f"{doing} failed: {type(error).__name__}: {error}",
             remedy="fix the split or the reader, and restart the query: the batch is then tried again; no "
             "row of it was delivered",
         ) from error
 
 
+def conformed(
+    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
+) -> Iterator[Item | Progress[Any]]:
+    """The items that ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
+    named = "split " + ", ".join(repr(split.split_id) for split in splits[:3])
+    named += f" and {len(splits) - 3} more" if len(splits) > 3 else ""
+    with _naming(f"{named} cannot be read", f"reading {named}"):
+        for item in read(what):
+            if isinstance(item, pa.RecordBatch):
+                yield conform(item, context.schema)
+            else:
+                yield item
+
+
 def unmarked(
     items: Iterator[Item | Progress[Any]], *, reader: SplitReader[Any] | None = None
 ) -> Iterator[Item]:
-    """The rows of splits that are read whole, in tasks that write no report."""
+    """The rows of splits that are read whole: together, or by their ``reader`` if tasks write no report."""
     try:
         for item in items:
             if not isinstance(item, Progress):
@@ -65,6 +98,11 @@ def unmarked(
             elif not isinstance(reader, YieldsProgress):
                 raise _not_declared(reader)
     except ReturnSplit as returned:
+        if reader is None:
+            raise ContractError(
+                f"read_together returned a split ({returned}), and does not say which of its splits",
+                remedy="read every split, or write the reader without ReadsTogether",
+            ) from None
         raise ContractError(
             f"the reader returned a split ({returned}), but the source's tasks write no reports, which would "
             "return the split to the enumerator",
@@ -139,7 +177,7 @@ def read_bounded(
     pages = _Pages(split, budget, first)
     items = conformed(reader.read, split, [split], context)
     buffer = BufferedRows(f"split {split.split_id!r}")
-    covered = 0
+    covered = (0, 0)
     try:
         for item in items:
             if not isinstance(item, Progress):
@@ -152,24 +190,35 @@ def read_bounded(
             if check_position is not None and item.split is not None:
                 check_position(item.split)
             pages.mark(item.split)
-            covered = 0 if sent is None else sent.mark()
+            covered = covered if sent is None else sent.mark()
             yield from buffer.given()
             if (ended := pages.ended()) is not None:
+                _check_is_over(ended, items)
                 return ended
         return pages.exhausted()
     except ReturnSplit:
         return pages.returned()
     except Exception as error:
-        if sent is not None and pages.any_marked and not isinstance(error, _NOT_OF_THE_PAGE):
-            sent.take_back(covered)
-            return pages.exhausted(after_error=True)
-        raise
+        if sent is None or not pages.may_end_before(error):
+            raise
+        sent.take_back(covered)
+        return pages.exhausted(after_error=True)
     finally:
         buffer.close()
         items.close()  # type: ignore[attr-defined]
 
 
-_NOT_OF_THE_PAGE = (ContractError, AttemptError, HeldRowsError)
+def _check_is_over(ended: SplitResult[Any], items: Iterator[Any]) -> None:
+    more = None
+    if ended.status is SplitStatus.FINISHED:
+        with contextlib.suppress(Exception):  # all rows are covered
+            more = next(items, None)
+    if more is not None:
+        raise ContractError(
+            f"the reader of split {ended.split_id!r} yielded Progress(None), which says that the split is "
+            f"finished for good, and then {type(more).__name__}",
+            remedy="yield the position after the rows, and Progress(None) after the last rows",
+        )
 
 
 class _Pages:
@@ -177,6 +226,7 @@ class _Pages:
 
     def __init__(self, split: Any, budget: SplitBudget, first: SplitResult[Any] | None) -> None:
         self._split_id: str = split.split_id
+        self._start = split
         self._position = split
         self._budget = budget
         self._first = first
@@ -184,7 +234,19 @@ class _Pages:
         self._rows = 0
         self._bytes = 0
         self._rows_at_mark = 0
-        self.any_marked = False
+
+    @property
+    def have_moved(self) -> bool:
+        """Whether a mark has moved the position: the next share then begins elsewhere."""
+        return bool(self._position != self._start)
+
+    def may_end_before(self, error: Exception) -> bool:
+        """Whether the share may end at the last mark because of an error in the page after it.
+
+        An attempt that follows a report has to reach the same position, and gives up no page that is left.
+        """
+        follows = self._first is not None and not isinstance(error, DataLossError)
+        return self.have_moved and not follows and may_be_of_split(error)
 
     def count(self, item: Item) -> None:
         """Count rows, which the next mark must cover."""
@@ -209,7 +271,6 @@ class _Pages:
             )
         self._position = position
         self._rows_at_mark = self._rows
-        self.any_marked = True
 
     def ended(self) -> SplitResult[Any] | None:
         """The result if the share ends at the last mark; None if reading continues."""
@@ -236,7 +297,7 @@ class _Pages:
 
     def returned(self) -> SplitResult[Any]:
         """The result after the reader returned the split."""
-        if self._rows or self.any_marked:
+        if self._rows or self.have_moved:
             raise ContractError(
                 f"the reader returned split {self._split_id!r} after it had yielded rows or Progress",
                 remedy="raise ReturnSplit before the first row",

@@ -22,8 +22,9 @@ from ..snapshots.documents import CheckpointDocument, SegmentFinder, SourceIdent
 from ..snapshots.driver_epochs import NewestDriver, newest_driver
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
+from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.locations import Lineage
-from ..snapshots.report_contents import StoredReport
+from ..snapshots.report_contents import StoredReport, StoredResult
 from ..snapshots.store import Store
 from ..snapshots.stored_lineage import Line, StoredLineage
 from ..values.stored_json import decode_json
@@ -162,6 +163,11 @@ class History:
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
         return self.stored.report(name, subtask) if subtask in self.reports.get(name, ()) else None
+
+    def late_results(self, name: CheckpointName) -> list[StoredResult]:
+        """The results that were found after the subtasks of a batch had reported."""
+        late = [i for i in self.reports.get(name, ()) if i >= FIRST_LATE_SUBTASK]
+        return [item for i in late if (report := self.report(name, i)) is not None for item in report.results]
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
