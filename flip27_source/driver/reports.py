@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -110,13 +111,11 @@ class SubtaskReports:
             self.numbers = _numbers(reports)
 
     def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
+        read = functools.partial(self._storage.read, surely=True)
         if len(places) < 2:
-            return [self._read_one(place) for place in places]
+            return list(map(read, places))
         with ThreadPoolExecutor(min(_READ_AT_ONCE, len(places))) as pool:
-            return list(pool.map(self._read_one, places))
-
-    def _read_one(self, place: ReportPlace) -> SubtaskReport[Any] | None:
-        return self._storage.read(place, surely=True)
+            return list(pool.map(read, places))
 
     def demand_again(self, planned: ReportDemand, offset: Offset, now: ReportDemand) -> ReportDemand:
         """The reports that the tasks of a repeated batch write; ``now``: what the present options demand.

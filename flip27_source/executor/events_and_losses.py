@@ -38,12 +38,13 @@ class SentEvents:
 
     def mark(self) -> tuple[int, int]:
         """The current place, for ``take_back``."""
-        return len(self._events), 0 if self._parts is None else len(self._parts)
+        return len(self._events), 0 if self._parts is None else len(self._parts.taken)
 
     def take_back(self, mark: tuple[int, int]) -> None:
         del self._events[mark[0] :]
         if self._parts is not None:
-            self._parts.take_back(mark[1])
+            for part_id in list(self._parts.taken)[mark[1] :]:
+                del self._parts.taken[part_id]
 
     @property
     def events(self) -> tuple[SourceEvent, ...]:

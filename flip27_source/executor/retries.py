@@ -53,7 +53,10 @@ class SubtaskAttempt:
         self._source = source
         self._place = place
         self._codec = codec
-        store = store or _store_of(source)
+        if store is None:
+            location = source.options[STATE_LOCATION]
+            assert location is not None, "the driver has written the document there"
+            store = open_store(location, source.options.with_prefix("storage."))
         _check_is_shared(store, place)
         self._storage = ReportStorage(store, codec, source.enumerator_type)
         reported: SubtaskReport[Any] | None = self._storage.rely_on(place)
@@ -219,16 +222,6 @@ def _check_is_shared(store: Store, place: ReportPlace) -> None:
             f"{document}, whose batch this task reads: driver and executors do not share that directory",
             remedy="set stateLocation to a directory that all hosts mount at this path, or to object storage",
         )
-
-
-def _store_of(source: Source) -> Store:
-    location = source.options[STATE_LOCATION]
-    if location is None:
-        raise StateLocationError(
-            f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
-            remedy='set .option("stateLocation", "<checkpointLocation>/flip27")',
-        )
-    return open_store(location, source.options.with_prefix("storage."))
 
 
 def _with_ranges(

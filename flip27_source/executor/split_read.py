@@ -6,7 +6,6 @@ The functions are generators: they yield rows and return the split's result.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -24,8 +23,6 @@ from .buffered_rows import BufferedRows
 from .events_and_losses import SentEvents
 from .spark_schema import conform
 
-_log = logging.getLogger("flip27_source")
-
 Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
 """What Spark accepts: a batch, or one row as a tuple."""
 
@@ -34,40 +31,37 @@ Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
 
 @contextlib.contextmanager
 def opened(reader: SplitReader[Any], context: SourceReaderContext, events: Iterable[Any]) -> Iterator[None]:
-    """Open a reader and pass it the events of the enumerator; close it at the end."""
-    name = f"reader {type(reader).__name__}"
-    with _naming(f"{name} cannot be opened", f"opening {name}"):
-        reader.open(context)
+    """Open a reader and pass it the events of the enumerator; close it at the end, also after an error."""
+    name = type(reader).__name__
     try:
-        with _naming(f"{name} cannot handle an event", f"handling an event in {name}"):
+        with _saying(f"starting reader {name} failed"):
+            reader.open(context)
             for event in events:
                 reader.handle_source_event(event)
         yield
     except BaseException:
-        try:
+        with contextlib.suppress(Exception):
             reader.close()
-        except Exception:  # noqa: BLE001 - what a reader raises
-            _log.warning("%s cannot be closed after an error", name, exc_info=True)
         raise
-    with _naming(f"{name} cannot be closed", f"closing {name}"):
+    with _saying(f"closing reader {name} failed"):
         reader.close()
 
 
 @contextlib.contextmanager
-def _naming(cannot: str, doing: str) -> Iterator[None]:
-    """Say in an error of a reader what could not be done."""
+def _saying(failed: str) -> Iterator[None]:
+    """Say in an error of a reader what has failed."""
     try:
         yield
     except (ReturnSplit, AccessError):
         raise
     except Exception as error:
-        no_access = access_error(error, cannot)
+        no_access = access_error(error, failed)
         if no_access is not None:
             raise no_access from error
         if isinstance(error, Flip27Error):
             raise
         raise SplitReadError(
-            f"{doing} failed: {type(error).__name__}: {error}",
+            f"{failed}: {type(error).__name__}: {error}",
             remedy="fix the split or the reader, and restart the query: the batch is then tried again; no "
             "row of it was delivered",
         ) from error
@@ -77,9 +71,9 @@ def conformed(
     read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
 ) -> Iterator[Item | Progress[Any]]:
     """The items that ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
-    named = "split " + ", ".join(repr(split.split_id) for split in splits[:3])
-    named += f" and {len(splits) - 3} more" if len(splits) > 3 else ""
-    with _naming(f"{named} cannot be read", f"reading {named}"):
+    named = ", ".join(repr(split.split_id) for split in splits[:3])
+    more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
+    with _saying(f"reading split {named}{more} failed"):
         for item in read(what):
             if isinstance(item, pa.RecordBatch):
                 yield conform(item, context.schema)
@@ -90,7 +84,7 @@ def conformed(
 def unmarked(
     items: Iterator[Item | Progress[Any]], *, reader: SplitReader[Any] | None = None
 ) -> Iterator[Item]:
-    """The rows of splits that are read whole: together, or by their ``reader`` if tasks write no report."""
+    """The rows of splits that are read whole, in tasks that write no report or by a ReadsTogether."""
     try:
         for item in items:
             if not isinstance(item, Progress):
@@ -98,15 +92,11 @@ def unmarked(
             elif not isinstance(reader, YieldsProgress):
                 raise _not_declared(reader)
     except ReturnSplit as returned:
-        if reader is None:
-            raise ContractError(
-                f"read_together returned a split ({returned}), and does not say which of its splits",
-                remedy="read every split, or write the reader without ReadsTogether",
-            ) from None
         raise ContractError(
             f"the reader returned a split ({returned}), but the source's tasks write no reports, which would "
-            "return the split to the enumerator",
-            remedy="set taskReports=always and a stateLocation; a batch read must read every split",
+            "return the split to the enumerator, or read_together was called for several splits",
+            remedy="set taskReports=always and a stateLocation, and write the reader without ReadsTogether; "
+            "a batch read must read every split",
         ) from None
 
 
@@ -124,13 +114,17 @@ def read_whole(
             began = True
             yield item
     except ReturnSplit:
-        if began:
-            raise ContractError(
-                f"the reader returned split {split.split_id!r} after it had yielded rows of the split",
-                remedy="raise ReturnSplit before the first row",
-            ) from None
-        return SplitResult(split_id=split.split_id, status=SplitStatus.RETURNED)
+        return _returned(split.split_id, began=began)
     return SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
+
+
+def _returned(split_id: str, *, began: bool) -> SplitResult[Any]:
+    if began:
+        raise ContractError(
+            f"the reader returned split {split_id!r} after it had yielded rows or Progress",
+            remedy="raise ReturnSplit before the first row",
+        ) from None
+    return SplitResult(split_id=split_id, status=SplitStatus.RETURNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +174,7 @@ def read_bounded(
     covered = (0, 0)
     try:
         for item in items:
+            pages.check_goes_on()
             if not isinstance(item, Progress):
                 pages.count(item)
                 if sent is not None:
@@ -193,7 +188,6 @@ def read_bounded(
             covered = covered if sent is None else sent.mark()
             yield from buffer.given()
             if (ended := pages.ended()) is not None:
-                _check_is_over(ended, items)
                 return ended
         return pages.exhausted()
     except ReturnSplit:
@@ -208,25 +202,11 @@ def read_bounded(
         items.close()  # type: ignore[attr-defined]
 
 
-def _check_is_over(ended: SplitResult[Any], items: Iterator[Any]) -> None:
-    more = None
-    if ended.status is SplitStatus.FINISHED:
-        with contextlib.suppress(Exception):  # all rows are covered
-            more = next(items, None)
-    if more is not None:
-        raise ContractError(
-            f"the reader of split {ended.split_id!r} yielded Progress(None), which says that the split is "
-            f"finished for good, and then {type(more).__name__}",
-            remedy="yield the position after the rows, and Progress(None) after the last rows",
-        )
-
-
 class _Pages:
     """The progress of reading a split, from one Progress mark to the next."""
 
     def __init__(self, split: Any, budget: SplitBudget, first: SplitResult[Any] | None) -> None:
         self._split_id: str = split.split_id
-        self._start = split
         self._position = split
         self._budget = budget
         self._first = first
@@ -234,19 +214,20 @@ class _Pages:
         self._rows = 0
         self._bytes = 0
         self._rows_at_mark = 0
-
-    @property
-    def have_moved(self) -> bool:
-        """Whether a mark has moved the position: the next share then begins elsewhere."""
-        return bool(self._position != self._start)
+        self._has_moved = False
 
     def may_end_before(self, error: Exception) -> bool:
-        """Whether the share may end at the last mark because of an error in the page after it.
+        """Whether the share may end at the last mark because the page after it cannot be read."""
+        may_end = self._first is None or self._position is None or isinstance(error, DataLossError)
+        return may_end and self._has_moved and may_be_of_split(error)
 
-        An attempt that follows a report has to reach the same position, and gives up no page that is left.
-        """
-        follows = self._first is not None and not isinstance(error, DataLossError)
-        return self.have_moved and not follows and may_be_of_split(error)
+    def check_goes_on(self) -> None:
+        if self._position is None:
+            raise ContractError(
+                f"the reader of split {self._split_id!r} yielded more after Progress(None), which says that "
+                "the split is finished for good",
+                remedy="yield Progress(None) last",
+            )
 
     def count(self, item: Item) -> None:
         """Count rows, which the next mark must cover."""
@@ -269,18 +250,18 @@ class _Pages:
                 f"then a Progress whose position has not changed: {position!r:.300}",
                 remedy="yield the position after those rows, from which reading continues",
             )
+        self._has_moved = self._has_moved or position != self._position
         self._position = position
         self._rows_at_mark = self._rows
 
     def ended(self) -> SplitResult[Any] | None:
-        """The result if the share ends at the last mark; None if reading continues."""
+        """The result if the share ends at the last mark; None if the reader goes on, or has to end now."""
         if self._position is None:
-            result: SplitResult[Any] = SplitResult(split_id=self._split_id, status=SplitStatus.FINISHED)
-            return self._checked(result)
+            return None
         if self._first is not None:
             return self._first if self._first.position == self._position else None
         if self._budget.used_up(self._rows, self._bytes, self._since):
-            return self._live(caught_up=False)
+            return self._result(caught_up=False)
         return None
 
     def exhausted(self, *, after_error: bool = False) -> SplitResult[Any]:
@@ -293,20 +274,18 @@ class _Pages:
                 "Progress(None) when it is finished for good",
             )
         # After an error there may be more data: a bounded run has to try again.
-        return self._checked(self._live(caught_up=not after_error))
+        return self._checked(self._result(caught_up=not after_error))
 
     def returned(self) -> SplitResult[Any]:
         """The result after the reader returned the split."""
-        if self._rows or self.have_moved:
-            raise ContractError(
-                f"the reader returned split {self._split_id!r} after it had yielded rows or Progress",
-                remedy="raise ReturnSplit before the first row",
-            )
-        return self._checked(SplitResult(split_id=self._split_id, status=SplitStatus.RETURNED))
+        return self._checked(_returned(self._split_id, began=bool(self._rows) or self._has_moved))
 
-    def _live(self, *, caught_up: bool) -> SplitResult[Any]:
+    def _result(self, *, caught_up: bool) -> SplitResult[Any]:
         return SplitResult(
-            split_id=self._split_id, status=SplitStatus.LIVE, position=self._position, caught_up=caught_up
+            split_id=self._split_id,
+            status=SplitStatus.FINISHED if self._position is None else SplitStatus.LIVE,
+            position=self._position,
+            caught_up=caught_up and self._position is not None,
         )
 
     def _checked(self, result: SplitResult[Any]) -> SplitResult[Any]:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..coordination.action_pages import ActionGroup
+from ..coordination.subtask_reports import SplitStatus
 from ..errors import CorruptStateError, Flip27Error, MissingStateError
 from ..file_systems.file_ids import FileSplitId
 from ..savepoints.format import METADATA, open_savepoint
@@ -24,7 +25,7 @@ from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.locations import Lineage
-from ..snapshots.report_contents import StoredReport, StoredResult
+from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
 from ..snapshots.stored_lineage import Line, StoredLineage
 from ..values.stored_json import decode_json
@@ -164,10 +165,13 @@ class History:
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
         return self.stored.report(name, subtask) if subtask in self.reports.get(name, ()) else None
 
-    def late_results(self, name: CheckpointName) -> list[StoredResult]:
-        """The results that were found after the subtasks of a batch had reported."""
-        late = [i for i in self.reports.get(name, ()) if i >= FIRST_LATE_SUBTASK]
-        return [item for i in late if (report := self.report(name, i)) is not None for item in report.results]
+    def report_with_late(self, name: CheckpointName, subtask: int) -> StoredReport | None:
+        """A report with the results of late reports, and without those of splits that simply finished."""
+        ids = [subtask, *(i for i in self.reports.get(name, ()) if i >= FIRST_LATE_SUBTASK)]
+        first, *late = (self.report(name, i) for i in ids)
+        results = (item for report in (first, *late) if report is not None for item in report.results)
+        kept = [item for item in results if item.status != SplitStatus.FINISHED.value]
+        return None if first is None else msgspec.structs.replace(first, results=kept)
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:

@@ -7,7 +7,7 @@ read the split. Read-only, through a History.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -47,7 +47,6 @@ class Share:
     Attributes:
         splits: the wanted ones.
         alone: whether the subtask had one split, to which the report's numbers belong.
-        late: results that were found after the report.
     """
 
     name: CheckpointName
@@ -56,22 +55,16 @@ class Share:
     splits: list[StoredSplit]
     alone: bool
     report: StoredReport | None
-    late: Sequence[StoredResult] = ()
-
-    @property
-    def _results(self) -> Iterator[StoredResult]:
-        """The results of splits that did not simply finish; the first one of a split counts."""
-        results = () if self.report is None else (*self.report.results, *self.late)
-        return (item for item in results if item.status != SplitStatus.FINISHED.value)
 
     def result(self, split_id: str) -> StoredResult | None:
         """The reported result of a split; None if the split simply finished."""
-        return next((item for item in self._results if item.split == split_id), None)
+        results = () if self.report is None else self.report.results
+        return next((item for item in results if item.split == split_id), None)
 
     def quarantined(self) -> Iterator[tuple[StoredSplit, StoredResult]]:
         """The splits and parts of splits that the report quarantines."""
         by_ids = {split.split_id: split for split in self.splits}
-        for result in self._results:
+        for result in () if self.report is None else self.report.results:
             if result.status != SplitStatus.FAILED.value:
                 continue
             split = StoredSplit.of(result.position) if bytes(result.position) else by_ids.get(result.split)
@@ -223,14 +216,13 @@ def _shares_of(
     history: History, name: CheckpointName, document: CheckpointDocument, asked: Predicate
 ) -> list[Share]:
     of_batch = []
-    late = history.late_results(name)
     for assignment in document.raw.plan:
         splits = history.splits(name, document, assignment.splits)
         if splits is None:
             return []  # clean-up has removed them
         chosen = [split for split in splits if asked.split(split.split_id)]
         if chosen:
-            report = history.report(name, assignment.subtask)
+            report = history.report_with_late(name, assignment.subtask)
             share = Share(
                 name=name,
                 document=document,
@@ -238,7 +230,6 @@ def _shares_of(
                 splits=chosen,
                 alone=len(splits) == 1,
                 report=report,
-                late=late,
             )
             of_batch.append(share)
     return of_batch

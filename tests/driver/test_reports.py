@@ -211,7 +211,7 @@ class Stuck(Careless):
     ("reader", "said"),
     [
         (Careless, "1 rows after its last Progress"),
-        (GoesOn, "finished for good, and then tuple"),
+        (GoesOn, "yielded more after Progress"),
         (Stuck, "a Progress whose position has not changed"),
     ],
 )

@@ -107,8 +107,8 @@ class Refuses(Recording):
 @pytest.mark.parametrize(
     ("failing", "split", "said"),
     [
-        ("open", "a", "reader Refuses cannot be opened: .*open is refused"),
-        ("close", "a", "reader Refuses cannot be closed: .*close is refused"),
+        ("open", "a", "starting reader Refuses failed: .*open is refused"),
+        ("close", "a", "closing reader Refuses failed: .*close is refused"),
         ("close", "bad", "reading split 'bad' failed: OSError: disk on fire"),
     ],
 )
