@@ -229,7 +229,7 @@ class SourceCoordinator(Generic[SplitT]):
         self._check_call(call, checkpoint_id)
         if pending is None or call is not CheckpointCall.COMPLETE:
             return None
-        self._pending = None
+        self._pending = self._backlog = None
         self._completing, self._drops_actions = checkpoint_id, quietly
         folded = ReportResults(pending, self._ledger, self._rules).fold()
         # After a restart, splits that an earlier run had caught up with are read again at once.

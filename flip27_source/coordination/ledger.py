@@ -125,7 +125,8 @@ class Ledger(Generic[SplitT]):
         if self._planned_id is not None:
             raise ProtocolError(f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending")
         self.restores_plan(checkpoint_id, split_ids)
-        self.finished += sum(split_id not in self._live for split_id in self._planned)
+        waiting = (cut.split_id for cut in self.ranges)
+        self.finished += len(set(self._planned).difference(self._live, waiting))
 
     def restores_plan(self, checkpoint_id: int, split_ids: Iterable[str]) -> None:
         """Restore the plan of the checkpoint that this ledger was restored from; it is already counted."""
@@ -148,9 +149,9 @@ class Ledger(Generic[SplitT]):
 
     def range_unread(self, cut: SplitT) -> None:
         """A range of the plan was not read: it is read again as it is, before the split continues."""
-        self.ranges.append(cut)
-        if cut.split_id not in self._live:
+        if cut.split_id not in self._live and all(cut.split_id != other.split_id for other in self.ranges):
             self.finished -= 1
+        self.ranges.append(cut)
 
     def quarantine(self, item: QuarantinedSplit[SplitT], *, is_range: bool) -> None:
         """Quarantine a split of the plan, or a part: a range that the enumerator has cut, or a record.

@@ -76,7 +76,7 @@ class SplitErrorPolicy:
 
         An option for this specific error takes precedence over ``onSplitError``.
         """
-        if isinstance(error, _NOT_THE_SPLIT) or isinstance(error.__cause__, _NOT_THE_SPLIT):
+        if not may_be_of_split(error):
             return None
         return SplitStatus.IGNORED if self.names(error) else _OUTCOMES.get(self.on_error)
 
@@ -88,6 +88,11 @@ class SplitErrorPolicy:
     def is_reported_loss(self, error: Exception) -> bool:
         """Whether the error is a loss of data, and losses are reported instead of stopping the query."""
         return self.reports_loss and isinstance(error, DataLossError)
+
+
+def may_be_of_split(error: Exception) -> bool:
+    """Whether an error may come from the data of the split that was read (R21)."""
+    return not (isinstance(error, _NOT_THE_SPLIT) or isinstance(error.__cause__, _NOT_THE_SPLIT))
 
 
 _OUTCOMES = {"quarantine": SplitStatus.FAILED, "ignore": SplitStatus.IGNORED}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -87,9 +88,8 @@ class SubtaskReports:
         if plan.reports is ReportDemand.NONE and not coordinator.is_restored:
             return
         late = self._late(offset) if self._may_have_late or coordinator.is_restored else []
-        # A batch with a late report ran with options that require reports, whatever it was planned with.
-        is_required = plan.reports is ReportDemand.REQUIRED or bool(late)
-        demand = ReportDemand.REQUIRED if is_required else ReportDemand.WANTED
+        # Tasks of a repeated batch may have reported although nothing was demanded when it was planned.
+        demand = plan.reports if plan.reports is ReportDemand.REQUIRED else ReportDemand.WANTED
         subtasks = [item.subtask_id for item in plan.assignments]
         places = [place for i in subtasks if (place := report_place(offset, demand, i)) is not None]
         if change is not None:
@@ -111,27 +111,26 @@ class SubtaskReports:
             self.numbers = _numbers(reports)
 
     def _read(self, places: list[ReportPlace]) -> list[SubtaskReport[Any] | None]:
+        read = functools.partial(self._storage.read, surely=True)
         if len(places) < 2:
-            return [self._read_one(place) for place in places]
+            return list(map(read, places))
         with ThreadPoolExecutor(min(_READ_AT_ONCE, len(places))) as pool:
-            return list(pool.map(self._read_one, places))
-
-    def _read_one(self, place: ReportPlace) -> SubtaskReport[Any] | None:
-        return self._storage.read(place, surely=place.required)
+            return list(pool.map(read, places))
 
     def demand_again(self, planned: ReportDemand, offset: Offset, now: ReportDemand) -> ReportDemand:
-        """The reports of a batch that is repeated; ``now``: what the present options demand.
+        """The reports that the tasks of a repeated batch write; ``now``: what the present options demand.
 
-        If they demand more than the plan, the batch requires reports from then on: what a task has reported
-        counts, whatever the options of later runs demand. This is durable on return.
+        Only the plan decides whether the batch is complete without them: a sink that has the batch may skip
+        it, so that no task runs. But once a task may have reported, the tasks of all later runs follow its
+        report, whatever their options demand: an empty late report, durable on return, says so.
         """
-        if planned is ReportDemand.REQUIRED or offset.lineage is None or offset.name is None:
-            return planned
-        if not self._late(offset):
-            if now is planned or now is ReportDemand.NONE:
-                return planned
+        if planned is not ReportDemand.NONE or offset.lineage is None or offset.name is None:
+            return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
+        if self._late(offset):
+            return ReportDemand.REQUIRED
+        if now is not ReportDemand.NONE:
             LateReports(self._store, offset.lineage, offset.name).add((), ())
-        return ReportDemand.REQUIRED
+        return now
 
     def _late(self, offset: Offset) -> list[SubtaskReport[Any]]:
         if offset.lineage is None or offset.name is None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ..coordination.split_errors import SplitErrorPolicy
@@ -98,7 +99,7 @@ class Quarantine:
                 number = tries if self._policy.names(error) else self._failed(split_id, error) or tries
                 if number >= self._policy.max_attempts:
                     if demanded is not None:
-                        self._report_gone_since(split_id, error)
+                        self._report_gone_since(demanded, error)
                         return demanded
                     return self._give_up(split_id, outcome, error, number)
                 continue
@@ -127,15 +128,19 @@ class Quarantine:
         )
         return self._log.add(record)
 
-    def _report_gone_since(self, split_id: str, error: Exception) -> None:
-        """Report the loss of a split that the attempt that reported first has read.
+    def _report_gone_since(self, demanded: SplitResult[Any], error: Exception) -> None:
+        """Report the loss of a split that the attempt that reported first has read; it is then ignored.
 
         Raises:
             DataLossError: losses are fatal. AttemptError: the split is not lost, but cannot be read.
         """
+        split_id = demanded.split_id
         if isinstance(error, DataLossError):
             what = f"{error.what} (the attempt that reported first has read it)"
             self._losses.report(what, split_id, error.remedy)
+            if demanded.status is SplitStatus.FINISHED:
+                lost = replace(demanded, status=SplitStatus.IGNORED, error=kept_text(error), attempts=1)
+                self._losses.lost_splits.append(lost)
             return
         raise AttemptError(
             f"the attempt that reported first has read split {split_id!r}, and this attempt cannot read it: "

@@ -38,9 +38,8 @@ class QuarantinedParts:
         )
         """The parts that the earlier attempt quarantined."""
         self._check = check
-        # The split of each part, and its result; by the part's id, as a split may be read more than once.
-        self._taken: dict[str, tuple[str, SplitResult[Any]]] = {}
-        self._bytes = 0
+        self.taken: dict[str, tuple[str, int, SplitResult[Any]]] = {}
+        """The split and bytes of each part, and its result; by its id: a split may be read more than once."""
 
     def take(self, part: Any, error: str, split_id: str) -> None:
         """Quarantine a part of a split.
@@ -57,11 +56,11 @@ class QuarantinedParts:
                 "be in the sink, so the batch can only be repeated with them",
             )
         self._check(part)
-        if part_id not in self._taken:
+        if part_id not in self.taken:
             _log.warning("%s cannot be read and is quarantined: %s", part_id, error)
-            self._bytes += size_of(part).bytes or 0
-        self._taken[part_id] = (
+        self.taken[part_id] = (
             split_id,
+            size_of(part).bytes or 0,
             SplitResult(
                 split_id=part_id,
                 status=SplitStatus.FAILED,
@@ -70,21 +69,16 @@ class QuarantinedParts:
                 attempts=1,
             ),
         )
-        if len(self._taken) > self._limit:
+        size = sum(of_part for _, of_part, _ in self.taken.values())
+        if len(self.taken) > self._limit or size > MOST_BYTES:
             raise QuarantineError(
-                f"one task has quarantined {len(self._taken)} parts of splits, more than "
-                f"maxQuarantinedSplits={self._limit}; the last one is {part_id!r}: {error}",
+                f"one task has quarantined {len(self.taken)} parts of splits, more than "
+                f"maxQuarantinedSplits={self._limit}, or more than {MOST_BYTES} bytes ({size}); the last one "
+                f"is {part_id!r}: {error}",
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits; no row of "
                 "the batch was delivered",
             )
 
-        if self._bytes > MOST_BYTES:
-            raise QuarantineError(
-                f"one task has quarantined parts of splits with {self._bytes} bytes, more than {MOST_BYTES}; "
-                f"the last one is {part_id!r}: {error}",
-                remedy="fix the cause and restart the query; no row of the batch was delivered",
-            )
-
     def results(self, not_read: Collection[str]) -> tuple[SplitResult[Any], ...]:
         """The results of the parts, without those of splits and ranges that were ``not_read``."""
-        return tuple(result for owner, result in self._taken.values() if owner not in not_read)
+        return tuple(result for owner, _, result in self.taken.values() if owner not in not_read)

@@ -21,7 +21,7 @@ from ..reader import SourceReaderContext, SplitReader
 from ..snapshots import file_names
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.failure_counts import FailureLog
-from ..snapshots.late_reports import LateReports
+from ..snapshots.late_reports import LateReports, ids_in_reports, with_late
 from ..snapshots.report_files import ReportPlace, ReportStorage, check_same_ranges
 from ..snapshots.store import LocalStore, Store, open_store
 from ..source import Source
@@ -30,12 +30,12 @@ from .events_and_losses import LossReports, SentEvents
 from .meter import Meter
 from .quarantine import Quarantine
 from .quarantined_parts import QuarantinedParts
-from .split_read import Item
+from .split_read import Item, opened
 from .subtask_splits import SplitsOfSubtask
 
 _log = logging.getLogger("flip27_source")
 
-_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED)
+_NOT_READ = (SplitStatus.FAILED, SplitStatus.IGNORED, SplitStatus.RETURNED)
 
 _SetApart = Callable[[Any], Any]
 
@@ -48,20 +48,28 @@ class SubtaskAttempt:
         context: SourceReaderContext,
         codec: SnapshotCodec,
         store: Store | None,
+        splits: Sequence[Any],
     ) -> None:
         self._source = source
         self._place = place
         self._codec = codec
-        self._store = store = store or _store_of(source)
+        if store is None:
+            location = source.options[STATE_LOCATION]
+            assert location is not None, "the driver has written the document there"
+            store = open_store(location, source.options.with_prefix("storage."))
         _check_is_shared(store, place)
         self._storage = ReportStorage(store, codec, source.enumerator_type)
-        self._first: SubtaskReport[Any] | None = self._storage.rely_on(place)
-        self._sent = SentEvents(self._storage.events.check)
+        reported: SubtaskReport[Any] | None = self._storage.rely_on(place)
+        self._late = LateReports(store, place.lineage, place.name)
+        self._splits = splits
+        self._first = None if reported is None else self._with_lost_splits(reported)
+        self._lacks_splits = self._first is not reported
         self._meter = Meter(source.options[EVENT_TIME_COLUMN], context.schema)
         results = () if self._first is None else self._first.results
         policy = SplitErrorPolicy.of(source)
         self._losses = LossReports(policy, context.checkpoint_id)
         self._parts = QuarantinedParts(policy, self._first, codec.check_split)
+        self._sent = SentEvents(self._storage.events.check, self._parts)
         self._context = replace(
             context,
             checkpoint_name=f"{place.lineage}/{place.name}",
@@ -86,34 +94,30 @@ class SubtaskAttempt:
                 attempt_number=context.attempt_number,
             )
 
-    def read(
-        self, reader: SplitReader[Any], splits: Sequence[Any], events: Sequence[bytes]
-    ) -> Iterator[Item]:
+    def _with_lost_splits(self, reported: SubtaskReport[Any]) -> SubtaskReport[Any]:
+        """The report that counts, with the splits that a later attempt has lost: no other one reads them."""
+        late = [replace(item, losses=()) for item in self._late.read(durably=True)]
+        return with_late(reported, late, ids_in_reports(self._splits, self._source.enumerator_type))
+
+    def read(self, reader: SplitReader[Any], events: Sequence[bytes]) -> Iterator[Item]:
         """The rows of the subtask; the report is written after the last row."""
         began = time.monotonic()
-        reader.open(self._context)
-        try:
-            for event in events:
-                reader.handle_source_event(self._codec.events_to_readers.decode(event))
-            reading = SplitsOfSubtask(
-                reader,
-                self._context,
-                self._quarantine,
-                self._first,
-                self._codec.check_split,
-                self._source.enumerator_type.set_apart,
-            )
-            for item in reading.rows(splits):
+        reading = SplitsOfSubtask(
+            reader,
+            self._context,
+            self._quarantine,
+            self._first,
+            self._codec.check_split,
+            self._source.enumerator_type.set_apart,
+        )
+        with opened(reader, self._context, map(self._codec.events_to_readers.decode, events)):
+            for item in reading.rows(self._splits):
                 self._meter.count(item)
                 yield item
-        finally:
-            reader.close()
-        self._acknowledge(splits, reading.results, time.monotonic() - began)
+        self._acknowledge(reading.results, time.monotonic() - began)
 
-    def _acknowledge(
-        self, splits: Sequence[Any], results: Sequence[SplitResult[Any]], duration_s: float
-    ) -> None:
-        set_apart = self._source.enumerator_type.set_apart
+    def _acknowledge(self, results: Sequence[SplitResult[Any]], duration_s: float) -> None:
+        splits, set_apart = self._splits, self._source.enumerator_type.set_apart
         not_read = _ids_unread(results, splits, set_apart)
         report = SubtaskReport(
             checkpoint_id=self._context.checkpoint_id,
@@ -142,19 +146,21 @@ class SubtaskAttempt:
         except AttemptError:
             raise
         except StateError as error:
-            if self._place.required:
+            # Without a report, a split with a result would count as finished.
+            if self._place.required or report.results:
                 raise
             _log.warning("the report of subtask %d could not be written: %s", report.subtask_id, error)
 
     def _follow(self, mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> None:
         """Check this attempt against the report that counts; record data lost since then (R5, R12, R16)."""
         further = _further_losses(mine, first)
-        check_same_ranges(_with_lost_parts(mine, first) if further else mine, first)
-        may_lack_rows = further and mine.metrics.rows < first.metrics.rows
+        lacks_data = self._lacks_splits or bool(further)
+        check_same_ranges(_with_lost_parts(mine, first) if lacks_data else mine, first)
+        may_lack_rows = lacks_data and mine.metrics.rows < first.metrics.rows
         if self._source.is_repeatable and mine.metrics.rows != first.metrics.rows and not may_lack_rows:
             raise _other_rows(mine, first)
-        if further:
-            LateReports(self._store, self._place.lineage, self._place.name).add_losses(further)
+        if further or self._losses.lost_splits:
+            self._late.add_losses(further, self._losses.lost_splits)
 
 
 def _further_losses(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> list[DataLoss]:
@@ -195,8 +201,9 @@ def _other_rows(mine: SubtaskReport[Any], first: SubtaskReport[Any]) -> AttemptE
         f"{mine.metrics.rows} rows; the report of checkpoint {mine.checkpoint_id}, of attempt "
         f"{first.metrics.attempt_number} on {first.metrics.host or 'another host'}, "
         f"has {first.metrics.rows}",
-        remedy="its data has changed since then: restore the data as it was, and restart the query. If the "
-        "rows of the source may change, set repeatable = False in the class of its reader or enumerator; the "
+        remedy="its data or an option of its reader has changed since then: restore the data as it was, or "
+        "set the option as before until this batch is complete, and restart the query. If the rows of the "
+        "source may change, set repeatable = False in the class of its reader or enumerator; the "
         'documentation, "Sources whose rows change", says what is guaranteed then',
     )
 
@@ -215,16 +222,6 @@ def _check_is_shared(store: Store, place: ReportPlace) -> None:
             f"{document}, whose batch this task reads: driver and executors do not share that directory",
             remedy="set stateLocation to a directory that all hosts mount at this path, or to object storage",
         )
-
-
-def _store_of(source: Source) -> Store:
-    location = source.options[STATE_LOCATION]
-    if location is None:
-        raise StateLocationError(
-            f"the tasks of source {source.uid} write reports, and option stateLocation is not set",
-            remedy='set .option("stateLocation", "<checkpointLocation>/flip27")',
-        )
-    return open_store(location, source.options.with_prefix("storage."))
 
 
 def _with_ranges(

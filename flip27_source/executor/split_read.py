@@ -5,16 +5,18 @@ The functions are generators: they yield rows and return the split's result.
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from ..access_errors import access_error
+from ..coordination.split_errors import may_be_of_split
 from ..coordination.subtask_reports import SplitResult, SplitStatus
-from ..errors import AccessError, AttemptError, ContractError, Flip27Error, HeldRowsError, SplitReadError
+from ..errors import AccessError, AttemptError, ContractError, DataLossError, Flip27Error, SplitReadError
 from ..events import Progress, ReturnSplit
 from ..reader import SourceReaderContext, SplitReader, YieldsProgress
 from .buffered_rows import BufferedRows
@@ -27,37 +29,62 @@ Item: TypeAlias = pa.RecordBatch | tuple[Any, ...]
 Reading: TypeAlias = Generator[Item, None, SplitResult[Any]]
 
 
-def conformed(
-    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
-) -> Iterator[Item | Progress[Any]]:
-    """The items that ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
+@contextlib.contextmanager
+def opened(reader: SplitReader[Any], context: SourceReaderContext, events: Iterable[Any]) -> Iterator[None]:
+    """Open a reader and pass it the events of the enumerator; close it at the end, also after an error."""
+    name = type(reader).__name__
     try:
-        for item in read(what):
-            if isinstance(item, pa.RecordBatch):
-                yield conform(item, context.schema)
-            else:
-                yield item
+        with _saying(f"starting reader {name} failed"):
+            reader.open(context)
+            for event in events:
+                reader.handle_source_event(event)
+        yield
+    except BaseException:
+        with contextlib.suppress(Exception):
+            reader.close()
+        raise
+    with _saying(f"closing reader {name} failed"):
+        reader.close()
+
+
+@contextlib.contextmanager
+def _saying(failed: str) -> Iterator[None]:
+    """Say in an error of a reader what has failed."""
+    try:
+        yield
     except (ReturnSplit, AccessError):
         raise
     except Exception as error:
-        named = ", ".join(repr(split.split_id) for split in splits[:3])
-        more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
-        no_access = access_error(error, f"split {named}{more} cannot be read")
+        no_access = access_error(error, failed)
         if no_access is not None:
             raise no_access from error
         if isinstance(error, Flip27Error):
             raise
         raise SplitReadError(
-            f"reading split {named}{more} failed: {type(error).__name__}: {error}",
+            f"{failed}: {type(error).__name__}: {error}",
             remedy="fix the split or the reader, and restart the query: the batch is then tried again; no "
             "row of it was delivered",
         ) from error
 
 
+def conformed(
+    read: Callable[[Any], Iterator[Any]], what: Any, splits: Sequence[Any], context: SourceReaderContext
+) -> Iterator[Item | Progress[Any]]:
+    """The items that ``read(what)`` yields, converted to the schema; an error names the ``splits``."""
+    named = ", ".join(repr(split.split_id) for split in splits[:3])
+    more = f" and {len(splits) - 3} more" if len(splits) > 3 else ""
+    with _saying(f"reading split {named}{more} failed"):
+        for item in read(what):
+            if isinstance(item, pa.RecordBatch):
+                yield conform(item, context.schema)
+            else:
+                yield item
+
+
 def unmarked(
     items: Iterator[Item | Progress[Any]], *, reader: SplitReader[Any] | None = None
 ) -> Iterator[Item]:
-    """The rows of splits that are read whole, in tasks that write no report."""
+    """The rows of splits that are read whole, in tasks that write no report or by a ReadsTogether."""
     try:
         for item in items:
             if not isinstance(item, Progress):
@@ -67,8 +94,9 @@ def unmarked(
     except ReturnSplit as returned:
         raise ContractError(
             f"the reader returned a split ({returned}), but the source's tasks write no reports, which would "
-            "return the split to the enumerator",
-            remedy="set taskReports=always and a stateLocation; a batch read must read every split",
+            "return the split to the enumerator, or read_together was called for several splits",
+            remedy="set taskReports=always and a stateLocation, and write the reader without ReadsTogether; "
+            "a batch read must read every split",
         ) from None
 
 
@@ -86,13 +114,17 @@ def read_whole(
             began = True
             yield item
     except ReturnSplit:
-        if began:
-            raise ContractError(
-                f"the reader returned split {split.split_id!r} after it had yielded rows of the split",
-                remedy="raise ReturnSplit before the first row",
-            ) from None
-        return SplitResult(split_id=split.split_id, status=SplitStatus.RETURNED)
+        return _returned(split.split_id, began=began)
     return SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
+
+
+def _returned(split_id: str, *, began: bool) -> SplitResult[Any]:
+    if began:
+        raise ContractError(
+            f"the reader returned split {split_id!r} after it had yielded rows or Progress",
+            remedy="raise ReturnSplit before the first row",
+        ) from None
+    return SplitResult(split_id=split_id, status=SplitStatus.RETURNED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,9 +171,10 @@ def read_bounded(
     pages = _Pages(split, budget, first)
     items = conformed(reader.read, split, [split], context)
     buffer = BufferedRows(f"split {split.split_id!r}")
-    covered = 0
+    covered = (0, 0)
     try:
         for item in items:
+            pages.check_goes_on()
             if not isinstance(item, Progress):
                 pages.count(item)
                 if sent is not None:
@@ -152,7 +185,7 @@ def read_bounded(
             if check_position is not None and item.split is not None:
                 check_position(item.split)
             pages.mark(item.split)
-            covered = 0 if sent is None else sent.mark()
+            covered = covered if sent is None else sent.mark()
             yield from buffer.given()
             if (ended := pages.ended()) is not None:
                 return ended
@@ -160,16 +193,13 @@ def read_bounded(
     except ReturnSplit:
         return pages.returned()
     except Exception as error:
-        if sent is not None and pages.any_marked and not isinstance(error, _NOT_OF_THE_PAGE):
-            sent.take_back(covered)
-            return pages.exhausted(after_error=True)
-        raise
+        if sent is None or not pages.may_end_before(error):
+            raise
+        sent.take_back(covered)
+        return pages.exhausted(after_error=True)
     finally:
         buffer.close()
         items.close()  # type: ignore[attr-defined]
-
-
-_NOT_OF_THE_PAGE = (ContractError, AttemptError, HeldRowsError)
 
 
 class _Pages:
@@ -184,7 +214,20 @@ class _Pages:
         self._rows = 0
         self._bytes = 0
         self._rows_at_mark = 0
-        self.any_marked = False
+        self._has_moved = False
+
+    def may_end_before(self, error: Exception) -> bool:
+        """Whether the share may end at the last mark because the page after it cannot be read."""
+        may_end = self._first is None or self._position is None or isinstance(error, DataLossError)
+        return may_end and self._has_moved and may_be_of_split(error)
+
+    def check_goes_on(self) -> None:
+        if self._position is None:
+            raise ContractError(
+                f"the reader of split {self._split_id!r} yielded more after Progress(None), which says that "
+                "the split is finished for good",
+                remedy="yield Progress(None) last",
+            )
 
     def count(self, item: Item) -> None:
         """Count rows, which the next mark must cover."""
@@ -207,19 +250,18 @@ class _Pages:
                 f"then a Progress whose position has not changed: {position!r:.300}",
                 remedy="yield the position after those rows, from which reading continues",
             )
+        self._has_moved = self._has_moved or position != self._position
         self._position = position
         self._rows_at_mark = self._rows
-        self.any_marked = True
 
     def ended(self) -> SplitResult[Any] | None:
-        """The result if the share ends at the last mark; None if reading continues."""
+        """The result if the share ends at the last mark; None if the reader goes on, or has to end now."""
         if self._position is None:
-            result: SplitResult[Any] = SplitResult(split_id=self._split_id, status=SplitStatus.FINISHED)
-            return self._checked(result)
+            return None
         if self._first is not None:
             return self._first if self._first.position == self._position else None
         if self._budget.used_up(self._rows, self._bytes, self._since):
-            return self._live(caught_up=False)
+            return self._result(caught_up=False)
         return None
 
     def exhausted(self, *, after_error: bool = False) -> SplitResult[Any]:
@@ -232,20 +274,18 @@ class _Pages:
                 "Progress(None) when it is finished for good",
             )
         # After an error there may be more data: a bounded run has to try again.
-        return self._checked(self._live(caught_up=not after_error))
+        return self._checked(self._result(caught_up=not after_error))
 
     def returned(self) -> SplitResult[Any]:
         """The result after the reader returned the split."""
-        if self._rows or self.any_marked:
-            raise ContractError(
-                f"the reader returned split {self._split_id!r} after it had yielded rows or Progress",
-                remedy="raise ReturnSplit before the first row",
-            )
-        return self._checked(SplitResult(split_id=self._split_id, status=SplitStatus.RETURNED))
+        return self._checked(_returned(self._split_id, began=bool(self._rows) or self._has_moved))
 
-    def _live(self, *, caught_up: bool) -> SplitResult[Any]:
+    def _result(self, *, caught_up: bool) -> SplitResult[Any]:
         return SplitResult(
-            split_id=self._split_id, status=SplitStatus.LIVE, position=self._position, caught_up=caught_up
+            split_id=self._split_id,
+            status=SplitStatus.FINISHED if self._position is None else SplitStatus.LIVE,
+            position=self._position,
+            caught_up=caught_up and self._position is not None,
         )
 
     def _checked(self, result: SplitResult[Any]) -> SplitResult[Any]:

@@ -23,7 +23,7 @@ from ..source import Source
 from ..source_options import LOG_DATA_LOSS, ON_DATA_LOSS
 from .events_and_losses import LossReports, SentEvents
 from .quarantine import Quarantine
-from .split_read import Item
+from .split_read import Item, opened
 from .subtask_splits import SplitsOfSubtask
 
 
@@ -61,14 +61,14 @@ def _read(
     if planned.report is not None:
         from .retries import SubtaskAttempt
 
-        subtask = SubtaskAttempt(source, planned.report, context, codec, store)
-        yield from subtask.read(reader, splits, planned.events)
+        subtask = SubtaskAttempt(source, planned.report, context, codec, store, splits)
+        yield from subtask.read(reader, planned.events)
         return
     # Without reports, events of readers are checked but not delivered.
     policy = _policy_without_reports(source, planned)
     losses = LossReports(policy, context.checkpoint_id)
     context = replace(context, loss_reporter=losses.report)
-    reader.open(replace(context, event_sender=EventCodec(source.enumerator_type).check))
+    context = replace(context, event_sender=EventCodec(source.enumerator_type).check)
     quarantine = None
     if not (policy.fails_always or issubclass(source.reader_type, YieldsProgress)):
         quarantine = Quarantine(
@@ -79,12 +79,8 @@ def _read(
             subtask_id=context.subtask_id,
             attempt_number=context.attempt_number,
         )
-    try:
-        for event in planned.events:
-            reader.handle_source_event(codec.events_to_readers.decode(event))
+    with opened(reader, context, map(codec.events_to_readers.decode, planned.events)):
         yield from SplitsOfSubtask(reader, context, quarantine, reports=False).rows(splits)
-    finally:
-        reader.close()
 
 
 def _policy_without_reports(source: Source, planned: PlannedSubtask) -> SplitErrorPolicy:

@@ -29,7 +29,6 @@ from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.segment_files import check_packed, most_packed_bytes, unpack_segment
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
@@ -260,8 +259,7 @@ def reported(stored: StoredLineage, document: CheckpointDocument, name: Checkpoi
     """
     subtasks = stored.reports().get(name, ())
     planned = {item.subtask for item in document.raw.plan}
-    is_required = document.reports is ReportDemand.REQUIRED or any(i >= FIRST_LATE_SUBTASK for i in subtasks)
-    if is_required and not planned <= set(subtasks):
+    if document.reports is ReportDemand.REQUIRED and not planned <= set(subtasks):
         raise MissingStateError(
             f"checkpoint {name} is not complete: {len(planned & set(subtasks))} of its {len(planned)} "
             "subtasks have reported",

@@ -48,11 +48,13 @@ class LateReports:
             raise CorruptStateError(f"{checkpoint_name!r} is not the name of a checkpoint")
         return cls(store, file_names.checked_lineage_name(lineage), name)
 
-    def read(self) -> list[SubtaskReport[Any]]:
-        """The late reports, in order; they belong to no subtask."""
+    def read(self, *, durably: bool = False) -> list[SubtaskReport[Any]]:
+        """The late reports, in order; they belong to no subtask. ``durably``: they are durable on return."""
         reports: list[SubtaskReport[Any]] = []
         lineage = StoredLineage(self._store, self._lineage)
         while (stored := lineage.report(self._name, FIRST_LATE_SUBTASK + len(reports))) is not None:
+            if durably:
+                self._store.make_durable(self._file(len(reports)))
             reports.append(
                 SubtaskReport(
                     checkpoint_id=self._name.checkpoint_id,
@@ -77,12 +79,15 @@ class LateReports:
         while not self._store.create(self._file(number), seal("report", stored), exclusive=True):
             number += 1
 
-    def add_losses(self, losses: Sequence[DataLoss]) -> None:
-        """Add a late report with those losses that no late report contains; it is durable on return."""
-        known = {loss for report in self.read() for loss in report.losses}
+    def add_losses(self, losses: Sequence[DataLoss], lost_splits: Sequence[SplitResult[Any]]) -> None:
+        """Add a late report with the lost splits, and those losses that no late report contains.
+
+        It is durable on return.
+        """
+        known = {loss for report in self.read(durably=True) for loss in report.losses}
         new = [loss for loss in losses if loss not in known]
-        if new:
-            self.add((), new)
+        if new or lost_splits:
+            self.add(lost_splits, new)
 
     def _file(self, number: int) -> str:
         return file_names.report_file(self._lineage, self._name, FIRST_LATE_SUBTASK + number)
@@ -98,8 +103,8 @@ def with_late(
 ) -> SubtaskReport[Any]:
     """``report`` with the late results and losses of its splits, each once.
 
-    The report decides what became of a split; a loss that was found later counts all the same, unless the
-    report says that nothing of the split was delivered.
+    The report decides what became of a split, except that a finished one may have been lost before its rows
+    were delivered. A loss that was found later counts, unless the report says that nothing was delivered.
     """
     results = {item.split_id: item for item in report.results}
     undelivered = {name for name, item in results.items() if item.status in _UNDELIVERED}
@@ -107,7 +112,8 @@ def with_late(
         item.split_id: item
         for of_late in reversed(late)
         for item in of_late.results
-        if item.split_id in split_ids and item.split_id not in results
+        if item.split_id in split_ids
+        and (item.split_id not in results or results[item.split_id].status is SplitStatus.FINISHED)
     }
     late_losses = {
         loss: None
@@ -117,6 +123,5 @@ def with_late(
     }
     if not late_results and not late_losses:
         return report
-    return replace(
-        report, results=(*report.results, *late_results.values()), losses=(*report.losses, *late_losses)
-    )
+    results.update(late_results)
+    return replace(report, results=tuple(results.values()), losses=(*report.losses, *late_losses))

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from ..coordination.action_pages import ActionGroup
+from ..coordination.subtask_reports import SplitStatus
 from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateError
 from ..file_systems.file_ids import FileSplitId
 from ..savepoints.format import METADATA, open_savepoint
@@ -23,6 +24,7 @@ from ..snapshots.documents import CheckpointDocument, SegmentFinder, SourceIdent
 from ..snapshots.driver_epochs import NewestDriver, newest_driver
 from ..snapshots.failure_counts import FailureRecord
 from ..snapshots.file_names import CheckpointName
+from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.locations import Lineage
 from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
@@ -179,6 +181,14 @@ class History:
 
     def report(self, name: CheckpointName, subtask: int) -> StoredReport | None:
         return self.stored.report(name, subtask) if subtask in self.reports.get(name, ()) else None
+
+    def report_with_late(self, name: CheckpointName, subtask: int) -> StoredReport | None:
+        """A report with the results of late reports, and without those of splits that simply finished."""
+        ids = [subtask, *(i for i in self.reports.get(name, ()) if i >= FIRST_LATE_SUBTASK)]
+        first, *late = (self.report(name, i) for i in ids)
+        results = (item for report in (first, *late) if report is not None for item in report.results)
+        kept = [item for item in results if item.status != SplitStatus.FINISHED.value]
+        return None if first is None else msgspec.structs.replace(first, results=kept)
 
     @cached_property
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:

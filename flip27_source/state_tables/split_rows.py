@@ -221,7 +221,7 @@ def _shares_of(
             return []  # clean-up has removed them
         chosen = [split for split in splits if asked.split(split.split_id)]
         if chosen:
-            report = history.report(name, assignment.subtask)
+            report = history.report_with_late(name, assignment.subtask)
             share = Share(
                 name=name,
                 document=document,

@@ -13,7 +13,7 @@ import pytest
 from flip27_source.coordination.batch_limits import UNLIMITED, Limits
 from flip27_source.coordination.checkpoints import CheckpointMetadata
 from flip27_source.coordination.coordinator import SourceCoordinator
-from flip27_source.enumerator import BoundedRange, Budget, SplitEnumerator
+from flip27_source.enumerator import Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ContractError, ProtocolError
 from tests.toy_sources import (
@@ -393,6 +393,18 @@ def test_splits_assigned_while_a_batch_runs_are_in_the_backlog_with_or_without_a
 
     coordinator.handle_result(found, None, None)
     assert coordinator.gauges["backlogSplits"] == 2
+
+
+def test_the_backlog_is_determined_again_when_a_batch_is_complete() -> None:
+    class Counts(Shelf):
+        def backlog(self, live: Sequence[Item]) -> Backlog:
+            return Backlog(splits=self.calls.count("complete 1"))
+
+    coordinator = with_items("a", kind=Counts)
+    frozen(coordinator)
+    assert coordinator.gauges["backlogSplits"] == 0
+    coordinator.complete(1)
+    assert coordinator.gauges["backlogSplits"] == 1
 
 
 def test_gauges_of_the_enumerator_are_in_the_metrics() -> None:

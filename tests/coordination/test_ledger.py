@@ -222,6 +222,20 @@ def test_a_split_is_in_flight_from_its_assignment_until_its_batch_is_complete_S6
         ledger.assigned(c)
 
 
+def test_a_split_of_several_ranges_is_finished_once_with_its_last_range() -> None:
+    ledger = Ledger[Item]()
+    (cut,) = items("a")
+    for number, ranges in enumerate((["a"] * 3, ["a"] * 2, ["a"])):
+        ledger.planned(number, ranges)
+        unread = ranges[1:]
+        for _ in unread:
+            ledger.range_unread(cut)
+        assert ledger.finished == (not unread)
+        ledger.completed(number)
+        ledger.ranges.clear()
+    assert ledger.finished == 1
+
+
 def test_a_returned_split_is_neither_finished_nor_in_flight_and_other_splits_are_unaffected_S60() -> None:
     ledger = Ledger[Item]()
     for split in items("a", "b"):

@@ -11,6 +11,7 @@ import pytest
 from flip27_source.discovery import DiscoveringEnumerator, Discovery
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import (
+    AccessError,
     AttemptError,
     ContractError,
     CorruptStateError,
@@ -22,6 +23,7 @@ from flip27_source.errors import (
 )
 from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.reader import SplitReader, YieldsProgress
+from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from tests.driver.batches import Batches, InlineBatches
 from tests.toy_sources import EchoReader, Item, Shelf, holder_of
@@ -193,6 +195,12 @@ class Careless(YieldsProgress, SplitReader[Endpoint]):
         yield ("a",)
 
 
+class GoesOn(Careless):
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        yield Progress(None)
+        yield from super().read(split)
+
+
 class Stuck(Careless):
     def read(self, split: Endpoint) -> Iterator[Any]:
         yield from super().read(split)
@@ -201,7 +209,11 @@ class Stuck(Careless):
 
 @pytest.mark.parametrize(
     ("reader", "said"),
-    [(Careless, "1 rows after its last Progress"), (Stuck, "a Progress whose position has not changed")],
+    [
+        (Careless, "1 rows after its last Progress"),
+        (GoesOn, "yielded more after Progress"),
+        (Stuck, "a Progress whose position has not changed"),
+    ],
 )
 def test_rows_without_a_new_position_after_them_are_refused(reader: type[Careless], said: str) -> None:
     SERVER["orders"] = ["a"]
@@ -331,14 +343,23 @@ def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_task
 class FailsOnce(Pages):
     """The second page cannot be read the first time."""
 
+    error: ClassVar[Exception] = ValueError("torn")
     failures: ClassVar[list[str]] = []
 
     def read(self, split: Endpoint) -> Iterator[Any]:
         for number, item in enumerate(super().read(split)):
             if split.next + number >= 3 and not self.failures:
                 self.failures.append(split.split_id)
-                raise ConnectionResetError("the server closed the connection")
+                raise self.error
             yield item
+
+
+class Waits(Pages):
+    """Its first Progress does not move the position."""
+
+    def read(self, split: Endpoint) -> Iterator[Any]:
+        yield Progress(split)
+        raise FailsOnce.error
 
 
 @pytest.mark.parametrize("policy", ["quarantine", "ignore"])
@@ -351,6 +372,31 @@ def test_a_bounded_run_does_not_end_because_a_page_failed_once(policy: str) -> N
         rows += batch
     assert rows == list("abcdef")
     assert FailsOnce.failures == ["orders"]
+
+
+def test_a_split_whose_position_does_not_move_before_its_error_is_quarantined() -> None:
+    SERVER["orders"] = ["a"]
+    batches = Batches(Endpoints, Waits, {"onSplitError": "quarantine", "pollInterval": "0s"})
+    assert batches.batch() == []
+    assert batches.batch() is None
+    assert (batches.holder.report() or {})["quarantinedSplits"] == 1
+
+
+@pytest.mark.parametrize("reader", [Waits, FailsOnce])
+@pytest.mark.parametrize("is_repeated", [False, True])
+def test_a_failure_of_access_fails_the_task_wherever_the_page_is(
+    reader: type[Pages], is_repeated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SERVER["orders"] = list("abcd")
+    FailsOnce.failures[:] = ["none now"]
+    batches = Batches(Endpoints, reader if not is_repeated else FailsOnce, {"onSplitError": "quarantine"})
+    task = batches.next_task()
+    if is_repeated:
+        assert batches.attempt(task) == list("abcd")
+    FailsOnce.failures.clear()
+    monkeypatch.setattr(FailsOnce, "error", ConnectionResetError("the server closed the connection"))
+    with pytest.raises(AccessError, match="the server closed the connection"):
+        batches.attempt(task, 1)
 
 
 def test_by_policy_the_splits_of_a_missing_report_are_read_again_R6() -> None:
@@ -629,16 +675,36 @@ def test_reports_and_failures_are_cleaned_up_with_their_documents() -> None:
     assert not [name for name in batches.files() if "/failures/" in name]
 
 
-def test_a_batch_that_is_repeated_with_options_that_require_reports_requires_them() -> None:
-    batches = InlineBatches(Shelf, Flaky, {"maxSplitAttempts": "1"})
+@pytest.mark.parametrize("options", [{"onSplitError": "quarantine"}, {"taskReports": "always"}])
+def test_a_sink_that_has_a_batch_may_skip_it_whatever_the_options_of_its_repetition_demand(
+    options: dict[str, str],
+) -> None:
+    batches = InlineBatches(Shelf, EchoReader, {"onMissingReport": "repeat"})
     batches.shelve("a")
-    batches.trigger()
-    batches.restart_with({"onSplitError": "quarantine"})
-    assert batches.tasks(), "a foreachBatch that reads none of them"
+    assert batches.attempt(batches.next_task()) == ["a"]
+    batches.restart_with(options)
+    assert batches.tasks(), "the sink runs none of them"
     batches.commit()
-    batches.restart_with({"onSplitError": "fail"})
-    with pytest.raises(MissingReportError):
-        batches.trigger()
+    assert batches.batch() is None
+    batches.restart()
+    assert batches.batch() is None
+
+
+def test_a_returned_split_is_not_finished_because_its_report_cannot_be_written() -> None:
+    class Full(MemoryStore):
+        def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
+            if "/reports/" in name:
+                raise StateLocationError("no space is left")
+            return super().create(name, data, exclusive=exclusive)
+
+    Busy.busy = {"a"}
+    batches = Batches(Shelf, Busy, {"taskReports": "always"}, store=Full())
+    batches.shelve("a")
+    task = batches.next_task()
+    with pytest.raises(StateLocationError):
+        batches.attempt(task)
+    Busy.busy = set()
+    assert batches.attempt(task, 1) == ["a"]
 
 
 def test_a_driver_that_another_one_has_replaced_cleans_nothing_up() -> None:

@@ -105,7 +105,7 @@ def test_an_event_that_fails_in_its_reader_fails_the_batch_until_an_attempt_take
     Hears.chokes_on.add(7)
     (task,) = batches.tasks()
     for number in range(2):
-        with pytest.raises(RuntimeError, match="choked"):
+        with pytest.raises(SplitReadError, match="reader Hears failed: RuntimeError: choked"):
             batches.attempt(task, number)
     Hears.chokes_on.clear()
     batches.attempt(task, 2)

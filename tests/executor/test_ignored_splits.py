@@ -126,6 +126,20 @@ def test_a_file_that_was_left_out_stays_left_out_although_it_exists_again_R5(tmp
     assert lines(batches) == ["1"]
 
 
+def test_a_file_that_was_lost_before_its_rows_were_delivered_is_not_deleted(tmp_path: Path) -> None:
+    land(tmp_path, a="1", b="2")
+    batches = files_at(tmp_path, onDataLoss="report", cleanSource="delete")
+    batches.trigger()
+    assert lines(batches) == ["1", "2"]
+    (tmp_path / "b.txt").unlink()
+    batches.restart()
+    assert whole_batch(batches) == ["1"]
+    land(tmp_path, b="2")
+    assert not batches.trigger()
+    batches.holder.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["b.txt"]
+
+
 @pytest.mark.parametrize(
     "options", [{"ignoreMissingFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}]
 )

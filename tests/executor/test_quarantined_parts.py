@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
 from flip27_source.errors import ContractError, SplitReadError
+from flip27_source.events import Progress, ReturnSplit
 from flip27_source.options import Options
+from flip27_source.reader import YieldsProgress
 from tests.driver.batches import Batches
 from tests.state_tables.test_views import rows as rows_of_view
 from tests.toy_sources import EchoReader, Item, Shelf
@@ -38,15 +41,36 @@ class Picky(EchoReader):
             raise OSError("disk on fire")
 
 
+class PickyPages(YieldsProgress, Picky):
+    """Reads one more row as a page of its own, before the others."""
+
+    def read(self, split: Item) -> Iterator[Any]:
+        if not split.rows:
+            yield ("first",)
+            yield Progress(replace(split, rows=1))
+        yield from super().read(split)
+        yield Progress(None)
+
+
+class Returns(Picky):
+    """Sets a part of a broken split aside, and returns the split."""
+
+    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
+        if split.split_id in self.broken:
+            self.context.set_aside(Item(split_id="a#1"), error="is bad", split_id=split.split_id)
+            raise ReturnSplit("not now")
+        yield from super().read(split)
+
+
 @pytest.fixture(autouse=True)
 def _all_is_well(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("bad", "broken"):
         monkeypatch.setattr(Picky, name, set())
 
 
-def picky(*names: str, bad: tuple[str, ...] = (), **options: str) -> Batches:
+def picky(*names: str, bad: tuple[str, ...] = (), reader: type[Picky] = Picky, **options: str) -> Batches:
     Picky.bad.update(bad)
-    batches = Batches(Shelf, Picky, {"parallelism": "1", **options})
+    batches = Batches(Shelf, reader, {"parallelism": "1", **options})
     batches.shelve(*names)
     return batches
 
@@ -87,6 +111,23 @@ def test_a_split_that_fails_completely_is_quarantined_instead_of_its_parts() -> 
     batches.shelve("c")
     batches.batch()
     assert sorted(ids(batches)) == ["a#1", "b"]
+
+
+@pytest.mark.parametrize(("reader", "rows"), [(PickyPages, ["first"]), (Returns, [])])
+def test_a_part_is_taken_back_with_the_page_or_split_that_it_belongs_to(
+    reader: type[Picky], rows: list[str]
+) -> None:
+    batches = picky("a", bad=("a#1",), reader=reader, onSplitError="quarantine")
+    Picky.broken.add("a")
+    task = batches.next_task()
+    assert batches.attempt(task) == rows
+    Picky.bad.clear()
+    Picky.broken.clear()
+    for number in range(len(rows)):
+        assert batches.attempt(task, number + 1) == rows
+    batches.commit()
+    assert batches.batch() == ["a#0", "a#1", "a#2"]
+    assert ids(batches) == []
 
 
 def test_a_part_that_cannot_be_stored_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,6 +133,7 @@ def test_exactly_the_ranges_that_cannot_be_read_are_set_aside(
         (name, int(name[4])) for name in set_aside
     ]
     assert [split.next for split in ledger.live] == [6], "the split continues after them"
+    assert ledger.finished == 0
 
 
 def test_exactly_the_ranges_that_cannot_be_read_are_left_out() -> None:

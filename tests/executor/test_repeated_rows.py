@@ -69,6 +69,12 @@ class FileReader(LogReader):
     loses_whole_splits = True
 
 
+class PagedFileReader(YieldsProgress, FileReader):
+    def read(self, split: Item) -> Iterator[Any]:
+        yield from super().read(split)
+        yield Progress(None)
+
+
 class PickyLogReader(LogReader):
     """Sets each row ``bad`` aside."""
 
@@ -109,7 +115,7 @@ def test_a_repeat_with_another_number_of_rows_fails_and_names_the_remedy_R16(
     (task,) = batches.tasks()
     assert batches.attempt(task) == ["1", "2"]
     TABLE["a"] = rows
-    said = rf"(?s)attempt 1 of subtask 0 read {len(rows)} rows.*has 2.*repeatable = False"
+    said = rf"(?s)subtask 0 read {len(rows)} rows.*has 2.*an option of its reader.*repeatable = False"
     with pytest.raises(AttemptError, match=said):
         batches.attempt(task, 1)
     batches.holder = batches.new_holder()
@@ -207,11 +213,20 @@ def test_each_task_records_its_own_further_losses() -> None:
     assert losses_of(batches) == [(name, "the first 1 rows are gone") for name in "cd"]
 
 
-def test_a_split_that_disappeared_after_its_report_is_a_further_loss() -> None:
-    batches = read_before_the_driver_died(FileReader, "a", **REPORTED)
-    del TABLE["a"]
+@pytest.mark.parametrize("reader", [FileReader, PagedFileReader])
+def test_a_split_that_disappeared_after_its_report_is_a_further_loss_and_ignored_from_then_on(
+    reader: type[SplitReader[Any]],
+) -> None:
+    batches = read_before_the_driver_died(reader, "a", **REPORTED)
+    rows = TABLE.pop("a")
     assert batches.attempt(batches.tasks()[0]) == []
+    TABLE["a"] = rows
+    batches.restart()
+    assert batches.attempt(batches.tasks()[0], 1) == []
+    batches.commit()
+    assert {row["split_id"]: row["status"] for row in rows_of_view("splits", batches)} == {"a": "ignored"}
     assert losses_of(batches) == [("a", "a is gone (the attempt that reported first has read it)")]
+    assert [item.split.split_id for item in batches.snapshot().ledger.ignored] == ["a"]
 
 
 def test_a_part_that_expired_after_it_was_set_aside_is_kept() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from flip27_source import __version__
 from flip27_source.errors import ContractError, IncompatibleStateError, SchemaError, SplitReadError
-from flip27_source.events import Progress, SourceEvent
+from flip27_source.events import Progress, ReturnSplit, SourceEvent
 from flip27_source.executor.subtask import read_subtask
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader, YieldsProgress
 from flip27_source.segment import Segment
@@ -86,6 +86,40 @@ def test_an_error_names_the_split_and_the_cause_and_closes_the_reader() -> None:
     assert Recording.calls[-2:] == ["read bad", "close"]
 
 
+class Refuses(Recording):
+    """Fails in the calls in ``failing``."""
+
+    failing: ClassVar[set[str]] = set()
+
+    def open(self, context: SourceReaderContext) -> None:
+        super().open(context)
+        self.fail("open")
+
+    def close(self) -> None:
+        super().close()
+        self.fail("close")
+
+    def fail(self, call: str) -> None:
+        if call in self.failing:
+            raise ConnectionRefusedError(f"{call} is refused")
+
+
+@pytest.mark.parametrize(
+    ("failing", "split", "said"),
+    [
+        ("open", "a", "starting reader Refuses failed: .*open is refused"),
+        ("close", "a", "closing reader Refuses failed: .*close is refused"),
+        ("close", "bad", "reading split 'bad' failed: OSError: disk on fire"),
+    ],
+)
+def test_an_error_of_open_or_close_is_named_and_hides_no_other(
+    failing: str, split: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Refuses, "failing", {failing})
+    with pytest.raises(SplitReadError, match=said):
+        rows(Refuses, split)
+
+
 def test_an_error_names_the_split_even_if_read_is_not_a_generator() -> None:
     class Plain(EchoReader):
         def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
@@ -143,6 +177,16 @@ class Together(EchoReader, ReadsTogether[Item]):
 
 def test_a_reader_that_supports_it_is_given_all_splits_at_once() -> None:
     assert rows(Together, "a", "b", "c") == [("a+b+c",)]
+
+
+def test_a_reader_of_many_splits_together_cannot_return_one_of_them() -> None:
+    class Busy(Together):
+        def read_together(self, splits: Sequence[Item]) -> Iterator[Any]:
+            raise ReturnSplit("busy")
+            yield ()
+
+    with pytest.raises(ContractError, match=r"\(busy\)(?s:.*)without ReadsTogether"):
+        rows(Busy, "a", "b")
 
 
 def test_an_error_in_many_splits_names_the_first_and_counts_the_rest() -> None:
