@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..optional_packages import needed
+from ..errors import RegistryError
 from .catalog import CATALOG, Kind, Metric
 from .query_metrics import QueryMetrics
 
@@ -26,8 +26,13 @@ def export_to_opentelemetry(metrics: QueryMetrics, provider: MeterProvider | Non
     Raises:
         RegistryError: opentelemetry-api is not installed.
     """
-    with needed("opentelemetry-api", by="export_to_opentelemetry", extra="otel", where="on the driver"):
+    try:
         from opentelemetry.metrics import get_meter_provider
+    except ImportError as error:
+        raise RegistryError(
+            "metrics for OpenTelemetry need the package opentelemetry-api, which is not installed",
+            remedy="pip install 'flip27-source[otel]'",
+        ) from error
     meter = (provider or get_meter_provider()).get_meter(METER, __version__)
     for metric in CATALOG:
         make: Any = (

@@ -153,7 +153,6 @@ class LiteralSplit:
 
     @property
     def size(self) -> SplitSize:
-        """Large enough for a separate task."""
         return SplitSize(rows=self.rows, bytes=TASK_BYTES)
 
 
@@ -179,7 +178,6 @@ class PagedSplit:
 
     @property
     def size(self) -> SplitSize:
-        """Large enough for a separate task."""
         return SplitSize(bytes=TASK_BYTES)
 
 
