@@ -358,8 +358,8 @@ def _notes_on_actions(copy: StateCopy, changes: list[Change], dropped: int) -> I
     may_act = copy.kind is not None and issubclass(copy.kind, PerformsActions)
     if may_act and any(change.checkpoint_id == newest for change in changes):
         yield (
-            f"what the source does after its newest batch, {newest} (archive, delete), is not known here, and "
-            "does not happen to data that is read again"
+            f"what the source does after its newest batch, {newest} (archive, delete), is not known here, "
+            "and does not happen to data that is read again"
         )
 
 
