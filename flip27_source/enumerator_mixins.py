@@ -72,8 +72,8 @@ class PerformsActions(ABC, Generic[ActionT]):
         return annotation_of(cls, "perform", "action", "action_type")
 
 
-SplitRange = tuple[str, int, int | None]
-"""The name of what a split is a part of, and the part: its start and its end, None if it reaches the end."""
+SplitRange = tuple[str, int, int]
+"""The name of what a split is a part of, and the start and end of the part."""
 
 
 class HoldsSplits(ABC):
@@ -94,11 +94,11 @@ class HoldsSplits(ABC):
 
     @classmethod
     def range_of(cls, split: Any) -> SplitRange:
-        """What a split reads: splits with overlapping ranges have data in common, and a replay reads it once.
+        """What a split reads, never empty: of splits whose ranges overlap, a replay reads one.
 
-        The default: splits with different ids have none in common.
+        The default: splits with different ids do not overlap.
         """
-        return split.split_id, 0, None
+        return split.split_id, 0, 1
 
 
 class ForgetsSplits(ABC):

@@ -176,7 +176,7 @@ class FilesEnumerator(
 
     @classmethod
     def range_of(cls, split: FileSplit) -> SplitRange:
-        return split.path, split.start, split.end
+        return split.path, split.start, split.end or max(split.length, 1)
 
     @classmethod
     def concerned(

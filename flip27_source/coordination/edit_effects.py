@@ -102,17 +102,18 @@ class Editing(Generic[SplitT]):
         live = {split.split_id for split in ledger.live} if self.rules.reader_bounds_splits else set()
         unknown = self._unknown(snapshot, tuple(splits)) or ()
         left_alone = dict.fromkeys(ranges, f"is read in ranges: {_NOT_BY_RANGES}")
-        taken = _TakenRanges(self._range_of)
+        taken = _Taken(self._range_of)
         for split, why in self._busy(snapshot):
             taken.add(split, why)
-        # Those that cover others come first.
-        for split in sorted((splits[name] for name in splits if name not in live), key=taken.size_of):
-            name = split.split_id
-            found_again = "is not known: it is found and read again" if name in unknown else None
-            if (why_not := taken.why_not(split) or found_again) is not None:
-                left_alone[name] = why_not
-            else:
+        others = (split for name, split in splits.items() if name not in live)
+        for split in sorted(others, key=taken.smallness):
+            why_not = taken.why_not(split)
+            if why_not is None and split.split_id in unknown:
+                why_not = "is not known: it is found and read again"
+            if why_not is None:
                 taken.add(split, "is read again")
+            else:
+                left_alone[split.split_id] = why_not
         again = {name: split for name, split in splits.items() if name not in left_alone}
         ended = again.keys() - live
         counted = ended - {item.split.split_id for item in ledger.ignored}
@@ -292,7 +293,7 @@ class Editing(Generic[SplitT]):
 
     def _range_of(self, split: SplitT) -> SplitRange:
         is_holder = issubclass(self.enumerator_type, HoldsSplits)
-        return self._holder.range_of(split) if is_holder else (split.split_id, 0, None)
+        return self._holder.range_of(split) if is_holder else (split.split_id, 0, 1)
 
     def _unknown(self, snapshot: Snapshot[SplitT], split_ids: Sequence[str]) -> Collection[str] | None:
         """Those of the splits that discovery would find, because the enumerator does not know them.
@@ -349,33 +350,29 @@ class Editing(Generic[SplitT]):
         )
 
 
-class _TakenRanges(Generic[SplitT]):
-    """Data that is to be read, so that no other split with a part of it is read too."""
+class _Taken(Generic[SplitT]):
+    """Data that waits to be read or is quarantined: a split with a part of it is not read too."""
 
     def __init__(self, range_of: Callable[[SplitT], SplitRange]) -> None:
         self._range_of = range_of
-        self._taken: dict[str, list[tuple[int, float, str, str]]] = {}
+        self._ranges: dict[str, list[tuple[int, int, str, str]]] = {}
 
     def add(self, split: SplitT, why: str) -> None:
-        of, start, end = self._bounds(split)
-        self._taken.setdefault(of, []).append((start, end, split.split_id, why))
+        part_of, start, end = self._range_of(split)
+        self._ranges.setdefault(part_of, []).append((start, end, split.split_id, why))
 
     def why_not(self, split: SplitT) -> str | None:
-        """Why a split cannot be read: it has data in common with one that is taken; None if it can."""
-        of, start, end = self._bounds(split)
-        for first, last, name, why in self._taken.get(of, ()):
+        """Why a split cannot be read; None if it can."""
+        part_of, start, end = self._range_of(split)
+        for first, last, name, why in self._ranges.get(part_of, ()):
             if first < end and start < last:
                 return why if name == split.split_id else f"overlaps {name}, which {why}"
         return None
 
-    def size_of(self, split: SplitT) -> tuple[float, int]:
-        """A key that sorts larger ranges first."""
-        _, start, end = self._bounds(split)
-        return start - end, start
-
-    def _bounds(self, split: SplitT) -> tuple[str, int, float]:
-        of, start, end = self._range_of(split)
-        return of, start, float("inf") if end is None else end
+    def smallness(self, split: SplitT) -> int:
+        """A key that sorts splits which may cover others first."""
+        _, start, end = self._range_of(split)
+        return start - end
 
 
 def _action_count(actions: Sequence[PendingAction], delayed: Sequence[ActionPage]) -> int:

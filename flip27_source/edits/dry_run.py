@@ -130,7 +130,7 @@ def plan(
     return EditPlan(
         request=_selecting(request, candidates),
         changes=tuple(changes),
-        notes=tuple(_notes(copy, request, candidates, edited)),
+        notes=(*_notes(copy, request, candidates), *_notes_on_actions(copy, changes, edited.dropped_actions)),
         lineage=lineage_found,
         storage_options=options,
     )
@@ -321,9 +321,7 @@ def _change(item: Candidate, then: str) -> Change:
     return Change(split_id=item.split_id, now=item.now, then=then, checkpoint_id=checkpoint_id)
 
 
-def _notes(
-    copy: StateCopy, request: EditRequest, candidates: list[Candidate], edited: Edited[Any]
-) -> Iterator[str]:
+def _notes(copy: StateCopy, request: EditRequest, candidates: list[Candidate]) -> Iterator[str]:
     match request.operation:
         case EditOperation.REWIND:
             back_to = _checkpoint_id(request)
@@ -341,7 +339,6 @@ def _notes(
             unknown = sum(isinstance(item.split, _Named) for item in candidates)
             if unknown:
                 yield f"{unknown} of the splits are in no retained batch"
-    yield from _notes_on_actions(copy, request, candidates, edited)
     if copy.waiting_edits:
         yield f"{len(copy.waiting_edits)} edits that wait are applied first, and are part of what is shown"
     if copy.kind is None:
@@ -351,19 +348,18 @@ def _notes(
         )
 
 
-def _notes_on_actions(
-    copy: StateCopy, request: EditRequest, candidates: list[Candidate], edited: Edited[Any]
-) -> Iterator[str]:
-    if edited.dropped_actions:
+def _notes_on_actions(copy: StateCopy, changes: list[Change], dropped: int) -> Iterator[str]:
+    if dropped:
         yield (
-            f"{edited.dropped_actions} pending side effects (archive, delete) on data that is read again "
+            f"{dropped} pending side effects (archive, delete) on data that is read again "
             "will not happen; files that were already deleted are not restored"
         )
-    reads_newest = request.operation is EditOperation.REWIND or any(it.name == copy.name for it in candidates)
-    if reads_newest and copy.kind is not None and issubclass(copy.kind, PerformsActions):
+    newest = copy.name.checkpoint_id
+    may_act = copy.kind is not None and issubclass(copy.kind, PerformsActions)
+    if may_act and any(change.checkpoint_id == newest for change in changes):
         yield (
-            f"what the source does after its newest batch, {copy.name.checkpoint_id} (archive, delete), is "
-            "not known here, and does not happen to data that is read again"
+            f"what the source does after its newest batch, {newest} (archive, delete), is not known here, "
+            "and does not happen to data that is read again"
         )
 
 

@@ -49,40 +49,31 @@ class EditEngine:
         Raises:
             EditError, StateError: the edit cannot be applied; nothing was changed.
         """
-        edited = self._applied(request, standing, lineage, at, state_after)
-        done = AppliedEdit.of(request, changed=edited.changed)
-        metadata = replace(standing.metadata, edits=(*standing.metadata.edits, done))
-        return replace(edited, snapshot=replace(edited.snapshot, metadata=metadata))
-
-    def _applied(
-        self,
-        request: EditRequest,
-        standing: Snapshot[Any],
-        lineage: StoredLineage,
-        at: CheckpointName,
-        state_after: StateAfter,
-    ) -> Edited[Any]:
         editing, split_ids = self._editing, request.split_ids
-        match request.operation:
-            case EditOperation.REPLAY:
-                return self._replayed(request, standing, lineage, at)
-            case EditOperation.REWIND:
-                back_to = _name(request.checkpoint)
-                undone = lineage.chain(back_to, at)
-                splits = (split for _, document in undone for split in self._splits_in(lineage, document))
-                return editing.rewind(standing, state_after(back_to), (split.split_id for split in splits))
-            case EditOperation.SET_POSITION:
-                fields = request.position or {}
-                return editing.set_position(
-                    standing, split_ids, lambda split: self._with_fields(split, fields)
-                )
         by_ids = {
             EditOperation.SKIP: editing.skip,
             EditOperation.QUARANTINE_RETRY: editing.retry,
             EditOperation.QUARANTINE_DROP: editing.drop,
             EditOperation.FORGET: editing.forget,
         }
-        return by_ids[request.operation](standing, split_ids)
+        match request.operation:
+            case EditOperation.REPLAY:
+                edited = self._replayed(request, standing, lineage, at)
+            case EditOperation.REWIND:
+                back_to = _name(request.checkpoint)
+                undone = lineage.chain(back_to, at)
+                splits = (split for _, document in undone for split in self._splits_in(lineage, document))
+                edited = editing.rewind(standing, state_after(back_to), (split.split_id for split in splits))
+            case EditOperation.SET_POSITION:
+                fields = request.position or {}
+                edited = editing.set_position(
+                    standing, split_ids, lambda split: self._with_fields(split, fields)
+                )
+            case operation:
+                edited = by_ids[operation](standing, split_ids)
+        done = AppliedEdit.of(request, changed=edited.changed)
+        metadata = replace(standing.metadata, edits=(*standing.metadata.edits, done))
+        return replace(edited, snapshot=replace(edited.snapshot, metadata=metadata))
 
     def _with_fields(self, split: Any, fields: Mapping[str, Any]) -> Any:
         """The split with new values in some of its fields, validated by the split's type."""
