@@ -67,9 +67,7 @@ class FileQueue:
             message.visible_at = 0
 
     def _messages(self) -> list[Any]:
-        from moto.sqs.models import sqs_backends
-
-        return messages_of(sqs_backends[ACCOUNT]["us-east-1"].get_queue(self.name))[0]
+        return messages_of(self._server.get_queue(self.name))[0]
 
 
 def new_queue(bucket: S3Bucket) -> FileQueue:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import pytest
@@ -74,6 +74,15 @@ def started(
     return coordinator_of(kind, options=options(), runner=works, parallelism=1, **changes), works
 
 
+def discovered(*rounds: Iterable[str]) -> SourceCoordinator[Any]:
+    """A coordinator to which the results of these rounds were delivered."""
+    Pages.rounds[:] = map(list, rounds)
+    coordinator, works = started()
+    for _ in rounds:
+        works.run(coordinator)
+    return coordinator
+
+
 def test_discovered_splits_are_assigned_in_order() -> None:
     Pages.rounds[:] = [["b", "a"], ["c"]]
     coordinator, works = started()
@@ -120,10 +129,7 @@ def test_waiting_splits_and_the_position_survive_a_restart_S57_S91() -> None:
 
 
 def test_a_limit_may_end_a_batch_inside_a_page_and_a_restart_continues_there() -> None:
-    Pages.rounds[:] = [["a", "b", "c"], ["d"], ["e", "f"]]
-    coordinator, works = started()
-    for _ in range(3):
-        works.run(coordinator)
+    coordinator = discovered("abc", "d", "ef")
     read = []
     for _ in range(3):
         pending = frozen(coordinator, Limits(files=2))
@@ -153,9 +159,7 @@ def test_the_position_of_a_checkpoint_is_that_of_the_delivered_results() -> None
 
 def test_a_restart_continues_inside_a_page_that_was_written_before() -> None:
     """At the second freeze the page is still the segment of the first; only more of it is taken."""
-    Pages.rounds[:] = [["a", "b", "c", "d", "e"]]
-    coordinator, works = started()
-    works.run(coordinator)
+    coordinator = discovered("abcde")
     frozen(coordinator, Limits(files=1))
     coordinator.complete(1)
     second = frozen(coordinator, Limits(files=1))
@@ -165,9 +169,7 @@ def test_a_restart_continues_inside_a_page_that_was_written_before() -> None:
 
 
 def test_returned_splits_are_assigned_first() -> None:
-    Pages.rounds[:] = [["a", "b", "c"]]
-    coordinator, works = started()
-    works.run(coordinator)
+    coordinator = discovered("abc")
     enumerator = coordinator.enumerator
     frozen(coordinator, Limits(files=1))
     coordinator.complete(1)
@@ -180,9 +182,7 @@ def test_returned_splits_are_assigned_first() -> None:
 
 def test_a_page_is_written_once_and_later_batches_change_only_its_count() -> None:
     """However many splits wait, a batch only changes a number in the state."""
-    Pages.rounds[:] = [[str(number) for number in range(1000)]]
-    coordinator, works = started()
-    works.run(coordinator)
+    coordinator = discovered(map(str, range(1000)))
     names = []
     for number in range(1, 5):
         state = frozen(coordinator, Limits(files=10)).snapshot.enumerator_state
@@ -194,10 +194,7 @@ def test_a_page_is_written_once_and_later_batches_change_only_its_count() -> Non
 
 def test_many_small_waiting_rounds_do_not_enlarge_every_document() -> None:
     """Discovery is faster than the batches: 2,000 rounds find a split each, and a batch takes one split."""
-    Pages.rounds[:] = [[str(number)] for number in range(2000)]
-    coordinator, works = started()
-    for _ in range(2000):
-        works.run(coordinator)
+    coordinator = discovered(*([str(number)] for number in range(2000)))
     pending = frozen(coordinator, Limits(files=1))
     document = SnapshotCodec(Pages).encode(pending.snapshot, source=IDENTITY, parent=None, inline_all=False)
     assert len(document.data) < 64 * 1024
@@ -205,9 +202,7 @@ def test_many_small_waiting_rounds_do_not_enlarge_every_document() -> None:
 
 
 def test_the_backlog_is_published() -> None:
-    Pages.rounds[:] = [["a", "b", "c"]]
-    coordinator, works = started()
-    works.run(coordinator)
+    coordinator = discovered("abc")
     assert coordinator.gauges["pendingSplits"] == 3
     assert frozen(coordinator, Limits(files=1)).summary.gauges["pendingSplits"] in (1, 2)
     coordinator.complete(1)
@@ -236,10 +231,7 @@ class NewPages(DiscoveringEnumerator[NewPage]):
 
 
 def test_waiting_splits_of_an_older_version_go_through_the_upgrade_hook_S67() -> None:
-    Pages.rounds[:] = [["a", "b", "c"]]
-    coordinator, works = started()
-    works.run(coordinator)
-    document = stored(frozen(coordinator, Limits(files=1)).snapshot)
+    document = stored(frozen(discovered("abc"), Limits(files=1)).snapshot)
     again, _ = restored(document, NewPages)
     plan = frozen(again).snapshot.plan
     assert [split for item in plan.assignments for split in item.splits] == [
@@ -258,22 +250,15 @@ def test_an_upgrade_of_waiting_splits_to_the_wrong_type_is_refused(made: dict[st
         def upgrade_split(cls, version: int, raw: Any) -> Any:
             return {**raw, "region": "r", **made}
 
-    Pages.rounds[:] = [["a", "b"]]
-    coordinator, works = started()
-    works.run(coordinator)
+    document = stored(frozen(discovered("ab"), Limits(files=1)).snapshot)
     with pytest.raises(ContractError, match=named):
-        restored(stored(frozen(coordinator, Limits(files=1)).snapshot), Wrong)
+        restored(document, Wrong)
 
 
 def test_upgraded_splits_that_still_wait_are_stored_in_their_new_form() -> None:
-    Pages.rounds[:] = [["a", "b", "c"]]
-    coordinator, works = started()
-    works.run(coordinator)
-    again, _ = restored(stored(frozen(coordinator, Limits(files=1)).snapshot), NewPages)
+    again, _ = restored(stored(frozen(discovered("abc"), Limits(files=1)).snapshot), NewPages)
     pending = frozen(again, Limits(files=1))
-    upgraded = SourceIdentity(
-        uid="u", enumerator="e", reader="r", state_version=1, split_version=2, library="0.1.0"
-    )
+    upgraded = replace(IDENTITY, split_version=2)
     document = SnapshotCodec(NewPages).encode(pending.snapshot, source=upgraded, parent=None, inline_all=True)
     third, _ = restored(document, NewPages)
     assert all_ids(frozen(third).snapshot.plan) == ["c"]

@@ -171,28 +171,24 @@ def test_folders_created_by_a_dead_process_are_durable_once_they_are_used(seed: 
         assert disk.files()[f"{ROOT}/lineage/segments/b"] == NEW
 
 
+def another_users(call: str, path: str) -> None:
+    """Refuse to sync the folder above the root."""
+    if (call, path) == ("sync_folder", "/ckpt"):
+        raise PermissionError(errno.EACCES, "Permission denied", path)
+
+
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_new_folder_above_the_root_that_cannot_be_synced_is_an_error(seed: int) -> None:
     disk = SimulatedDisk(seed)
-
-    def gate(call: str, path: str) -> None:
-        if (call, path) == ("sync_folder", "/ckpt"):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-
     with pytest.raises(PermissionError):
-        files_on(disk, gate).create(NAME, NEW)
+        files_on(disk, another_users).create(NAME, NEW)
     assert NAME not in disk.files()
 
 
 def test_a_folder_above_the_root_that_belongs_to_another_user_need_not_be_synced() -> None:
     disk = SimulatedDisk()
     files_on(disk).create(NAME, OLD)
-
-    def gate(call: str, path: str) -> None:
-        if (call, path) == ("sync_folder", "/ckpt"):
-            raise PermissionError(errno.EACCES, "Permission denied", path)
-
-    assert files_on(disk, gate).create(f"{NAME}2", NEW)
+    assert files_on(disk, another_users).create(f"{NAME}2", NEW)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -25,18 +25,9 @@ from tests.readers.spark_reading import split_of
 
 from .case import Case
 from .our_side import BareError, RefusedError, cut_ranges
-from .spark_side import FAILURES, FILE, SETTINGS, Failed, Outcome, failed
+from .spark_side import FAILURES, FILE, Failed, Outcome, failed
 
 _OF_THE_STREAM = ("header", "comment", "lineSep")
-
-
-class ParsingSession:
-    """A session with the settings of Spark's side."""
-
-    def __init__(self, spark: SparkSession) -> None:
-        self.spark = spark.newSession()
-        for name, value in SETTINGS.items():
-            self.spark.conf.set(name, value)
 
 
 class ParsedSide:
@@ -46,9 +37,9 @@ class ParsedSide:
         RefusedError: an option of the case is refused.
     """
 
-    def __init__(self, case: Case, folder: Path, session: ParsingSession) -> None:
+    def __init__(self, case: Case, folder: Path, session: SparkSession) -> None:
         self._case = case
-        self._spark = session.spark
+        self._spark = session
         self._options = {name: text for name, text in case.options.items() if name != "lineSep"}
         texts = {name: text for name, text in case.options.items() if name in _OF_THE_STREAM}
         try:

@@ -23,8 +23,8 @@ from .json_cases import json_case
 from .orc_cases import orc_case
 from .our_side import OurSide, RefusedError
 from .parquet_cases import parquet_case
-from .parsed_side import ParsedSide, ParsingSession
-from .spark_side import SparkSide, Theirs
+from .parsed_side import ParsedSide
+from .spark_side import SparkSide, Theirs, small_jobs
 from .story import story
 from .text_cases import text_case
 from .written_cases import arrow_case, avro_case
@@ -131,7 +131,7 @@ class Fuzz:
         self._sides = [SparkSide(spark) for _ in range(_READERS)]
         # For cases that are read while others are being read: a session has one time zone at a time.
         self._beside = SparkSide(spark)
-        self._parsing = ParsingSession(spark)
+        self._parsing = small_jobs(spark)
         self._shrinks = shrinks
         self._tell = tell
 

@@ -51,13 +51,19 @@ class Theirs:
     outcomes: Mapping[str, Outcome]
 
 
+def small_jobs(spark: SparkSession) -> SparkSession:
+    """A new session, which differs from ``spark`` in a few settings."""
+    session = spark.newSession()
+    for name, value in SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
 class SparkSide:
-    """Reads cases in a new session, which differs from ``spark`` in a few settings."""
+    """Reads cases in a session of its own."""
 
     def __init__(self, spark: SparkSession) -> None:
-        self._spark = spark.newSession()
-        for name, value in SETTINGS.items():
-            self._spark.conf.set(name, value)
+        self._spark = small_jobs(spark)
 
     def read(self, case: Case, folder: Path) -> Theirs:
         """Read all files of the case below ``folder``."""

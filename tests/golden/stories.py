@@ -113,32 +113,21 @@ def _retries_ranges(query: Query) -> None:
     query.batch()
 
 
-FILES = {"path": LANDING, "fileOrder": "name"}
+def _files(**options: str) -> Story:
+    return Story(
+        enumerator=FilesEnumerator,
+        reader=TextReader,
+        options={"path": LANDING, "fileOrder": "name", **options},
+        world=lambda: landing("1", "2", "3", "4", "5"),
+        play=_two_batches,
+        next_rows=["5"],
+    )
+
+
 STORIES = {
-    "files-exact": Story(
-        enumerator=FilesEnumerator,
-        reader=TextReader,
-        options=FILES,
-        world=lambda: landing("1", "2", "3", "4", "5"),
-        play=_two_batches,
-        next_rows=["5"],
-    ),
-    "files-name-cursor": Story(
-        enumerator=FilesEnumerator,
-        reader=TextReader,
-        options={**FILES, "seenFiles": "nameCursor"},
-        world=lambda: landing("1", "2", "3", "4", "5"),
-        play=_two_batches,
-        next_rows=["5"],
-    ),
-    "files-modified-cursor": Story(
-        enumerator=FilesEnumerator,
-        reader=TextReader,
-        options={**FILES, "seenFiles": "modifiedCursor", "allowedLateness": "365d"},
-        world=lambda: landing("1", "2", "3", "4", "5"),
-        play=_two_batches,
-        next_rows=["5"],
-    ),
+    "files-exact": _files(),
+    "files-name-cursor": _files(seenFiles="nameCursor"),
+    "files-modified-cursor": _files(seenFiles="modifiedCursor", allowedLateness="365d"),
     "sequence": Story(
         enumerator=SequenceEnumerator,
         reader=SequenceReader,

@@ -14,7 +14,7 @@ import uuid
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -274,7 +274,7 @@ class ThreeActions(Talking):
         rows = [json.loads(line) for batch_id in sink.batch_ids() for line in sink.read(batch_id)]
         count = self._count(rows)
         told = [text for text in (count.complaint, *sink.complaints()) if text]
-        return Count(rows=count.rows, lost=count.lost, duplicated=count.duplicated, complaint="; ".join(told))
+        return replace(count, complaint="; ".join(told))
 
 
 class OnceSink:

@@ -228,18 +228,16 @@ def test_an_endless_sequence_continues_where_it_stopped(spark: SparkSession, fol
     assert read == list(range(len(read)))
 
 
-def test_a_batch_read_returns_all_rows_without_a_state(spark: SparkSession, folders: Folders) -> None:
-    folders.land("a.txt", ["1", "2"])
-    frame = spark.read.format("flip27").options(enumerator="files", reader="text")
-    loaded = frame.load(str(folders.landing))
-    assert sorted(row.value for row in loaded.collect()) == ["1", "2"]
-    assert loaded.count() == 2
-
-
-def test_a_batch_read_of_an_empty_folder_has_no_rows(spark: SparkSession, folders: Folders) -> None:
+def test_a_batch_read_returns_all_rows_without_a_state_and_none_of_an_empty_folder(
+    spark: SparkSession, folders: Folders
+) -> None:
     folders.landing.mkdir(parents=True)
     frame = spark.read.format("flip27").options(enumerator="files", reader="text")
     assert frame.load(str(folders.landing)).count() == 0
+    folders.land("a.txt", ["1", "2"])
+    loaded = frame.load(str(folders.landing))
+    assert sorted(row.value for row in loaded.collect()) == ["1", "2"]
+    assert loaded.count() == 2
 
 
 def test_python_and_jvm_have_the_requested_version(spark: SparkSession) -> None:

@@ -38,53 +38,32 @@ class GivesTwoColumns(PieceReader):
             yield (*row, "more")
 
 
-class GivesNulls(PieceReader):
-    def read(self, split: Piece) -> Iterator[Any]:
-        yield (None,)
-
-
-class GivesFractions(PieceReader):
-    def read(self, split: Piece) -> Iterator[Any]:
-        yield (1.5,)
-
-
 class NeverEnds(PieceReader):
     def read(self, split: Piece) -> Iterator[Any]:
         while True:
             yield pa.record_batch([range(10_000)], schema=SCHEMA)
 
 
-class GivesTexts(PieceReader):
-    def read(self, split: Piece) -> Iterator[Any]:
-        yield ("1",)
+def gives(*items: Any) -> type[PieceReader]:
+    """A reader that yields these for every split."""
+
+    class Gives(PieceReader):
+        def read(self, split: Piece) -> Iterator[Any]:
+            yield from items
+
+    return Gives
 
 
-class GivesBoth(PieceReader):
-    def read(self, split: Piece) -> Iterator[Any]:
-        yield (1,)
-        yield pa.RecordBatch.from_pydict({"id": [2]})
-
-
-class GivesAnotherColumn(PieceReader):
-    def read(self, split: Piece) -> Iterator[Any]:
-        yield pa.RecordBatch.from_pydict({"name": [2]})
-
-
-class GivesNumbers(PieceReader):
-    def read(self, split: Piece) -> Iterator[Any]:
-        yield from ROWS[split.split_id]
-
-
-MISFITS = [
-    NeverEnds,
-    GivesFractions,
-    GivesTwoColumns,
-    GivesNulls,
-    GivesTexts,
-    GivesBoth,
-    GivesAnotherColumn,
-    GivesNumbers,
-]
+MISFITS = {
+    "no end": NeverEnds,
+    "two columns": GivesTwoColumns,
+    "nulls": gives((None,)),
+    "fractions": gives((1.5,)),
+    "texts": gives(("1",)),
+    "rows and batches": gives((1,), pa.RecordBatch.from_pydict({"id": [2]})),
+    "another column": gives(pa.RecordBatch.from_pydict({"name": [2]})),
+    "numbers": gives(1, 2),
+}
 
 
 class TakesWhatItReads(PieceReader):
@@ -164,19 +143,6 @@ class CutsLines(SplitReader[FileSplit], ReadsRanges):
             if begins >= split.start and (split.end is None or at <= split.end):
                 yield (line.decode().rstrip(),)
 
-
-BROKEN_READERS: dict[str, type[SplitReader[Any]]] = {
-    "reading a split ends, and its rows fit the schema": GivesTwoColumns,
-    "reading a split again gives the same rows (S70)": TakesWhatItReads,
-    "every attempt gives the same rows": GivesLessToLaterAttempts,
-    "other splits do not change the rows of a split": LooksAtTheSplitBefore,
-    "a stored split is read like the original": LooksAtTheTypeOfATuple,
-    "a reader may be abandoned halfway": LeavesItsDoorOpen,
-    "a quarantined part is a separate split, and is quarantined again (R5)": SetsAsideUnderItsOwnName,
-    "a reader that yields Progress declares it in its class": MarksUnasked,
-    "splits read together give the same rows as one by one": LosesTheLastTogether,
-    "the ranges of a file give the rows of the file": CutsLines,
-}
 
 PAGES = {"a": [[1, 2], [3], [4, 5]], "b": [[6], [7, 8]], "c": [[9]]}
 
@@ -266,7 +232,17 @@ class EndsReplaysEarly(PageReader):
                 return
 
 
-BROKEN_PAGES: dict[str, type[SplitReader[Any]]] = {
+BROKEN_READERS: dict[str, type[SplitReader[Any]]] = {
+    "reading a split ends, and its rows fit the schema": GivesTwoColumns,
+    "reading a split again gives the same rows (S70)": TakesWhatItReads,
+    "every attempt gives the same rows": GivesLessToLaterAttempts,
+    "other splits do not change the rows of a split": LooksAtTheSplitBefore,
+    "a stored split is read like the original": LooksAtTheTypeOfATuple,
+    "a reader may be abandoned halfway": LeavesItsDoorOpen,
+    "a quarantined part is a separate split, and is quarantined again (R5)": SetsAsideUnderItsOwnName,
+    "a reader that yields Progress declares it in its class": MarksUnasked,
+    "splits read together give the same rows as one by one": LosesTheLastTogether,
+    "the ranges of a file give the rows of the file": CutsLines,
     "every row is covered by a Progress": ForgetsTheLastMark,
     "a Progress keeps the split_id and advances after rows": StaysWhereItIs,
     "a stored position equals the original": SaysTuples,

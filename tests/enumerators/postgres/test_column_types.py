@@ -14,7 +14,7 @@ from flip27_source.enumerators.postgres.column_types import (
     numeric_digits,
     pg_type_of,
 )
-from tests.postgres_server import PostgresServer, postgres_server
+from tests.postgres_server import PostgresServer
 
 
 def numeric(precision: int, scale: int) -> int:
@@ -142,15 +142,6 @@ SELECT a.attname, {COLUMN_TYPE_FIELDS}
 FROM pg_catalog.pg_attribute a {COLUMN_TYPE_JOIN}
 WHERE a.attrelid = 't'::regclass AND a.attnum > 0
 """
-
-
-@pytest.fixture(scope="module", params=[16, 18])
-def server(request: pytest.FixtureRequest, postgres: PostgresServer):
-    if request.param == postgres.version:
-        yield postgres
-        return
-    with postgres_server(request.param) as older:
-        yield older
 
 
 def test_the_catalog_query_resolves_domains_and_arrays(server: PostgresServer) -> None:

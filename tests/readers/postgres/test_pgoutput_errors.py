@@ -168,11 +168,7 @@ def test_changes_outside_of_a_transaction_are_refused() -> None:
 def test_begin_and_commit_must_alternate() -> None:
     messages = [begin(9), commit(9), commit(9), begin(10)]
     for cut in range(4):
-        with pytest.raises(
-            SplitReadError,
-            match=r"message 3 \(C\) .* a transaction ends without a "
-            "beginning",
-        ):
+        with pytest.raises(SplitReadError, match=r"message 3 \(C\) .* ends without a beginning"):
             decoded(messages[:cut], messages[cut:])
     messages = [begin(9), commit(9), begin(10), begin(11), commit(11)]
     for cut in range(4):

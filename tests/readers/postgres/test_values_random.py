@@ -20,6 +20,7 @@ from tests.readers.postgres.converting import array, converted, numeric
 
 DERANDOMIZED = settings(derandomize=True)
 FLOATS = st.floats(width=64)
+ODD_TEXTS = st.sampled_from(["", "a", "NULL", " ", "b,c", '"', "é", "{", "\\"])
 NULLABLE_TEXTS = st.lists(st.none() | st.text(st.characters(exclude_characters="\0", codec="utf-8")))
 
 
@@ -133,20 +134,9 @@ def test_byte_strings(values: list[bytes | None]) -> None:
     assert converted("bytea", texts).to_pylist() == values
 
 
-@DERANDOMIZED
-@given(st.lists(st.none() | NULLABLE_TEXTS))
+@settings(DERANDOMIZED, max_examples=2 * DERANDOMIZED.max_examples)
+@given(st.lists(st.none() | NULLABLE_TEXTS) | st.lists(st.none() | st.lists(st.none() | ODD_TEXTS)))
 def test_arrays_of_texts(values: list[list[str | None] | None]) -> None:
-    texts = [None if value is None else array_text(value) for value in values]
-    assert converted(array("text"), texts).to_pylist() == values
-
-
-@DERANDOMIZED
-@given(
-    st.lists(
-        st.none() | st.lists(st.none() | st.sampled_from(["", "a", "NULL", " ", "b,c", '"', "é", "{", "\\"]))
-    )
-)
-def test_arrays_of_odd_texts(values: list[list[str | None] | None]) -> None:
     texts = [None if value is None else array_text(value) for value in values]
     assert converted(array("text"), texts).to_pylist() == values
 
