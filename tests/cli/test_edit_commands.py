@@ -79,7 +79,9 @@ def test_a_waiting_split_has_the_same_status_as_in_the_view(tmp_path: Path) -> N
 
 def test_a_time_copied_from_the_history_is_accepted(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
-    source.batches()
+    source.batch()
+    source.engine.now_ms += 1000
+    source.batch()
     columns, *rows = flip27("state", "history", source.state).lines
     oldest = rows[-1][columns.index("created_at")]
     assert oldest.endswith("Z")

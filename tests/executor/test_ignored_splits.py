@@ -20,7 +20,7 @@ from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.readers.text import TextReader
 from flip27_source.source import Source
 from flip27_source.testing.spark_query import BatchRead
-from tests.driver.batches import SCHEMA, Batches
+from tests.driver.batches import SCHEMA, Batches, InlineBatches
 from tests.state_tables.test_views import rows as rows_of_view
 from tests.toy_sources import Item, Shelf
 
@@ -128,7 +128,8 @@ def test_a_file_that_was_left_out_stays_left_out_although_it_exists_again_R5(tmp
 
 def test_a_file_that_was_lost_before_its_rows_were_delivered_is_not_deleted(tmp_path: Path) -> None:
     land(tmp_path, a="1", b="2")
-    batches = files_at(tmp_path, onDataLoss="report", cleanSource="delete")
+    options = {"path": str(tmp_path), "parallelism": "1", "onDataLoss": "report", "cleanSource": "delete"}
+    batches = InlineBatches(FilesEnumerator, TextReader, options, boundedness=Boundedness.BOUNDED)
     batches.trigger()
     assert lines(batches) == ["1", "2"]
     (tmp_path / "b.txt").unlink()
@@ -136,7 +137,6 @@ def test_a_file_that_was_lost_before_its_rows_were_delivered_is_not_deleted(tmp_
     assert whole_batch(batches) == ["1"]
     land(tmp_path, b="2")
     assert not batches.trigger()
-    batches.holder.close()
     assert [path.name for path in tmp_path.iterdir()] == ["b.txt"]
 
 
