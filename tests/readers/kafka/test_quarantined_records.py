@@ -367,7 +367,7 @@ def test_a_task_quarantines_a_limited_number_of_bytes(
     monkeypatch.setattr("flip27_source.executor.quarantined_parts.MOST_BYTES", 30_000)
     topic = queries.kafka.filled_topic([b"a" * 20_000, b"b" * 20_000])
     engine = queries.started(topic, reads=False)
-    with pytest.raises(QuarantineError, match="bytes, more than 30000"):
+    with pytest.raises(QuarantineError, match="more than 30000 bytes"):
         engine.process_all_available()
     assert queries.set_aside() == []
 
