@@ -191,9 +191,9 @@ def events_are_planned_for_another_subtask(add: Any, self: Any, subtask_id: int,
 @mutation("I6", "e0 T F0 A0", 4)
 @around(SubtaskAttempt, "read")
 def a_further_attempt_gets_no_events(
-    read: Any, self: SubtaskAttempt, reader: Any, splits: Any, events: Any, **more: Any
+    read: Any, self: SubtaskAttempt, reader: Any, events: Any, **more: Any
 ) -> Any:
-    return read(self, reader, splits, events if self._context.attempt_number == 0 else (), **more)
+    return read(self, reader, events if self._context.attempt_number == 0 else (), **more)
 
 
 @mutation("I6", "e0 T D", 3)

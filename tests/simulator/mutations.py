@@ -17,7 +17,6 @@ from flip27_source.coordination.coordinator import SourceCoordinator
 from flip27_source.coordination.delayed_actions import DelayedActions
 from flip27_source.coordination.subtask_reports import ReportDemand
 from flip27_source.driver import reports
-from flip27_source.driver.cycle import Cycle
 from flip27_source.driver.reports import SubtaskReports, report_demand
 from flip27_source.driver.requests import Requests
 from flip27_source.enumerators.files import cleaning as file_cleaning
@@ -232,13 +231,6 @@ def reports_count_by_the_options_of_the_present_run(patch: pytest.MonkeyPatch) -
 
     knows(patch)
     collects(patch)
-
-
-@mutation
-@around(Cycle, "_edit")
-def actions_start_before_edits_are_applied(edit: Any, self: Cycle) -> Any:
-    self._act()
-    return edit(self)
 
 
 @mutation
