@@ -126,11 +126,11 @@ class SubtaskReports:
         """
         if planned is not ReportDemand.NONE or offset.lineage is None or offset.name is None:
             return ReportDemand.REQUIRED if now is ReportDemand.REQUIRED else planned
-        if self._late(offset):
-            return ReportDemand.REQUIRED
-        if now is not ReportDemand.NONE:
+        if not self._late(offset):
+            if now is ReportDemand.NONE:
+                return now
             LateReports(self._store, offset.lineage, offset.name).add((), ())
-        return now
+        return ReportDemand.REQUIRED
 
     def _late(self, offset: Offset) -> list[SubtaskReport[Any]]:
         if offset.lineage is None or offset.name is None:

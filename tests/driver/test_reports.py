@@ -683,7 +683,9 @@ def test_a_sink_that_has_a_batch_may_skip_it_whatever_the_options_of_its_repetit
     batches.shelve("a")
     assert batches.attempt(batches.next_task()) == ["a"]
     batches.restart_with(options)
-    assert batches.tasks(), "the sink runs none of them"
+    tasks = batches.tasks()
+    assert tasks, "the sink runs none of them"
+    assert batches.tasks() == tasks
     batches.commit()
     assert batches.batch() is None
     batches.restart()
