@@ -13,8 +13,9 @@ from flip27_source import edits, savepoints
 from flip27_source.errors import EditError, OptionError, StateLocationError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.driver.test_reports import SERVER
-from tests.edits.edited import Edited, fed, files
+from tests.edits.edited import IDS, Edited, fed, files
 from tests.edits.test_application import paged
+from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 MIDNIGHT = dt.datetime(1970, 1, 2, tzinfo=dt.UTC)
 
@@ -188,6 +189,27 @@ def test_what_a_dry_run_shows_happens(
         source.engine.restart()
     source.batch()
     outcome_as_planned(source, operation, **what)
+
+
+def test_the_position_that_a_dry_run_shows_is_set(tmp_path: Path) -> None:
+    SERVER.clear()
+    SERVER["orders"] = list("abcd")
+    source = paged(tmp_path)
+    source.batch()
+    outcome_as_planned(source, "set-position", splits=["orders"], position={"next": 3})
+
+
+def test_where_the_enumerator_cannot_be_imported_a_dry_run_does_not_promise_that_it_forgets(
+    tmp_path: Path,
+) -> None:
+    class Local(Feed):
+        pass
+
+    FEEDS["local"] = items("a")
+    source = Edited(tmp_path, {"feed": "local"}, enumerator=Local, reader=EchoReader, schema=IDS)
+    source.batch()
+    (change,) = source.plan("forget", splits=["a"]).changes
+    assert change.then == "is forgotten, if the enumerator can forget splits"
 
 
 def test_a_dry_run_counts_the_side_effects_that_will_not_happen(tmp_path: Path) -> None:
