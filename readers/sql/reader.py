@@ -5,7 +5,7 @@ What lives here: the reader. The driver has decided where each range ends, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -88,18 +88,11 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         ]
         sql = table.queries.rows(split.after, split.upto, select)
         if isinstance(database, RowDatabase):
-            for block in database.blocks(sql):
-                arrays = [
-                    self._array(table, field, list(values))
-                    for field, values in zip(schema, zip(*block, strict=True), strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-            return
-        for batch in database.batches(sql, first_rows=split.rows + 1):
-            arrays = [
-                self._converted(table, field, column)
-                for field, column in zip(schema, batch.columns, strict=True)
-            ]
+            blocks = (list(zip(*block, strict=True)) for block in database.blocks(sql))
+        else:
+            blocks = (batch.columns for batch in database.batches(sql, first_rows=split.rows + 1))
+        for columns in blocks:
+            arrays = [self._array(table, *pair) for pair in zip(schema, columns, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
     def _source(self, table: CursorTable, name: str) -> pa.Field:
@@ -116,25 +109,16 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             )
         return fields.field(same[0])
 
-    def _array(self, table: CursorTable, field: pa.Field, values: list[Any]) -> pa.Array:
+    def _array(self, table: CursorTable, field: pa.Field, values: pa.Array | Sequence[Any]) -> pa.Array:
         try:
-            natural = array_of(values, field.type)
-        except (ValueError, TypeError, pa.ArrowException) as error:
-            raise self._unfit(table, field, error) from None
-        return self._converted(table, field, natural)
-
-    def _converted(self, table: CursorTable, field: pa.Field, column: pa.Array) -> pa.Array:
-        try:
+            column = values if isinstance(values, pa.Array) else array_of(list(values), field.type)
             return converted(column, field.type, self.context.time_zone)
-        except (ValueError, pa.ArrowException) as error:
-            raise self._unfit(table, field, error) from None
-
-    def _unfit(self, table: CursorTable, field: pa.Field, error: Exception) -> SplitReadError:
-        return SplitReadError(
-            f"column {field.name} of {table.name} has a value that does not fit the type {field.type}: "
-            f"{str(error)[:200]}",
-            remedy="give the column a type that fits in .schema(...), such as string",
-        )
+        except (ValueError, TypeError, pa.ArrowException) as error:
+            raise SplitReadError(
+                f"column {field.name} of {table.name} has a value that does not fit the type {field.type}: "
+                f"{str(error)[:200]}",
+                remedy="give the column a type that fits in .schema(...), such as string",
+            ) from None
 
 
 def _with_type_of(source: pa.Field, wanted: pa.Field) -> pa.Field:
