@@ -41,16 +41,12 @@ def fetched_ahead(
             fetched = threads.submit(read_whole, split, options) if is_suitable else None
             waiting.append((split, fetched))
             ahead_bytes += 0 if fetched is None else split.length
-            while waiting and (fetched is None or _is_enough(len(waiting), ahead_bytes)):
+            while waiting and (fetched is None or len(waiting) > _AHEAD_FILES or ahead_bytes > _AHEAD_BYTES):
                 yield (given := waiting.popleft())
                 ahead_bytes -= 0 if given[1] is None else given[0].length
         yield from waiting
     finally:
         threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _is_enough(files: int, size: int) -> bool:
-    return files > _AHEAD_FILES or size > _AHEAD_BYTES
 
 
 def _is_suitable(split: FileSplit, options: Options, small_bytes: int) -> bool:

@@ -81,7 +81,11 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         schema, database = self.context.schema, table.database
         sources = [self._source(table, field.name) for field in schema]
         if isinstance(database, RowDatabase):
-            sources = [_with_type_of(*pair) for pair in zip(sources, schema, strict=True)]
+            # Only columns that are wanted as text are selected as text.
+            sources = [
+                source if pa.types.is_string(field.type) else source.with_type(field.type)
+                for source, field in zip(sources, schema, strict=True)
+            ]
         select = [
             selected(source, field.type, database.dialect)
             for source, field in zip(sources, schema, strict=True)
@@ -119,11 +123,6 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
                 f"{str(error)[:200]}",
                 remedy="give the column a type that fits in .schema(...), such as string",
             ) from None
-
-
-def _with_type_of(source: pa.Field, wanted: pa.Field) -> pa.Field:
-    """The source column with the wanted type unless that is text: only wanted texts are selected as text."""
-    return source if pa.types.is_string(wanted.type) else source.with_type(wanted.type)
 
 
 def _named(split: SqlSplit) -> str:
