@@ -27,11 +27,7 @@ class Flip27Error(Exception):
         super().__init__(self.what if remedy is None else f"{self.what}\n  What to do: {self.remedy}")
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.what, self.remedy)
-
-
-def _rebuild(kind: type[Flip27Error], what: str, remedy: str | None) -> Flip27Error:
-    return kind(what, remedy=remedy)
+        return functools.partial(type(self), remedy=self.remedy), (self.what,)
 
 
 LONGEST_KEPT = 2000

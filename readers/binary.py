@@ -47,7 +47,10 @@ class BinaryReader(FileReader):
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         rows: list[dict[str, Any]] = []
         size = 0
-        for split, fetched in self._with_content(splits):
+        fetched_with: Iterator[tuple[FileSplit, Fetched | None]] = ((split, None) for split in splits)
+        if "content" in self.context.schema.names:
+            fetched_with = fetched_ahead(splits, self.context.options)
+        for split, fetched in fetched_with:
             if split.length == 0:
                 continue
             row = self._row(split, fetched)
@@ -60,29 +63,20 @@ class BinaryReader(FileReader):
         if rows:
             yield self._batch(rows)
 
-    def _with_content(self, splits: Sequence[FileSplit]) -> Iterator[tuple[FileSplit, Fetched | None]]:
-        if "content" in self.context.schema.names:
-            return fetched_ahead(splits, self.context.options)
-        return ((split, None) for split in splits)
-
     def _batch(self, rows: list[dict[str, Any]]) -> pa.RecordBatch:
         return pa.RecordBatch.from_pylist(rows, schema=self.context.schema)
 
     def _row(self, split: FileSplit, fetched: Fetched | None) -> dict[str, Any]:
         if split.length > MOST_BYTES:
             raise too_large(split)
-        content = None
+        local, content = local_path(split.path), None
         if "content" in self.context.schema.names:
             content = read_whole(split, self.context.options) if fetched is None else fetched.result()
         return {
-            "path": _path_as_spark_shows_it(split.path),
+            # Spark shows a local path as a URI.
+            "path": split.path if local is None else f"file:{with_percents(local)}",
             # Spark shows milliseconds, the precision of Java's file systems.
             "modificationTime": datetime_or_none(split.modified_us // 1000),
             "length": split.length if content is None else len(content),
             "content": content,
         }
-
-
-def _path_as_spark_shows_it(path: str) -> str:
-    local = local_path(path)
-    return path if local is None else f"file:{with_percents(local)}"

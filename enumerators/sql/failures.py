@@ -63,7 +63,10 @@ class Secrets:
     def failure(self, error: BaseException) -> DatabaseFailure:
         """The failure for an error of a driver."""
         said = " ".join(str(error).split()) or type(error).__name__
-        return DatabaseFailure(self.masked(said)[:1000], _remedy(said))
+        lowered = said.lower()
+        known = (remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered))
+        remedy = next(known, "fix the cause, which the database names")
+        return DatabaseFailure(self.masked(said)[:1000], remedy)
 
     def masked(self, text: str) -> str:
         if "://" in self._uri:
@@ -79,9 +82,3 @@ def _misread_password(uri: str) -> Iterator[str]:
     name, has_password, password = user.partition(":")
     if is_given and has_password and "@" not in name:
         yield password
-
-
-def _remedy(said: str) -> str:
-    lowered = said.lower()
-    known = next((remedy for pattern, remedy in _REMEDIES if re.search(pattern, lowered)), None)
-    return known or "fix the cause, which the database names"

@@ -59,7 +59,7 @@ class CheckpointLogLines:
         self._discovered_ms = self._now_ms()
 
     def _write_line(self, pending: PendingCheckpoint[Any], writing_s: float) -> None:
-        summary = pending.summary
+        summary, discovered_ms = pending.summary, self._discovered_ms
         numbers = {
             "checkpoint": pending.checkpoint_id,
             "source": self._uid,
@@ -70,21 +70,15 @@ class CheckpointLogLines:
             "backlog": max(
                 summary.backlog.splits, summary.waiting_splits + summary.gauges.get("pendingSplits", 0)
             ),
-            "discovery_age_ms": self._discovery_age_ms(),
+            # Not known before a round has ended.
+            "discovery_age_ms": None if discovered_ms is None else max(0, self._now_ms() - discovered_ms),
             "planning_ms": round(self._planning_s * 1000),
             "write_ms": round(writing_s * 1000),
         }
-        line = " ".join(f"{name}={_shown(value)}" for name, value in numbers.items())
+        shown = {name: "unknown" if value is None else value for name, value in numbers.items()}
+        line = " ".join(f"{name}={value}" for name, value in shown.items())
         # Logging handlers that write JSON take the numbers from the record.
         _log.info(line, extra={"flip27": numbers})
-
-    def _discovery_age_ms(self) -> int | None:
-        """Milliseconds since the last round ended; None if no round has ended."""
-        return None if self._discovered_ms is None else max(0, self._now_ms() - self._discovered_ms)
-
-
-def _shown(value: object) -> str:
-    return "unknown" if value is None else str(value)
 
 
 class _WatchedRunner:

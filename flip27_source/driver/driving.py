@@ -56,7 +56,7 @@ class Driving:
         )
 
     def give_back(self) -> None:
-        """Another driver drives the lineage: this one never did, and its epoch is not the newest."""
+        """Another driver drives the lineage: this one never did, so its epoch, the newest, must not stand."""
         if self._epoch is not None:
             self._epoch.end()
             self._epoch.give_back()

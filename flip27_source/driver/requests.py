@@ -23,7 +23,7 @@ from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.engine import EditEngine, StateAfter
 from ..enumerator_context import RetryPolicy
-from ..errors import LONGEST_KEPT, EditError, Flip27Error, IncompatibleStateError, StateError, said_of
+from ..errors import EditError, Flip27Error, IncompatibleStateError, StateError, kept_words, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -310,5 +310,4 @@ class Requests:
 
     def _reason(self, error: Exception) -> str:
         """The text of an error for the history, without secrets."""
-        text = self._hidden.in_text(said_of(error))[:LONGEST_KEPT]
-        return text.encode("utf-8", "backslashreplace").decode()
+        return kept_words(self._hidden.in_text(said_of(error)))

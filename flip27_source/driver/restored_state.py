@@ -26,6 +26,7 @@ from ..savepoints.moved_files import MovedFiles
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import SourceIdentity
+from ..snapshots.driver_epochs import STOP_ONE
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
 from ..snapshots.source_identity import as_lines, identity_of, savepoint_differences
@@ -53,13 +54,13 @@ class RestoredSavepoint:
         snapshot: the state for the coordinator, with paths changed by ``pathRewrite``.
     """
 
-    def __init__(
-        self, source: Source, savepoint: Savepoint, storage: CheckpointStorage, codec: SnapshotCodec
-    ) -> None:
+    def __init__(self, source: Source, savepoint: Savepoint, codec: SnapshotCodec) -> None:
         self._source = source
         self._codec = codec
         self.savepoint = savepoint
-        stored = storage.restore_document(savepoint.document, savepoint.load_segment)
+        load_segment = savepoint.stored().segment_loader(savepoint.document)
+        # With its plan, because its reports are not processed yet.
+        stored = codec.decode(savepoint.document, load_segment, with_plan=True)
         rewrite = source.options[PATH_REWRITE]
         self._moved = None if rewrite is None else MovedFiles(source, rewrite, stored)
         found = stored if self._moved is None else self._moved.snapshot()
@@ -139,8 +140,7 @@ class StateRestorer:
             raise StaleDriverError(
                 f"another driver has continued {offset.lineage} while this one restored checkpoint "
                 f"{offset.checkpoint_id}",
-                remedy="two queries run on the same checkpoint: stop one of them; a second query needs its "
-                "own checkpoint location",
+                remedy=STOP_ONE,
             )
 
     def savepoint(self) -> RestoredSavepoint | None:
@@ -162,7 +162,7 @@ class StateRestorer:
             _check_claim(source, savepoint, self._storage.store)
         if not _is_restorable(source, identity_of(source), savepoint):
             return None
-        return RestoredSavepoint(source, savepoint, self._storage, self._codec)
+        return RestoredSavepoint(source, savepoint, self._codec)
 
     def _has_reports(self, offset: Offset) -> bool:
         """Whether tasks have reported on a checkpoint: an earlier run may have had other options (R18)."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 from ..coordination.subtask_reports import SplitResult, SplitStatus, SubtaskReport
@@ -87,10 +89,7 @@ class SplitsOfSubtask:
         expected = self._result_before(split)
         if expected is None and self._first is not None:
             expected = SplitResult(split_id=split.split_id, status=SplitStatus.FINISHED)
-
-        def reading() -> Reading:
-            return read_whole(self._reader, split, self._context, expected)
-
+        reading = partial(read_whole, self._reader, split, self._context, expected)
         return self._guarded(self._set_apart(split).split_id, expected, reading)
 
     def _result_before(self, split: Any) -> SplitResult[Any] | None:
@@ -109,18 +108,16 @@ class SplitsOfSubtask:
         )
         expected = self._expected.get(split.split_id)
         sent = None if self._quarantine is None else self._quarantine.sent
-
-        def reading() -> Reading:
-            return read_bounded(
-                self._reader,
-                split,
-                self._context,
-                budget,
-                expected,
-                sent=sent,
-                check_position=self._check_position,
-            )
-
+        reading = partial(
+            read_bounded,
+            self._reader,
+            split,
+            self._context,
+            budget,
+            expected,
+            sent=sent,
+            check_position=self._check_position,
+        )
         return self._guarded(split.split_id, expected, reading)
 
     def _guarded(
@@ -143,7 +140,7 @@ class SplitsOfSubtask:
         elif len(read) > 1 and self._quarantine is not None:
             sent = self._quarantine.sent
             before = sent.mark()
-            with BufferedRows(f"{len(read)} splits that are read together") as buffer:
+            with closing(BufferedRows(f"{len(read)} splits that are read together")) as buffer:
                 try:
                     for item in unmarked(conformed(reader.read_together, read, read, self._context)):
                         buffer.add(item)

@@ -28,7 +28,6 @@ _ATTEMPTS = 2
 
 class UnreadableFiles:
     def __init__(self, source: SourceOfSplits, checkpoint_name: str | None, options: Options) -> None:
-        self._limit = source.max_quarantined
         self._policy = SplitErrorPolicy(
             on_error=source.on_error,
             reports_loss=source.reports_loss,
@@ -75,11 +74,11 @@ class UnreadableFiles:
                 losses.append(DataLoss(checkpoint_id=0, split_id=file.split_id, what=error.what))
             _log.warning("%s cannot be read and is given up in this batch: %s", file.path, error.what)
         failed = [item for item in results if item.status is SplitStatus.FAILED]
-        if len(failed) > self._limit:
+        if len(failed) > self._policy.max_quarantined:
             raise QuarantineError(
                 f"{len(failed)} files of one batch cannot be read, more than "
-                f"maxQuarantinedSplits={self._limit}; the last one is {failed[-1].split_id!r}: "
-                f"{failed[-1].error}",
+                f"maxQuarantinedSplits={self._policy.max_quarantined}; the last one is "
+                f"{failed[-1].split_id!r}: {failed[-1].error}",
                 remedy="fix the cause and restart the query, or raise maxQuarantinedSplits",
             )
         assert self._late is not None

@@ -23,6 +23,7 @@ from ..snapshots import file_names
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.planned_subtask import SavepointPlace
 from ..snapshots.store import Store, open_store
+from ..snapshots.stored_lineage import StoredLineage
 from ..source import Source
 from ..source_options import STATE_LOCATION
 from ..values.stored_json import decode_json
@@ -81,7 +82,7 @@ def _record_failure(store: Store, place: SavepointPlace, subtask_id: int, file: 
 def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | None:
     """A description of the files that could not be added to a savepoint; None if all were added."""
     said = []
-    for text in store.list(f"{lineage}/{file_names.FAILURES}"):
+    for text in StoredLineage(store, lineage).listed(file_names.FAILURES):
         parsed = file_names.parse_failed_addition(text)
         if parsed is None or parsed[0] != name:
             continue

@@ -18,6 +18,7 @@ from ..snapshots import file_names
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.linked_folders import Deletion
 from ..snapshots.store import Store
+from ..snapshots.stored_lineage import StoredLineage
 from ..values.stored_json import decode_json
 from .format import METADATA, Savepoint, read_savepoint
 
@@ -75,7 +76,7 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     if mark is None:
         return
     is_ours = (mark.state, mark.uid) == (mine.location, uid)
-    if is_ours and len(mine.list(f"{mark.lineage}/{file_names.CHECKPOINTS}")) < 2:
+    if is_ours and len(StoredLineage(mine, mark.lineage).names()) < 2:
         return
     raise StateLocationError(
         f"savepoint {savepoint.location} is claimed by the query {mark}, which will delete the savepoint",

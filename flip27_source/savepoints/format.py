@@ -29,7 +29,7 @@ from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.segment_files import check_packed, most_packed_bytes, unpack_segment
+from ..snapshots.segment_files import check_packed
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
 from ..values.stored_json import compact_json, decode_json, format_of
@@ -117,13 +117,23 @@ class Savepoint:
         queried = [f"{QUERY}/{file_names.checked_relative(name)}" for name in query]
         return [*segments, *reports, *added, *queried]
 
-    def load_segment(self, name: str) -> bytes:
-        return unpack_segment(name, self.stored_segment(name), self.document.segment_bytes.get(name))
+    def checked_file(self, file: str, digest: str) -> bytes:
+        """The content of a file of Spark's checkpoint or of a reader, by its name in ``files``.
 
-    def stored_segment(self, name: str) -> bytes:
-        """The packed content of one of its segments."""
-        file = file_names.segment_file(self.folder, file_names.checked_segment_name(name))
-        return self.store.read(file, most_packed_bytes(self.document.segment_bytes.get(name)))
+        Raises:
+            CorruptStateError: the file does not match its digest.
+        """
+        data = self.store.read(f"{self.folder}/{file}")
+        if content_digest(data) != digest:
+            raise CorruptStateError(
+                f"{file} of savepoint {self.location} does not match its digest ({len(data)} bytes)",
+                remedy="copy the savepoint again, with all of its files",
+            )
+        return data
+
+    def stored(self) -> StoredLineage:
+        """Its document, segments and reports, as those of a lineage."""
+        return StoredLineage(self.store, self.folder, {self.name: self.data})
 
 
 def write_savepoint(
@@ -148,7 +158,8 @@ def write_savepoint(
     data = stored.document_bytes(name)
     document = decode_document(data, name)
     folder = savepoint_folder(name, None if query is None else query.batch)
-    for segment, size in ((segment, document.segment_bytes.get(segment)) for segment in document.segments):
+    for segment in document.segments:
+        size = document.segment_bytes.get(segment)
         packed = stored.packed_segment(segment, size)
         check_packed(segment, packed, size)
         target.ensure(file_names.segment_file(folder, segment), packed)

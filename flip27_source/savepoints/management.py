@@ -17,13 +17,13 @@ from ..errors import (
     StateLocationError,
 )
 from ..file_systems.paths import disk_path, redacted
-from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import SourceIdentity, timestamp
 from ..snapshots.locations import names_in
 from ..snapshots.report_contents import decode_stored_report
 from ..snapshots.segment_files import check_packed
 from ..snapshots.store import open_store
+from ..snapshots.stored_lineage import StoredLineage
 from .claims import CLAIM, files_of, mark_of
 from .format import (
     METADATA,
@@ -250,8 +250,10 @@ def _entry(location: str, storage_options: Mapping[str, Any] | None) -> Savepoin
 
 def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:
     yield _looked_at(METADATA, partial(_metadata_bytes, savepoint))
+    stored, sizes = savepoint.stored(), savepoint.document.segment_bytes
     for name in sorted(savepoint.document.segments):
-        yield _looked_at(f"{file_names.SEGMENTS}/{name}", partial(_segment_bytes, savepoint, name))
+        content_bytes = partial(_segment_bytes, stored, name, sizes.get(name))
+        yield _looked_at(f"{file_names.SEGMENTS}/{name}", content_bytes)
     for name in savepoint.metadata.reports:
         file = f"{file_names.REPORTS}/{file_names.checked_report_name(name)}"
         yield _looked_at(file, partial(_report_bytes, savepoint, file))
@@ -290,15 +292,12 @@ def _metadata_bytes(savepoint: Savepoint) -> int:
     return len(savepoint.store.read(f"{savepoint.folder}/{METADATA}", MOST_METADATA_BYTES))
 
 
-def _segment_bytes(savepoint: Savepoint, name: str) -> int:
-    return check_packed(name, savepoint.stored_segment(name), savepoint.document.segment_bytes.get(name))
+def _segment_bytes(stored: StoredLineage, name: str, size: int | None) -> int:
+    return check_packed(name, stored.packed_segment(name, size), size)
 
 
 def _file_bytes(savepoint: Savepoint, file: str, digest: str) -> int:
-    data = savepoint.store.read(f"{savepoint.folder}/{file}")
-    if content_digest(data) != digest:
-        raise CorruptStateError(f"{file} does not match its digest ({len(data)} bytes)")
-    return len(data)
+    return len(savepoint.checked_file(file, digest))
 
 
 def _report_bytes(savepoint: Savepoint, file: str) -> int:

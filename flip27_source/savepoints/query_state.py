@@ -9,7 +9,7 @@ from ..errors import MissingStateError, StateLocationError
 from ..file_systems.paths import redacted
 from ..snapshots import file_names
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.locations import chosen_lineage, find_lineages, lineage_names
+from ..snapshots.locations import chosen_lineage, find_lineages, lineages_in
 from ..snapshots.spark_checkpoint import is_spark_checkpoint, newest_committed
 from ..snapshots.store import Store, open_store
 from ..snapshots.stored_lineage import StoredLineage
@@ -78,7 +78,7 @@ def lineage_of(state: str, batch: NewestBatch | None, lineage: str | None, store
     """
     if batch is not None:
         return one_source(batch.named, state, lineage)[0]
-    lineages = lineage_names(store.list(""))
+    lineages = lineages_in(store, store.list(""))
     if lineages and (lineage is not None or len(lineages) == 1):
         return chosen_lineage(lineages, lineage, state)
     raise StateLocationError(

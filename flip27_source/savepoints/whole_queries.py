@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ..errors import CorruptStateError, MissingStateError, StateLocationError
+from ..errors import MissingStateError, StateLocationError
 from ..file_systems.paths import redacted
 from ..segment import content_digest
 from ..snapshots import file_names
@@ -132,7 +132,8 @@ def restore_query(
     logs = (f"{OFFSETS}/", f"{COMMITS}/")
     for name in sorted(query.files, key=lambda name: (name.startswith(logs), name)):
         if name != METADATA_FILE:
-            target.replace(file_names.checked_relative(name), _checked(stored, name, query.files[name]))
+            data = stored.checked_file(f"{QUERY}/{name}", query.files[name])
+            target.replace(file_names.checked_relative(name), data)
     target.replace(METADATA_FILE, msgspec.json.encode({"id": str(uuid.uuid4())}))
     return RestoredQuery(checkpoint_location=checkpoint_location, state_location=state, batch_id=query.batch)
 
@@ -193,13 +194,3 @@ def _under_way(savepoint: Savepoint) -> bytes:
     # Savepoints of one checkpoint have the same folder, whichever batch of the query they contain.
     digest = content_digest(msgspec.json.encode(savepoint.metadata))
     return _UNDER_WAY + f" {savepoint.folder} {digest}\n".encode()
-
-
-def _checked(savepoint: Savepoint, name: str, digest: str) -> bytes:
-    data = savepoint.store.read(f"{savepoint.folder}/{QUERY}/{name}")
-    if content_digest(data) != digest:
-        raise CorruptStateError(
-            f"{QUERY}/{name} of savepoint {savepoint.location} does not match its digest",
-            remedy="copy the savepoint again, with all of its files",
-        )
-    return data

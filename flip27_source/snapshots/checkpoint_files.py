@@ -147,15 +147,6 @@ class CheckpointStorage:
             with_plan=with_plan or document.reports is not ReportDemand.NONE,
         )
 
-    def restore_document(
-        self, document: CheckpointDocument, load_segment: Callable[[str], bytes]
-    ) -> Snapshot[Any]:
-        """The snapshot in a savepoint, with its plan, because its reports are not processed yet.
-
-        The caller checks that the savepoint belongs to this source (``savepoint_differences``).
-        """
-        return self._codec.decode(document, load_segment, with_plan=True)
-
     def check_storable(self, snapshot: Snapshot[Any]) -> None:
         """Refuse a snapshot that could not be stored and restored; write nothing."""
         self._codec.check_storable(snapshot, self._source)

@@ -26,6 +26,11 @@ from .store import Store
 
 _log = logging.getLogger("flip27_source")
 
+STOP_ONE = (
+    "two queries run on the same checkpoint: stop one of them; a second query needs its own checkpoint "
+    "location"
+)
+"""The remedy if another driver has taken over."""
 RENEWED_EVERY_MS = 10_000
 _MISSED_RENEWALS = 3
 _SLACK_MS = 10_000
@@ -159,16 +164,13 @@ class DriverEpoch:
         """Raise StaleDriverError if another driver has taken over."""
         newest = _listed(self._store, self.lineage).newest
         if newest > self.epoch:
+            record = _record(self._store, self.lineage, newest)
+            who = "" if record is None else f" (process {record.process} on {record.host})"
             raise StaleDriverError(
-                f"another driver{self._who(newest)} has taken over {self.lineage} in "
+                f"another driver{who} has taken over {self.lineage} in "
                 f"{self._store.location}: its epoch is {newest}, this driver's epoch is {self.epoch}",
-                remedy="two queries run on the same checkpoint: stop one of them; a second query needs its "
-                "own checkpoint location",
+                remedy=STOP_ONE,
             )
-
-    def _who(self, epoch: int) -> str:
-        record = _record(self._store, self.lineage, epoch)
-        return "" if record is None else f" (process {record.process} on {record.host})"
 
 
 class DriverWatch:

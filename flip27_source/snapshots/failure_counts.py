@@ -9,6 +9,7 @@ import msgspec
 from . import file_names
 from .file_names import CheckpointName
 from .store import Store
+from .stored_lineage import StoredLineage
 
 
 class FailureRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,10 +30,8 @@ class FailureLog:
         self._lineage = lineage
         self._name = name
         self._counts: Counter[str] = Counter()
-        for text in store.list(f"{lineage}/{file_names.FAILURES}"):
-            parsed = file_names.parse_failure(text)
-            if parsed is not None and parsed[0] == name:
-                _, digest, number = parsed
+        for failed, digest, number in StoredLineage(store, lineage).failures():
+            if failed == name:
                 self._counts[digest] = max(self._counts[digest], number)
 
     def count(self, split_id: str) -> int:

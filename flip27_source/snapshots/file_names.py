@@ -42,8 +42,7 @@ _SEGMENT_NAME = re.compile(r"[0-9a-f]{32}\.[a-z0-9-]{1,32}\.(?:json|bin)")
 _REPORT_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.(\d{1,9})\.json")
 _FAILURE_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.([0-9a-f]{32})-(\d{1,9})\.json")
 _FAILED_ADDITION_NAME = re.compile(r"(\d+-[0-9a-f]{32})\.savepoint-(\d{1,9})\.json")
-_REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.json")
-_FAILED_REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})\.failed\.json")
+_REQUEST_NAME = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(\.failed)?\.json")
 _NUMBER_NAME = re.compile(r"(\d{1,18})\.json")
 _RENEWAL_NAME = re.compile(r"(\d{1,18})\.(\d{1,18})\.alive")
 _LINEAGE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}-[0-9a-f]{16}")
@@ -208,14 +207,10 @@ def parse_failure(file_name: str) -> tuple[CheckpointName, str, int] | None:
     return None if match is None or name is None else (name, match[2], int(match[3]))
 
 
-def parse_request(file_name: str) -> str | None:
+def parse_request(file_name: str) -> tuple[str, bool] | None:
+    """The request's id, and whether the file has the reason why it failed; None for other names."""
     match = _REQUEST_NAME.fullmatch(file_name)
-    return None if match is None else match[1]
-
-
-def parse_failed_request(file_name: str) -> str | None:
-    match = _FAILED_REQUEST_NAME.fullmatch(file_name)
-    return None if match is None else match[1]
+    return None if match is None else (match[1], match[2] is not None)
 
 
 def parse_number(file_name: str) -> int | None:

@@ -90,10 +90,13 @@ def find_lineages(
     elif OFFSETS in names:
         lineages = list(_of_spark_checkpoint(place, store, storage_options, state_location))
     else:
-        lineages = [Lineage(name=name, parent=place, folder=name) for name in _lineages_in(store, names)]
+        lineages = [Lineage(name=name, parent=place, folder=name) for name in lineages_in(store, names)]
     if not lineages:
         raise _nothing_there(location, names)
-    return _chosen(lineages, only, location)
+    if only is None:
+        return lineages
+    name = chosen_lineage([lineage.name for lineage in lineages], only, location)
+    return [lineage for lineage in lineages if lineage.name == name]
 
 
 def _normal(location: str) -> str:
@@ -109,10 +112,10 @@ def _beside(place: str, *, is_savepoint: bool = False) -> Lineage:
     return Lineage(name=folder, parent=parent or "/", folder=folder, is_savepoint=is_savepoint)
 
 
-def _lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str]:
-    return [
-        name for name in lineage_names(sorted(names)) if file_names.SOURCE_FILE in store.list(below + name)
-    ]
+def lineages_in(store: Store, names: Iterable[str], below: str = "") -> list[str]:
+    """Those of the names in the folder ``below`` that are lineages."""
+    candidates = filter(_is_lineage_name, sorted(names))
+    return [name for name in candidates if file_names.SOURCE_FILE in store.list(below + name)]
 
 
 def _of_spark_checkpoint(
@@ -158,10 +161,10 @@ def _parent_of(
     if state_location is not None:
         where = f"in the state location {redacted(state_location)}"
         parent = _normal(state_location)
-        found = [parent] if _lineages_in(open_store(parent, storage_options), [lineage]) else []
+        found = [parent] if lineages_in(open_store(parent, storage_options), [lineage]) else []
     else:
         where = f"below the Spark checkpoint {store.location}"
-        copies = [folder for folder in _folders_below(store) if _lineages_in(store, [lineage], folder)]
+        copies = [folder for folder in _folders_below(store) if lineages_in(store, [lineage], folder)]
         if len(copies) > 1:
             has = (newest in StoredLineage(store, f"{folder}{lineage}").names() for folder in copies)
             copies = list(itertools.compress(copies, has)) or copies
@@ -188,11 +191,6 @@ def _may_hold_state(name: str) -> bool:
     return name not in _SPARKS_OWN and not name.startswith(".") and not _is_lineage_name(name)
 
 
-def lineage_names(names: Iterable[str]) -> list[str]:
-    """Those of these names that are names of lineages."""
-    return [name for name in names if _is_lineage_name(name)]
-
-
 def _is_lineage_name(name: str) -> bool:
     try:
         return bool(file_names.checked_lineage_name(name))
@@ -206,13 +204,6 @@ def names_in(store: Store, folder: str) -> list[str]:
         return store.list(folder)
     except StateLocationError:
         return []
-
-
-def _chosen(lineages: list[Lineage], only: str | None, location: str) -> list[Lineage]:
-    if only is None:
-        return lineages
-    name = chosen_lineage([lineage.name for lineage in lineages], only, location)
-    return [lineage for lineage in lineages if lineage.name == name]
 
 
 def chosen_lineage(names: Sequence[str], only: str | None, location: str) -> str:

@@ -62,7 +62,7 @@ class QuarantineBlocks:
     ) -> StoredQuarantine:
         """The stored form; its segments are added to ``collected``."""
         full, rest = self._known(quarantined)
-        stored = [_stored(item, self._encode) for item in rest]
+        stored = as_stored(rest, self._encode)
         if not full and sum(_size(item) for item in stored) <= INLINE_BYTES:
             return StoredQuarantine(inside=stored, blocks=[])
         blocks = [*full]
@@ -96,7 +96,12 @@ class QuarantineBlocks:
 
 def as_stored(items: Iterable[QuarantinedSplit[Any]], encode: _Encode) -> list[StoredQuarantined]:
     """The stored form of splits inside a document."""
-    return [_stored(item, encode) for item in items]
+    return [
+        StoredQuarantined(
+            split=encode(item.split), checkpoint=item.checkpoint_id, attempts=item.attempts, error=item.error
+        )
+        for item in items
+    ]
 
 
 def as_given(
@@ -108,12 +113,6 @@ def as_given(
             split=decode(item.split), checkpoint_id=item.checkpoint, attempts=item.attempts, error=item.error
         )
         for item in items
-    )
-
-
-def _stored(item: QuarantinedSplit[Any], encode: _Encode) -> StoredQuarantined:
-    return StoredQuarantined(
-        split=encode(item.split), checkpoint=item.checkpoint_id, attempts=item.attempts, error=item.error
     )
 
 

@@ -18,13 +18,13 @@ import msgspec
 
 from ..coordination.edit_values import EditOperation, EditRequest
 from ..errors import (
-    LONGEST_KEPT,
     CorruptStateError,
     EditError,
     Flip27Error,
     IncompatibleStateError,
     MissingStateError,
     StateLocationError,
+    kept_words,
 )
 from ..file_systems.paths import redacted
 from ..values.differences import unstorable
@@ -175,10 +175,12 @@ class Mailbox:
 
     def fail(self, request_id: str, *, kind: str, asked: str, reason: str, now_ms: int) -> None:
         """Store the reason for a request's failure durably: from then on the request no longer waits."""
-        kept = reason[:LONGEST_KEPT].encode("utf-8", "backslashreplace").decode()
-        failed_ms = min(max(now_ms, 0), LATEST_MS)
         failed = FailedRequest(
-            request_id=request_id, kind=kind, asked=asked, reason=kept, failed_ms=failed_ms
+            request_id=request_id,
+            kind=kind,
+            asked=asked,
+            reason=kept_words(reason),
+            failed_ms=min(max(now_ms, 0), LATEST_MS),
         )
         file = file_names.failed_request_file(self.lineage, request_id)
         self._store.create(file, msgspec.json.encode(failed, order="sorted"))
@@ -228,11 +230,9 @@ class Mailbox:
 
     def _listed(self) -> tuple[list[str], frozenset[str]]:
         names = self._store.list(f"{self.lineage}/{file_names.REQUESTS}")
-        waiting = (file_names.parse_request(name) for name in names)
-        failed = (file_names.parse_failed_request(name) for name in names)
-        return [item for item in waiting if item is not None], frozenset(
-            item for item in failed if item is not None
-        )
+        parsed = [item for item in map(file_names.parse_request, names) if item is not None]
+        waiting = [request_id for request_id, is_failed in parsed if not is_failed]
+        return waiting, frozenset(request_id for request_id, is_failed in parsed if is_failed)
 
     def _failure(self, request_id: str) -> FailedRequest:
         file = file_names.failed_request_file(self.lineage, request_id)

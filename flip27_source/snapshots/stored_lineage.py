@@ -136,6 +136,11 @@ class StoredLineage:
             return None
         return decode_stored_report(file, data)
 
+    def failures(self) -> list[tuple[CheckpointName, str, int]]:
+        """The recorded failures to read splits: the document, the split's digest, and the number."""
+        parsed = map(file_names.parse_failure, self.listed(file_names.FAILURES))
+        return [failure for failure in parsed if failure is not None]
+
     def line(self, newest: CheckpointName | None = None) -> Line:
         """The line of descent.
 

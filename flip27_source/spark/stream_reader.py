@@ -41,19 +41,15 @@ if TYPE_CHECKING:
 class Flip27StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The adapter between Spark's DataSourceStreamReader and a CoordinatorHolder."""
 
+    _boundedness = Boundedness.CONTINUOUS_UNBOUNDED
+    _holder: CoordinatorHolder | None = None
+
     def __init__(self, data_source: Flip27DataSource, schema: StructType) -> None:
         self._data_source = data_source
         self._schema = to_arrow_schema(schema, timezone="UTC")
-        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
-        self._holder: CoordinatorHolder | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {"_data_source": self._data_source, "_schema": self._schema}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._boundedness = Boundedness.CONTINUOUS_UNBOUNDED
-        self._holder = None
 
     @cached_property
     def _source(self) -> Source:

@@ -18,7 +18,7 @@ from ..coordination.action_pages import ActionGroup
 from ..coordination.subtask_reports import SplitStatus
 from ..errors import CorruptStateError, Flip27Error, MissingStateError, StateError
 from ..file_systems.file_ids import FileSplitId
-from ..savepoints.format import METADATA, open_savepoint
+from ..savepoints.format import read_savepoint
 from ..snapshots import file_names
 from ..snapshots.documents import CheckpointDocument, SegmentFinder, SourceIdentity, StoredQuarantined
 from ..snapshots.driver_epochs import NewestDriver, newest_driver
@@ -92,12 +92,10 @@ class History:
 
     @cached_property
     def stored(self) -> StoredLineage:
-        given = dict(self.lineage.held) or None
-        if self.lineage.is_savepoint and self._store is not None:
-            store = self._store
-            savepoint = open_savepoint(f"{store.location}/{self.lineage.folder}/{METADATA}", lambda _: store)
-            given = {savepoint.name: savepoint.data}
-        return StoredLineage(self._store, self.lineage.folder, given)
+        lineage = self.lineage
+        if lineage.is_savepoint and self._store is not None:
+            return read_savepoint(self._store, lineage.folder).stored()
+        return StoredLineage(self._store, lineage.folder, dict(lineage.held) or None)
 
     def line(self) -> Ancestry:
         batches = self.lineage.batches
@@ -194,10 +192,8 @@ class History:
     def failures(self) -> Mapping[str, tuple[CheckpointName, int]]:
         """By the digest of a split: the document of its newest failure, and the number of failures there."""
         failures: dict[str, tuple[CheckpointName, int]] = {}
-        for file in self.stored.listed(file_names.FAILURES):
-            if (parsed := file_names.parse_failure(file)) is not None:
-                name, digest, number = parsed
-                failures[digest] = max(failures.get(digest, (name, 0)), (name, number))
+        for name, digest, number in self.stored.failures():
+            failures[digest] = max(failures.get(digest, (name, 0)), (name, number))
         return failures
 
     def failure(self, split_id: str) -> tuple[int, str | None]:

@@ -323,9 +323,7 @@ def _set_position(entry: _Known, split: StoredSplit, pin: int | None, head: Chec
             return  # its report has the position that the batch reached
         # If the reader ends the share, the plan holds the split itself, and the report decides. If the
         # enumerator has cut off a range, the live split is the rest after the range.
-        if entry.status in (RETURNED, QUARANTINED, IGNORED) and entry.split.text == split.text:
-            return
-        if entry.status == FINISHED and entry.split.text == split.text:
+        if entry.status in (RETURNED, QUARANTINED, IGNORED, FINISHED) and entry.split.text == split.text:
             return
     entry.status, entry.position = LIVE, split.text
     if entry.subtask is None:

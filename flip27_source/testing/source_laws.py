@@ -19,7 +19,7 @@ from .law import Disagreement, Law, TrivialInput, agree, agree_in_any_order, enf
 from .source_run import SourceCheck, rows_of_splits
 from .spark_query import BatchRead
 from .spark_side import Row
-from .steps import Crashed, CrashPoint, Step, Victim
+from .steps import Crashed, Step, Victim
 from .tasks import Speculation
 from .under_test import GivenSource, under_test
 
@@ -82,12 +82,9 @@ def _limits(check: SourceCheck) -> None:
 
 def _crashes(check: SourceCheck) -> None:
     for points in check.crash_runs():
-        check.agree(f"after {_crashes_at(points)}", check.run_through(points))
-
-
-def _crashes_at(points: Sequence[CrashPoint]) -> str:
-    where = [f"{point.step.name} of batch {point.batch_id}, time {point.nth}" for point in points]
-    return f"{'a crash' if len(where) == 1 else 'crashes'} at {'; '.join(where)}"
+        where = [f"{point.step.name} of batch {point.batch_id}, time {point.nth}" for point in points]
+        what = "a crash" if len(where) == 1 else "crashes"
+        check.agree(f"after {what} at {'; '.join(where)}", check.run_through(points))
 
 
 def _crashes_again(check: SourceCheck) -> None:

@@ -13,7 +13,8 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import RegistryError, SchemaError
+from flip27_source.errors import SchemaError
+from flip27_source.optional_packages import needed
 from flip27_source.options import Option, Options
 from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, read_header
 from flip27_source.readers.columnar.avro_types import AvroTypes
@@ -90,13 +91,8 @@ class AvroReader(ColumnarReader):
 
 
 def _fastavro() -> Any:
-    try:
+    with needed("fastavro", by="the avro reader", extra="avro"):
         import fastavro
-    except ImportError:
-        raise RegistryError(
-            "the avro reader needs the package fastavro, which is not installed here",
-            remedy="pip install 'flip27-source[avro]' on the driver and on every executor node",
-        ) from None
     return fastavro
 
 

@@ -8,9 +8,9 @@ here: the meaning of the texts.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import pyarrow as pa
 
@@ -31,31 +31,7 @@ from flip27_source.readers.files.line_blocks import BLANKS, BOM, LineBlock, Plac
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 
 
-class CsvRows(ABC):
-    """Some rows, as texts."""
-
-    @abstractmethod
-    def columns(self, width: int) -> TextColumns:
-        """The first ``width`` fields of each row."""
-
-    @abstractmethod
-    def fields(self, row: int) -> list[str]:
-        """All fields of a row; a field equal to the dialect's ``null_value`` is null."""
-
-    @abstractmethod
-    def records(self) -> pa.Array:
-        """The original text of the rows, as strings without line ends."""
-
-    @abstractmethod
-    def place(self, row: int) -> Place:
-        """The place of a row."""
-
-    @abstractmethod
-    def splits(self, rows: Sequence[int]) -> list[FileSplit]:
-        """The split of each of these rows."""
-
-
-class LineRows(CsvRows):
+class LineRows:
     """The lines of a block that are neither blank nor comments."""
 
     def __init__(self, block: LineBlock, dialect: Dialect) -> None:
@@ -67,12 +43,14 @@ class LineRows(CsvRows):
         self._data = in_utf8(data, dialect.encoding)
 
     def columns(self, width: int) -> TextColumns:
+        """The first ``width`` fields of each row."""
         try:
             return text_columns(self._data, self._dialect, width)
         except UnescapedQuoteError:
             raise self._refusal() from None
 
     def fields(self, row: int) -> list[str]:
+        """All fields of a row; a field equal to the dialect's ``null_value`` is null."""
         line = self._lines[row].as_py()
         try:
             return split_line(line, self._dialect)
@@ -80,14 +58,15 @@ class LineRows(CsvRows):
             raise _refusal(self.place(row), line) from None
 
     def records(self) -> pa.Array:
-        """The lines."""
+        """The original text of the rows, as strings without line ends."""
         return self._lines
 
     def place(self, row: int) -> Place:
-        """The place of a line."""
+        """The place of a row."""
         return self._block.place_of_line(self._numbers[row])
 
     def splits(self, rows: Sequence[int]) -> list[FileSplit]:
+        """The split of each of these rows."""
         return self._block.splits_of_lines(self._numbers[row] for row in rows)
 
     def _refusal(self) -> SplitReadError:
@@ -111,8 +90,8 @@ class LineRows(CsvRows):
         return [n for n, line in lines if line.strip(BLANKS) and not (comment and line.startswith(comment))]
 
 
-class DocumentRows(CsvRows):
-    """The records of a file."""
+class DocumentRows:
+    """The records of a file, with the methods of LineRows."""
 
     def __init__(self, split: FileSplit, data: bytes, dialect: Dialect, *, drop_header: bool) -> None:
         self._split, self._dialect = split, dialect
@@ -167,6 +146,10 @@ class DocumentRows(CsvRows):
         if data.count(b"\r\n") == data.count(b"\r") == data.count(b"\n"):
             data = data.replace(b"\r\n", b"\n")
         return document_columns(data if data.endswith(b"\n") else data + b"\n", self._dialect, width)
+
+
+CsvRows: TypeAlias = LineRows | DocumentRows
+"""Some rows, as texts."""
 
 
 def _refusal(place: Place, text: str) -> SplitReadError:

@@ -86,7 +86,8 @@ class CsvRescue:
         first_rows: dict[tuple[str, pa.DataType], int] = {}
         for name, (bad, texts) in misfits.items():
             for row in pc.indices_nonzero(bad).to_pylist():
-                first_rows.setdefault((name, self._types.of_text(texts[row].as_py())), row)
+                kind = self._types.of_text(texts[row].as_py(), pa.null())
+                first_rows.setdefault((name, kind), row)
         schemas = {pa.schema([column]): row for column, row in first_rows.items()}
         new = self._evolution.new_columns(*schemas)
         if len(new):

@@ -149,19 +149,16 @@ class CsvTypes:
             for column, kind in zip(columns, kinds, strict=True)
         ]
 
-    def of_text(self, text: str) -> pa.DataType:
-        """The type of one text, which is not empty."""
-        return self._of_text(text, pa.null())
-
     def _of_texts(self, texts: Iterable[str], kind: pa.DataType) -> pa.DataType:
         for value in texts:
             if types.is_string(kind):
                 break
             if value:
-                kind = _joined(kind, self._of_text(value, kind), self._mixed)
+                kind = _joined(kind, self.of_text(value, kind), self._mixed)
         return kind
 
-    def _of_text(self, text: str, column_kind: pa.DataType) -> pa.DataType:
+    def of_text(self, text: str, column_kind: pa.DataType) -> pa.DataType:
+        """The type of one text, which is not empty, in a column of this type."""
         begun = types.is_null(column_kind)
         for is_tried, attempt in self._attempts:
             begun = begun or is_tried(column_kind)

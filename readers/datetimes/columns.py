@@ -36,7 +36,7 @@ from flip27_source.readers.datetimes.patterns import (
     Offset,
     Section,
 )
-from flip27_source.readers.scalars.text_bytes import Bounds, Bytes, bytes_of
+from flip27_source.readers.scalars.text_bytes import Bytes, bytes_of
 
 _Longs: TypeAlias = "np.ndarray[Any, np.dtype[np.int64]]"
 Mask: TypeAlias = "np.ndarray[Any, np.dtype[np.bool_]]"
@@ -96,19 +96,15 @@ def local_times(strings: pa.Array, pattern: DateTimePattern) -> LocalTimes:
     content, bounds, lengths = text_bytes.content, text_bytes.bounds, text_bytes.lengths
     if strings.null_count:
         lengths[np.asarray(strings.is_null())] = 0
-    for length in _few_lengths(lengths):
+    present = np.flatnonzero(np.bincount(np.minimum(lengths, 64))[:64])
+    for length in filter(None, present[:_MOST_LENGTHS].tolist()):
         rows = np.flatnonzero(lengths == length)
         for shape in shapes:
-            laid_out = _laid_out(shape, int(length))
+            laid_out = _laid_out(shape, length)
             if laid_out is not None and len(rows):
                 _read_shape(laid_out, content, bounds[rows].astype(np.int64), rows, times)
                 rows = rows[~times.is_read[rows]]
     return times
-
-
-def _few_lengths(lengths: Bounds) -> list[int]:
-    present = np.flatnonzero(np.bincount(np.minimum(lengths, 64))[:64])
-    return [int(length) for length in present[:_MOST_LENGTHS] if length]
 
 
 def _laid_out(shape: _Shape, length: int) -> _Shape | None:

@@ -272,7 +272,7 @@ def _whole_lines(
             carried.append(piece[cut:])
             if position + len(piece) - line_position > max_line_bytes:
                 # Stop here: the line may be the rest of a large file.
-                raise _too_long(split, line_position, max_line_bytes)
+                raise too_long(split, line_position, max_line_bytes)
     if carried:
         yield line_position, b"".join(carried)
 
@@ -286,13 +286,19 @@ def _check_lines(split: FileSplit, position: int, raw: bytes, max_line_bytes: in
     else:
         if len(raw) - start <= max_line_bytes:
             return
-    raise _too_long(split, position + start, max_line_bytes)
+    raise too_long(split, position + start, max_line_bytes)
 
 
-def _too_long(split: FileSplit, position: int, max_line_bytes: int) -> CorruptFileError:
+def too_long(
+    split: FileSplit,
+    position: int,
+    max_line_bytes: int,
+    *,
+    check: str = "check the line ends of the file; if they are correct",
+) -> CorruptFileError:
     return CorruptFileError(
         f"{split.path}, byte {position}: the line is longer than {max_line_bytes} bytes",
-        remedy="check the line ends of the file; if they are correct, raise maxLineBytes",
+        remedy=f"{check}, raise maxLineBytes",
     )
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from functools import reduce
 
 import pyarrow as pa
 from pyarrow import types
@@ -23,7 +24,8 @@ def with_partitions(schema: pa.Schema, folders: Sequence[str], options: Options)
     kinds: dict[str, pa.DataType] = {}
     names: dict[str, str] = {}
     for name, values in partitions_in(folders, options).items():
-        kinds[name.lower()] = _common_type(_type_of(value) for value in values)
+        common = reduce(_wider_of_partitions, map(_type_of, values), pa.null())
+        kinds[name.lower()] = pa.string() if types.is_null(common) else common
         names[name.lower()] = name
     fields = [
         pa.field(field.name, kinds.pop(field.name.lower())) if field.name.lower() in kinds else field
@@ -55,13 +57,6 @@ def _is_moment(value: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _common_type(kinds: Iterable[pa.DataType]) -> pa.DataType:
-    common = pa.null()
-    for kind in kinds:
-        common = _wider_of_partitions(common, kind)
-    return pa.string() if types.is_null(common) else common
 
 
 def _wider_of_partitions(one: pa.DataType, other: pa.DataType) -> pa.DataType:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Self
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
@@ -33,55 +32,34 @@ def fetched_ahead(
     Small whole files are fetched ahead if their store supports concurrent requests: at most 32 files and
     32 MiB after the last split that was returned.
     """
-    with _Fetcher(options, small_bytes) as fetcher:
-        waiting: deque[tuple[FileSplit, Fetched | None]] = deque()
-        ahead_bytes = 0
+    threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-read-ahead")
+    waiting: deque[tuple[FileSplit, Fetched | None]] = deque()
+    ahead_bytes = 0
+    try:
         for split in splits:
-            waiting.append((split, fetched := fetcher.begin(split)))
+            is_suitable = _is_suitable(split, options, small_bytes)
+            fetched = threads.submit(read_whole, split, options) if is_suitable else None
+            waiting.append((split, fetched))
             ahead_bytes += 0 if fetched is None else split.length
-            while waiting and (fetched is None or _is_enough(len(waiting), ahead_bytes)):
+            while waiting and (fetched is None or len(waiting) > _AHEAD_FILES or ahead_bytes > _AHEAD_BYTES):
                 yield (given := waiting.popleft())
                 ahead_bytes -= 0 if given[1] is None else given[0].length
         yield from waiting
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _is_enough(files: int, size: int) -> bool:
-    return files > _AHEAD_FILES or size > _AHEAD_BYTES
-
-
-class _Fetcher:
-    """The threads that fetch; started with the first suitable file."""
-
-    def __init__(self, options: Options, small_bytes: int) -> None:
-        self._options = options
-        self._small_bytes = small_bytes
-        self._threads: ThreadPoolExecutor | None = None
-
-    def begin(self, split: FileSplit) -> Fetched | None:
-        """Start to fetch a file; None if the file is not suitable for fetching ahead."""
-        if local_path(split.path) is not None or split.start or split.end is not None:
-            return None
-        if not 0 < split.length <= self._small_bytes or not _answers_many(split.path, self._options):
-            return None
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="flip27-read-ahead")
-        return self._threads.submit(read_whole, split, self._options)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
-
-
-def _answers_many(path: str, options: Options) -> bool:
-    """True if the path's file system supports concurrent requests.
+def _is_suitable(split: FileSplit, options: Options, small_bytes: int) -> bool:
+    """True for a small whole file whose file system supports concurrent requests.
 
     The file system is created here, because otherwise each thread would create its own.
     """
+    if local_path(split.path) is not None or split.start or split.end is not None:
+        return False
+    if not 0 < split.length <= small_bytes:
+        return False
     try:
-        with reading(path, options):
-            return answers_many(file_system(path, options)[0])
+        with reading(split.path, options):
+            return answers_many(file_system(split.path, options)[0])
     except SplitReadError:  # reported later, when the file is read
         return False

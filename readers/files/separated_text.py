@@ -15,17 +15,17 @@ from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.readers.files.input import (
     MOST_BYTES,
-    CorruptFileError,
     check_length,
     is_compressed,
     open_file,
     reading,
     too_large,
 )
-from flip27_source.readers.files.line_blocks import BOM, as_array
+from flip27_source.readers.files.line_blocks import BOM, as_array, too_long
 from flip27_source.readers.files.text_options import MAX_LINE_BYTES
 
 _CHUNK_BYTES = 8 << 20
+_CHECK = "check that lineSep ends the lines of the file; if it does"
 
 
 def whole_text(split: FileSplit, options: Options) -> bytes:
@@ -67,7 +67,7 @@ def _lines(split: FileSplit, stream: BinaryIO, separator: bytes, longest: int) -
             line = [edge]
             position += len(data) - line_bytes
         if line_bytes > longest:
-            raise _too_long(split, position, longest)
+            raise too_long(split, position, longest, check=_CHECK)
         edge = edge[len(edge) - min(len(edge), len(separator) - 1) :]
     if line_bytes:
         yield as_array(b"".join(line))
@@ -78,7 +78,7 @@ def _check(split: FileSplit, lines: pa.Array, separator: bytes, position: int, l
     if (pc.max(sizes).as_py() or 0) > longest:
         at = pc.index(pc.greater(sizes, longest), True).as_py()
         before = pc.sum(sizes[:at]).as_py() or 0
-        raise _too_long(split, position + before + at * len(separator), longest)
+        raise too_long(split, position + before + at * len(separator), longest, check=_CHECK)
 
 
 def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[bytes]:
@@ -90,10 +90,3 @@ def _pieces(split: FileSplit, stream: BinaryIO, most: int | None) -> Iterator[by
         yield piece
     if not is_compressed(split.path):
         check_length(split, size)
-
-
-def _too_long(split: FileSplit, position: int, longest: int) -> CorruptFileError:
-    return CorruptFileError(
-        f"{split.path}, byte {position}: the line is longer than {longest} bytes",
-        remedy="check that lineSep ends the lines of the file; if it does, raise maxLineBytes",
-    )

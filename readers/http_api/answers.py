@@ -102,10 +102,6 @@ class Identity:
     def __init__(self, id_path: Path | None) -> None:
         self._path = id_path
 
-    @property
-    def has_ids(self) -> bool:
-        return self._path is not None
-
     def digest(self, record: bytes, place: str) -> str:
         """A short text that is equal for equal records."""
         known_by: Any = record if self._path is None else value_of(record, self._path, "idField", place)
@@ -126,7 +122,7 @@ class Identity:
         """
         if taken <= len(records) and self.digest(records[taken - 1], place) == last:
             return taken
-        if not self.has_ids:
+        if self._path is None:
             return None
         numbers = [number for number, record in enumerate(records) if self.digest(record, place) == last]
         return numbers[0] + 1 if len(numbers) == 1 else None

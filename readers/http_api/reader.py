@@ -27,14 +27,6 @@ from flip27_source.readers.http_api.records import RecordConverter
 from flip27_source.readers.http_api.since import SinceWalk
 from flip27_source.source_options import PATH, TIME_ZONE
 
-_WALKS: dict[str, type[Walk]] = {
-    "none": ChainWalk,
-    "cursor": ChainWalk,
-    "link": ChainWalk,
-    "page": PageWalk,
-    "since": SinceWalk,
-}
-
 
 class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
     """Reads the endpoints of a JSON API page by page.
@@ -65,7 +57,8 @@ class HttpReader(YieldsProgress, SplitReader[HttpSplit]):
         self._client = HttpClient(
             options, pause=self._pause, now_s=self._now_s, most_requests=self._most_requests
         )
-        self._walk = _WALKS[options[PAGINATION]](options, self._client)
+        walks: dict[str, type[Walk]] = {"page": PageWalk, "since": SinceWalk}
+        self._walk = walks.get(options[PAGINATION], ChainWalk)(options, self._client)
         self._converter = RecordConverter(context)
 
     def read(self, split: HttpSplit) -> Iterator[pa.RecordBatch | Progress[HttpSplit]]:

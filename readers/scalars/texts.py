@@ -181,7 +181,9 @@ def _floating(text: str, kind: pa.DataType, spark_words: Mapping[str, float]) ->
     if number is None:
         return _rare_float(text)
     # Round once, to the width of the column; through a double the number would be rounded twice.
-    return _float32(number[1]) if types.is_float32(kind) else float(number[1])
+    if types.is_float32(kind):
+        return pa.array([number[1].removeprefix("+")]).cast(pa.float32())[0].as_py()
+    return float(number[1])
 
 
 def _rare_float(text: str) -> float | None:
@@ -195,11 +197,6 @@ def _rare_float(text: str) -> float | None:
         return float.fromhex(number[1])
     except OverflowError:
         return float("-inf" if text.startswith("-") else "inf")
-
-
-def _float32(text: str) -> Any:
-    plain = text.removeprefix("+")
-    return pa.array([plain]).cast(pa.float32())[0].as_py()
 
 
 def is_whole(text: str, kind: pa.DataType) -> bool:

@@ -5,7 +5,7 @@ What lives here: the reader. The driver has decided where each range ends, and n
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, ClassVar
 
@@ -81,25 +81,22 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
         schema, database = self.context.schema, table.database
         sources = [self._source(table, field.name) for field in schema]
         if isinstance(database, RowDatabase):
-            sources = [_with_type_of(*pair) for pair in zip(sources, schema, strict=True)]
+            # Only columns that are wanted as text are selected as text.
+            sources = [
+                source if pa.types.is_string(field.type) else source.with_type(field.type)
+                for source, field in zip(sources, schema, strict=True)
+            ]
         select = [
             selected(source, field.type, database.dialect)
             for source, field in zip(sources, schema, strict=True)
         ]
         sql = table.queries.rows(split.after, split.upto, select)
         if isinstance(database, RowDatabase):
-            for block in database.blocks(sql):
-                arrays = [
-                    self._array(table, field, list(values))
-                    for field, values in zip(schema, zip(*block, strict=True), strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
-            return
-        for batch in database.batches(sql, first_rows=split.rows + 1):
-            arrays = [
-                self._converted(table, field, column)
-                for field, column in zip(schema, batch.columns, strict=True)
-            ]
+            blocks = (list(zip(*block, strict=True)) for block in database.blocks(sql))
+        else:
+            blocks = (batch.columns for batch in database.batches(sql, first_rows=split.rows + 1))
+        for columns in blocks:
+            arrays = [self._array(table, *pair) for pair in zip(schema, columns, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
     def _source(self, table: CursorTable, name: str) -> pa.Field:
@@ -116,30 +113,16 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             )
         return fields.field(same[0])
 
-    def _array(self, table: CursorTable, field: pa.Field, values: list[Any]) -> pa.Array:
+    def _array(self, table: CursorTable, field: pa.Field, values: pa.Array | Sequence[Any]) -> pa.Array:
         try:
-            natural = array_of(values, field.type)
-        except (ValueError, TypeError, pa.ArrowException) as error:
-            raise self._unfit(table, field, error) from None
-        return self._converted(table, field, natural)
-
-    def _converted(self, table: CursorTable, field: pa.Field, column: pa.Array) -> pa.Array:
-        try:
+            column = values if isinstance(values, pa.Array) else array_of(list(values), field.type)
             return converted(column, field.type, self.context.time_zone)
-        except (ValueError, pa.ArrowException) as error:
-            raise self._unfit(table, field, error) from None
-
-    def _unfit(self, table: CursorTable, field: pa.Field, error: Exception) -> SplitReadError:
-        return SplitReadError(
-            f"column {field.name} of {table.name} has a value that does not fit the type {field.type}: "
-            f"{str(error)[:200]}",
-            remedy="give the column a type that fits in .schema(...), such as string",
-        )
-
-
-def _with_type_of(source: pa.Field, wanted: pa.Field) -> pa.Field:
-    """The source column with the wanted type unless that is text: only wanted texts are selected as text."""
-    return source if pa.types.is_string(wanted.type) else source.with_type(wanted.type)
+        except (ValueError, TypeError, pa.ArrowException) as error:
+            raise SplitReadError(
+                f"column {field.name} of {table.name} has a value that does not fit the type {field.type}: "
+                f"{str(error)[:200]}",
+                remedy="give the column a type that fits in .schema(...), such as string",
+            ) from None
 
 
 def _named(split: SqlSplit) -> str:

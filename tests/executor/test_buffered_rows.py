@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -43,7 +44,7 @@ def test_held_rows_are_returned_in_order_and_then_released(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(buffered_rows, "BATCHES_BYTES", 5 * MIB)
-    with BufferedRows("split a") as held:
+    with closing(BufferedRows("split a")) as held:
         for _ in range(2):
             for number in range(count):
                 held.add(batch(number * BATCH_ROWS))
@@ -54,7 +55,7 @@ def test_held_rows_are_returned_in_order_and_then_released(
 def test_batches_beyond_the_limit_are_not_kept_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(buffered_rows, "BATCHES_BYTES", 5 * MIB)
     before = pa.total_allocated_bytes()
-    with BufferedRows("split a") as held:
+    with closing(BufferedRows("split a")) as held:
         most = 0
         for number in range(200):
             held.add(batch(number))

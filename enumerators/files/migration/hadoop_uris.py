@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Mapping
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from flip27_source.file_systems.paths import canonical_path, path_text
@@ -32,7 +33,6 @@ class OurPaths:
     def __init__(self, rewrites: Mapping[str, str] | None = None, *, encoded: bool = True) -> None:
         self._rewrites = sorted((rewrites or {}).items(), key=lambda pair: -len(pair[0]))
         self._encoded = encoded
-        self._beginnings: dict[tuple[str | None, str | None], str] = {}
 
     def __call__(self, name: str) -> str:
         if self._encoded and "%" in name:
@@ -45,12 +45,10 @@ class OurPaths:
         if uri is None:
             return name
         scheme, authority, path = uri.groups()
-        beginning = self._beginnings.get((scheme, authority))
-        if beginning is None:
-            beginning = self._beginnings[scheme, authority] = _beginning(scheme, authority)
-        return beginning + path
+        return _beginning(scheme, authority) + path
 
 
+@lru_cache(1000)
 def _beginning(scheme: str | None, authority: str | None) -> str:
     if scheme is None or scheme == "file":
         return ""

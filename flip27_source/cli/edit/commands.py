@@ -13,6 +13,7 @@ import typer
 from flip27_source import edits
 from flip27_source.coordination.edit_values import EditOperation
 from flip27_source.enumerator_mixins import NamedPosition
+from flip27_source.file_systems.paths import path_text
 from flip27_source.options import integer, moment
 from flip27_source.values.times import in_utc
 
@@ -84,9 +85,11 @@ class Edit(OptionGroup):
 class Splits(OptionGroup):
     """Splits by their names."""
 
-    splits: Annotated[list[str] | None, option("--split ID", "The id of a split. Repeatable.")] = None
+    splits: Annotated[list[str] | None, option("--split ID", "The id of a split. Repeatable.", path_text)] = (
+        None
+    )
     glob: Annotated[
-        str | None, option("--glob", "Splits whose ids match the glob, such as */2026-01-03/*.")
+        str | None, option("--glob", "Splits whose ids match the glob, such as */2026-01-03/*.", path_text)
     ] = None
 
     @property

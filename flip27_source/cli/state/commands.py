@@ -251,9 +251,7 @@ def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
 
 def _edits(text: str | None) -> str | None:
     """The edits of a checkpoint as text."""
-    if text is None:
-        return None
-    return "; ".join(map(_edit, json.loads(text)))
+    return None if text is None else "; ".join(map(_edit, json.loads(text)))
 
 
 def _edit(item: dict[str, Any]) -> str:
