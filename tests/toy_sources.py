@@ -255,14 +255,19 @@ def holder_of(
     )
 
 
-def read_ids(source: Source, planned: Sequence[PlannedSubtask]) -> list[str]:
-    """The ids of all splits of a batch, in the order of the plan."""
+def planned_splits(source: Source, planned: Sequence[PlannedSubtask]) -> list[Any]:
+    """The splits of a batch, in the order of the plan."""
     codec = SnapshotCodec(source.enumerator_type)
     return [
-        split.split_id
+        split
         for task in planned
         for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
     ]
+
+
+def read_ids(source: Source, planned: Sequence[PlannedSubtask]) -> list[str]:
+    """The ids of these splits."""
+    return [split.split_id for split in planned_splits(source, planned)]
 
 
 class CountingStore(MemoryStore):

@@ -143,9 +143,10 @@ def test_a_path_that_is_a_loop_is_an_error_that_names_the_path(tmp_path: Path) -
         open_listers([str(tmp_path / "loop")], {}).check_root()
 
 
-def test_a_directory_that_becomes_a_file_while_its_parent_is_listed_does_not_stop_the_query(
+def test_a_directory_that_vanishes_or_becomes_a_file_while_its_parent_is_listed_does_not_stop_the_query(
     tmp_path: Path,
 ) -> None:
+    """Its files count as removed, like a file that vanishes between its listing and its ``stat``."""
     write(tmp_path, "a", "b", "x/c", "y/d")
     listed = open_listers([str(tmp_path)], {}).files(recursive=True)
     found = [os.path.relpath(next(listed)[0], tmp_path) for _ in range(2)]
