@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
-from .streams import (
-    Folders,
-    each_batch,
-    file_stream,
-    forget_commit,
-    lake_lines,
-    run_files,
-    run_to_end,
-    to_lake,
-)
+from .streams import Folders, lake_lines, run_files
 
 
 def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
@@ -50,16 +41,6 @@ def test_a_mistake_is_refused_with_what_to_write_instead(
     assert says in failure(spark, folders, **options)
 
 
-def test_a_path_that_is_missing_or_not_set_is_refused(
-    spark: SparkSession, folders: Folders, tmp_path: Path
-) -> None:
-    base = spark.readStream.format("flip27").options(enumerator="files", reader="text")
-    with pytest.raises(PySparkException, match="does not exist"):
-        run_to_end(to_lake(base.load(str(tmp_path / "nowhere")), folders))
-    with pytest.raises(PySparkException, match="option path is not set"):
-        run_to_end(to_lake(base.load(), folders))
-
-
 def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
     spark: SparkSession, folders: Folders, tmp_path: Path
 ) -> None:
@@ -70,27 +51,3 @@ def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
     assert "check that the location exists" in message
     run_files(spark, folders)
     assert lake_lines(spark, folders) == ["1"]
-
-
-def test_a_file_that_vanished_before_it_was_read_fails_the_batch_by_name(
-    spark: SparkSession, folders: Folders
-) -> None:
-    """R12: a file is never skipped silently."""
-    lines: list[str] = []
-
-    def remember(frame: DataFrame, batch_id: int) -> None:
-        lines.extend(row.value for row in frame.collect())
-
-    def run() -> None:
-        run_to_end(each_batch(file_stream(spark, folders), folders, remember))
-
-    folders.land("a.txt", ["1"])
-    folders.land("b.txt", ["2"])
-    run()
-    forget_commit(folders, 0)
-    (folders.landing / "a.txt").rename(folders.root / "a.txt")
-    with pytest.raises(PySparkException, match=f"{folders.landing}/a.txt"):
-        run()
-    (folders.root / "a.txt").rename(folders.landing / "a.txt")
-    run()
-    assert sorted(lines) == ["1", "1", "2", "2"]
