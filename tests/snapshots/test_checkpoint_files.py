@@ -21,6 +21,7 @@ from tests.coordination.test_coordinator import shelf_of
 from tests.toy_sources import (
     FEEDS,
     KIB,
+    AllAtOnce,
     BulkFeed,
     CountingStore,
     Item,
@@ -255,12 +256,6 @@ def test_the_first_checkpoint_after_a_restart_does_not_write_the_entire_state_ag
 
 def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch_S99() -> None:
     """FLIP-27 lets an enumerator assign all splits at once; the ledger then contains the unread ones."""
-
-    class AllAtOnce(Shelf):
-        def handle_split_request(self, subtask_id: int) -> None:
-            self.context.assign_splits({subtask_id: list(self.shelf)})
-            self.shelf.clear()
-
     store = CountingStore()
     storage = storage_of(store)
     coordinator = coordinator_of(AllAtOnce)
