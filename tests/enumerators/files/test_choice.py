@@ -166,23 +166,18 @@ def test_files_that_exist_at_the_first_start_can_be_left_out(tmp_path: Path) -> 
     assert restarted.names() == []
 
 
-def test_a_start_after_existing_files_is_stored_before_anything_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize("existing", [(), ("existing",)])
+def test_a_start_after_existing_files_is_stored_once_before_anything_is_read(
+    tmp_path: Path, existing: tuple[str, ...]
+) -> None:
     """A file that arrives while the query is down, before it has read any file, is new after the restart."""
-    write(tmp_path, "existing")
+    write(tmp_path, *existing)
     rounds = rounds_on(tmp_path, includeExistingFiles=False)
-    assert rounds.names() == []
+    for _ in range(2):
+        assert rounds.names() == []
+        assert rounds.coordinator.last_checkpoint_id == 1
     write(tmp_path, "while it was down")
-    restarted = rounds.restarted()
-    assert restarted.names() == ["while it was down"]
-
-
-def test_a_start_after_existing_files_is_stored_once(tmp_path: Path) -> None:
-    rounds = rounds_on(tmp_path, includeExistingFiles=False)
-    assert rounds.names() == []
-    assert rounds.coordinator.last_checkpoint_id == 1
-    assert rounds.names() == []
-    assert rounds.restarted().names() == []
-    assert rounds.coordinator.last_checkpoint_id == 1
+    assert rounds.restarted().names() == ["while it was down"]
 
 
 def test_leaving_existing_files_out_of_a_run_that_ends_by_itself_is_refused(tmp_path: Path) -> None:
