@@ -621,9 +621,19 @@ def test_a_missing_report_that_would_only_carry_numbers_stops_no_query() -> None
     assert batches.batch() is None
 
 
-def test_reports_need_a_state_location() -> None:
-    source = Source.resolve({}, enumerator=Endpoints, reader=Pages)
-    with pytest.raises(StateLocationError, match="option stateLocation is not set"):
+@pytest.mark.parametrize(
+    ("options", "classes"),
+    [
+        ({}, {"enumerator": Endpoints, "reader": Pages}),
+        ({"onDataLoss": "report"}, {"enumerator": Shelf, "reader": EchoReader}),
+        ({"enumerator": "files", "reader": "text", "path": "/", "ignoreMissingFiles": "true"}, {}),
+        ({"enumerator": "kafka", "valueFormat": "json", "onRecordError": "quarantine"}, {}),
+    ],
+    ids=str,
+)
+def test_reports_need_a_state_location(options: dict[str, str], classes: dict[str, Any]) -> None:
+    source = Source.resolve(options, **classes)
+    with pytest.raises(StateLocationError, match="write reports, and option stateLocation is not set"):
         holder_of(source, None)
 
 
