@@ -302,15 +302,6 @@ def test_the_state_can_be_used_by_another_reader_or_library_version() -> None:
     assert storage_of(store, reader="csv", library="9.9").restore(offsets[1]) is not None
 
 
-def test_two_queries_in_one_state_location_have_separate_lineages() -> None:
-    store = MemoryStore()
-    one = written(storage_of(store), "a")
-    before = dict(store.files)
-    two = written(storage_of(store, random="e" * 16), "a", "b")
-    assert one[1].lineage != two[1].lineage
-    assert {name: store.files[name] for name in before} == before
-
-
 def test_a_lineage_is_never_shared_by_accident() -> None:
     store = MemoryStore()
     written(storage_of(store), "a")

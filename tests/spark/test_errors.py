@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from .streams import Folders, lake_lines, run_files
+from .streams import Folders, run_files
 
 
 def failure(spark: SparkSession, folders: Folders, **options: Any) -> str:
@@ -39,15 +38,3 @@ def test_a_mistake_is_refused_with_what_to_write_instead(
     spark: SparkSession, folders: Folders, options: dict[str, Any], says: str
 ) -> None:
     assert says in failure(spark, folders, **options)
-
-
-def test_a_state_location_that_cannot_be_written_stops_the_query_before_any_row(
-    spark: SparkSession, folders: Folders, tmp_path: Path
-) -> None:
-    folders.land("a.txt", ["1"])
-    (tmp_path / "file").touch()
-    message = failure(spark, folders, stateLocation=str(tmp_path / "file" / "state"))
-    assert "cannot write" in message
-    assert "check that the location exists" in message
-    run_files(spark, folders)
-    assert lake_lines(spark, folders) == ["1"]

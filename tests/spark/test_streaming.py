@@ -96,20 +96,6 @@ def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_pat
     assert [json.loads(line)["checkpoint"] for line in lines[2:]] == [3, 1]
 
 
-def test_two_queries_of_one_frame_share_a_state_location_and_nothing_else(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    one, two = Folders(tmp_path), Folders(tmp_path / "two")
-    for i in range(6):
-        one.land(f"{i}.txt", numbers(i * 2, i * 2 + 2))
-    frame = file_stream(spark, one, maxFilesPerTrigger=1)
-    queries = [to_lake(frame, one), to_lake(frame, two)]
-    for query in queries:
-        run_to_end(query)
-    assert lake_lines(spark, one) == lake_lines(spark, two) == numbers(0, 12)
-    assert len(list(one.state.iterdir())) == 2
-
-
 def test_available_now_reads_what_existed_at_its_start_and_ends(
     spark: SparkSession, folders: Folders
 ) -> None:
@@ -154,17 +140,6 @@ def test_trigger_once_reads_everything_in_one_batch_whatever_the_limits(
     run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=1), folders, once=True))
     assert committed_batches(folders) == [0]
     assert lake_lines(spark, folders) == ["0", "1", "2", "3"]
-
-
-def test_small_state_lives_in_the_offset_log_without_a_state_location(
-    spark: SparkSession, folders: Folders
-) -> None:
-    folders.land("a.txt", ["ä 1"])
-    run_files(spark, folders, stateLocation=None)
-    folders.land("ß.txt", ["2"])
-    run_files(spark, folders, stateLocation=None)
-    assert lake_lines(spark, folders) == ["2", "ä 1"]
-    assert not folders.state.exists()
 
 
 def test_a_batch_read_returns_all_rows_without_a_state_and_none_of_an_empty_folder(
