@@ -357,6 +357,22 @@ def test_a_target_that_is_lost_meanwhile_fails_the_savepoint_and_not_the_query(
     check_it_continues(query)
 
 
+def test_a_savepoint_is_not_finished_if_a_reader_could_not_add_its_files(tmp_path: Path) -> None:
+    class AddsTooLate(Sabotages):
+        def read(self, split: Any) -> Iterator[tuple[str]]:
+            yield from super().read(split)
+            if self.context.is_savepoint:
+                self.target.unlink(missing_ok=True)  # usable again before the batch ends
+
+    target = tmp_path / "saved"
+    reader = type("AddsTooLate", (AddsTooLate,), {"target": target, "adds": True})
+    query = fed_by(tmp_path, "abcd", reader=reader)
+    asked = savepoints.request(state=query.state, to=str(target))
+    query.batches()
+    assert "index.bin" in failures_of(query)[asked.request_id]
+    assert made_in(target) == []
+
+
 def test_a_checkpoint_with_an_impossible_target_from_an_older_version_completes(query: Edited) -> None:
     """Before requests were checked, such a target got into the document, and every restart failed."""
 
