@@ -124,8 +124,8 @@ def test_replacements_and_removals_survive_a_power_cut(seed: int) -> None:
     files = files_on(disk)
     files.create(NAME, OLD)
     files.replace(NAME, NEW)
-    files.create(f"{NAME}2", OLD)
-    files.remove(f"{NAME}2")
+    files.create(f"{ROOT}/another/b", OLD)
+    files.remove(f"{ROOT}/another/b")
     disk.cut_power()
     assert disk.files() == {NAME: NEW}
 
