@@ -78,25 +78,22 @@ class PostgresServer(ServerProcess):
     def initialise(self, settings: Mapping[str, str]) -> None:
         """Make the data folder."""
         command = ["--auth=trust", f"--username={SUPERUSER}", "--encoding=UTF8", "--locale=C", "--no-sync"]
-        with self._run("initdb", *command, f"--pgdata={self._data}") as process:
-            process.wait()
-        if process.returncode:
-            raise RuntimeError(f"initdb has failed: {self.log.read_text()}")
-        lines = [f"{name} = '{value}'\n" for name, value in {**SETTINGS, **settings}.items()]
-        with (self._data / "postgresql.conf").open("a") as file:
-            file.writelines(lines)
+        self._make_data("initdb", command, {**SETTINGS, **settings})
         (self._data / "pg_hba.conf").write_text(ACCESS)
 
     def copy(self, primary: PostgresServer, settings: Mapping[str, str]) -> None:
         """Make the data folder as a copy of the primary's; this server becomes its standby."""
         command = [f"--host={HOST}", f"--port={primary.port}", f"--username={SUPERUSER}", "--no-sync"]
-        with self._run("pg_basebackup", *command, "--checkpoint=fast", f"--pgdata={self._data}") as process:
+        self._make_data("pg_basebackup", [*command, "--checkpoint=fast"], settings)
+        (self._data / "standby.signal").touch()
+
+    def _make_data(self, program: str, command: list[str], settings: Mapping[str, str]) -> None:
+        with self._run(program, *command, f"--pgdata={self._data}") as process:
             process.wait()
         if process.returncode:
-            raise RuntimeError(f"pg_basebackup has failed: {self.log.read_text()}")
+            raise RuntimeError(f"{program} has failed: {self.log.read_text()}")
         with (self._data / "postgresql.conf").open("a") as file:
             file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
-        (self._data / "standby.signal").touch()
 
     def start(self, **settings: str) -> None:
         """Start the server and wait until it accepts connections. ``settings`` apply to this start only."""

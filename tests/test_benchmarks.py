@@ -134,12 +134,11 @@ def test_the_report_contains_the_measurements_and_the_machine(
 
 
 def test_the_table_names_every_case_and_its_target(outcomes: list[Outcome]) -> None:
-    screen = io.StringIO()
-    render(Console(file=screen, width=220), outcomes, enforced=True)
+    text = printed(outcomes, 220)
     for outcome in outcomes:
-        assert outcome.case in screen.getvalue()
-    assert "≥ 15 x" in screen.getvalue()
-    assert "failed" not in screen.getvalue()
+        assert outcome.case in text
+    assert "≥ 15 x" in text
+    assert "failed" not in text
 
 
 def literal_outcomes() -> list[Outcome]:

@@ -15,7 +15,6 @@ from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerat
 from flip27_source.source_options import ACTION_OPTIONS, CORE_OPTIONS, READER_BOUNDED_OPTIONS
 from flip27_source.spark.state_options import STATE_OPTIONS
 from scripts.api_page import error_classes
-from scripts.cli_page import commands
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGES = {page.name: page.read_text() for page in DOCS.glob("*.md")}
@@ -62,14 +61,6 @@ def test_options_that_decide_about_data_loss_are_on_the_page_about_guarantees() 
         "allowNonRestoredState",
     ]
     assert [name for name in deciding if name not in guarantees] == []
-
-
-def test_every_command_is_in_the_docs_with_each_of_its_options() -> None:
-    page = PAGES["cli.md"]
-    for words, command in commands():
-        assert f"## {words}\n" in page
-        wanted = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
-        assert [name for name in wanted if name not in page] == [], words
 
 
 @pytest.mark.parametrize("module", PUBLIC)

@@ -104,10 +104,6 @@ def test_built_in_names_are_found_in_any_case() -> None:
     assert find_reader("sequence") is SequenceReader
 
 
-def test_a_class_is_found_by_module_and_name() -> None:
-    assert find_enumerator("flip27_source.enumerators.files.enumerator:FilesEnumerator") is FilesEnumerator
-
-
 def test_the_known_names_are_those_in_the_docs() -> None:
     assert {"files", "sequence"} <= set(known_names(ENUMERATOR_GROUP))
     assert {"json", "csv", "parquet", "text", "binary"} <= set(known_names(READER_GROUP))

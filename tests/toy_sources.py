@@ -17,6 +17,7 @@ from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator import SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy
+from flip27_source.events import ReturnSplit
 from flip27_source.options import Option, Options, text
 from flip27_source.reader import SplitReader
 from flip27_source.segment import Segment
@@ -110,11 +111,38 @@ class Shelf(SplitEnumerator[Item]):
         self.calls.append("close")
 
 
+class AllAtOnce(Shelf):
+    """Assigns all splits at the first request."""
+
+    def handle_split_request(self, subtask_id: int) -> None:
+        self.context.assign_splits({subtask_id: list(self.shelf)})
+        self.shelf.clear()
+
+
 class EchoReader(SplitReader[Any]):
     """Reads one row from each split: its id."""
 
     def read(self, split: Any) -> Iterator[tuple[Any, ...]]:
         yield (split.split_id,)
+
+
+class Fragile(EchoReader):
+    """Cannot read the splits in ``broken``, and returns those in ``busy``."""
+
+    broken: ClassVar[set[str]] = set()
+    busy: ClassVar[set[str]] = set()
+
+    @classmethod
+    def mend(cls) -> None:
+        """Let it read all splits."""
+        cls.broken, cls.busy = set(), set()
+
+    def read(self, split: Any) -> Iterator[tuple[Any, ...]]:
+        if split.split_id in self.broken:
+            raise OSError("disk on fire")
+        if split.split_id in self.busy:
+            raise ReturnSplit("not now")
+        yield from super().read(split)
 
 
 class Works:
@@ -255,14 +283,19 @@ def holder_of(
     )
 
 
-def read_ids(source: Source, planned: Sequence[PlannedSubtask]) -> list[str]:
-    """The ids of all splits of a batch, in the order of the plan."""
+def planned_splits(source: Source, planned: Sequence[PlannedSubtask]) -> list[Any]:
+    """The splits of a batch, in the order of the plan."""
     codec = SnapshotCodec(source.enumerator_type)
     return [
-        split.split_id
+        split
         for task in planned
         for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
     ]
+
+
+def read_ids(source: Source, planned: Sequence[PlannedSubtask]) -> list[str]:
+    """The ids of these splits."""
+    return [split.split_id for split in planned_splits(source, planned)]
 
 
 class CountingStore(MemoryStore):

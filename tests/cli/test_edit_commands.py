@@ -59,17 +59,6 @@ def test_an_edit_that_is_given_sparks_checkpoint_finds_the_files_of_its_batches(
     ]
 
 
-def test_an_edit_and_the_view_report_the_same_status_of_a_split(tmp_path: Path) -> None:
-    query = three_batches(tmp_path)
-    query.land("e.txt")
-    query.batch(now_ms=9_000)
-    of_files = flip27("state", "files", query.checkpoint, "--json").data
-    said = flip27("edit", "replay", "--state", query.checkpoint, "--glob", "*", "--why", "lost", "--json")
-    assert {row["split_id"]: row["status"] for row in of_files} == {
-        change["split_id"]: change["now"] for change in said.data["changes"]
-    }
-
-
 def test_a_waiting_split_has_the_same_status_as_in_the_view(tmp_path: Path) -> None:
     source = files(tmp_path, "abcd")
     source.batch()

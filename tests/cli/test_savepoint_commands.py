@@ -267,15 +267,6 @@ def test_savepoints_in_object_stores_are_managed_in_the_same_way(saved: Path, s3
     assert store.find(f"{bucket}/moved") == []
 
 
-def test_an_empty_id_of_a_request_is_refused(tmp_path: Path) -> None:
-    query = three_batches(tmp_path)
-    state = ["--state", query.checkpoint / "flip27"]
-    (asked,) = flip27("savepoint", "request", *state, "--to", tmp_path / "saved").out.split()
-    refused = flip27("savepoint", "withdraw", " ", *state)
-    assert (refused.code, "there is no request" in refused.err) == (1, True)
-    assert flip27("savepoint", "withdraw", asked[:4], *state).out.startswith(f"withdrawn: {asked}")
-
-
 def test_metadata_that_does_not_belong_to_a_savepoint_is_refused(tmp_path: Path) -> None:
     (tmp_path / "table").mkdir()
     (tmp_path / "table" / "_metadata").write_text(json.dumps({"format": 1, "kind": "table"}))

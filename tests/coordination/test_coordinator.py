@@ -18,6 +18,7 @@ from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import ContractError, ProtocolError
 from tests.toy_sources import (
     MIB,
+    AllAtOnce,
     Item,
     Shelf,
     Works,
@@ -103,16 +104,11 @@ def test_splits_assigned_on_request_are_balanced_and_pinned_splits_are_not() -> 
 
 
 def test_one_request_may_be_answered_with_many_splits() -> None:
-    class Bulk(Shelf):
-        def handle_split_request(self, subtask_id: int) -> None:
-            self.context.assign_splits({subtask_id: list(self.shelf)})
-            self.shelf.clear()
-
-    coordinator = with_items("a", "b", "c", kind=Bulk)
+    coordinator = with_items("a", "b", "c", kind=AllAtOnce)
     first = frozen(coordinator, Limits(files=2))
     assert all_ids(first.snapshot.plan) == ["a", "b"]
     assert first.summary.waiting_splits == 1
-    restored = coordinator_of(Bulk, restored=first.snapshot)
+    restored = coordinator_of(AllAtOnce, restored=first.snapshot)
     assert all_ids(frozen(restored).snapshot.plan) == ["c"]
 
 

@@ -48,12 +48,6 @@ def batches_until_read(coordinator: SourceCoordinator[Any], split_id: str, limit
     raise AssertionError(f"{split_id} is never read")
 
 
-def test_a_split_of_one_subtask_is_read_however_much_is_assigned_to_another() -> None:
-    coordinator = coordinator_of(Refills)
-    coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("waits")})
-    assert batches_until_read(coordinator, "waits", Limits(files=1)) == 2
-
-
 def test_a_free_split_is_read_however_much_is_assigned_to_subtasks() -> None:
     coordinator = coordinator_of(Refills)
     coordinator.enumerator.context.assign_splits({0: items("x", "y"), 1: items("z")})

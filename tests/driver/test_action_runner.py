@@ -56,18 +56,6 @@ def stored_actions(batches: Batches) -> list[Any]:
     return list(batches.snapshot().actions)
 
 
-def test_an_action_is_performed_only_after_its_batch_is_complete() -> None:
-    batches = archiving()
-    batches.shelve("a", "b")
-    batches.trigger()
-    for task in batches.tasks():
-        batches.attempt(task)
-    assert Archives.done == []
-    batches.commit()
-    batches.trigger()
-    assert performed("archive a", "archive b")
-
-
 def test_action_threads_read_nothing_that_the_coordinators_thread_changes() -> None:
     """The holder may reset at any moment: a thread of actions could find no coordinator, or another one."""
     touched: list[str] = []

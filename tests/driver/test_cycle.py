@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, ClassVar
 
 import pytest
 
 from flip27_source.errors import QuarantineError, StaleDriverError
-from flip27_source.reader import SplitReader
 from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import SCHEMA, Batches
 from tests.driver.test_action_runner import Archives, performed
 from tests.edits.edited import Edited, files
-from tests.toy_sources import FEEDS, EchoReader, Feed, Item, items
+from tests.toy_sources import FEEDS, EchoReader, Feed, Fragile, items
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
     Archives.done.clear()
     Archives.broken.clear()
+    Fragile.mend()
 
 
 def landed(folder: Path) -> list[str]:
@@ -74,17 +72,6 @@ def test_a_side_effect_that_still_waits_when_a_driver_is_replaced_does_not_happe
     assert "archive b" not in Archives.done
 
 
-class Fragile(SplitReader[Item]):
-    """Cannot read the items in ``broken``."""
-
-    broken: ClassVar[set[str]] = set()
-
-    def read(self, split: Item) -> Iterator[Any]:
-        if split.split_id in self.broken:
-            raise ValueError("torn")
-        yield (split.split_id,)
-
-
 @pytest.mark.parametrize(("operation", "then"), [("quarantine drop", []), ("quarantine retry", ["b", "c"])])
 def test_a_waiting_edit_empties_the_quarantine_before_its_limit_is_checked(
     operation: str, then: list[str], tmp_path: Path
@@ -101,7 +88,7 @@ def test_a_waiting_edit_empties_the_quarantine_before_its_limit_is_checked(
     source.engine.restart()
     with pytest.raises(QuarantineError, match="flip27 edit quarantine"):
         source.batch()
-    Fragile.broken = set()
+    Fragile.mend()
     source.ask(operation, glob="*")
     source.engine.restart()
     assert [row for batch in source.batches() for row in batch] == then

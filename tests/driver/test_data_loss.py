@@ -21,11 +21,11 @@ from flip27_source import (
 )
 from flip27_source.coordination.data_losses import LOSSES_KEPT
 from flip27_source.enumerator_context import Boundedness
-from flip27_source.errors import DataLossError, StateLocationError
+from flip27_source.errors import DataLossError
 from tests.driver.batches import Batches
 from tests.driver.test_backlog import progress_of
 from tests.state_tables.test_views import rows as rows_of_view
-from tests.toy_sources import AssignsOnce, EchoReader, Item, Shelf, holder_of, source_of
+from tests.toy_sources import AssignsOnce, EchoReader, Item, Shelf
 
 REPORT = {"onDataLoss": "report"}
 
@@ -282,12 +282,6 @@ def test_a_listener_of_the_query_gets_the_number_of_data_losses() -> None:
     told = progress_of(batches)
     assert told.data_losses == LOSSES_KEPT + 5
     assert "dataLosses" not in told.gauges
-
-
-def test_ignoring_data_loss_requires_a_state_location() -> None:
-    """As with every option that leaves data out, tasks report what they could no longer read."""
-    with pytest.raises(StateLocationError, match="option stateLocation is not set"):
-        holder_of(source_of(Shelf, REPORT))
 
 
 class GoneLogReader(LogReader):

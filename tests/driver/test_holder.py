@@ -155,16 +155,6 @@ def test_a_start_offset_that_goes_back_resets_the_coordinator_and_loses_nothing_
     assert holder.latest_offset(again, ALL) == again
 
 
-def test_a_start_offset_that_goes_back_closes_the_replaced_enumerator_S53() -> None:
-    holder = holder_of(source_of(Told, {}), MemoryStore())
-    first = through_spark(holder.latest_offset(INITIAL, Limits(files=1)))
-    holder.latest_offset(first, Limits(files=1))
-    holder.latest_offset(first, Limits(files=1))
-    assert Told.made[0].calls[-3:] == ["complete 1", "aborted 2", "close"]
-    assert Told.made[1].calls[0] == "start"
-    assert len(Told.made) == 2
-
-
 def test_going_back_to_the_initial_offset_starts_a_new_lineage(source: Source, feed: list[Item]) -> None:
     store = MemoryStore()
     holder = holder_of(source, store)

@@ -21,12 +21,12 @@ from flip27_source.errors import (
     StaleDriverError,
     StateLocationError,
 )
-from flip27_source.events import Progress, ReturnSplit, SourceEvent
+from flip27_source.events import Progress, SourceEvent
 from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.source import Source
 from tests.driver.batches import Batches, InlineBatches
-from tests.toy_sources import EchoReader, Item, Shelf, holder_of
+from tests.toy_sources import EchoReader, Fragile, Item, Shelf, holder_of
 
 SERVER: dict[str, list[str]] = {}
 """The rows that the paged readers of the running test read, by split."""
@@ -34,6 +34,7 @@ SERVER: dict[str, list[str]] = {}
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
+    Fragile.mend()
     SERVER.clear()
     Talker.heard.clear()
     Listener.heard.clear()
@@ -73,14 +74,6 @@ class Pages(YieldsProgress, SplitReader[Endpoint]):
 
 def paged(**options: str) -> Batches:
     return Batches(Endpoints, Pages, {"pollInterval": "0s", **options})
-
-
-def test_a_split_continues_in_the_next_batch_at_the_position_that_the_reader_reported() -> None:
-    SERVER["orders"] = list("abcdefg")
-    batches = paged(maxRowsPerSplit="3")
-    assert [batches.batch(), batches.batch(), batches.batch()] == [list("abcd"), list("efg"), []]
-    SERVER["orders"] += list("hi")
-    assert batches.batch() == list("hi")
 
 
 def test_a_batch_that_was_not_committed_is_read_again_up_to_the_same_row_R5() -> None:
@@ -566,30 +559,19 @@ def test_more_quarantined_splits_than_allowed_in_total_fail_the_query() -> None:
             batches.trigger()
 
 
-class Busy(EchoReader):
-    """Returns the splits in ``busy``."""
-
-    busy: ClassVar[set[str]] = set()
-
-    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
-        if split.split_id in self.busy:
-            raise ReturnSplit("not now")
-        yield from super().read(split)
-
-
 def test_a_returned_split_goes_back_to_the_enumerator_once_S58() -> None:
-    Busy.busy = {"b"}
-    batches = Batches(Talker, Busy)
+    Fragile.busy = {"b"}
+    batches = Batches(Talker, Fragile)
     batches.shelve("a", "b")
     assert batches.batch() == ["a"]
-    Busy.busy = set()
+    Fragile.mend()
     assert batches.batch() == ["b"]
     assert batches.batch() is None
 
 
 def test_a_split_that_is_returned_from_a_batch_without_reports_goes_back_once_tasks_report() -> None:
-    Busy.busy = {"b"}
-    batches = Batches(Shelf, Busy)
+    Fragile.busy = {"b"}
+    batches = Batches(Shelf, Fragile)
     batches.shelve("a", "b")
     with pytest.raises(ContractError, match="set taskReports=always"):
         batches.batch()
@@ -597,7 +579,7 @@ def test_a_split_that_is_returned_from_a_batch_without_reports_goes_back_once_ta
     (task,) = batches.tasks()
     assert batches.attempt(task) == ["a"]
     batches.commit()
-    Busy.busy = set()
+    Fragile.mend()
     batches.restart_with({"taskReports": "auto"})
     assert batches.batch() == ["b"]
 
@@ -639,9 +621,19 @@ def test_a_missing_report_that_would_only_carry_numbers_stops_no_query() -> None
     assert batches.batch() is None
 
 
-def test_reports_need_a_state_location() -> None:
-    source = Source.resolve({}, enumerator=Endpoints, reader=Pages)
-    with pytest.raises(StateLocationError, match="option stateLocation is not set"):
+@pytest.mark.parametrize(
+    ("options", "classes"),
+    [
+        ({}, {"enumerator": Endpoints, "reader": Pages}),
+        ({"onDataLoss": "report"}, {"enumerator": Shelf, "reader": EchoReader}),
+        ({"enumerator": "files", "reader": "text", "path": "/", "ignoreMissingFiles": "true"}, {}),
+        ({"enumerator": "kafka", "valueFormat": "json", "onRecordError": "quarantine"}, {}),
+    ],
+    ids=str,
+)
+def test_reports_need_a_state_location(options: dict[str, str], classes: dict[str, Any]) -> None:
+    source = Source.resolve(options, **classes)
+    with pytest.raises(StateLocationError, match="write reports, and option stateLocation is not set"):
         holder_of(source, None)
 
 
@@ -699,13 +691,13 @@ def test_a_returned_split_is_not_finished_because_its_report_cannot_be_written()
                 raise StateLocationError("no space is left")
             return super().create(name, data, exclusive=exclusive)
 
-    Busy.busy = {"a"}
-    batches = Batches(Shelf, Busy, {"taskReports": "always"}, store=Full())
+    Fragile.busy = {"a"}
+    batches = Batches(Shelf, Fragile, {"taskReports": "always"}, store=Full())
     batches.shelve("a")
     task = batches.next_task()
     with pytest.raises(StateLocationError):
         batches.attempt(task)
-    Busy.busy = set()
+    Fragile.mend()
     assert batches.attempt(task, 1) == ["a"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pytest
@@ -15,14 +15,14 @@ from flip27_source.driver.environment import Environment
 from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.errors import AttemptError, MissingReportError, MissingStateError, SplitReadError
-from flip27_source.events import Progress, SourceEvent
+from flip27_source.events import SourceEvent
 from flip27_source.options import Options
-from flip27_source.reader import SplitReader, YieldsProgress
+from flip27_source.reader import SplitReader
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.store import MemoryStore
 from tests.driver.batches import Batches
-from tests.driver.test_reports import SERVER, Busy, Endpoint, Endpoints
-from tests.toy_sources import INITIAL, EchoReader, Item, Shelf, items, source_of
+from tests.driver.test_reports import SERVER, Endpoint, Endpoints, Pages
+from tests.toy_sources import INITIAL, EchoReader, Fragile, Item, Shelf, items, source_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +78,7 @@ class Remembers(Shelf):
 
 @pytest.fixture(autouse=True)
 def _fresh() -> None:
+    Fragile.mend()
     Hears.heard.clear()
     Hears.chokes_on.clear()
     Remembers.made.clear()
@@ -307,41 +308,34 @@ def test_a_thousand_restores_leave_one_living_instance_S53() -> None:
 
 
 def test_a_split_that_a_late_attempt_returns_after_the_completion_stays_finished_S59() -> None:
-    Busy.busy = set()
-    batches = remembering("a", reader=Busy, taskReports="always")
+    batches = remembering("a", reader=Fragile, taskReports="always")
     task = batches.next_task()
     assert batches.attempt(task) == ["a"]
     batches.commit()
     batches.trigger()
-    Busy.busy = {"a"}
+    Fragile.busy = {"a"}
     with pytest.raises(AttemptError, match="was first and finished it"):
         batches.attempt(task, number=1)
-    Busy.busy = set()
+    Fragile.mend()
     assert batches.batch() is None
     assert not [call for call in Remembers.made[0].calls if call.startswith("back")]
 
 
-class Pages(YieldsProgress, SplitReader[Endpoint]):
-    """Reads pages of two rows. ``CRASH`` makes a page fail once; ``END`` finishes the split with its page."""
+class CrashesOnce(Pages):
+    """Fails at the row ``CRASH``, and removes it."""
 
     def read(self, split: Endpoint) -> Iterator[Any]:
-        at = split.next
-        rows = SERVER[split.split_id]
-        while page := rows[at : at + 2]:
-            if "CRASH" in page:
-                rows.remove("CRASH")
+        for item in super().read(split):
+            if item == ("CRASH",):
+                SERVER[split.split_id].remove("CRASH")
                 raise OSError("connection reset")
-            yield from ((row,) for row in page if row != "END")
-            at += len(page)
-            yield Progress(None if "END" in page else replace(split, next=at))
-            if "END" in page:
-                return
+            yield item
 
 
 def paged(rows: dict[str, list[str]], **options: str) -> Batches:
     SERVER.clear()
     SERVER.update(rows)
-    return Batches(Endpoints, Pages, {"pollInterval": "0s", **options})
+    return Batches(Endpoints, CrashesOnce, {"pollInterval": "0s", **options})
 
 
 def read_on(batches: Batches, restart: bool) -> list[str]:
@@ -430,9 +424,9 @@ class Lists(DiscoveringEnumerator[Item]):
 
 
 def test_a_found_split_waits_until_it_is_requested_and_is_kept_when_it_is_returned_S74() -> None:
-    Busy.busy = {"b"}
+    Fragile.busy = {"b"}
     Lists.found[:] = ["a", "b", "c"]
-    batches = Batches(Lists, Busy, {"taskReports": "always"})
+    batches = Batches(Lists, Fragile, {"taskReports": "always"})
     one = Limits(files=1)
     batches.trigger()  # without a limit every split is assigned
     batches.trigger(one)  # back to the start: one split is requested, two stay waiting
@@ -440,7 +434,7 @@ def test_a_found_split_waits_until_it_is_requested_and_is_kept_when_it_is_return
     batches.commit()
     batches.restart()
     rows += batches.batch(one) or []  # "b", which comes back
-    Busy.busy = set()
+    Fragile.mend()
     while (more := batches.batch(one)) is not None:
         rows += more
     assert sorted(rows) == ["a", "b", "c"]

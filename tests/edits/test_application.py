@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
-import pyarrow as pa
 import pytest
 
 from flip27_source import edits
@@ -16,18 +14,15 @@ from flip27_source.enumerators.files.cleaning import PartlyRead
 from flip27_source.enumerators.files.forgotten_files import forgotten
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.seen_files.hashes import path_hash
-from flip27_source.enumerators.sequence import SequenceSplit
-from flip27_source.errors import EditError, SplitReadError
-from flip27_source.reader import SplitReader
+from flip27_source.errors import EditError
 from flip27_source.segment import Segment
 from flip27_source.testing import Crashed, Step
 from tests.driver.test_action_runner import Archives
+from tests.driver.test_ranges_read_again import NUMBERS, Numbers
 from tests.driver.test_reports import SERVER, Endpoints, Pages, Talker, Tells
 from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.s3_server import S3Bucket
-from tests.toy_sources import FEEDS, EchoReader, Feed, Item, Shelf, items
-
-NUMBERS = pa.schema([("id", pa.int64())])
+from tests.toy_sources import FEEDS, EchoReader, Feed, Fragile, Item, Shelf, items
 
 
 @pytest.fixture(autouse=True)
@@ -35,22 +30,12 @@ def _fresh() -> None:
     SERVER.clear()
     Archives.done.clear()
     Archives.broken.clear()
-    Burns.burning.clear()
+    Fragile.mend()
+    Numbers.broken.clear()
 
 
-class Burns(SplitReader[Item]):
-    """Cannot read the splits in ``burning``."""
-
-    burning: ClassVar[set[str]] = set()
-
-    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
-        if split.split_id in self.burning:
-            raise SplitReadError(f"{split.split_id} burns")
-        yield (split.split_id,)
-
-
-def shelved(folder: Path, names: str, reader: Any = Burns, kind: Any = Shelf, **options: str) -> Edited:
-    """A query on items on a shelf, two in a batch; those in ``Burns.burning`` cannot be read."""
+def shelved(folder: Path, names: str, reader: Any = Fragile, kind: Any = Shelf, **options: str) -> Edited:
+    """A query on items on a shelf, two in a batch; those in ``Fragile.broken`` cannot be read."""
     options = {"maxFilesPerTrigger": "2", **options}
     edited = Edited(folder, options, enumerator=kind, reader=reader, schema=IDS)
     shelve(edited, names)
@@ -68,13 +53,6 @@ def paged(folder: Path, **options: str) -> Edited:
     """A query on endpoints; each batch reads one page of two rows of each."""
     options = {"pollInterval": "0s", "maxRowsPerSplit": "2", **options}
     return Edited(folder, options, enumerator=Endpoints, reader=Pages, schema=IDS)
-
-
-def test_a_replay_reads_splits_again_unchanged(tmp_path: Path) -> None:
-    feed = fed(tmp_path)
-    assert [feed.batch(), feed.batch()] == [["a", "b"], ["c", "d"]]
-    feed.ask("replay", splits=["b"])
-    assert [feed.batch(), feed.batch(), feed.batch()] == [["b", "e"], ["f"], None]
 
 
 def test_the_checkpoint_of_an_edit_records_who_made_it_what_it_changed_and_why(tmp_path: Path) -> None:
@@ -118,14 +96,6 @@ def test_a_rewind_to_a_time_goes_to_the_last_checkpoint_before_that_time(tmp_pat
     assert [(change.split_id[-1], change.checkpoint_id) for change in plan.changes] == [("e", 3), ("f", 3)]
     source.ask("rewind", to_time=at)
     assert source.batches() == [["e", "f"]]
-
-
-def test_a_rewind_restores_positions_of_splits_that_the_reader_bounds(tmp_path: Path) -> None:
-    SERVER["orders"] = list("abcdefgh")
-    source = paged(tmp_path)
-    assert [source.batch(), source.batch(), source.batch()] == [list("ab"), list("cd"), list("ef")]
-    source.ask("rewind", to_checkpoint=1)
-    assert [source.batch(), source.batch()] == [list("cd"), list("ef")]
 
 
 def test_a_rewind_restores_positions_of_splits_that_the_enumerator_cuts(tmp_path: Path) -> None:
@@ -198,18 +168,10 @@ def test_a_position_of_another_type_changes_nothing_and_is_refused_in_the_histor
     assert "is not a valid position" in edit["refused"]
 
 
-class Torn(SplitReader[SequenceSplit]):
-    """Cannot read the ranges that contain 2."""
-
-    def read(self, split: SequenceSplit) -> Iterator[tuple[Any, ...]]:
-        if split.next == 2:
-            raise SplitReadError("2 is torn")
-        yield from ((number,) for number in range(split.next, split.end or 0))
-
-
 def test_a_position_is_not_set_while_a_range_of_the_split_waits_for_its_retry(tmp_path: Path) -> None:
     options = {"end": "9", "rowsPerSplit": "2", "onSplitError": "quarantine", "maxSplitAttempts": "1"}
-    source = Edited(tmp_path, {"enumerator": "sequence", **options}, reader=Torn, schema=NUMBERS)
+    Numbers.broken.add(2)
+    source = Edited(tmp_path, {"enumerator": "sequence", **options}, reader=Numbers, schema=NUMBERS)
     assert [source.batch(), source.batch()] == [[0, 1], []]
     chosen: dict[str, Any] = {"splits": ["sequence-0"]}
     notes = source.plan("set-position", position={"next": 2}, **chosen).notes
@@ -217,15 +179,6 @@ def test_a_position_is_not_set_while_a_range_of_the_split_waits_for_its_retry(tm
     source.ask("quarantine retry", **chosen)
     with pytest.raises(EditError, match="a range of it waits to be read again"):
         source.plan("set-position", position={"next": 2}, **chosen)
-
-
-def test_a_replay_of_a_live_split_starts_at_the_earliest_chosen_batch(tmp_path: Path) -> None:
-    SERVER["orders"] = list("abcdefgh")
-    source = paged(tmp_path)
-    for _ in range(3):
-        source.batch()
-    source.ask("replay", splits=["orders"])
-    assert [source.batch(), source.batch()] == [list("ab"), list("cd")]
 
 
 def test_a_replay_does_not_move_a_live_split_to_a_position_that_it_may_not_have_passed(
@@ -270,10 +223,10 @@ def test_a_split_that_its_enumerator_cannot_list_cannot_be_skipped(tmp_path: Pat
 
 
 def test_a_quarantined_split_can_be_retried_or_dropped(tmp_path: Path) -> None:
-    Burns.burning = {"b", "c"}
+    Fragile.broken = {"b", "c"}
     source = shelved(tmp_path, "abcd", onSplitError="quarantine", maxSplitAttempts="1")
     assert [source.batch(), source.batch()] == [["a"], ["d"]]
-    Burns.burning = set()
+    Fragile.mend()
     source.ask("quarantine retry", splits=["b"])
     source.ask("quarantine drop", splits=["c"])
     assert source.batch() == ["b"]
@@ -329,13 +282,6 @@ def test_unread_files_are_not_forgotten(tmp_path: Path) -> None:
     assert source.batches() == [["a"]]
 
 
-def test_forgetting_a_file_is_refused_if_versions_of_files_are_recorded(tmp_path: Path) -> None:
-    source = files(tmp_path, "ab", allowOverwrites="true")
-    source.batch()
-    with pytest.raises(EditError, match="allowOverwrites records versions of files"):
-        source.ask("forget", glob="*/a@*")
-
-
 def test_files_known_by_name_alone_are_forgotten_by_path(tmp_path: Path) -> None:
     source = files(tmp_path, "ab", fileNameOnly="true")
     source.batch()
@@ -362,12 +308,21 @@ def test_a_partly_read_file_is_forgotten_and_read_again_completely(tmp_path: Pat
     assert position.seen == (Segment.of("seen", path_hash("/b")),)
 
 
-@pytest.mark.parametrize("strategy", ["nameCursor", "modifiedCursor"])
-def test_forgetting_a_single_file_is_refused_with_a_cursor(tmp_path: Path, strategy: str) -> None:
-    source = files(tmp_path, "ab", seenFiles=strategy)
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"seenFiles": "nameCursor"}, "seenFiles=nameCursor records how far the files were read"),
+        ({"seenFiles": "modifiedCursor"}, "seenFiles=modifiedCursor records how far the files were read"),
+        ({"allowOverwrites": "true"}, "allowOverwrites records versions of files"),
+    ],
+)
+def test_forgetting_a_single_file_is_refused_if_a_cursor_or_versions_are_recorded(
+    tmp_path: Path, options: dict[str, str], why: str
+) -> None:
+    source = files(tmp_path, "ab", **options)
     source.batch()
-    with pytest.raises(EditError, match=f"seenFiles={strategy} records how far the files were read"):
-        source.ask("forget", glob="*/a")
+    with pytest.raises(EditError, match=why):
+        source.ask("forget", glob="*/a*")
 
 
 def test_actions_on_splits_that_are_read_again_are_dropped_and_others_are_performed(tmp_path: Path) -> None:

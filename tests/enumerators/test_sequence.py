@@ -50,10 +50,6 @@ def read(source: Source, batches: int, limits: Limits | None = None, **changes: 
     return found
 
 
-def test_each_number_of_a_bounded_sequence_is_read_once() -> None:
-    assert read(sequence(end=7), 5) == [list(range(7))]
-
-
 @pytest.mark.parametrize("splits", [1, 2, 3, 10])
 @pytest.mark.parametrize("rows", [1, 4, 100])
 def test_each_number_is_read_once_for_any_number_of_splits_and_rows(splits: int, rows: int) -> None:

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from flip27_source.coordination.ledger import IGNORED_LISTED
-from flip27_source.driver.holder import CoordinatorHolder
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
-from flip27_source.errors import AccessError, AttemptError, DataLossError, SplitReadError, StateLocationError
+from flip27_source.errors import AccessError, AttemptError, DataLossError, SplitReadError
 from flip27_source.events import Progress
 from flip27_source.reader import SplitReader, YieldsProgress
 from flip27_source.readers.text import TextReader
@@ -172,19 +171,6 @@ def test_a_file_that_was_read_once_is_required_although_it_is_damaged_now_R5(tmp
         lines(batches)
 
 
-def test_a_damaged_file_is_left_out_completely_and_the_error_names_the_position(tmp_path: Path) -> None:
-    land(tmp_path, a="1", c="3")
-    size = cut_off(tmp_path / "b.gz").stat().st_size
-    batches = files_at(tmp_path, ignoreCorruptFiles="true")
-    assert whole_batch(batches) == ["1", "3"]
-    land(tmp_path, d="4")
-    batches.restart()
-    assert whole_batch(batches) == ["4"]
-    (ignored,) = batches.snapshot().ledger.ignored
-    assert f"{tmp_path}/b.gz is truncated or damaged" in ignored.error
-    assert f"within its first {size} stored bytes" in ignored.error
-
-
 @pytest.mark.parametrize(
     ("options", "in_the_state"),
     [
@@ -207,14 +193,6 @@ def test_the_option_for_one_error_takes_precedence_over_the_option_for_all_error
     assert lines(batches) == ["2"]
     status = {Path(row["path"]).stem: row["status"] for row in rows_of_view("files", batches)}
     assert (status["damaged"], status["gone"]) == in_the_state
-
-
-def test_an_option_for_another_error_has_no_effect(tmp_path: Path) -> None:
-    cut_off(tmp_path / "damaged.gz")
-    batches = files_at(tmp_path, ignoreMissingFiles="true")
-    batches.trigger()
-    with pytest.raises(SplitReadError, match=r"damaged.gz is truncated or damaged"):
-        lines(batches)
 
 
 def test_a_large_damaged_file_fails_its_task_once_and_is_then_left_out(
@@ -269,13 +247,6 @@ def test_a_split_that_the_reader_bounds_is_left_out_for_good_too() -> None:
     ledger = batches.snapshot().ledger
     assert [(item.split.split_id, item.attempts) for item in ledger.ignored] == [("b", 2)]
     assert [split.split_id for split in ledger.live] == ["d"]
-
-
-def test_leaving_files_out_requires_a_state_location(tmp_path: Path) -> None:
-    options = {"path": str(tmp_path), "ignoreMissingFiles": "true"}
-    source = Source.resolve(options, enumerator=FilesEnumerator, reader=TextReader)
-    with pytest.raises(StateLocationError, match="write reports, and option stateLocation is not set"):
-        CoordinatorHolder(source, Boundedness.BOUNDED)
 
 
 @pytest.mark.parametrize("held_back_bytes", [1, 64 << 20])

@@ -152,12 +152,6 @@ def test_two_concurrent_attempts_are_compared_when_the_second_one_ends() -> None
         list(slow)
 
 
-def test_a_repeat_with_the_same_rows_succeeds() -> None:
-    batches = planned(Shelf, TableReader, "a", "b")
-    for task in batches.tasks():
-        assert batches.attempt(task, 0) == batches.attempt(task, 1)
-
-
 def read_before_the_driver_died(reader: type[SplitReader[Any]], *names: str, **options: str) -> Batches:
     """Restart with a batch whose tasks have reported but which Spark has not committed."""
     batches = planned(Shelf, reader, *names, options=options)

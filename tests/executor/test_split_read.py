@@ -179,24 +179,26 @@ def machine_zone(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], No
     time.tzset()
 
 
-@pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=-5)), None])
-def test_the_last_second_of_year_9999_in_a_tuple_does_not_fail_the_batch(
-    zone: dt.tzinfo | None, machine_zone: Callable[[str], None]
+@pytest.mark.parametrize("has_zone", [True, False])
+@pytest.mark.parametrize(
+    ("zone", "hours", "edge", "largest"),
+    [
+        ("America/New_York", -5, dt.datetime(9999, 12, 31, 23, 59, 59), None),
+        ("Asia/Karachi", 5, dt.datetime(1, 1, 1), "2026-01-03T12:00:00.000000+00:00"),
+    ],
+    ids=["last", "first"],
+)
+def test_the_first_and_the_last_second_in_a_tuple_do_not_fail_the_batch(
+    zone: str,
+    hours: int,
+    edge: dt.datetime,
+    largest: str | None,
+    has_zone: bool,
+    machine_zone: Callable[[str], None],
 ) -> None:
-    machine_zone("America/New_York")
+    machine_zone(zone)
     meter = Meter("at", AT)
-    meter.count((1, NOON, None))
-    meter.count((2, dt.datetime(9999, 12, 31, 23, 59, 59, tzinfo=zone), None))
-    assert (meter.rows, meter.max_event_time) == (2, None)
-
-
-@pytest.mark.parametrize("zone", [dt.timezone(dt.timedelta(hours=5)), None])
-def test_the_first_second_of_year_1_in_a_tuple_does_not_fail_the_batch(
-    zone: dt.tzinfo | None, machine_zone: Callable[[str], None]
-) -> None:
-    machine_zone("Asia/Karachi")
-    meter = Meter("at", AT)
-    meter.count((1, dt.datetime(1, 1, 1, tzinfo=zone), None))
+    meter.count((1, edge.replace(tzinfo=dt.timezone(dt.timedelta(hours=hours))) if has_zone else edge, None))
     assert (meter.rows, meter.max_event_time) == (1, None)
     meter.count((2, NOON, None))
-    assert meter.max_event_time == "2026-01-03T12:00:00.000000+00:00"
+    assert meter.max_event_time == largest

@@ -56,6 +56,8 @@ USES: dict[str, Callable[[str], object]] = {
         ("wasbs://container@account.blob.core.windows.net/a", "wasbs://container@account.blob.core.windows.net/a"),
         ("wasbs://tom:hunter2@account/a", "wasbs://account/a"),
         ("ftp://tom:hunter2@host/a", "ftp://host/a"),
+        ("ftp://tom:hunter2@host", "ftp://host"),
+        ("/landing/ftp://tom:hunter2@host", "/landing/ftp://tom:hunter2@host"),
         ("oci://bucket@namespace/a", "oci://bucket@namespace/a"),
         ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),

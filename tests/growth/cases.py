@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 
 from flip27_source.enumerators.files.options import RECURSIVE_FILE_LOOKUP
-from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.files.reader import FileReader
@@ -22,6 +21,7 @@ from flip27_source.registry import find_reader
 from flip27_source.schemas.ddl import parse_columns
 from flip27_source.schemas.inference import SplitSample
 from flip27_source.source_options import PATH
+from tests.readers.spark_reading import split_of
 
 from .contents import (
     COLUMNAR,
@@ -82,7 +82,7 @@ class Case:
         """Write files with this many rows to ``folder``; return a function that reads them."""
         folder.mkdir(parents=True)
         self.write(folder, rows)
-        splits = tuple(_split_of(path) for path in sorted(folder.iterdir()))
+        splits = tuple(map(split_of, sorted(folder.iterdir())))
         kind = find_reader(self.reader)
         given = self.options | ({"samplingFiles": str(len(splits))} if self.infers else {})
         options = Options.parse(given | {"path": str(folder)}, (*kind.options, *PATH_OPTIONS))
@@ -94,10 +94,6 @@ class Case:
         assert isinstance(reader, FileReader)
         reader.open(SourceReaderContext(options=options, schema=self.schema, time_zone="Europe/Berlin"))
         return lambda: sum(batch.num_rows for batch in reader.read_together(splits))
-
-
-def _split_of(path: Path) -> FileSplit:
-    return FileSplit(path=str(path), length=path.stat().st_size, modified_us=0)
 
 
 MODES = ("good lines", "misfits", "broken lines", "every second line broken", "misfits in every third line")

@@ -69,17 +69,6 @@ def test_a_new_query_continues_from_the_position_of_the_savepoint_S79(tmp_path: 
     assert [batches.batch(), batches.batch()] == [list("cd"), list("ef")]
 
 
-def test_two_forks_of_one_savepoint_and_their_restarts_read_the_correct_rows(tmp_path: Path) -> None:
-    saved = saved_after_one_page(tmp_path, "abcdef")
-    forks = [paged(tmp_path / f"fork-{n}", savepoint=saved) for n in range(2)]
-    for fork in forks:
-        read = []
-        for _ in range(2):
-            read += fork.batch() or []
-            fork.restart()
-        assert read == list("cdef")
-
-
 def test_a_savepoint_can_be_moved_and_its_origin_deleted_S80(tmp_path: Path) -> None:
     saved = saved_after_one_page(tmp_path, "abcd")
     (tmp_path / "elsewhere").mkdir()
@@ -88,18 +77,6 @@ def test_a_savepoint_can_be_moved_and_its_origin_deleted_S80(tmp_path: Path) -> 
     for location in (moved, f"{moved}/", f"{moved}/_metadata"):
         fork = paged(tmp_path / f"fork-{len(location)}", savepoint=str(location))
         assert fork.batch() == list("cd")
-
-
-def test_an_uncommitted_batch_of_the_fork_is_read_again_from_its_plan(tmp_path: Path) -> None:
-    saved = saved_after_one_page(tmp_path, "abcdef")
-    fork = paged(tmp_path / "fork", savepoint=saved)
-    fork.trigger()
-    shutil.rmtree(saved)
-    fork.restart()
-    (task,) = fork.tasks()
-    assert fork.attempt(task) == list("cd")
-    fork.commit()
-    assert fork.batch() == list("ef")
 
 
 def test_events_that_were_reported_before_the_savepoint_reach_the_enumerator_of_the_fork(
@@ -152,15 +129,6 @@ def test_a_savepoint_outlives_the_checkpoints_that_were_made_after_it_S35(tmp_pa
     assert len(list((tmp_path / "state").glob("*/checkpoints/*"))) < 15
     fork = paged(tmp_path / "fork", savepoint=made.directory)
     assert fork.batch() == ["2", "3"]
-
-
-def test_a_query_with_its_own_checkpoint_does_not_read_the_savepoint(tmp_path: Path) -> None:
-    saved = saved_after_one_page(tmp_path, "abcdef")
-    fork = paged(tmp_path / "fork", savepoint=saved)
-    fork.batch()
-    shutil.rmtree(tmp_path / "saved")
-    fork.restart()
-    assert fork.batch() == list("ef")
 
 
 @pytest.mark.parametrize("location", ["nowhere", "nowhere/_metadata", "empty"])

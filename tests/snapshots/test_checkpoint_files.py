@@ -21,6 +21,7 @@ from tests.coordination.test_coordinator import shelf_of
 from tests.toy_sources import (
     FEEDS,
     KIB,
+    AllAtOnce,
     BulkFeed,
     CountingStore,
     Item,
@@ -255,12 +256,6 @@ def test_the_first_checkpoint_after_a_restart_does_not_write_the_entire_state_ag
 
 def test_splits_that_wait_in_the_gateways_are_not_written_again_with_every_batch_S99() -> None:
     """FLIP-27 lets an enumerator assign all splits at once; the ledger then contains the unread ones."""
-
-    class AllAtOnce(Shelf):
-        def handle_split_request(self, subtask_id: int) -> None:
-            self.context.assign_splits({subtask_id: list(self.shelf)})
-            self.shelf.clear()
-
     store = CountingStore()
     storage = storage_of(store)
     coordinator = coordinator_of(AllAtOnce)
@@ -305,15 +300,6 @@ def test_the_state_can_be_used_by_another_reader_or_library_version() -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     assert storage_of(store, reader="csv", library="9.9").restore(offsets[1]) is not None
-
-
-def test_two_queries_in_one_state_location_have_separate_lineages() -> None:
-    store = MemoryStore()
-    one = written(storage_of(store), "a")
-    before = dict(store.files)
-    two = written(storage_of(store, random="e" * 16), "a", "b")
-    assert one[1].lineage != two[1].lineage
-    assert {name: store.files[name] for name in before} == before
 
 
 def test_a_lineage_is_never_shared_by_accident() -> None:

@@ -58,18 +58,6 @@ def test_an_orphan_is_deleted_when_it_is_older_than_all_retained_documents() -> 
     assert "orphan" in goes.segments
 
 
-def test_an_unreferenced_segment_is_deleted_only_at_the_second_clean_up() -> None:
-    """The document that names it may be about to be written."""
-    documents = line(3)
-    there = segments_of(documents) | {"unnamed"}
-    first = plan_cleanup(committed=name(3), documents=documents, segments=there, retained=100)
-    assert (first.segments, first.suspects) == ((), frozenset({"unnamed"}))
-    second = plan_cleanup(
-        committed=name(3), documents=documents, segments=there, retained=100, suspects=first.suspects
-    )
-    assert (second.segments, second.suspects) == (("unnamed",), frozenset())
-
-
 def test_a_suspect_that_a_later_document_refers_to_is_kept() -> None:
     documents = line(3) | {name(4): KnownDocument(parent=name(3), segments=frozenset({"late"}))}
     plan = plan_cleanup(

@@ -385,13 +385,3 @@ def test_a_state_that_cannot_be_stored_as_json_is_refused_with_a_remedy() -> Non
     with pytest.raises(ContractError, match="cannot be stored as JSON") as caught:
         encoded(snapshot_of(object()))
     assert "a Segment for bulk data" in str(caught.value)
-
-
-def test_a_savepoint_is_marked_as_such() -> None:
-    metadata = CheckpointMetadata(checkpoint_id=7, timestamp_ms=0, is_savepoint=True)
-    snapshot: Snapshot[Any] = Snapshot(
-        metadata=metadata, enumerator_state=[], ledger=LedgerState(), plan=Plan()
-    )
-    document = encoded(snapshot)
-    assert decode_document(document.data, document.name).is_savepoint
-    assert decoded(document).metadata.is_savepoint

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pytest
-from chispa import assert_df_equality
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -24,12 +23,6 @@ from .streams import Folders, lake_lines, run_files, run_to_end, to_lake
 
 HERE = "tests.spark.authors"
 ORDERS = {"enumerator": f"{HERE}:OrdersEnumerator", "reader": f"{HERE}:OrdersReader"}
-
-
-def test_a_source_named_by_its_import_path_is_read(spark: SparkSession) -> None:
-    frame = spark.read.format("flip27").options(**ORDERS, upTo=2).load()
-    expected = spark.createDataFrame([(1, "order-1"), (2, "order-2")], "number long, name string")
-    assert_df_equality(frame, expected, ignore_row_order=True)
 
 
 def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, folders: Folders) -> None:

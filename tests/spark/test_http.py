@@ -69,9 +69,3 @@ def test_a_running_query_polls_for_new_records_and_stores_no_credential(
     stored = [path.read_bytes() for path in folders.checkpoint.rglob("*") if path.is_file()]
     assert len(stored) > 5
     assert not any(SECRET.encode() in data for data in stored)
-
-
-def test_a_batch_read_returns_all_records(spark: SparkSession, folders: Folders, api: HttpApi) -> None:
-    options = {**KINDS["page"], "enumerator": "http"}
-    frame = spark.read.format("flip27").options(**options).schema("id long").load(f"{api.url}/page/orders")
-    assert sorted(row.id for row in frame.collect()) == list(range(30))

@@ -75,13 +75,6 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
     assert seen[0] == 8 * 2000
 
 
-def test_a_source_with_events_is_refused_without_a_state_location(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    with pytest.raises(StreamingQueryException, match="option stateLocation is not set"):
-        run_to_end(to_lake(talkative(spark, None), Folders(tmp_path)))
-
-
 def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> None:
     frame = spark.read.format("flip27").options(**TALKING, **COUNTERS).load()
     assert frame.where("split <> 'audit'").count() == 800

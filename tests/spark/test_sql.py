@@ -1,12 +1,10 @@
-"""The sql source in a real session: a PostgreSQL table as a stream, and a SQLite query in a batch."""
+"""The sql source in a real session: a PostgreSQL table as a stream."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.enumerators.sql.shops import ORDERS, Shop, postgres_shop, sqlite_shop
+from tests.enumerators.sql.shops import ORDERS, Shop, postgres_shop
 from tests.postgres_server import PostgresServer
 
 from .streams import Folders, forget_commit, run_to_end, to_lake
@@ -36,14 +34,3 @@ def test_rows_of_a_table_arrive_once_over_several_runs_with_the_columns_of_the_t
         shop.add_one()
         run_to_end(to_lake(stream(spark, folders, shop), folders))
     assert lake(spark, folders) == [*(row[:2] for row in ORDERS), (100, 1.5)]
-
-
-def test_a_batch_read_of_a_query_returns_its_rows(spark: SparkSession, tmp_path: Path) -> None:
-    with sqlite_shop(tmp_path) as shop:
-        shop.insert(ORDERS)
-        options = shop.with_options(query="SELECT id, amount FROM orders", cursorColumns="id")
-        del options["table"]
-        found = spark.read.format("flip27").options(**options).schema("amount decimal(4,1), id int").load()
-        assert sorted((row.id, str(row.amount)) for row in found.collect()) == [
-            (1, "7.5"), (2, "2.0"), (3, "9.9"), (4, "1.0"), (5, "3.2"), (6, "8.8"),
-        ]  # fmt: skip

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from flip27_source.spark.state_options import STATE_OPTIONS
 from flip27_source.state_tables.views import VIEWS
 
-from .streams import (
-    Folders,
-    committed_batches,
-    file_stream,
-    filters_pushed,
-    lake_lines,
-    run_files,
-    to_lake,
-    wait_for,
-)
-
-PAGE = Path(__file__).parents[2] / "docs" / "state.md"
+from .streams import Folders, committed_batches, file_stream, filters_pushed, run_files, to_lake, wait_for
 
 
 def state(spark: SparkSession, location: Path, **options: str) -> DataFrame:
@@ -107,19 +94,6 @@ def test_the_state_of_a_query_can_be_read_while_it_runs(spark: SparkSession, fol
     assert state(spark, folders.checkpoint).count() < 13
 
 
-def test_the_quarantine_view_shows_the_reason(spark: SparkSession, folders: Folders) -> None:
-    folders.land("good.txt", ["x"])
-    (folders.landing / "bad.txt.gz").write_bytes(b"\x1f\x8b no gzip")
-    run_files(spark, folders, onSplitError="quarantine")
-    assert lake_lines(spark, folders) == ["x"]
-    (row,) = state(spark, folders.checkpoint, view="quarantine").collect()
-    assert row.path.endswith("bad.txt.gz")
-    assert (row.checkpoint_id, row.batch_id, row.attempts) == (1, 0, 3)
-    assert "bad.txt.gz" in row.error
-    statuses = state(spark, folders.checkpoint, view="splits").select("status").collect()
-    assert sorted(item.status for item in statuses) == ["finished", "quarantined"]
-
-
 def test_mistakes_are_reported_with_a_suggestion(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(AnalysisException, match="did you mean splits"):
         state(spark, tmp_path, view="split")
@@ -144,18 +118,3 @@ def test_a_schema_may_name_some_of_the_columns(spark: SparkSession, folders: Fol
         .load(str(folders.checkpoint))
     )
     assert [tuple(row) for row in frame.collect()] == [("finished", str(folders.landing / "a.txt"))]
-
-
-def test_the_queries_of_the_documentation_page_run(spark: SparkSession, folders: Folders) -> None:
-    run_batches(spark, folders, "a.txt", taskReports="always")
-    for view in VIEWS:
-        state(spark, folders.checkpoint, view=view).createOrReplaceTempView(f"state_{view}")
-    queries = re.findall(r"```sql\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(queries) >= 5
-    for query in queries:
-        spark.sql(query).collect()
-
-
-def test_the_documentation_page_names_every_option() -> None:
-    text = PAGE.read_text(encoding="utf-8")
-    assert [option.name for option in STATE_OPTIONS if f"`{option.name}`" not in text] == []

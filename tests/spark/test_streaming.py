@@ -10,7 +10,6 @@ from pathlib import Path
 import pyspark
 import pytest
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as sf
 
 from .streams import (
     Folders,
@@ -85,36 +84,6 @@ def test_a_self_union_reads_every_file_twice(spark: SparkSession, folders: Folde
     assert lake_lines(spark, folders) == sorted(numbers(0, 10) * 2)
 
 
-def test_three_actions_in_foreach_batch_read_the_same_rows(spark: SparkSession, folders: Folders) -> None:
-    folders.land("a.txt", numbers(0, 5))
-    folders.land("b.txt", numbers(5, 10))
-    seen: list[tuple[int, int, list[str]]] = []
-
-    def three_actions(frame: DataFrame, batch_id: int) -> None:
-        values = sorted(row.value for row in frame.collect())
-        seen.append((frame.count(), len(frame.take(100)), values))
-
-    run_to_end(each_batch(file_stream(spark, folders, maxFilesPerTrigger=1), folders, three_actions))
-    assert seen == [(5, 5, numbers(0, 5)), (5, 5, numbers(5, 10))]
-
-
-def test_a_stateful_query_gets_its_no_data_batch(spark: SparkSession, folders: Folders) -> None:
-    folders.land("a.txt", ["2026-01-01 00:00:01", "2026-01-01 00:00:02"])
-    folders.land("b.txt", ["2026-01-01 00:10:00"])
-    frame = file_stream(spark, folders, maxFilesPerTrigger=1)
-    counts = (
-        frame.select(sf.to_timestamp("value").alias("at"))
-        .withWatermark("at", "1 second")
-        .groupBy(sf.window("at", "1 minute"))
-        .count()
-        .select(sf.concat_ws(" ", sf.col("window.start").cast("string"), "count").alias("value"))
-    )
-    run_to_end(to_lake(counts, folders))
-    # The second file advances the watermark; only a later batch without data emits the first window.
-    assert lake_lines(spark, folders) == ["2026-01-01 00:00:00 2"]
-    assert len(committed_batches(folders)) > 2
-
-
 def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_path: Path) -> None:
     busy, idle = Folders(tmp_path / "busy"), Folders(tmp_path / "idle")
     idle.land("only.txt", ["idle"])
@@ -125,20 +94,6 @@ def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_pat
     assert lake_lines(spark, busy) == ["000", "001", "002", "idle"]
     lines = (busy.checkpoint / "offsets" / "2").read_text().splitlines()
     assert [json.loads(line)["checkpoint"] for line in lines[2:]] == [3, 1]
-
-
-def test_two_queries_of_one_frame_share_a_state_location_and_nothing_else(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    one, two = Folders(tmp_path), Folders(tmp_path / "two")
-    for i in range(6):
-        one.land(f"{i}.txt", numbers(i * 2, i * 2 + 2))
-    frame = file_stream(spark, one, maxFilesPerTrigger=1)
-    queries = [to_lake(frame, one), to_lake(frame, two)]
-    for query in queries:
-        run_to_end(query)
-    assert lake_lines(spark, one) == lake_lines(spark, two) == numbers(0, 12)
-    assert len(list(one.state.iterdir())) == 2
 
 
 def test_available_now_reads_what_existed_at_its_start_and_ends(
@@ -185,47 +140,6 @@ def test_trigger_once_reads_everything_in_one_batch_whatever_the_limits(
     run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=1), folders, once=True))
     assert committed_batches(folders) == [0]
     assert lake_lines(spark, folders) == ["0", "1", "2", "3"]
-
-
-def test_small_state_lives_in_the_offset_log_without_a_state_location(
-    spark: SparkSession, folders: Folders
-) -> None:
-    folders.land("a.txt", ["ä 1"])
-    run_files(spark, folders, stateLocation=None)
-    folders.land("ß.txt", ["2"])
-    run_files(spark, folders, stateLocation=None)
-    assert lake_lines(spark, folders) == ["2", "ä 1"]
-    assert not folders.state.exists()
-
-
-def test_the_offset_stays_small_and_shows_what_a_batch_contained(
-    spark: SparkSession, folders: Folders
-) -> None:
-    for i in range(300):
-        folders.land(f"{i:03d}.txt", [str(i)])
-    query = to_lake(file_stream(spark, folders), folders)
-    run_to_end(query)
-    text = (folders.checkpoint / "offsets" / "0").read_text().splitlines()[-1]
-    assert len(text) < 4096
-    assert json.loads(text)["summary"]["files"] == 300
-
-
-def test_an_endless_sequence_continues_where_it_stopped(spark: SparkSession, folders: Folders) -> None:
-    def run_until(batches: int) -> None:
-        frame = (
-            spark.readStream.format("flip27")
-            .options(enumerator="sequence", rowsPerSplit=10, numSplits=2)
-            .load()
-            .selectExpr("lpad(cast(id as string), 4, '0') as value")
-        )
-        with running(to_lake(frame, folders, processingTime="0 seconds")) as query:
-            wait_for(lambda: len(committed_batches(folders)) >= batches, query)
-
-    run_until(2)
-    run_until(5)
-    read = [int(line) for line in lake_lines(spark, folders)]
-    assert len(read) >= 100
-    assert read == list(range(len(read)))
 
 
 def test_a_batch_read_returns_all_rows_without_a_state_and_none_of_an_empty_folder(

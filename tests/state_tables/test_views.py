@@ -15,10 +15,9 @@ import pytest
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerator_mixins import PerformsActions
-from flip27_source.enumerators.sequence import SequenceEnumerator, SequenceSplit
+from flip27_source.enumerators.sequence import SequenceEnumerator
 from flip27_source.errors import CorruptStateError
-from flip27_source.events import ReturnSplit, SourceEvent
-from flip27_source.reader import SplitReader
+from flip27_source.events import SourceEvent
 from flip27_source.snapshots.failure_counts import FailureLog, FailureRecord
 from flip27_source.snapshots.locations import Lineage, SparkBatch
 from flip27_source.snapshots.offsets import Offset
@@ -28,22 +27,9 @@ from flip27_source.state_tables.predicates import EVERYTHING, Predicate
 from flip27_source.state_tables.views import SPARK_NAMES, VIEWS
 from tests.driver.batches import Batches
 from tests.driver.test_delayed_actions import Removes
+from tests.driver.test_ranges_read_again import Numbers
 from tests.driver.test_reports import SERVER, Endpoints, Pages
-from tests.toy_sources import MIB, EchoReader, Item, Shelf
-
-
-class Fragile(EchoReader):
-    """Fails to read some splits, and returns others unread."""
-
-    broken: ClassVar[set[str]] = set()
-    busy: ClassVar[set[str]] = set()
-
-    def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
-        if split.split_id in self.broken:
-            raise OSError("disk on fire")
-        if split.split_id in self.busy:
-            raise ReturnSplit("not now")
-        yield from super().read(split)
+from tests.toy_sources import MIB, AllAtOnce, EchoReader, Fragile, Item, Shelf
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +40,6 @@ class Seen(SourceEvent):
 class Listens(Shelf):
     def handle_source_event(self, subtask_id: int, event: Seen) -> None:
         pass
-
-
-class AllAtOnce(Shelf):
-    """Assigns all splits at the first request."""
-
-    def handle_split_request(self, subtask_id: int) -> None:
-        while self.shelf:
-            super().handle_split_request(subtask_id)
 
 
 class KeepsReturned(Shelf):
@@ -87,8 +65,8 @@ class Archives(PerformsActions[str], Shelf):
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     SERVER.clear()
-    Fragile.broken.clear()
-    Fragile.busy.clear()
+    Fragile.mend()
+    Numbers.broken.clear()
     Archives.may_go.clear()
     yield
     Archives.may_go.set()
@@ -253,7 +231,7 @@ def test_a_returned_split_is_shown_as_returned_until_it_is_assigned_again() -> N
     options = {"onSplitError": "quarantine"}
     made = shelf("a b", reader=Fragile, **options)
     assert statuses(made) == {"a": "planned", "b": "returned"}
-    Fragile.busy.clear()
+    Fragile.mend()
     made.batch()
     assert statuses(made) == {"a": "finished", "b": "planned"}
     Fragile.busy.add("c")
@@ -274,18 +252,10 @@ def test_a_split_that_cannot_be_read_is_quarantined_before_and_after_the_next_ch
         made.batch()
 
 
-class Torn(SplitReader[SequenceSplit]):
-    """Cannot read the numbers 2 to 5."""
-
-    def read(self, split: SequenceSplit) -> Iterator[Any]:
-        if 2 <= split.next < 6:
-            raise ValueError("torn")
-        yield from ((number,) for number in range(split.next, split.end))
-
-
 def test_a_quarantined_range_of_a_split_that_is_read_on_has_its_own_row() -> None:
     options = {"end": "10", "numSplits": "1", "rowsPerSplit": "2", "onSplitError": "quarantine"}
-    made = Batches(SequenceEnumerator, Torn, options)
+    Numbers.broken.update(range(2, 6))
+    made = Batches(SequenceEnumerator, Numbers, options)
     for batch in range(1, 6):
         made.batch()
         one, *others = rows("splits", made)
@@ -307,7 +277,7 @@ def test_a_failure_fixed_by_a_retry_is_shown_with_the_split() -> None:
     assert name is not None
     record = FailureRecord(split="a", error="OSError: once", subtask=0, attempt=0, host="h")
     FailureLog(made.store, lineage_of(made), name).add(record)
-    Fragile.broken.clear()
+    Fragile.mend()
     made.attempt(made.tasks()[0])
     made.commit()
     (row,) = rows("splits", made)

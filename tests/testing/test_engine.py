@@ -79,16 +79,6 @@ def test_the_first_batch_runs_even_without_data() -> None:
     assert (batch.rows, batch.start) == ((), batch.end)
 
 
-def test_added_data_is_in_the_next_batch() -> None:
-    source = literal_source({"a": [1]})
-    engine = MicroBatchEngine(source)
-    engine.process_all_available()
-    source.add("b", 2)
-    source.add("c", 3)
-    (batch,) = engine.process_all_available()
-    assert sorted(batch.rows) == [(2,), (3,)]
-
-
 def test_a_batch_without_data_is_committed_and_has_no_tasks() -> None:
     source = literal_source({"a": [1]})
     engine = MicroBatchEngine(source)

@@ -17,9 +17,6 @@ from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
 from flip27_source.reader import ReadsRanges, SplitReader
-from flip27_source.segment import Segment
-from flip27_source.snapshots.codec import SnapshotCodec
-from flip27_source.snapshots.planned_subtask import PlannedSubtask
 from flip27_source.source import Source
 from flip27_source.testing import MicroBatchEngine
 from tests.toy_sources import (
@@ -30,6 +27,7 @@ from tests.toy_sources import (
     coordinator_of,
     freeze,
     holder_of,
+    planned_splits,
     source_of,
 )
 
@@ -88,16 +86,6 @@ class GivenFiles(Lister):
     def files(self, *, recursive: bool) -> Iterator[FileFound]:
         for path, info in self.infos.items():
             yield path, lambda info=info: info  # type: ignore[misc]
-
-
-def planned_splits(source: Source, planned: list[PlannedSubtask]) -> list[FileSplit]:
-    """The splits of a batch."""
-    codec = SnapshotCodec(source.enumerator_type)
-    return [
-        split
-        for task in planned
-        for split in codec.decode_splits(task.split_version, Segment("splits", data=task.splits))
-    ]
 
 
 def names_of(splits: list[FileSplit]) -> list[str]:

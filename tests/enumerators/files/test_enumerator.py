@@ -46,14 +46,6 @@ def test_each_file_is_found_once_in_any_directory(place: Place) -> None:
     assert run.names() == []
 
 
-def test_files_are_assigned_by_time_and_files_of_equal_time_by_name(tmp_path: Path) -> None:
-    write(tmp_path, "new", modified_s=3000)
-    write(tmp_path, "old", modified_s=1000)
-    write(tmp_path, "b", "a", modified_s=2000)
-    run = Run(files_source(tmp_path))
-    assert [run.names(Limits(files=1)) for _ in range(5)] == [["old"], ["a"], ["b"], ["new"], []]
-
-
 def test_waiting_files_are_planned_in_the_next_batch_even_if_they_are_gone(tmp_path: Path) -> None:
     """They were found and frozen: it is the reader that reports whether they still exist (R12)."""
     write(tmp_path, "a", "b", "c")

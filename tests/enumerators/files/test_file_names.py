@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flip27_source.errors import DiscoveryError, OptionError, StateLocationError
-from flip27_source.file_systems.paths import disk_path, local_path, location, path_text, redacted, shown_path
+from flip27_source.file_systems.paths import disk_path, local_path, location, path_text, shown_path
 from flip27_source.snapshots.store import open_store
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import until
@@ -257,14 +257,3 @@ def test_a_databricks_path_that_only_spark_knows_is_refused_with_the_path_to_use
 def test_a_location_with_a_nul_is_refused() -> None:
     with pytest.raises(StateLocationError, match="NUL character"):
         open_store("/tmp/a\0b", {})
-
-
-@pytest.mark.parametrize(
-    ("url", "shown"),
-    [
-        ("/landing/ftp://me:pw@x", "/landing/ftp://me:pw@x"),
-        ("simplecache::ftp://me:pw@host/x", "simplecache::ftp://host/x"),
-    ],
-)
-def test_passwords_are_masked_in_urls_only(url: str, shown: str) -> None:
-    assert redacted(url) == shown

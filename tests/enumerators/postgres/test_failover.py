@@ -221,12 +221,6 @@ def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(server: Postgr
         assert failover_slots(shop) == {shop.slot: False, "renamed": True}
 
 
-def test_without_the_option_a_slot_is_not_a_failover_slot(server: PostgresServer) -> None:
-    with faulty_shop(server) as shop:
-        caught_up(shop.engine()).stop()
-        assert set(failover_slots(shop).values()) == {False}
-
-
 def failover_slots(shop: FaultyShop) -> dict[str, bool]:
     """Return which slots are failover slots."""
     slots = "SELECT slot_name, to_jsonb(s) ->> 'failover' = 'true' FROM pg_replication_slots s"

@@ -138,13 +138,6 @@ def test_read_single_table_with_single_parallelism_and_unbounded_chunk_first(
         )
 
 
-def test_a_slot_stays_when_the_query_stops(customers: Query) -> None:
-    """testDebeziumSlotDropOnStop: there, an option drops the slot; here, ``flip27 postgres drop`` does."""
-    customers.batches()
-    customers.engine.stop()
-    assert customers.slots() == [customers.slot]
-
-
 @pytest.mark.parametrize("when", ["pre high watermark", "post high watermark"])
 def test_snapshot_only_mode_with_dml(postgres: PostgresServer, when: str) -> None:
     with query(postgres, TABLE, ROWS, **CUSTOMERS, snapshot="only") as customers:

@@ -136,14 +136,6 @@ def test_json_formats_have_new_columns_at_once(shop: FaultyShop) -> None:
     assert after == '{"id":11,"name":"x","price":5}'
 
 
-def test_a_dropped_column_is_null_from_then_on(shop: FaultyShop) -> None:
-    engine = shop.read()
-    shop.execute("UPDATE orders SET name = 'last' WHERE id = 1", "ALTER TABLE orders DROP name")
-    shop.execute("INSERT INTO orders VALUES (11)")
-    caught_up(engine)
-    assert values(engine, "id", "name") == [(1, "last"), (11, None)]
-
-
 def test_a_renamed_column_counts_as_a_dropped_and_a_new_column(shop: FaultyShop) -> None:
     engine = shop.read()
     shop.execute("ALTER TABLE orders RENAME name TO title", "INSERT INTO orders VALUES (11, 'x')")

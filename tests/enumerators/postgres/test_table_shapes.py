@@ -163,15 +163,6 @@ def test_columns_that_an_index_includes_are_not_part_of_the_key(
         )
 
 
-def test_the_old_key_of_an_update_is_deleted(postgres: PostgresServer) -> None:
-    with query(
-        postgres, "CREATE TABLE orders (id int PRIMARY KEY, v text)", "INSERT INTO orders VALUES (1, 'a')"
-    ) as orders:
-        orders.read_all()
-        orders.write("UPDATE orders SET id = 50")
-        assert orders.ops() == [("r", "1"), ("d", "1"), ("c", "50")]
-
-
 @pytest.mark.parametrize("identity", ["FULL", "USING INDEX orders_code"])
 def test_a_table_whose_replica_identity_is_not_its_primary_key_is_followed(
     postgres: PostgresServer, identity: str

@@ -107,16 +107,13 @@ def test_the_header_is_left_out_whatever_it_contains(csv: Compared, name: str) -
     csv.same_as_spark(HEADERS[name], WITH_CORRUPT, {"header": "true"})
 
 
-def test_the_header_is_left_out_once_per_file_and_not_in_later_ranges(tmp_path: Path) -> None:
+def test_the_header_of_each_file_is_left_out_although_files_are_read_together(tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / name).write_bytes(f"id,name,price\n1,{name},1\n2,{name},2\n".encode())
     paths = [tmp_path / name for name in "abc"]
     table = read_table(CsvLinesReader(), paths, ROWS, {"header": "true"})
     assert table["name"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
     assert len(table["name"].chunks) == 1
-    splits = [split_of(paths[0], 0, 20), split_of(paths[0], 20, 21), split_of(paths[0], 21)]
-    ranges = read_batches(CsvLinesReader(), splits, arrow_schema(ROWS), {"header": "true"})
-    assert [row["id"] for batch in ranges for row in batch.to_pylist()] == [1, 2]
 
 
 def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +18,7 @@ from flip27_source.errors import OptionError, SplitReadError
 from tests.driver.batches import Batches
 from tests.enumerators.files.file_sources import files_query, write
 from tests.readers.formats import READERS, write_ids
+from tests.without_root import run_without_root
 
 IDS = [f"id {number}" for number in range(1000)]
 JSON = "".join(f'{{"id": "{text}"}}\n' for text in IDS).encode()
@@ -239,10 +237,7 @@ def test_ranges_that_wait_while_an_option_begins_to_need_whole_files_stay_whatev
 
 
 def test_a_file_whose_permission_was_revoked_fails_its_task_whatever_the_policy(tmp_path: Path) -> None:
-    program = [sys.executable, "-c", PROGRAM, str(tmp_path)]
-    if os.geteuid() == 0:  # root may read everything, so drop that capability first
-        program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    done = run_without_root(PROGRAM, tmp_path)
     outcomes = [json.loads(line) for line in done.stdout.splitlines()]
     assert [policy for policy, *_ in outcomes] == ["fail", "ignore", "quarantine"]
     for policy, said in outcomes:

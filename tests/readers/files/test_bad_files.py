@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.files.input import CorruptFileError, FileMissingError
 from tests.readers.formats import COLUMNAR, LINES, READERS, write_ids
 from tests.readers.spark_reading import read_batches, split_of
+from tests.without_root import run_without_root
 
 ID = pa.schema([pa.field("id", pa.string())])
 LENGTH = pa.schema([pa.field("length", pa.int64()), pa.field("content", pa.binary())])
@@ -190,10 +190,7 @@ def test_a_file_without_read_permission_is_an_error_in_each_reader(tmp_path: Pat
     path = tmp_path / "secret"
     path.write_text("1\n")
     path.chmod(0)
-    program = [sys.executable, "-c", PROGRAM, str(path)]
-    if os.geteuid() == 0:  # root may read everything, so drop that capability first
-        program = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", *program]
-    done = subprocess.run(program, capture_output=True, text=True, timeout=120, check=False)
+    done = run_without_root(PROGRAM, path)
     said = f"AccessError {path} cannot be read: permission is denied: PermissionError: "
     told = [line.partition("[Errno")[0] for line in done.stdout.splitlines()]
     assert told == [f"{name} {said}" for name in FORMATS], done.stderr

@@ -101,24 +101,7 @@ _KINDS: dict[str, st.SearchStrategy[Any]] = {
     "bigint": st.integers(-(2**64), 2**64), "decimal(9,3)": st.decimals(-9999, 9999, places=3).map(float),
     "float": st.floats(width=32), "timestamp": st.datetimes().map(lambda at: at.isoformat() + "Z"),
 }  # fmt: skip
-_DAMAGE = [
-    b'"',
-    b"{",
-    b"}",
-    b",",
-    b":",
-    b"\\",
-    b" ",
-    b"0",
-    b"-",
-    b".",
-    b"e",
-    b"n",
-    b"\x00",
-    b"\t",
-    b"\xff",
-    b"l",
-]
+_DAMAGE = [bytes([byte]) for byte in b'"{},:\\ 0-.en\x00\t\xffl']
 
 
 @st.composite

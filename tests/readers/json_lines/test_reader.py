@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -128,51 +127,36 @@ def test_a_long_malformed_line_is_shortened_in_the_error(spark: SparkSession, tm
         our_rows(path, "k int", mode="failfast")
 
 
+def not_null(name: str) -> pa.Field:
+    return pa.field(name, pa.int32(), nullable=False)
+
+
 @pytest.mark.parametrize(
-    ("make_schema", "content", "name", "position"),
+    ("column", "content", "position"),
     [
-        (lambda: pa.schema([pa.field("k", pa.int32(), nullable=False)]), b'{"k":1}\n{}\n', "k", 8),
-        (lambda: pa.schema([pa.field("k", pa.int32(), nullable=False)]), b'{"k":1}\n{"k":"x"}\n', "k", 8),
+        (not_null("k"), b'{"k":1}\n{}\n', 8),
+        (not_null("k"), b'{"k":1}\n{"k":"x"}\n', 8),
+        (pa.field("c", pa.struct([not_null("x")])), b'{"c":{"x":1}}\n{"c":null}\n{"c":{}}\n', 25),
         (
-            lambda: pa.schema([pa.field("c", pa.struct([pa.field("x", pa.int32(), nullable=False)]))]),
-            b'{"c":{"x":1}}\n{"c":null}\n{"c":{}}\n',
-            "c",
-            25,
-        ),
-        (
-            lambda: pa.schema([pa.field("l", pa.list_(pa.field("element", pa.int32(), nullable=False)))]),
+            pa.field("l", pa.list_(not_null("element"))),
             b'{"l":[1]}\n{"l":null}\n{"l":[]}\n{"l":[1,null]}\n',
-            "l",
             30,
         ),
-        (
-            lambda: pa.schema(
-                [pa.field("m", pa.map_(pa.string(), pa.field("value", pa.int32(), nullable=False)))]
-            ),
-            b'{"m":{"a":1}}\n{"m":{"a":null}}\n',
-            "m",
-            14,
-        ),
+        (pa.field("m", pa.map_(pa.string(), not_null("value"))), b'{"m":{"a":1}}\n{"m":{"a":null}}\n', 14),
     ],
 )
 def test_a_null_in_a_column_that_is_not_null_is_an_error_with_the_position_of_the_line(
-    tmp_path: Path, make_schema: Callable[[], pa.Schema], content: bytes, name: str, position: int
+    tmp_path: Path, column: pa.Field, content: bytes, position: int
 ) -> None:
     path = write(tmp_path, content)
-    with pytest.raises(SplitReadError, match=f"byte {position}: the column {name} is NOT NULL"):
-        read_table(JsonLinesReader(), [path], make_schema())
+    with pytest.raises(SplitReadError, match=f"byte {position}: the column {column.name} is NOT NULL"):
+        read_table(JsonLinesReader(), [path], pa.schema([column]))
 
 
 def test_columns_that_are_not_null_are_declared_not_null_in_the_batches(tmp_path: Path) -> None:
-    schema = pa.schema(
-        [
-            pa.field("k", pa.int64(), nullable=False),
-            pa.field("c", pa.struct([pa.field("x", pa.int32(), nullable=False)])),
-        ]
-    )
-    table = read_table(
-        JsonLinesReader(), [write(tmp_path, b'{"k":1,"c":{"x":1}}\n{"k":2,"c":null}\n')], schema
-    )
+    schema = pa.schema([not_null("k"), pa.field("c", pa.struct([not_null("x")]))])
+    path = write(tmp_path, b'{"k":1,"c":{"x":1}}\n{"k":2,"c":null}\n')
+    table = read_table(JsonLinesReader(), [path], schema)
     assert table.schema.equals(schema)
     assert table.to_pylist() == [{"k": 1, "c": {"x": 1}}, {"k": 2, "c": None}]
 

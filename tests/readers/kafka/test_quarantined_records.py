@@ -14,7 +14,7 @@ import pytest
 
 from flip27_source import edits
 from flip27_source.cli.main import main
-from flip27_source.errors import AttemptError, QuarantineError, SplitReadError, StateLocationError
+from flip27_source.errors import AttemptError, QuarantineError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import record_schema
 from flip27_source.snapshots.locations import find_lineages
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -389,19 +389,6 @@ def test_a_batch_read_names_the_record_and_quarantines_nothing(queries: Queries)
     topic = queries.kafka.filled_topic([BROKEN])
     with pytest.raises(SplitReadError, match=f"{topic}/0 at offset 0 cannot be decoded"):
         batch_read(queries.kafka, topic, schema=SCHEMA, valueFormat="json", onRecordError="quarantine")
-
-
-def test_quarantine_needs_a_state_location(queries: Queries) -> None:
-    topic = queries.kafka.topic()
-    with pytest.raises(StateLocationError, match="stateLocation is not set"):
-        stream(
-            queries.kafka,
-            topic,
-            valueFormat="json",
-            schema=SCHEMA,
-            onRecordError="quarantine",
-            inline_state=True,
-        )
 
 
 def test_with_null_a_record_that_does_not_decode_keeps_its_other_columns(queries: Queries) -> None:

@@ -270,14 +270,12 @@ def test_columnar_files_written_by_spark_have_the_schema_that_spark_finds(
 
 
 def test_int96_timestamps_are_instants(spark: SparkSession, tmp_path: Path) -> None:
-    with_int96 = {"spark.sql.parquet.outputTimestampType": "INT96"}
-    for key, value in with_int96.items():
-        spark.conf.set(key, value)
+    kind = "spark.sql.parquet.outputTimestampType"
+    spark.conf.set(kind, "INT96")
     try:
         land(spark, tmp_path / "in", "parquet", "select timestamp'2026-01-01 00:00:00' as ts, 1 as i")
     finally:
-        for key in with_int96:
-            spark.conf.unset(key)
+        spark.conf.unset(kind)
     assert found_out(tmp_path / "in", "parquet") == "struct<ts:timestamp,i:int>"
 
 

@@ -212,12 +212,6 @@ def test_a_message_that_does_not_change_the_state_is_deleted_at_once() -> None:
     assert Acknowledgements().handled([A], has_changed=False) == ([A], [])
 
 
-def test_a_message_that_changes_the_state_is_deleted_after_the_next_checkpoint() -> None:
-    acknowledgements = Acknowledgements()
-    assert acknowledgements.handled([A], has_changed=True) == ([], [A])
-    assert acknowledgements.is_unsaved
-
-
 def test_a_duplicate_message_waits_with_the_first_one_until_their_file_is_in_a_checkpoint() -> None:
     acknowledgements = Acknowledgements()
     acknowledgements.handled([A], has_changed=True)

@@ -19,10 +19,11 @@ from flip27_source.notifications import FileEvent, Message, NotificationQueue
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from flip27_source.testing.spark_side import as_value
 from tests.deadline import until
-from tests.enumerators.files.file_sources import planned_splits, write
+from tests.enumerators.files.file_sources import write
 from tests.file_queues import FileQueue, connect, message, new_queue, through_event_bridge, through_sns
 from tests.quick_moto import quick_answers
 from tests.s3_server import S3Bucket, new_bucket, s3_endpoint
+from tests.toy_sources import planned_splits
 
 
 @pytest.fixture(autouse=True)

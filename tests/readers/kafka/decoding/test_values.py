@@ -247,9 +247,8 @@ EMPTY_ROW = {
 
 
 def test_protobuf_is_decoded_with_a_descriptor_set(tmp_path: Path) -> None:
-    path = tmp_path / "shop.desc"
-    path.write_bytes(descriptor_pb2.FileDescriptorSet(file=[descriptors()]).SerializeToString())
-    given = {"valueFormat": "protobuf", "valueSchemaFile": str(path)}
+    given = descriptor_set(tmp_path, descriptors())
+    path = Path(given["valueSchemaFile"])
     found = decoded([FULL, b"", None, b"\xff"], valueMessage="shop.Order", **given)
     assert found.values.to_pylist() == [FULL_ROW, EMPTY_ROW, None, None]
     assert found.failures[3].startswith(f"it is not a shop.Order of {path}: ")
