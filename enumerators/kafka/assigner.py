@@ -102,7 +102,6 @@ class Assigner:
         self._stopped: set[str] = set()
         self._resolved: dict[tuple[str, Position], int] = {}
         self._unresolved: dict[str, Position] = {}
-        self._changed: set[str] = set()
 
     @property
     def known(self) -> dict[str, tuple[str | None, frozenset[int]]] | None:
@@ -121,11 +120,14 @@ class Assigner:
         """Where this query currently stops reading each partition, by split id."""
         return self._ends
 
-    @property
-    def suspects(self) -> set[str]:
-        """Topics that were recreated, are missing, or lack partitions."""
-        topics = self._topics or {}
-        return self._changed.union(name for name, topic in topics.items() if topic.missing or topic.lacking)
+    def is_behind(self, split: KafkaSplit) -> bool:
+        """Whether records of the split are unread, or its topic was recreated or lacks partitions."""
+        if split.next != self._ends.get(split.split_id):
+            return True
+        topic = (self._topics or {}).get(split.topic)
+        if topic is None or topic.missing or topic.lacking:
+            return True
+        return None not in (split.topic_id, topic.topic_id) and split.topic_id != topic.topic_id
 
     def state(self) -> KafkaState | None:
         if self._topics is None:
@@ -140,7 +142,7 @@ class Assigner:
         is_first = self._topics is None
         topics = self._topics = self._topics or {}
         if result.topics is not None and result.described is not None:
-            self._describe(topics, result.topics, result.described)
+            self._describe(topics, result.topics, result.described, result.seen)
         for (name, number), end in result.ends.items():
             split_id = split_id_of(name, number)
             self._ends[split_id] = min(end, result.stops.get((name, number), end))
@@ -159,20 +161,31 @@ class Assigner:
         if is_first:
             self._held = deque(sorted(self._held, key=lambda split: (split.topic, split.partition)))
 
-    def _describe(self, topics: dict[str, _Topic], present: Mapping[str, Topic], seen: Absence) -> None:
-        """Compare the topics with a description; ``seen`` is the absence of what it lacks."""
+    def _describe(
+        self,
+        topics: dict[str, _Topic],
+        present: Mapping[str, Topic],
+        absence: Absence,
+        seen: Mapping[str, frozenset[int]],
+    ) -> None:
+        """Compare the topics with a description; ``absence`` is that of what it lacks.
+
+        What earlier descriptions lacked was there in between if it was ``seen``.
+        """
         for name, described in present.items():
             known = topics.setdefault(name, _Topic(described.topic_id, set()))
             if known.topic_id != described.topic_id:
-                self._changed.add(name)
                 for number in known.partitions:
                     self._starts.pop(split_id_of(name, number), None)
+            before = {
+                number: lacked for number, lacked in known.lacking.items() if number not in seen.get(name, ())
+            }
             lacking = known.partitions.difference(described.partitions)
-            known.lacking = {number: _longer(known.lacking.get(number), seen) for number in lacking}
+            known.lacking = {number: _longer(before.get(number), absence) for number in lacking}
             known.topic_id, known.missing = described.topic_id, None
         for name, known in topics.items():
             if name not in present:
-                known.missing = _longer(known.missing, seen)
+                known.missing = _longer(None if name in seen else known.missing, absence)
                 for number in known.partitions:
                     self._ends.pop(split_id_of(name, number), None)
 
@@ -248,8 +261,8 @@ class Assigner:
         return None if start is None else Loss(split_id=split.split_id, what=what, begins=start)
 
 
-def _longer(before: Absence | None, seen: Absence) -> Absence:
-    return seen if before is None else before.then(seen)
+def _longer(before: Absence | None, absence: Absence) -> Absence:
+    return absence if before is None else before.then(absence)
 
 
 def as_ranges(numbers: Iterable[int]) -> tuple[tuple[int, int], ...]:

@@ -142,12 +142,7 @@ class KafkaEnumerator(
         # On an idle stream this is called many times between two polls.
         if self._idle_at == (self._polls_done, len(live)):
             return ()
-        ends, suspects = self._assigner.ends, self._assigner.suspects
-        behind = [
-            split
-            for split in live
-            if split.next != ends.get(split.split_id) or (suspects and split.topic in suspects)
-        ]
+        behind = [split for split in live if self._assigner.is_behind(split)]
         if not behind:
             self._idle_at = (self._polls_done, len(live))
             return ()

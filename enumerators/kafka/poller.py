@@ -77,6 +77,7 @@ class PollResult:
     Attributes:
         topics: the topics, if this poll requested them.
         described: with ``topics``: when, and in how many descriptions in a row, the cluster had only these.
+        seen: with ``topics``: the partitions, by topic, in earlier descriptions whose polls failed.
         ends: where partitions end.
         starts: where partitions begin, for those whose beginnings this poll requested.
         resolved: offsets of new partitions, and of the positions that were request.
@@ -87,6 +88,7 @@ class PollResult:
 
     topics: Mapping[str, Topic] | None = None
     described: Absence | None = None
+    seen: Mapping[str, frozenset[int]] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
@@ -125,7 +127,8 @@ class ClusterPoller:
         self._cluster: Cluster | None = None
         self._oldest_after = 0.0
         self._topics: dict[str, Topic] | None = None
-        self._is_reported = False
+        self._is_reported = True
+        self._seen: dict[str, frozenset[int]] = {}
         self._described_s = 0.0
         self._names: tuple[str, ...] = ()
         self._describe_after = 0.0
@@ -149,17 +152,19 @@ class ClusterPoller:
         ends = self._connected.offsets(dict.fromkeys(present, LATEST))
         resolved = self._resolved(request, present, ends)
         starts = self._starts(request, topics, ends)
-        is_reported, self._is_reported = self._is_reported, True
         stops = {} if self._last is None else self._offsets(self._given(self._last, present), ends)
-        return PollResult(
-            topics=None if is_reported else topics,
+        result = PollResult(
+            topics=None if self._is_reported else topics,
             described=self._confirmed(request, topics),
+            seen=self._seen,
             ends=ends,
             starts=starts,
             resolved=resolved,
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
         )
+        self._is_reported, self._seen = True, {}
+        return result
 
     @property
     def _connected(self) -> Cluster:
@@ -197,6 +202,9 @@ class ClusterPoller:
                 remedy="correct the name or create the topic; subscribePattern finds topics that are created "
                 "later",
             )
+        if self._topics is not None and not self._is_reported:
+            for name, topic in self._topics.items():
+                self._seen[name] = self._seen.get(name, frozenset()).union(topic.partitions)
         self._topics = topics
         self._is_reported = False
         return topics

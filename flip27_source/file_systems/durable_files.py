@@ -59,6 +59,7 @@ class Disk(Protocol):
     def sync_folder(self, path: str, folder: int | None = None) -> None: ...
     def exists(self, path: str) -> bool: ...
     def is_folder(self, path: str) -> bool: ...
+    def is_writable(self, path: str) -> bool: ...
     def modified_s(self, path: str) -> float: ...
     def now_s(self) -> float: ...
     def names(self, path: str) -> list[str]: ...
@@ -106,6 +107,9 @@ class OsDisk:
             return stat.S_ISDIR(os.lstat(path).st_mode)
         except OSError:
             return False
+
+    def is_writable(self, path: str) -> bool:
+        return os.access(path, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
     def modified_s(self, path: str) -> float:
         return os.lstat(path).st_mtime
@@ -286,8 +290,9 @@ class DurableFiles:
         try:
             self._disk.sync_folder(parent)
         except PermissionError:
-            # Folders above the root may belong to other users; a folder made here must be durable.
-            if not is_there or f"{folder}/".startswith(f"{self._root}/"):
+            # Folders above the root may belong to other users. Where this user may write, the folder may have
+            # been made by a process of this user that died before it synced it.
+            if self._disk.is_writable(parent) or f"{folder}/".startswith(f"{self._root}/"):
                 raise
             return
         self._synced_folders.add(folder)

@@ -180,7 +180,16 @@ def test_a_new_folder_above_the_root_that_cannot_be_synced_is_an_error(seed: int
 def test_a_folder_above_the_root_that_belongs_to_another_user_need_not_be_synced() -> None:
     disk = SimulatedDisk()
     files_on(disk).create(NAME, OLD)
+    disk.of_others = {"/ckpt"}
     assert files_on(disk, another_users).create(f"{NAME}2", NEW)
+
+
+def test_a_folder_that_a_dead_process_of_this_user_may_have_made_must_be_synced() -> None:
+    disk = SimulatedDisk()
+    disk.seen_by().make_folder("/ckpt")
+    disk.seen_by().make_folder("/ckpt/orders")
+    with pytest.raises(PermissionError):
+        files_on(disk, another_users).create(NAME, NEW)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

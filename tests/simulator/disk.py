@@ -63,6 +63,7 @@ class SimulatedDisk:
         changes: the changes of names that are not durable yet. handles: the open files.
         room_bytes: free space in bytes; None for no limit.
         now: the modification time of written files, in seconds.
+        of_others: folders in which only other users may write.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -75,6 +76,7 @@ class SimulatedDisk:
         self.names_given = 0
         self.room_bytes: int | None = None
         self.now = 0.0
+        self.of_others: set[str] = set()
 
     def seen_by(self, gate: Gate | None = None) -> ProcessDisk:
         """The disk as seen by one process; ``gate`` is called before each of its calls."""
@@ -226,6 +228,9 @@ class ProcessDisk:
 
     def is_folder(self, path: str) -> bool:
         return self._enter("is_folder", path).names.get(path, 0) is _FOLDER
+
+    def is_writable(self, path: str) -> bool:
+        return path not in self._disk.of_others
 
     def modified_s(self, path: str) -> float:
         return self._enter("modified_s", path).file(path).modified_s

@@ -310,7 +310,7 @@ class FilesLife(Life):
         """Check that a query from a savepoint reads exactly what the batches after the savepoint read."""
         of = self.of
         whole = self.savepoints()
-        if not whole or "cleanSource" in self.options:
+        if not whole or "cleanSource" in self.options or self.arrived.keys() - self.landing.names():
             return
         folder = self.random.choice(whole)
         savepoint = read_savepoint(of.store(SAVEPOINTS, of.new_process("a reader", is_driver=False)), folder)

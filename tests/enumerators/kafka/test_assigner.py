@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 import pytest
 
 from flip27_source.enumerators.kafka.assigner import Assigner, Loss, as_ranges, of_ranges
-from flip27_source.enumerators.kafka.cluster import Absence, Topic
-from flip27_source.enumerators.kafka.poller import PollResult
+from flip27_source.enumerators.kafka.client import KafkaError
+from flip27_source.enumerators.kafka.cluster import Absence, Cluster, Topic
+from flip27_source.enumerators.kafka.options import KAFKA_OPTIONS
+from flip27_source.enumerators.kafka.poller import Clock, ClusterPoller, PollRequest, PollResult
+from flip27_source.enumerators.kafka.positions import TopicPartition
 from flip27_source.enumerators.kafka.split import KafkaSplit, divided
+from flip27_source.enumerators.kafka.start_positions import starting
+from flip27_source.enumerators.kafka.topic_choice import TopicChoice
+from flip27_source.options import Options
 
 ORDERS = Topic(topic_id="a", partitions=(0, 1))
 TEN_SECONDS = (1.0, 6.0, 11.0)
@@ -82,6 +89,64 @@ def test_a_topic_that_stays_missing_is_a_loss_unless_the_options_no_longer_selec
     assert isinstance(lost, Loss)
     assert lost.begins is None
     assert assigner_at(*results, chosen=False).located(split) is None
+
+
+@pytest.mark.parametrize(
+    "found", [{}, {"orders": Topic(topic_id="a", partitions=(1,))}], ids=["topic", "partition"]
+)
+def test_what_was_there_in_a_poll_that_failed_was_not_missing_all_the_time(found: dict[str, Topic]) -> None:
+    split = KafkaSplit(split_id="orders/0", next=4, topic_id="a")
+    results = [poll(found, ends=(10, 20), at_s=at_s) for at_s in TEN_SECONDS]
+    results[1] = replace(results[1], seen={"orders": frozenset((0, 1))})
+    assert assigner_at(FIRST, *results).located(split) is None
+    assert isinstance(assigner_at(FIRST, *results, poll(found, at_s=16.0)).located(split), Loss)
+
+
+class Described(Cluster):
+    """A cluster whose descriptions are given; the first request for offsets fails."""
+
+    def __init__(self, *descriptions: dict[str, Topic]) -> None:
+        self.descriptions = iter(descriptions)
+        self.has_leaders = False
+
+    def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+        return next(self.descriptions)
+
+    def offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        if not self.has_leaders:
+            self.has_leaders = True
+            raise KafkaError("no partition has a leader", remedy="wait for the brokers")
+        return dict.fromkeys(wanted, 0)
+
+
+def test_a_poll_says_which_partitions_were_seen_in_polls_that_failed() -> None:
+    given = {"kafka.bootstrap.servers": "described:9092", "subscribe": "orders,customers"}
+    options = Options.parse({**given, "discoveryInterval": "0 ms"}, KAFKA_OPTIONS)
+    customers = {"customers": Topic(topic_id="c", partitions=(0,))}
+    poller = ClusterPoller(
+        options,
+        TopicChoice.of(options),
+        first=starting(options, is_batch=False),
+        last=None,
+        connect=lambda _: Described(customers | {"orders": ORDERS}, customers),
+        clock=Clock(),
+    )
+    request = PollRequest(known={"orders": ("a", frozenset((0, 1))), "customers": ("c", frozenset((0,)))})
+    with pytest.raises(KafkaError):
+        poller.poll(request)
+    result = poller.poll(request)
+    assert result.topics == customers
+    assert result.seen["orders"] == {0, 1}
+
+
+def test_a_split_of_a_recreated_topic_is_behind_after_a_restart_even_if_its_position_is_the_new_end() -> None:
+    anew = {"orders": Topic(topic_id="b", partitions=(0, 1))}
+    state = assigner_at(FIRST, poll(anew, ends=(4, 7))).state()
+    restarted = Assigner(state, lambda _: True)
+    restarted.take(poll(anew, ends=(4, 7), starts=(0, 0)))
+    at_the_end = KafkaSplit(split_id="orders/0", next=4, topic_id="b")
+    assert not restarted.is_behind(at_the_end)
+    assert restarted.is_behind(replace(at_the_end, topic_id="a"))
 
 
 def test_a_missing_partition_of_an_existing_topic_is_a_loss() -> None:
