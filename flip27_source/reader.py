@@ -71,7 +71,7 @@ class SourceReaderContext:
             same position and ends there; a reader may use it to request no data after it.
         is_savepoint: whether the checkpoint becomes a savepoint, to which the reader may add files
             (FLINK-5777).
-        set_aside_before: ids of the parts that an earlier attempt of this subtask quarantined; this attempt
+        quarantined_before: ids of the parts that an earlier attempt of this subtask quarantined; this attempt
             must quarantine exactly these, even those that it could read.
     """
 
@@ -92,7 +92,7 @@ class SourceReaderContext:
     loss_reporter: Callable[[str, str | None, str | None], None] = field(
         default=_fatal_loss, repr=False, compare=False
     )
-    set_aside_before: frozenset[str] = frozenset()
+    quarantined_before: frozenset[str] = frozenset()
     part_taker: Callable[[Any, str, str], None] = field(default=_no_quarantine, repr=False, compare=False)
 
     def report_data_loss(self, what: str, *, split_id: str | None = None, remedy: str | None = None) -> None:
@@ -107,7 +107,7 @@ class SourceReaderContext:
         """
         self.loss_reporter(what, split_id, remedy)
 
-    def set_aside(self, part: Any, *, error: str, split_id: str) -> None:
+    def quarantine(self, part: Any, *, error: str, split_id: str) -> None:
         """Quarantine a part of a split: its rows are not delivered, and the state keeps it to be read later.
 
         For a record that cannot be decoded in a split that can be read. The part is recorded with the report
@@ -211,7 +211,7 @@ class SplitReader(ABC, Generic[SplitT]):
 
     @classmethod
     def quarantines(cls, options: Options) -> bool:
-        """Whether, with these options, the reader may call ``context.set_aside``: its tasks then report."""
+        """Whether, with these options, the reader may call ``context.quarantine``: its tasks then report."""
         return False
 
     @classmethod

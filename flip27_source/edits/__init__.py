@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flip27_source.values.late_names import late_names
+from flip27_source.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .dry_run import EditPlan, plan
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "EditPlan", "PendingEdit", "WithdrawnEdit", "pending", "plan", "submit", "withdraw"]
 
-__getattr__ = late_names(
+__getattr__ = lazy_names(
     __name__,
     {
         "dry_run": ("EditPlan", "plan"),

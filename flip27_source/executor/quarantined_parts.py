@@ -45,7 +45,7 @@ class QuarantinedParts:
         """Quarantine a part of a split.
 
         Raises:
-            QuarantineError, AttemptError: as ``SourceReaderContext.set_aside``.
+            QuarantineError, AttemptError: as ``SourceReaderContext.quarantine``.
         """
         part_id = part.split_id
         if self._has_first and part_id not in self.before:

@@ -80,7 +80,7 @@ class SubtaskAttempt:
             },
             event_sender=self._sent.send,
             loss_reporter=self._losses.report,
-            set_aside_before=self._parts.before,
+            quarantined_before=self._parts.before,
             part_taker=self._parts.take,
         )
         self._quarantine = None

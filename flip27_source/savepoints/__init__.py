@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from flip27_source.values.late_names import late_names
+from flip27_source.values.lazy_names import lazy_names
 
 if TYPE_CHECKING:
     from .creation import create, stop_with_savepoint
@@ -45,7 +45,7 @@ __all__ = [
     "withdraw",
 ]
 
-__getattr__ = late_names(
+__getattr__ = lazy_names(
     __name__,
     {
         "creation": ("create", "stop_with_savepoint"),

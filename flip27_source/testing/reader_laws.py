@@ -150,7 +150,7 @@ def _parts_are_splits(subject: ReaderUnderTest) -> None:
                 f"{part!r:.200}, read alone, gives {len(alone.rows)} rows and quarantines "
                 f"{shown(alone.quarantined)}"
             )
-    again = subject.read_all(set_aside_before=frozenset(ids), attempt_number=1)
+    again = subject.read_all(quarantined_before=frozenset(ids), attempt_number=1)
     _same_shares("read after an attempt that has set the parts aside", again, subject.shares)
 
 

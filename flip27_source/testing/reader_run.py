@@ -46,7 +46,7 @@ class ReaderRun:
     """One reader from open to close.
 
     Args:
-        end_positions, set_aside_before: as in SourceReaderContext.
+        end_positions, quarantined_before: as in SourceReaderContext.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class ReaderRun:
         end_positions: Mapping[str, Any] | None = None,
         attempt_number: int = 0,
         subtask_id: int = 0,
-        set_aside_before: frozenset[str] = frozenset(),
+        quarantined_before: frozenset[str] = frozenset(),
     ) -> None:
         self._schema = schema
         self._quarantined: list[Any] = []
@@ -74,7 +74,7 @@ class ReaderRun:
                 subtask_id=subtask_id,
                 checkpoint_id=1,
                 event_sender=self._events.append,
-                set_aside_before=set_aside_before,
+                quarantined_before=quarantined_before,
                 part_taker=lambda part, _error, _split_id: self._quarantined.append(part),
             )
         )

@@ -56,7 +56,7 @@ class RecordErrors:
 
         They stay quarantined, because the rows that it delivered may already be in the sink.
         """
-        before = self._context.set_aside_before
+        before = self._context.quarantined_before
         if not before:
             return {}
         return {
@@ -68,7 +68,7 @@ class RecordErrors:
     def _quarantine(self, failures: Mapping[int, str], runs: Sequence[Run]) -> None:
         for row, (run, message) in enumerate(_records(runs)):
             if row in failures:
-                self._context.set_aside(
+                self._context.quarantine(
                     split_of(run.topic, run.partition, message),
                     error=f"the value of the record {_place(run, message)} cannot be decoded: "
                     f"{failures[row]}",

@@ -538,7 +538,7 @@ def test_a_large_split_that_failed_only_once_delivers_its_rows_once(monkeypatch:
     assert batches.attempt(batches.tasks()[0], number=1) == ["b0", "b1", "b2"]
 
 
-def test_more_quarantined_splits_than_allowed_fail_the_task_and_nothing_is_set_aside() -> None:
+def test_more_quarantined_splits_than_allowed_fail_the_task_and_nothing_is_quarantined() -> None:
     Flaky.broken.update(a=0, b=0)
     batches = quarantining("a", "b", "c", maxQuarantinedSplits="1")
     batches.trigger()

@@ -33,8 +33,8 @@ class Picky(EchoReader):
         name, _, row = split.split_id.partition("#")
         for number in [int(row)] if row else range(3):
             part_id = f"{name}#{number}"
-            if part_id in self.bad | self.context.set_aside_before:
-                self.context.set_aside(self.part(split_id=part_id), error="is bad", split_id=split.split_id)
+            if part_id in self.bad | self.context.quarantined_before:
+                self.context.quarantine(self.part(split_id=part_id), error="is bad", split_id=split.split_id)
             else:
                 yield (part_id,)
         if name in self.broken:
@@ -57,7 +57,7 @@ class Returns(Picky):
 
     def read(self, split: Item) -> Iterator[tuple[Any, ...]]:
         if split.split_id in self.broken:
-            self.context.set_aside(Item(split_id="a#1"), error="is bad", split_id=split.split_id)
+            self.context.quarantine(Item(split_id="a#1"), error="is bad", split_id=split.split_id)
             raise ReturnSplit("not now")
         yield from super().read(split)
 

@@ -71,10 +71,10 @@ class NumbersReader(SplitReader[Numbers]):
             name = f"log#{number}"
             if number in BROKEN:
                 raise OSError("disk on fire")
-            if number in BAD or name in self.context.set_aside_before:
+            if number in BAD or name in self.context.quarantined_before:
                 part = Numbers(split_id=name, next=number, end=number + 1)
                 owner = NumbersEnumerator.set_apart(split).split_id
-                self.context.set_aside(part, error="is bad", split_id=owner)
+                self.context.quarantine(part, error="is bad", split_id=owner)
             else:
                 yield (str(number),)
 
@@ -113,7 +113,7 @@ def ledger_of(batches: Batches) -> LedgerState[Numbers]:
 
 
 @pytest.mark.parametrize(
-    ("broken", "rows", "set_aside"),
+    ("broken", "rows", "quarantined"),
     [
         ({0}, ["2", "3", "4", "5"], ["log@0-1"]),
         ({3}, ["0", "1", "4", "5"], ["log@2-3"]),
@@ -121,16 +121,16 @@ def ledger_of(batches: Batches) -> LedgerState[Numbers]:
         ({0, 2, 4}, [], ["log@0-1", "log@2-3", "log@4-5"]),
     ],
 )
-def test_exactly_the_ranges_that_cannot_be_read_are_set_aside(
-    broken: set[int], rows: list[str], set_aside: list[str]
+def test_exactly_the_ranges_that_cannot_be_read_are_quarantined(
+    broken: set[int], rows: list[str], quarantined: list[str]
 ) -> None:
     BROKEN.update(broken)
     batches = first_batch("quarantine")
     assert read_again_and_commit(batches) == rows
-    assert [row["split_id"] for row in rows_of_view("quarantine", batches)] == set_aside
+    assert [row["split_id"] for row in rows_of_view("quarantine", batches)] == quarantined
     ledger = ledger_of(batches)
     assert [(item.split.split_id, item.split.next) for item in ledger.quarantined] == [
-        (name, int(name[4])) for name in set_aside
+        (name, int(name[4])) for name in quarantined
     ]
     assert [split.next for split in ledger.live] == [6], "the split continues after them"
     assert ledger.finished == 0
@@ -145,7 +145,7 @@ def test_exactly_the_ranges_that_cannot_be_read_are_left_out() -> None:
     assert (ledger.ignored_count, ledger.quarantined) == (2, ())
 
 
-def test_a_range_that_is_set_aside_takes_its_own_parts_along() -> None:
+def test_a_range_that_is_quarantined_takes_its_own_parts_along() -> None:
     BAD.update({0, 4})
     BROKEN.add(5)
     batches = first_batch("quarantine")
@@ -153,7 +153,7 @@ def test_a_range_that_is_set_aside_takes_its_own_parts_along() -> None:
     assert [row["split_id"] for row in rows_of_view("quarantine", batches)] == ["log@4-5", "log#0"]
 
 
-def test_a_range_whose_parts_have_no_ids_of_their_own_is_read_whole_or_set_aside_whole() -> None:
+def test_a_range_whose_parts_have_no_ids_of_their_own_is_read_whole_or_quarantined_whole() -> None:
     BROKEN.add(3)
     batches = first_batch("quarantine", Unnamed)
     assert read_again_and_commit(batches) == []

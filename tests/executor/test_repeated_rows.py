@@ -86,7 +86,7 @@ class PickyLogReader(LogReader):
         for number, (row,) in enumerate(super().read(split)):
             if row == "bad":
                 part = Item(split_id=f"{split.split_id}#{number}")
-                self.context.set_aside(part, error="is bad", split_id=split.split_id)
+                self.context.quarantine(part, error="is bad", split_id=split.split_id)
             else:
                 yield (row,)
 
@@ -223,7 +223,7 @@ def test_a_split_that_disappeared_after_its_report_is_a_further_loss_and_ignored
     assert [item.split.split_id for item in batches.snapshot().ledger.ignored] == ["a"]
 
 
-def test_a_part_that_expired_after_it_was_set_aside_is_kept() -> None:
+def test_a_part_that_expired_after_it_was_quarantined_is_kept() -> None:
     TABLE["a"] = ["1", "bad", "3"]
     batches = read_before_the_driver_died(PickyLogReader, "a", **REPORTED)
     TABLE["a"] = [None, None, "3"]

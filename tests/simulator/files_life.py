@@ -209,7 +209,7 @@ class FilesLife(Life):
             self.options["onDataLoss"] = "report"
 
     def check(self) -> None:
-        self._retry_what_trouble_set_aside()
+        self._retry_what_trouble_quarantined()
         self._check_rows()
         quarantined = (self.of.query.holder.report() or {}).get("quarantinedSplits", 0)
         if quarantined < len(self.broken) and "allowOverwrites" not in self.options:
@@ -252,7 +252,7 @@ class FilesLife(Life):
             if name not in there and passed_ms < arrived_ms + self.retention_ms:
                 raise DefectFound(f"{name!r} was cleaned before its time")
 
-    def _retry_what_trouble_set_aside(self) -> None:
+    def _retry_what_trouble_quarantined(self) -> None:
         """Retry intact files that are quarantined after repeated failures.
 
         Raises:
@@ -324,7 +324,7 @@ class FilesLife(Life):
         original, of.query = of.query, fork
         try:
             of.run_to_the_end()
-            self._retry_what_trouble_set_aside()
+            self._retry_what_trouble_quarantined()
         finally:
             of.query = original
         found = self._delivered(original, upto) + Counter(fork.rows)

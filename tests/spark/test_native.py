@@ -153,7 +153,7 @@ def test_xml_is_read_by_sparks_own_reader(spark: SparkSession, folders: Folders)
     assert sorted(delivered.batches) == [0, 1]
 
 
-def test_a_corrupt_file_is_set_aside_and_the_others_are_delivered_even_if_the_batch_is_repeated(
+def test_a_corrupt_file_is_quarantined_and_the_others_are_delivered_even_if_the_batch_is_repeated(
     spark: SparkSession, folders: Folders
 ) -> None:
     for number in range(6):

@@ -110,7 +110,7 @@ class SetsAsideUnderItsOwnName(PieceReader):
 
     def read(self, split: Piece) -> Iterator[Any]:
         yield from super().read(split)
-        self.context.set_aside(split, error="bad", split_id=split.split_id)
+        self.context.quarantine(split, error="bad", split_id=split.split_id)
 
 
 class MarksUnasked(PieceReader):

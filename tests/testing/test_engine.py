@@ -314,7 +314,7 @@ def test_a_batch_can_be_converted_to_a_table() -> None:
     assert batch.to_arrow(engine.schema).to_pylist() == [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
 
 
-def test_poison_fails_every_time_and_can_be_set_aside() -> None:
+def test_poison_fails_every_time_and_can_be_quarantined() -> None:
     engine = MicroBatchEngine(literal_source({"a": [1, BOOM], "b": [2]}, onSplitError="quarantine"))
     engine.process_all_available()
     assert engine.rows == [(2,)]

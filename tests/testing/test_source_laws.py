@@ -236,7 +236,7 @@ def test_splits_that_wait_with_the_coordinator_are_read_once_whatever_happens() 
 
 
 @pytest.mark.parametrize("options", [{}, {"maxSplitAttempts": "1"}, {"maxFilesPerTrigger": "1"}])
-def test_poison_is_set_aside_whatever_happens(options: dict[str, str]) -> None:
+def test_poison_is_quarantined_whatever_happens(options: dict[str, str]) -> None:
     source = literal_source(
         {"a": [1, 2], "b": [3, BOOM], "c": [4], "d": [5]}, onSplitError="quarantine", **options
     )

@@ -214,7 +214,7 @@ def test_each_part_of_a_range_that_could_not_be_read_is_retried(kafka: KafkaBrok
     engine.stop()
 
 
-def test_a_range_that_expired_before_its_retry_is_set_aside_with_the_loss(
+def test_a_range_that_expired_before_its_retry_is_quarantined_with_the_loss(
     kafka: KafkaBroker, tmp_path: Path
 ) -> None:
     topic = kafka.topic()

@@ -134,7 +134,7 @@ def rows(batches: Batches) -> list[str]:
     return sorted(text for column in batches.attempt(task) for text in column.to_pylist())
 
 
-def set_aside(batches: Batches, folder: Path) -> dict[str, list[tuple[str, str]]]:
+def not_read(batches: Batches, folder: Path) -> dict[str, list[tuple[str, str]]]:
     """The paths and errors in the state after the batch, by kind."""
     batches.commit()
     [name] = [name for name, reader in READERS.items() if reader is batches.source.reader_type]
@@ -164,7 +164,7 @@ def test_a_bad_file_is_ignored_or_quarantined_with_all_of_its_rows_and_listed(
 ) -> None:
     batches, path = query(tmp_path, BAD[kind], onSplitError=policy)
     assert rows(batches) == ["a", "z"]
-    found = set_aside(batches, tmp_path)
+    found = not_read(batches, tmp_path)
     ((listed, error),) = found.pop("ignored" if policy == "ignore" else "quarantined")
     assert (listed, *found.values()) == (str(path), [])
     assert BAD[kind].said in error
@@ -181,7 +181,7 @@ def test_sparks_options_ignore_only_the_kind_of_file_that_they_name(
             rows(batches)
         return
     assert rows(batches) == ["a", "z"]
-    assert [listed for listed, _ in set_aside(batches, tmp_path)["ignored"]] == [str(path)]
+    assert [listed for listed, _ in not_read(batches, tmp_path)["ignored"]] == [str(path)]
 
 
 @pytest.mark.parametrize("name", ["json", "parquet", "avro"])
@@ -192,7 +192,7 @@ def test_an_empty_file_is_not_bad_whatever_the_policy(tmp_path: Path, name: str)
         folder.mkdir()
         batches, _ = query(folder, bad, onSplitError=policy)
         assert rows(batches) == ["a", "z"]
-        assert set_aside(batches, folder) == {"ignored": [], "quarantined": []}
+        assert not_read(batches, folder) == {"ignored": [], "quarantined": []}
 
 
 PROGRAM = """
@@ -210,7 +210,7 @@ for policy in ("fail", "ignore", "quarantine"):
     except AccessError as error:
         print(json.dumps([policy, str(error)]))
     else:
-        print(json.dumps([policy, read, t.set_aside(batches, folder)]))
+        print(json.dumps([policy, read, t.not_read(batches, folder)]))
 """
 
 

@@ -54,7 +54,7 @@ class Queries:
         """The rows of the view ``quarantine``."""
         return view_rows("quarantine", find_lineages(str(self.folder / state), {}))
 
-    def set_aside(self, state: str = "") -> list[str]:
+    def quarantined(self, state: str = "") -> list[str]:
         """The ids of the records in the view."""
         return [line["split_id"] for line in self.lines(state)]
 
@@ -127,7 +127,7 @@ def test_the_state_has_the_record_with_its_position_bytes_time_and_error(
 
 
 @pytest.mark.parametrize("unit_per_s", [10**6, 10**9])
-def test_a_record_with_a_time_in_a_smaller_unit_is_set_aside_and_retried(
+def test_a_record_with_a_time_in_a_smaller_unit_is_quarantined_and_retried(
     queries: Queries, unit_per_s: int
 ) -> None:
     topic = queries.kafka.filled_topic([Record(value=BROKEN, timestamp_ms=1_760_000_000 * unit_per_s)])
@@ -151,7 +151,7 @@ def test_a_record_is_delivered_with_all_its_columns_after_the_schema_is_fixed(qu
     (found,) = retry(engine, f"{topic}/0@0", schema=texts, valueFormat="string")
     time = dt.datetime(1970, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
     assert found == (b"k", time, "seven", 0, 0, [{"key": "h", "value": b"1"}])
-    assert queries.set_aside() == []
+    assert queries.quarantined() == []
 
 
 def test_a_record_is_delivered_after_its_schema_is_registered(
@@ -177,10 +177,10 @@ def test_a_record_that_still_does_not_decode_stays_in_the_quarantine(queries: Qu
     topic = queries.kafka.filled_topic([BROKEN, b'{"id": "x"}'])
     engine = queries.started(topic)
     assert retry(engine, f"{topic}/0@1") == []
-    assert queries.set_aside() == [f"{topic}/0@0", f"{topic}/0@1"]
+    assert queries.quarantined() == [f"{topic}/0@0", f"{topic}/0@1"]
     texts = pa.schema([pa.field("value", pa.struct([("id", pa.string())])), pa.field("offset", pa.int64())])
     assert retry(engine, schema=texts) == [({"id": "x"}, 1)]
-    assert queries.set_aside() == [f"{topic}/0@0"]
+    assert queries.quarantined() == [f"{topic}/0@0"]
 
 
 def test_dropped_records_are_removed_from_the_quarantine(queries: Queries) -> None:
@@ -189,7 +189,7 @@ def test_dropped_records_are_removed_from_the_quarantine(queries: Queries) -> No
     words = ("--state", str(queries.folder), "--split", f"{topic}/0@0", "--why", "test", "--execute")
     assert main(["edit", "quarantine", "drop", *words]) == 0
     continued(engine)
-    assert queries.set_aside() == [f"{topic}/0@1"]
+    assert queries.quarantined() == [f"{topic}/0@1"]
 
 
 @pytest.mark.parametrize("limits", [{"maxOffsetsPerTrigger": 2}, {"minPartitions": 6}])
@@ -211,13 +211,13 @@ def test_a_record_is_delivered_or_quarantined_once_whichever_process_is_killed(
     engine.crash_at(step, batch_id=1)
     engine.process_all_available(through_crashes=True)
     assert sorted(engine.rows, key=lambda found: found[2]) == [delivered(2, 2), delivered(4, 4)]
-    assert sorted(queries.set_aside()) == [f"{topic}/0@{offset}" for offset in (0, 1, 3)]
+    assert sorted(queries.quarantined()) == [f"{topic}/0@{offset}" for offset in (0, 1, 3)]
     edits.submit(edits.plan("quarantine retry", state=str(queries.folder), why="fixed", glob="*"))
     restart_with(engine, schema=TEXTS, valueFormat="string")
     engine.crash_at(step)
     engine.process_all_available(through_crashes=True)
     assert sorted(found[-1] for found in engine.rows) == [0, 1, 2, 3, 4]
-    assert queries.set_aside() == []
+    assert queries.quarantined() == []
 
 
 def test_a_record_is_in_the_state_once_its_batch_is_complete(queries: Queries) -> None:
@@ -226,9 +226,9 @@ def test_a_record_is_in_the_state_once_its_batch_is_complete(queries: Queries) -
     engine.crash_at(Step.ROWS_READ)
     with pytest.raises(Crashed):
         engine.process_all_available()
-    assert queries.set_aside() == []
+    assert queries.quarantined() == []
     continued(engine)
-    assert queries.set_aside() == [f"{topic}/0@0"]
+    assert queries.quarantined() == [f"{topic}/0@0"]
 
 
 AVRO = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "long"}]}
@@ -293,9 +293,9 @@ def test_too_many_quarantined_records_fail_the_task_and_nothing_is_delivered(que
     engine = queries.started(topic, reads=False, maxQuarantinedSplits=2)
     with pytest.raises(QuarantineError, match="3 parts of splits, more than maxQuarantinedSplits=2"):
         engine.process_all_available()
-    assert (engine.rows, queries.set_aside()) == ([], [])
+    assert (engine.rows, queries.quarantined()) == ([], [])
     continued_with(engine, maxQuarantinedSplits=3)
-    assert (engine.rows, len(queries.set_aside())) == ([delivered(1, 0)], 3)
+    assert (engine.rows, len(queries.quarantined())) == ([delivered(1, 0)], 3)
 
 
 def test_records_of_several_batches_stop_the_query_together_and_none_is_lost(queries: Queries) -> None:
@@ -305,7 +305,7 @@ def test_records_of_several_batches_stop_the_query_together_and_none_is_lost(que
         engine.process_all_available()
     continued_with(engine, maxQuarantinedSplits=3)
     assert engine.rows == [delivered(1, 1), delivered(4, 4)]
-    assert queries.set_aside() == [f"{topic}/0@{offset}" for offset in (0, 2, 3)]
+    assert queries.quarantined() == [f"{topic}/0@{offset}" for offset in (0, 2, 3)]
 
 
 def test_a_query_that_was_stopped_by_a_record_continues_with_quarantine(queries: Queries) -> None:
@@ -317,7 +317,7 @@ def test_a_query_that_was_stopped_by_a_record_continues_with_quarantine(queries:
     queries.kafka.produce(topic, [b'{"id": 3}'])
     engine.process_all_available()
     assert engine.rows == [delivered(1, 0), delivered(2, 2), delivered(3, 3)]
-    assert queries.set_aside() == [f"{topic}/0@1"]
+    assert queries.quarantined() == [f"{topic}/0@1"]
 
 
 def test_a_record_that_is_read_again_after_an_edit_of_the_position_is_listed_once(queries: Queries) -> None:
@@ -330,7 +330,7 @@ def test_a_record_that_is_read_again_after_an_edit_of_the_position_is_listed_onc
     )
     continued(engine)
     assert engine.rows == [delivered(1, 1), delivered(1, 1)]
-    assert len(queries.set_aside()) == 1
+    assert len(queries.quarantined()) == 1
     assert engine.holder.report()["quarantinedSplits"] == 1
 
 
@@ -369,7 +369,7 @@ def test_a_task_quarantines_a_limited_number_of_bytes(
     engine = queries.started(topic, reads=False)
     with pytest.raises(QuarantineError, match="more than 30000 bytes"):
         engine.process_all_available()
-    assert queries.set_aside() == []
+    assert queries.quarantined() == []
 
 
 def test_a_fork_has_the_quarantined_records(queries: Queries) -> None:
@@ -382,7 +382,7 @@ def test_a_fork_has_the_quarantined_records(queries: Queries) -> None:
     fork = queries.started(topic, "fork", savepoint=directory)
     found = retry(fork, schema=TEXTS, valueFormat="string")
     assert sorted(found, key=lambda row: row[1]) == [(value.decode(), n) for n, value in enumerate(values)]
-    assert len(queries.set_aside("first")) == 2
+    assert len(queries.quarantined("first")) == 2
 
 
 def test_a_batch_read_names_the_record_and_quarantines_nothing(queries: Queries) -> None:

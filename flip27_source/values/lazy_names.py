@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 
-def late_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
+def lazy_names(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
     """The ``__getattr__`` of a package.
 
     Args:
