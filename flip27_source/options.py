@@ -227,6 +227,16 @@ class Options:
         """The raw values of the options that are used only at the first start, without secrets."""
         return self._given(lambda option: option.changes is Change.FIRST_START)
 
+    def is_same_value(self, name: str, stored: str | None) -> bool:
+        """Whether a text, or the default if it is None, has the value that an option has here."""
+        option = self._declared.get(name.lower())
+        try:
+            return option is not None and self[option] == (
+                option.default if stored is None else option.parse(stored)
+            )
+        except (ValueError, OverflowError, RecursionError):
+            return False
+
     def data_values(self) -> dict[str, list[str]]:
         """The values of the options that say which data the source reads, without credentials.
 

@@ -119,3 +119,29 @@ def test_a_changed_option_has_the_declared_effect(
         return
     batches = [sorted(Path(row[0]).name for row in batch.rows) for batch in engine.process_all_available()]
     assert batches == [pending, following]
+
+
+@pytest.mark.parametrize(
+    ("given", "same", "others"),
+    [
+        ({"end": "10"}, {"start": "0", "numSplits": "1", "end": " 010"}, [("start", "1"), ("end", "11")]),
+        ({"end": "10", "start": "0"}, {"start": None}, [("start", "1")]),
+        ({"end": "10", "START": "00"}, {"start": "0", "numSplits": "1"}, [("numSplits", "2")]),
+    ],
+)
+def test_a_fixed_option_may_be_written_in_another_way(
+    given: dict[str, str], same: dict[str, str | None], others: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    state = str(tmp_path / "state")
+    engine = MicroBatchEngine(
+        {"enumerator": "sequence", "rowsPerSplit": "2", "stateLocation": state, **given}
+    )
+    engine.trigger()
+    engine.restart(options=same)
+    engine.process_all_available()
+    assert sorted(row[0] for row in engine.rows) == list(range(10))
+    for name, text in others:
+        engine.restart(options={name: text})
+        with pytest.raises(IncompatibleStateError, match=f"option {name}: was .*, is '{text}'"):
+            engine.run_batch()
+        engine.restart(options={name: given.get(name)})

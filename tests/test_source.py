@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from flip27_source.errors import OptionError, RegistryError
 from flip27_source.options import Change, Option, text
 from flip27_source.readers.sequence import SequenceReader
 from flip27_source.registry import ENUMERATOR_GROUP, READER_GROUP, find_enumerator, find_reader, known_names
+from flip27_source.snapshots.source_identity import differences
 from flip27_source.source import Source, declared_options
 from flip27_source.source_options import CORE_OPTIONS, DISCOVERY_INTERVAL
 from tests.toy_sources import EchoReader, Feed, Shelf
@@ -95,6 +97,16 @@ def test_the_identity_holds_only_first_start_options_and_no_secret() -> None:
     identity = identity_of(Source.resolve(raw, enumerator=Guarded, reader=EchoReader))
     assert identity.start_options == {"since": "monday"}
     assert "hunter" not in repr(identity)
+
+
+def test_stored_texts_that_are_no_values_any_more_are_compared_as_texts() -> None:
+    source = Source.resolve({"enumerator": "sequence", "start": "5"})
+    mine = identity_of(source)
+    for was in ({"start": "five"}, {"start": "5", "removedOption": "5"}):
+        [difference] = differences(replace(mine, start_options=was), mine, source.options)
+        [name] = was.keys() - {"start"} or {"start"}
+        assert difference.what == f"option {name}"
+    assert not differences(replace(mine, start_options={"start": "+5"}), mine, source.options)
 
 
 def test_built_in_names_are_found_in_any_case() -> None:

@@ -81,6 +81,7 @@ class CoordinatorHolder:
             inline_limit_bytes=options[INLINE_STATE_LIMIT],
             new_random=environment.new_random,
             creates_exclusively=reports is not ReportDemand.NONE,
+            options=options,
         )
         self._rules: SplitRules[Any] = SplitRules(
             enumerator_type=source.enumerator_type, reader_bounds_splits=settings.reader_bounds_splits

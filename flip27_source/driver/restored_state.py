@@ -25,11 +25,10 @@ from ..savepoints.format import Savepoint, open_savepoint
 from ..savepoints.moved_files import MovedFiles
 from ..snapshots.checkpoint_files import CheckpointStorage
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.documents import SourceIdentity
 from ..snapshots.driver_epochs import STOP_ONE
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.offsets import Offset
-from ..snapshots.source_identity import as_lines, identity_of, savepoint_differences
+from ..snapshots.source_identity import as_lines, savepoint_differences
 from ..snapshots.store import Store
 from ..source import Source
 from ..source_options import (
@@ -160,7 +159,7 @@ class StateRestorer:
         savepoint = open_savepoint(location, lambda parent: self._open_store(parent, storage_options))
         if _claims(source) and not self._one_batch:
             _check_claim(source, savepoint, self._storage.store)
-        if not _is_restorable(source, identity_of(source), savepoint):
+        if not _is_restorable(source, savepoint):
             return None
         return RestoredSavepoint(source, savepoint, self._codec)
 
@@ -195,8 +194,8 @@ class StateRestorer:
         _log.warning("%s; the query continues, and data that was read since is read again", said)
 
 
-def _is_restorable(source: Source, identity: SourceIdentity, savepoint: Savepoint) -> bool:
-    found = savepoint_differences(savepoint.document, identity, source.enumerator_type)
+def _is_restorable(source: Source, savepoint: Savepoint) -> bool:
+    found = savepoint_differences(savepoint.document, source)
     if not found:
         return True
     if not source.options[ALLOW_NON_RESTORED_STATE]:

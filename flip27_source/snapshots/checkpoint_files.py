@@ -17,6 +17,7 @@ import msgspec
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.subtask_reports import ReportDemand
 from ..errors import CorruptStateError, IncompatibleStateError, MissingStateError, StateLocationError
+from ..options import Options
 from . import file_names
 from .codec import EncodedDocument, SnapshotCodec
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, SourceIdentity, decode_document, encode_source
@@ -45,6 +46,7 @@ class CheckpointStorage:
         store: the state location; None to keep all state in the offsets.
         inline_limit_bytes: maximum size of a document inside an offset.
         new_random: makes the 16 hex digits of a new lineage's name.
+        options: the source's options, whose values are compared with stored ones; None to compare texts.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class CheckpointStorage:
         inline_limit_bytes: int,
         new_random: Callable[[], str],
         creates_exclusively: bool = False,
+        options: Options | None = None,
     ) -> None:
         """``creates_exclusively``: whether the store has to create files exclusively, for tasks' reports."""
         self.store = store
         self._creates_exclusively = creates_exclusively
         self._codec = codec
         self._source = source
+        self._options = options
         self._inline_limit_bytes = inline_limit_bytes
         self._new_random = new_random
         self._newest: _Newest | None = None
@@ -257,7 +261,7 @@ class CheckpointStorage:
         return lineage
 
     def _check_source(self, stored: SourceIdentity) -> None:
-        changed = differences(stored, self._source)
+        changed = differences(stored, self._source, self._options)
         if changed:
             raise IncompatibleStateError(
                 "the query's checkpoint was written with other settings:" + as_lines(changed),

@@ -8,6 +8,7 @@ from typing import Any
 
 from .._version import __version__
 from ..enumerator import SplitEnumerator
+from ..options import Options
 from ..source import Source
 from .documents import CheckpointDocument, SourceIdentity
 
@@ -32,30 +33,34 @@ class Difference:
         return f"{self.what}: was {self.was!r}, is {self.now!r}"
 
 
-def differences(stored: SourceIdentity, mine: SourceIdentity) -> list[Difference]:
-    """The differences that keep a query from continuing from its own checkpoint."""
+def differences(
+    stored: SourceIdentity, mine: SourceIdentity, given: Options | None = None
+) -> list[Difference]:
+    """The differences that keep a query from continuing from its own checkpoint.
+
+    Args:
+        given: the options of ``mine``, so that their values are compared; None to compare their texts.
+    """
     named = [("uid", stored.uid, mine.uid), ("enumerator", stored.enumerator, mine.enumerator)]
     options = [
-        (f"option {name}", stored.start_options.get(name), mine.start_options.get(name))
+        (name, stored.start_options.get(name), mine.start_options.get(name))
         for name in sorted(stored.start_options.keys() | mine.start_options.keys())
     ]
     return [
         *(Difference(what=what, was=was, now=now) for what, was, now in named if was != now),
         # Start options already took effect on the state and are not used again.
         *(
-            Difference(what=what, was=was, now=now, is_fatal=False)
-            for what, was, now in options
-            if was != now
+            Difference(what=f"option {name}", was=was, now=now, is_fatal=False)
+            for name, was, now in options
+            if was != now and not (given is not None and given.is_same_value(name, was))
         ),
     ]
 
 
-def savepoint_differences(
-    document: CheckpointDocument, mine: SourceIdentity, enumerator_type: type[SplitEnumerator[Any]]
-) -> list[Difference]:
+def savepoint_differences(document: CheckpointDocument, source: Source) -> list[Difference]:
     """The differences that keep a query from starting from a savepoint, with reader and type versions."""
-    stored = document.source
-    result = differences(stored, mine)
+    stored, mine = document.source, identity_of(source)
+    result = differences(stored, mine, source.options)
     if stored.reader not in (ANY_READER, mine.reader):
         result.append(Difference(what="reader", was=stored.reader, now=mine.reader, is_fatal=False))
     versions = (
@@ -63,7 +68,7 @@ def savepoint_differences(
         ("split", stored.split_version, mine.split_version),
     )
     for what, was, now in versions:
-        if was > now or (was < now and not _can_upgrade(enumerator_type, f"upgrade_{what}")):
+        if was > now or (was < now and not _can_upgrade(source.enumerator_type, f"upgrade_{what}")):
             result.append(Difference(what=f"{what} version", was=was, now=now))
     return result
 

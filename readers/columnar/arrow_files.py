@@ -65,9 +65,10 @@ def _of_file(source: Any, split: FileSplit) -> Iterator[pa.RecordBatch]:
 
 
 def _of_stream(source: Any, split: FileSplit) -> Iterator[pa.RecordBatch]:
-    if split.start:
-        return
     with ipc.open_stream(source) as stream:
+        # Later ranges open the file too, because one that is no stream, such as a damaged file, must fail.
+        if split.start:
+            return
         while True:
             position = source.tell()
             try:

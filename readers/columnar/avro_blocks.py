@@ -20,7 +20,8 @@ from flip27_source.readers.files.input import damaged
 
 _MAGIC = b"Obj\x01"
 _SYNC_BYTES = 16
-_SEARCH_BYTES = 1 << 20
+_FIRST_SEARCH_BYTES = 1 << 16
+_MOST_SEARCH_BYTES = 16 << 20
 _MOST_VARINT_BYTES = 10
 _MOST_HEADER_BYTES = 64 << 20
 
@@ -86,40 +87,71 @@ def blocks_of(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> Iterato
     decompress = _CODECS[header.codec]
     position = header.end
     if split.start > header.end:
-        first = _first_block(stream, header, split.start)
-        if first is None:
-            return
-        position = first
+        position = _first_block(stream, header, split)
     stream.seek(position)
     while position < split.length and (split.end is None or position < split.end):
         try:
-            records = _varint(stream)
-            size = _varint(stream)
-            if records < 0 or not 0 <= size <= split.length - position:
-                raise ValueError(f"a block of {records} records in {size} bytes")
+            records, size = _block_header(stream, position, split)
             stored = _exactly(stream, size)
-            if _exactly(stream, _SYNC_BYTES) != header.sync:
-                raise ValueError("the block does not end with the mark of this file")
+            _check_mark(stream, header)
+        except (_EndOfFileError, ValueError) as error:
+            raise damaged(split.path, f"block at byte {position}: {error}") from None
+        try:
             data = decompress(stored)
-        except (_EndOfFileError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        except (ValueError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             raise damaged(split.path, f"block at byte {position}: {error}") from None
         yield AvroBlock(position=position, records=records, data=data)
         position = stream.tell()
 
 
-def _first_block(stream: BinaryIO, header: AvroHeader, start: int) -> int | None:
-    """The position of the first block at or after ``start``, found by the mark before it."""
-    position = start - _SYNC_BYTES
+def _first_block(stream: BinaryIO, header: AvroHeader, split: FileSplit) -> int:
+    """The position of the first block in the range: the end of the block that reaches into it.
+
+    Searching the first mark in the range would be wrong if one before it is damaged: the blocks in between
+    would belong to no range. So the block that reaches into the range must end with its mark.
+    """
+    position = _last_block(stream, header, split.start)
+    if position == split.start:
+        return position
     stream.seek(position)
-    carried = b""
-    while chunk := stream.read(_SEARCH_BYTES):
-        window = carried + chunk
-        at = window.find(header.sync)
+    try:
+        _, size = _block_header(stream, position, split)
+        stream.seek(stream.tell() + size)
+        _check_mark(stream, header)
+    except (_EndOfFileError, ValueError) as error:
+        where = f"block at byte {position}, which ends in the range from byte {split.start} on"
+        raise damaged(split.path, f"{where}: {error}") from None
+    return stream.tell()
+
+
+def _last_block(stream: BinaryIO, header: AvroHeader, end: int) -> int:
+    """The position of the last block that starts up to ``end``, found by the mark before it."""
+    start, size, after = end, _FIRST_SEARCH_BYTES, b""
+    while start > header.end:
+        size = min(size, start - header.end)
+        start -= size
+        stream.seek(start)
+        window = stream.read(size) + after
+        at = window.rfind(header.sync)
         if at >= 0:
-            return position - len(carried) + at + _SYNC_BYTES
-        position += len(chunk)
-        carried = window[1 - _SYNC_BYTES :]
-    return None
+            return start + at + _SYNC_BYTES
+        after = window[: _SYNC_BYTES - 1]
+        size = min(4 * size, _MOST_SEARCH_BYTES)
+    return header.end
+
+
+def _block_header(stream: BinaryIO, position: int, split: FileSplit) -> tuple[int, int]:
+    """The number of records and of bytes of the block at ``position``."""
+    records = _varint(stream)
+    size = _varint(stream)
+    if records < 0 or not 0 <= size <= split.length - position:
+        raise ValueError(f"a block of {records} records in {size} bytes")
+    return records, size
+
+
+def _check_mark(stream: BinaryIO, header: AvroHeader) -> None:
+    if _exactly(stream, _SYNC_BYTES) != header.sync:
+        raise ValueError("the block does not end with the mark of this file")
 
 
 def _varint(stream: BinaryIO) -> int:

@@ -58,8 +58,7 @@ class OrcReader(ColumnarReader):
             columns = self.columns_of(split.path, names, lambda: named)
             positions = [names.index(name) for name in columns.names_to_read]
             if not positions:
-                if split.start == 0:
-                    yield from columns.without_columns(file.nrows)
+                yield from columns.without_columns(_rows(file, split))
                 return
             stored_as_micros = {names[at] for at, field in enumerate(stored) if _is_local_time(field)}
             for number in parts_in_range(file.nstripes, split):
@@ -100,6 +99,18 @@ def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBat
             f"{path}: Arrow cannot read ORC timestamps before 1677 or after 2262: {error}",
             remedy="remove the column from the schema, or write the file as Parquet",
         ) from None
+
+
+def _rows(file: Any, split: FileSplit) -> int:
+    """The number of rows of the split, counted without reading columns if it is a whole file."""
+    if split.start == 0 and split.end is None:
+        return int(file.nrows)
+    # Only a column shows how many rows a stripe has. The rows must be those of the same stripes as with
+    # columns, because a restart may change the schema while other ranges of the file wait.
+    first = file.schema.names[:1]
+    return sum(
+        _stripe(file, number, first, split.path).num_rows for number in parts_in_range(file.nstripes, split)
+    )
 
 
 def _of_spark(column: pa.Array, is_micros: bool) -> pa.Array:

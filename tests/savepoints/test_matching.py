@@ -120,6 +120,13 @@ def refusal(batches: Batches) -> str:
     return caught.value.what
 
 
+def test_an_option_of_the_first_start_may_be_written_out_with_its_default(
+    tmp_path: Path, savepoint: str
+) -> None:
+    fork = counting(tmp_path / "fork", savepoint=savepoint, origin="a")
+    assert fork.batch(ONE) == ["a2"]
+
+
 def test_every_difference_is_reported_at_once_S89(tmp_path: Path, savepoint: str) -> None:
     fork = counting(
         tmp_path / "fork", reader=OtherReader, savepoint=savepoint, uid="b", origin="z", parallelism="5"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import re
 import uuid
 from decimal import Decimal
 from pathlib import Path
@@ -11,10 +13,12 @@ from typing import Any
 import fastavro
 import pytest
 
+from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SchemaError
 from flip27_source.readers.columnar.avro import AvroReader
+from flip27_source.readers.columnar.avro_blocks import blocks_of, read_header
 from flip27_source.readers.files.input import CorruptFileError
-from tests.readers.spark_reading import read_table, split_of
+from tests.readers.spark_reading import arrow_schema, ranges_of, read_batches, read_table, split_of
 
 NOON = dt.datetime(2024, 5, 6, 12, 30, 15, 123456, tzinfo=dt.UTC)
 MILLIS = NOON.replace(microsecond=123000)
@@ -134,8 +138,6 @@ def recoded(path: Path, codec: str) -> Path:
     """Rewrite the blocks of the file with a codec for which fastavro would need another package."""
     import pyarrow as pa
 
-    from flip27_source.readers.columnar.avro_blocks import blocks_of, read_header
-
     def long(number: int) -> bytes:
         number <<= 1
         out = b""
@@ -209,3 +211,81 @@ def test_a_block_without_the_sync_marker_of_the_file_is_an_error(tmp_path: Path)
     path.write_bytes(whole[:second] + bytes(16) + whole[second + 16 :])
     with pytest.raises(CorruptFileError, match=r"block at byte \d+: the block does not end with the mark"):
         read_table(AvroReader(), [path], "v long")
+
+
+def marks_of(content: bytes) -> list[int]:
+    """The positions of the sync marks, first that of the header."""
+    found = [match.start() for match in re.finditer(re.escape(content[-16:]), content)]
+    assert found[-1] == len(content) - 16
+    return found
+
+
+def test_damage_anywhere_near_the_end_of_a_range_lets_a_range_fail_for_each_lost_row(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "long", list(range(2000)), sync_interval=500)
+    whole = path.read_bytes()
+    marks = marks_of(whole)
+    boundary = marks[3] + 16
+    for start in (boundary - 20, boundary - 16, boundary - 1, boundary, boundary + 1, boundary + 300):
+        splits = ranges_of(path, [start, start + 3 * (marks[4] - marks[3])])
+        expected = [rows_of(split) for split in splits]
+        assert [row for rows in expected for row in rows or []] == list(range(2000))
+        for damaged in (
+            marks[0],
+            marks[2],
+            marks[3],
+            marks[4],
+            marks[5],
+            marks[2] + 17,
+            marks[3] + 17,
+            marks[-1],
+        ):
+            path.write_bytes(whole[:damaged] + b"\xff" + whole[damaged + 1 :])
+            found = [rows_of(split) for split in splits]
+            assert None in found
+            assert all(rows in (None, correct) for rows, correct in zip(found, expected, strict=True))
+        path.write_bytes(whole)
+
+
+def test_no_range_counts_as_read_if_the_mark_in_the_header_is_damaged(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "long", list(range(2000)))
+    whole = path.read_bytes()
+    mark = marks_of(whole)[0]
+    path.write_bytes(whole[:mark] + bytes(16) + whole[mark + 16 :])
+    assert [rows_of(split) for split in ranges_of(path, [mark + 500, mark + 1500])] == [None] * 3
+
+
+def test_a_block_longer_than_several_ranges_belongs_to_the_range_of_its_first_byte(tmp_path: Path) -> None:
+    texts = ["a" * 10, "b" * 3_000_000, "c" * 10]
+    path = write(tmp_path / "a", "string", texts, sync_interval=1)
+    long_block = marks_of(path.read_bytes())[1] + 16
+    starts = range(long_block, path.stat().st_size, 500_000)
+    found = [
+        read_batches(AvroReader(), [split], arrow_schema("v string")) for split in ranges_of(path, starts)
+    ]
+    values = [[len(text) for batch in batches for text in batch["v"].to_pylist()] for batches in found]
+    assert values == [[10], [3_000_000], *[[]] * 5, [10]]
+
+
+def test_an_unreachable_file_is_not_a_damaged_one(tmp_path: Path) -> None:
+    path = write(tmp_path / "a", "long", list(range(5000)))
+
+    class Unreachable(io.BytesIO):
+        def read(self, size: int | None = -1) -> bytes:
+            if self.tell() > 2000:
+                raise ConnectionResetError(104, "the store does not answer")
+            return super().read(size)
+
+    stream = Unreachable(path.read_bytes())
+    header = read_header(stream, str(path))
+    for split in ranges_of(path, [4000]):
+        with pytest.raises(ConnectionResetError):
+            list(blocks_of(stream, header, split))
+
+
+def rows_of(split: FileSplit) -> list[int] | None:
+    """The rows of a range, or None if it is damaged."""
+    try:
+        batches = read_batches(AvroReader(), [split], arrow_schema("v long"))
+    except CorruptFileError:
+        return None
+    return [row for batch in batches for row in batch["v"].to_pylist()]

@@ -142,6 +142,46 @@ def test_ranges_give_every_row_once_wherever_they_are_cut(tmp_path: Path, kind: 
         assert 0 < sum(batch.num_rows for batch in second_half) < rows
 
 
+@each_format
+def test_no_range_of_a_file_in_another_format_counts_as_read(tmp_path: Path, name: str) -> None:
+    lines = tmp_path / "lines"
+    lines.write_text("".join(f"{number:09}\n" for number in range(1000)))
+    for split in ranges_of(lines, [2500, 5000]):
+        with pytest.raises(CorruptFileError, match="/lines is truncated or damaged"):
+            read_batches(READERS[name](), [split], arrow_schema("n long"))
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_every_range_of_a_file_with_a_damaged_start_fails_or_gives_its_rows(
+    tmp_path: Path, kind: str
+) -> None:
+    name, rows, write_parts = PARTS[kind]
+    path = tmp_path / "a"
+    write_parts(pa.table({"n": range(rows)}), path)
+    splits = ranges_of(path, range(0, path.stat().st_size, path.stat().st_size // 5))
+    whole = [rows_of(name, split) for split in splits]
+    path.write_bytes(bytes(8) + path.read_bytes()[8:])
+    for split, expected in zip(splits, whole, strict=True):
+        assert rows_of(name, split) in (None, expected)
+
+
+def rows_of(name: str, split: FileSplit, schema: str = "n long") -> int | None:
+    """The number of rows of a range, or None if it is damaged."""
+    try:
+        return sum(batch.num_rows for batch in read_batches(READERS[name](), [split], arrow_schema(schema)))
+    except CorruptFileError:
+        return None
+
+
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_range_has_the_same_rows_whichever_columns_are_read(tmp_path: Path, kind: str) -> None:
+    name, rows, write_parts = PARTS[kind]
+    path = tmp_path / "a"
+    write_parts(pa.table({"n": range(rows)}), path)
+    splits = ranges_of(path, range(0, path.stat().st_size, path.stat().st_size // 5))
+    assert [rows_of(name, split, "m long") for split in splits] == [rows_of(name, split) for split in splits]
+
+
 @pytest.mark.parametrize("kept", [0, 1, 3, 7, 20, 40, 100, 700, -1, -4, -8, -16, -17, -30, -100, -300])
 @pytest.mark.parametrize("kind", ["parquet", "orc", "arrow", "arrow stream", "avro"])
 def test_a_truncated_file_is_an_error_that_names_the_file(tmp_path: Path, kind: str, kept: int) -> None:
