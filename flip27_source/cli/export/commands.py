@@ -57,8 +57,9 @@ def export_spark_files(
     """Write a checkpoint from which Spark's own file source continues with the first file that was not read.
 
     The query has to be stopped. The log of the new checkpoint lists the files that it has read and that still
-    exist. The watermark and the state of operators, such as aggregates, are copied. Exit code 3: Spark would
-    read files twice, or leave files out.
+    exist. The watermark and the state of operators, such as aggregates, are copied. Files of a batch that the
+    query has planned and not committed are read by Spark. Exit code 3: Spark would read files twice, or leave
+    files out.
     """
     storage = query.files.options
     committed = committed_state(query.state, query.checkpoint, query.lineage, storage)
@@ -84,7 +85,13 @@ def export_spark_files(
     waits = any(item.error is None and (item.applied_in or exported + 1) > exported for item in requests)
     notes = ["the export does not contain the edits that wait: flip27 edit list"] if waits else []
     options = {"path": path, "checkpointLocation": target}
-    return _answer(files, options, number, notes, is_dry_run=not execute)
+    unsure = sorted({split.path for split in committed.uncommitted}.intersection(files.unread))
+    if unsure:
+        notes.append(
+            f"batch {committed.batch_id + 1} of the query is planned and not committed: its files are read "
+            "by Spark. If the sink has them already, let the old query commit the batch first"
+        )
+    return _answer(files, unsure, options, number, notes, is_dry_run=not execute)
 
 
 def _source(given: dict[str, str], committed: CommittedState) -> Source:
@@ -106,9 +113,16 @@ def _source(given: dict[str, str], committed: CommittedState) -> Source:
 
 
 def _answer(
-    files: ReadFiles, options: dict[str, str], number: int, notes: list[str], *, is_dry_run: bool
+    files: ReadFiles,
+    unsure: list[str],
+    options: dict[str, str],
+    number: int,
+    notes: list[str],
+    *,
+    is_dry_run: bool,
 ) -> Answer:
-    named = [f"would be read twice: {path}" for path in files.partly]
+    twice = sorted({*files.partly, *unsure})
+    named = [f"would be read twice: {path}" for path in twice]
     named += [f"would be left out: {path}" for path in files.old]
     if files.old:
         notes.append(
@@ -122,7 +136,7 @@ def _answer(
             "options": options,
             "files": len(files.read),
             "unread": len(files.unread),
-            "read_twice": files.partly,
+            "read_twice": twice,
             "left_out": files.old,
             "batch_id": number,
         },
@@ -133,6 +147,7 @@ def _answer(
                     ("in the log", len(files.read)),
                     ("in the path and not read", len(files.unread)),
                     ("read in part, will be read again", len(files.partly)),
+                    ("may have been read, will be read", len(unsure)),
                     ("not read, and too old for Spark", len(files.old)),
                 ],
             ),
