@@ -1,12 +1,13 @@
 """Rows of the views ``splits``, ``files`` and ``quarantine``: the status of splits.
 
-The status of a split comes from the newest checkpoint, from the reports on it, or from the last batch that
-read the split. Read-only, through a History.
+The status of a split is what the newest state says: the reports on the newest checkpoint, or else its ledger.
+Only if both no longer have the split, the status comes from the last batch that had it and that no rewind has
+undone. Older batches otherwise say when and where the split was read. Read-only, through a History.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +21,11 @@ from ..values.stored_json import decode_json
 from ..values.times import datetime_or_none
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .predicates import Predicate
-from .unassigned_splits import unassigned_by_class
+from .unassigned_splits import unassigned_by_class, unassigned_splits
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
 LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
+DROPPED, UNDONE = "dropped", "undone"
 
 _RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
@@ -46,6 +48,8 @@ class Share:
     Attributes:
         splits: the wanted ones.
         alone: whether the subtask had one split, to which the report's numbers belong.
+        is_newest: whether it is of the newest batch. is_complete: whether the batch is known to be complete.
+        is_undone: whether a rewind has undone the batch.
     """
 
     name: CheckpointName
@@ -54,6 +58,9 @@ class Share:
     splits: list[StoredSplit]
     alone: bool
     report: StoredReport | None
+    is_newest: bool
+    is_complete: bool
+    is_undone: bool
 
     def result(self, split_id: str) -> StoredResult | None:
         """The reported result of a split; None if the split simply finished."""
@@ -70,22 +77,36 @@ class Share:
             if split is not None:
                 yield split, result
 
-    def outcome(self, result: StoredResult | None, *, is_complete: bool) -> str:
-        """The status of a split of this share.
+    def status(self, split_id: str, quarantined: Collection[str]) -> str:
+        """The status of a split of this share, if neither a later batch nor the ledger has the split.
 
         A report is final even while the batch is running: each later attempt repeats its result.
+
+        Args:
+            quarantined: the ids of the splits that are quarantined in the newest ledger.
         """
+        if self.is_undone:
+            return UNDONE
+        result = self.result(split_id)
         if result is not None and result.status in _OUTCOMES:
-            return _OUTCOMES[result.status]
-        if not is_complete:
-            return PLANNED
+            status = _OUTCOMES[result.status]
+            is_gone = status == QUARANTINED and not self.is_newest and split_id not in quarantined
+            return DROPPED if is_gone else status
         unknown = self.report is None and self.document.reports is ReportDemand.REQUIRED
-        return PLANNED if unknown else FINISHED
+        if self.is_newest and (unknown or not self.is_complete):
+            return PLANNED
+        # The query has continued without a required report (onMissingReport=repeat).
+        return RETURNED if unknown else FINISHED
 
 
 @dataclass(slots=True)
 class _Known:
-    """The state of one split while the documents are read, oldest first."""
+    """The state of one split while the documents are read, oldest first.
+
+    Attributes:
+        decided: the checkpoint that the status comes from, if no rewind has undone its batch.
+        is_wanted: whether one of its checkpoints is.
+    """
 
     split: StoredSplit
     status: str
@@ -97,12 +118,16 @@ class _Known:
     error: str | None = None
     rows: int | None = 0
     bytes: int | None = 0
+    decided: int | None = None
+    is_wanted: bool = False
 
-    def read_in(self, share: Share, split: StoredSplit, *, is_complete: bool) -> None:
+    def read_in(self, share: Share, split: StoredSplit, quarantined: Collection[str]) -> None:
         """Add a further batch that had the split."""
         result = share.result(split.split_id)
         self.split = split
-        self.status = share.outcome(result, is_complete=is_complete)
+        if not share.is_undone:
+            self.decided = share.name.checkpoint_id
+            self.status = share.status(split.split_id, quarantined)
         self.first = share.name.checkpoint_id if self.first is None else self.first
         self.last, self.subtask = share.name.checkpoint_id, share.subtask
         metrics = share.report.metrics if share.report is not None and share.alone else None
@@ -122,57 +147,66 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         return
     known: dict[str, _Known] = {}
     last: list[tuple[StoredSplit, StoredResult]] = []
-    for share in shares(history, line, asked):
-        is_complete = line.status[share.name] == COMPLETE
-        if share.name == line.names[-1]:
+    aside = _quarantined_ids(history, line, head)
+    # Batches that are not wanted have a say in the status, too.
+    for share in shares(history, line, Predicate(split_ids=asked.split_ids)):
+        if share.is_newest:
             last += share.quarantined()
         for split in share.splits:
-            entry = known.setdefault(split.split_id, _Known(split, PLANNED))
-            entry.read_in(share, split, is_complete=is_complete)
+            entry = known.setdefault(split.split_id, _Known(split, UNDONE))
+            entry.read_in(share, split, aside)
+            entry.is_wanted |= asked.checkpoint(share.name.checkpoint_id)
     _apply_head(history, line.names[-1], head, asked, known)
     for split in unassigned_by_class(history, head):
         if asked.split(split.split_id):
             known.setdefault(split.split_id, _Known(split, WAITING))
     ignored = [item for item in map(_of, head.raw.ledger.ignored) if asked.split(item[0].split_id)]
     ranges = [
-        *_add_unread(ignored, IGNORED, known),
+        *_add_unread(_not_superseded(history, line, known, ignored), IGNORED, known),
         *_add_unread(_quarantined(history, line, head, asked, known, last), QUARANTINED, known),
     ]
     for entry in (*known.values(), *ranges):
-        split_id = entry.split.split_id
-        if entry.error is None and entry.last is not None:
-            entry.attempts, entry.error = history.failure(split_id)
-        yield {
-            "lineage": history.lineage.name,
-            "split_id": split_id,
-            "status": entry.status,
-            "split": entry.split.text,
-            "position": entry.position if entry.status == LIVE else None,
-            "first_checkpoint": entry.first,
-            "last_checkpoint": entry.last,
-            "subtask": entry.subtask,
-            "attempts": entry.attempts,
-            "error": entry.error,
-            "rows": None if entry.last is None else entry.rows,
-            "bytes": None if entry.last is None else entry.bytes,
-        }
+        if entry.decided is None:
+            entry.is_wanted |= entry.last is None or asked.checkpoint(entry.last)
+        if entry.is_wanted:
+            yield _split_row(history, entry)
+
+
+def _split_row(history: History, entry: _Known) -> Row:
+    if entry.error is None and entry.last is not None:
+        entry.attempts, entry.error = history.failure(entry.split.split_id)
+    return {
+        "lineage": history.lineage.name,
+        "split_id": entry.split.split_id,
+        "status": entry.status,
+        "split": entry.split.text,
+        "position": entry.position if entry.status == LIVE else None,
+        "first_checkpoint": entry.first,
+        "last_checkpoint": entry.last,
+        "subtask": entry.subtask,
+        "attempts": entry.attempts,
+        "error": entry.error,
+        "rows": None if entry.last is None else entry.rows,
+        "bytes": None if entry.last is None else entry.bytes,
+    }
 
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
     line = history.line()
+    head = _head(history, line)
+    if head is None:
+        return
+    aside = _quarantined_ids(history, line, head)
     for share in shares(history, line, asked):
-        is_complete = line.status[share.name] == COMPLETE
         for split in share.splits:
             if isinstance(split.fields.get("path"), str):
-                status = share.outcome(share.result(split.split_id), is_complete=is_complete)
-                yield _file_row(history, split, status) | {
+                yield _file_row(history, split, share.status(split.split_id, aside)) | {
                     "checkpoint_id": share.name.checkpoint_id,
                     "batch_id": history.batch_id(share.name),
                     "planned_at": timestamp(share.document.timestamp_ms),
                     "subtask": share.subtask,
                 }
-    head = _head(history, line)
-    if head is None or asked.bounds_checkpoints:
+    if asked.bounds_checkpoints:
         return
     for split, _ in _waiting(history, line.names[-1], head, asked):
         if isinstance(split.fields.get("path"), str):
@@ -204,15 +238,22 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share]:
     """The wanted shares of the batches on the line, oldest first."""
-    for name in line.names:
-        if asked.checkpoint(name.checkpoint_id):
-            document = history.document(name)
-            if document is not None:
-                yield from _shares_of(history, name, document, asked)
+    names = [name for name in line.names if asked.checkpoint(name.checkpoint_id)]
+    undone = history.undone(line, names[0]) if names else ()
+    for name in names:
+        document = history.document(name)
+        if document is not None:
+            yield from _shares_of(history, line, name, document, asked, is_undone=name in undone)
 
 
 def _shares_of(
-    history: History, name: CheckpointName, document: CheckpointDocument, asked: Predicate
+    history: History,
+    line: Ancestry,
+    name: CheckpointName,
+    document: CheckpointDocument,
+    asked: Predicate,
+    *,
+    is_undone: bool,
 ) -> list[Share]:
     of_batch = []
     for assignment in document.raw.plan:
@@ -229,6 +270,9 @@ def _shares_of(
                 splits=chosen,
                 alone=len(splits) == 1,
                 report=report,
+                is_newest=name == line.names[-1],
+                is_complete=line.status[name] == COMPLETE,
+                is_undone=is_undone,
             )
             of_batch.append(share)
     return of_batch
@@ -245,7 +289,7 @@ def _apply_head(
     asked: Predicate,
     known: dict[str, _Known],
 ) -> None:
-    """The newest checkpoint overrides older ones, and the reports on it override the newest checkpoint."""
+    """The newest ledger overrides older batches, and the reports on the newest checkpoint override both."""
     ledger = head.raw.ledger
     live = {split.split_id: split for split in map(StoredSplit.of, ledger.live)}
     for split_id, entry in known.items():
@@ -258,6 +302,11 @@ def _apply_head(
         if asked.split(split_id):
             entry = known.setdefault(split_id, _Known(split, LIVE))
             _set_position(entry, split, ledger.pins.get(split_id), name)
+    if any(entry.status == UNDONE for entry in known.values()):
+        for split in unassigned_splits(history, name, head):
+            held = known.get(split.split_id)
+            if held is not None and held.status == UNDONE:
+                held.status = WAITING
 
 
 def _add_unread(items: Iterable[_Unread], status: str, known: dict[str, _Known]) -> Iterator[_Known]:
@@ -266,11 +315,37 @@ def _add_unread(items: Iterable[_Unread], status: str, known: dict[str, _Known])
     for split, checkpoint_id, attempts, error in items:
         own = _Known(split, status, checkpoint_id, checkpoint_id, rows=None, bytes=None)
         entry = known.setdefault(split.split_id, own)
-        is_later = entry.status in (LIVE, WAITING) or (entry.last or 0) > checkpoint_id
+        is_later = entry.status in (LIVE, WAITING) or (entry.decided or 0) > checkpoint_id
         if is_later or split.split_id in shown:
             yield (entry := own)
         shown.add(split.split_id)
         entry.status, entry.attempts, entry.error = status, attempts, error
+
+
+def _not_superseded(
+    history: History, line: Ancestry, known: Mapping[str, _Known], ignored: Iterable[_Unread]
+) -> Iterator[_Unread]:
+    """What is ignored, without splits that have another status since: the ledger goes on listing them.
+
+    A range keeps its own row, because its split was read on.
+    """
+    names = {name.checkpoint_id: name for name in line.names}
+    for item in ignored:
+        split, checkpoint_id, *_ = item
+        entry, name = known.get(split.split_id), names.get(checkpoint_id)
+        document = None if name is None else history.document(name)
+        if document is None:
+            is_whole = entry is not None and entry.split.text == split.text
+        else:
+            live = (StoredSplit.of(raw) for raw in document.raw.ledger.live)
+            is_whole = all(other.split_id != split.split_id or other.text == split.text for other in live)
+        if entry is None or entry.status == UNDONE or not is_whole:
+            yield item
+
+
+def _quarantined_ids(history: History, line: Ancestry, head: CheckpointDocument) -> frozenset[str]:
+    items = history.quarantined(line.names[-1], head)
+    return frozenset(StoredSplit.of(item.split).split_id for item in items)
 
 
 def _of(item: StoredQuarantined) -> _Unread:
