@@ -304,10 +304,7 @@ def _listed(copy: StateCopy, candidates: Iterable[Candidate]) -> list[Candidate]
     A split that is live goes back to the earliest of its batches, so it is listed with each.
     """
     candidates = list(candidates)
-    newest: dict[str, Candidate] = {}
-    for item in candidates:
-        if item.now != UNDONE or item.split_id not in newest:
-            newest[item.split_id] = item
+    newest = {item.split_id: item for item in sorted(candidates, key=lambda item: item.now != UNDONE)}
     live_ids = {split.split_id for split in copy.standing.ledger.live}
     return [item for item in candidates if item.split_id in live_ids or newest[item.split_id] is item]
 

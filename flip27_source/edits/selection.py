@@ -162,13 +162,12 @@ UNREAD = frozenset({RETURNED, QUARANTINED, DROPPED})
 
 def planned(copy: StateCopy, asked: Predicate, *, without: frozenset[str] = UNREAD) -> Iterator[Candidate]:
     """Splits that retained batches have read, in the order of the batches; ``without`` those of a status."""
-    aside = frozenset(item.split.split_id for item in copy.standing.ledger.quarantined)
     # The ids of stored splits are only certain once they are decoded.
     narrowed = asked if copy.kind is None else replace(asked, split_ids=None)
     for share in shares(copy.history, copy.line, narrowed):
         for stored in share.splits:
             split = copy.split_of(stored)
-            status = share.status(split.split_id, aside)
+            status = share.status(split.split_id)
             if status not in without:
                 made_ms = share.document.timestamp_ms
                 yield Candidate(split=split, text=stored.text, now=status, name=share.name, made_ms=made_ms)

@@ -7,14 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ..coordination.checkpoints import Snapshot
 from ..coordination.subtask_reports import SplitStatus
 from ..enumerator_mixins import HoldsSplits
 from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.documents import SourceIdentity
+from ..snapshots.documents import CheckpointDocument, SourceIdentity
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.spark_checkpoint import planned_after
+from ..snapshots.spark_checkpoint import batches_of
 from ..snapshots.store import open_store
 from ..snapshots.stored_lineage import StoredLineage
 from .format import reported
@@ -65,7 +64,12 @@ def committed_state(
     document = stored.document(name)
     kind: Any = find_enumerator(document.source.enumerator)
     codec = SnapshotCodec(kind)
-    snapshot = codec.decode(document, stored.segment_loader(document), with_plan=True)
+
+    def planned_in(document: CheckpointDocument) -> list[Any]:
+        plan = codec.decode(document, stored.segment_loader(document), with_plan=True).plan
+        return [split for item in plan.assignments for split in item.splits]
+
+    snapshot = codec.decode(document, stored.segment_loader(document))
     ledger = snapshot.ledger
     held = kind.splits_in(snapshot.enumerator_state) if issubclass(kind, HoldsSplits) else []
     reports = (stored.report(name, subtask, surely=True) for subtask in reported(stored, document, name))
@@ -73,11 +77,10 @@ def committed_state(
     unread = {result.split for result in results if result.status in _UNREAD}
     later = {
         offset.name
-        for logged in planned_after(open_store(batch.checkpoint, options), batch.batch_id)
+        for logged, _ in batches_of(open_store(batch.checkpoint, options))
         for offset in logged.offsets.values()
-        if offset.lineage == folder and offset.name is not None
+        if logged.batch_id > batch.batch_id and offset.lineage == folder and offset.name not in (None, name)
     }
-    documents = map(stored.document, sorted(later - {name}))
     return CommittedState(
         checkpoint=batch.checkpoint,
         batch_id=batch.batch_id,
@@ -91,15 +94,7 @@ def committed_state(
             *ledger.live,
             *ledger.ranges,
             *(item.split for item in ledger.quarantined),
-            *(split for split in _planned(snapshot) if split.split_id in unread),
+            *(split for split in planned_in(document) if split.split_id in unread),
         ],
-        uncommitted=[
-            split
-            for document in documents
-            for split in _planned(codec.decode(document, stored.segment_loader(document), with_plan=True))
-        ],
+        uncommitted=[split for each in later for split in planned_in(stored.document(each))],
     )
-
-
-def _planned(snapshot: Snapshot[Any]) -> list[Any]:
-    return [split for item in snapshot.plan.assignments for split in item.splits]

@@ -50,11 +50,6 @@ def newest_planned(store: Store) -> int:
     return max(_numbers(store, OFFSETS), default=-1)
 
 
-def planned_after(store: Store, batch_id: int) -> list[LoggedBatch]:
-    """The later batches in the offset log, oldest first."""
-    return [_batch(store, number) for number in sorted(_numbers(store, OFFSETS)) if number > batch_id]
-
-
 def newest_committed(store: Store) -> LoggedBatch:
     """The newest batch in the commit log.
 

@@ -33,9 +33,6 @@ from ..values.stored_json import decode_json
 
 T = TypeVar("T")
 
-_KEPT = 100
-"""Number of documents that stay in memory: as many as a query retains by default."""
-
 COMPLETE = "complete"
 PENDING = "pending"
 ORPHAN = "orphan"
@@ -134,7 +131,7 @@ class History:
             CorruptStateError: the document is damaged.
         """
         document = self._known.get(name) or self.stored.document_if_there(name)
-        if document is not None and len(self._known) < _KEPT:
+        if document is not None and len(self._known) < 100:  # as many as a query retains by default
             self._known[name] = document
         return document
 

@@ -48,8 +48,8 @@ class Share:
     Attributes:
         splits: the wanted ones.
         alone: whether the subtask had one split, to which the report's numbers belong.
-        is_newest: whether it is of the newest batch. is_complete: whether the batch is known to be complete.
-        is_undone: whether a rewind has undone the batch.
+        line: the line that its batch is on. is_undone: whether a rewind has undone the batch.
+        aside: the ids of the splits that are quarantined in the newest ledger.
     """
 
     name: CheckpointName
@@ -58,9 +58,13 @@ class Share:
     splits: list[StoredSplit]
     alone: bool
     report: StoredReport | None
-    is_newest: bool
-    is_complete: bool
+    line: Ancestry
     is_undone: bool
+    aside: Collection[str]
+
+    @property
+    def is_newest(self) -> bool:
+        return self.name == self.line.names[-1]
 
     def result(self, split_id: str) -> StoredResult | None:
         """The reported result of a split; None if the split simply finished."""
@@ -77,23 +81,20 @@ class Share:
             if split is not None:
                 yield split, result
 
-    def status(self, split_id: str, quarantined: Collection[str]) -> str:
+    def status(self, split_id: str) -> str:
         """The status of a split of this share, if neither a later batch nor the ledger has the split.
 
         A report is final even while the batch is running: each later attempt repeats its result.
-
-        Args:
-            quarantined: the ids of the splits that are quarantined in the newest ledger.
         """
         if self.is_undone:
             return UNDONE
         result = self.result(split_id)
         if result is not None and result.status in _OUTCOMES:
             status = _OUTCOMES[result.status]
-            is_gone = status == QUARANTINED and not self.is_newest and split_id not in quarantined
+            is_gone = status == QUARANTINED and not self.is_newest and split_id not in self.aside
             return DROPPED if is_gone else status
         unknown = self.report is None and self.document.reports is ReportDemand.REQUIRED
-        if self.is_newest and (unknown or not self.is_complete):
+        if self.is_newest and (unknown or self.line.status[self.name] != COMPLETE):
             return PLANNED
         # The query has continued without a required report (onMissingReport=repeat).
         return RETURNED if unknown else FINISHED
@@ -119,15 +120,15 @@ class _Known:
     rows: int | None = 0
     bytes: int | None = 0
     decided: int | None = None
-    is_wanted: bool = False
+    is_wanted: bool = True
 
-    def read_in(self, share: Share, split: StoredSplit, quarantined: Collection[str]) -> None:
+    def read_in(self, share: Share, split: StoredSplit) -> None:
         """Add a further batch that had the split."""
         result = share.result(split.split_id)
         self.split = split
         if not share.is_undone:
             self.decided = share.name.checkpoint_id
-            self.status = share.status(split.split_id, quarantined)
+            self.status = share.status(split.split_id)
         self.first = share.name.checkpoint_id if self.first is None else self.first
         self.last, self.subtask = share.name.checkpoint_id, share.subtask
         metrics = share.report.metrics if share.report is not None and share.alone else None
@@ -147,14 +148,13 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         return
     known: dict[str, _Known] = {}
     last: list[tuple[StoredSplit, StoredResult]] = []
-    aside = _quarantined_ids(history, line, head)
     # Batches that are not wanted have a say in the status, too.
     for share in shares(history, line, Predicate(split_ids=asked.split_ids)):
         if share.is_newest:
             last += share.quarantined()
         for split in share.splits:
-            entry = known.setdefault(split.split_id, _Known(split, UNDONE))
-            entry.read_in(share, split, aside)
+            entry = known.setdefault(split.split_id, _Known(split, UNDONE, is_wanted=False))
+            entry.read_in(share, split)
             entry.is_wanted |= asked.checkpoint(share.name.checkpoint_id)
     _apply_head(history, line.names[-1], head, asked, known)
     for split in unassigned_by_class(history, head):
@@ -166,8 +166,6 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         *_add_unread(_quarantined(history, line, head, asked, known, last), QUARANTINED, known),
     ]
     for entry in (*known.values(), *ranges):
-        if entry.decided is None:
-            entry.is_wanted |= entry.last is None or asked.checkpoint(entry.last)
         if entry.is_wanted:
             yield _split_row(history, entry)
 
@@ -193,20 +191,17 @@ def _split_row(history: History, entry: _Known) -> Row:
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
     line = history.line()
-    head = _head(history, line)
-    if head is None:
-        return
-    aside = _quarantined_ids(history, line, head)
     for share in shares(history, line, asked):
         for split in share.splits:
             if isinstance(split.fields.get("path"), str):
-                yield _file_row(history, split, share.status(split.split_id, aside)) | {
+                yield _file_row(history, split, share.status(split.split_id)) | {
                     "checkpoint_id": share.name.checkpoint_id,
                     "batch_id": history.batch_id(share.name),
                     "planned_at": timestamp(share.document.timestamp_ms),
                     "subtask": share.subtask,
                 }
-    if asked.bounds_checkpoints:
+    head = _head(history, line)
+    if head is None or asked.bounds_checkpoints:
         return
     for split, _ in _waiting(history, line.names[-1], head, asked):
         if isinstance(split.fields.get("path"), str):
@@ -238,44 +233,34 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share]:
     """The wanted shares of the batches on the line, oldest first."""
+    head = _head(history, line)
     names = [name for name in line.names if asked.checkpoint(name.checkpoint_id)]
-    undone = history.undone(line, names[0]) if names else ()
+    if head is None or not names:
+        return
+    quarantined = history.quarantined(line.names[-1], head)
+    aside = frozenset(StoredSplit.of(item.split).split_id for item in quarantined)
+    undone = history.undone(line, names[0])
     for name in names:
         document = history.document(name)
-        if document is not None:
-            yield from _shares_of(history, line, name, document, asked, is_undone=name in undone)
-
-
-def _shares_of(
-    history: History,
-    line: Ancestry,
-    name: CheckpointName,
-    document: CheckpointDocument,
-    asked: Predicate,
-    *,
-    is_undone: bool,
-) -> list[Share]:
-    of_batch = []
-    for assignment in document.raw.plan:
-        splits = history.splits(name, document, assignment.splits)
-        if splits is None:
-            return []  # clean-up has removed them
-        chosen = [split for split in splits if asked.split(split.split_id)]
-        if chosen:
-            report = history.report_with_late(name, assignment.subtask)
-            share = Share(
-                name=name,
-                document=document,
-                subtask=assignment.subtask,
-                splits=chosen,
-                alone=len(splits) == 1,
-                report=report,
-                is_newest=name == line.names[-1],
-                is_complete=line.status[name] == COMPLETE,
-                is_undone=is_undone,
-            )
-            of_batch.append(share)
-    return of_batch
+        found = {} if document is None else {
+            item.subtask: history.splits(name, document, item.splits) for item in document.raw.plan
+        }  # fmt: skip
+        if document is None or None in found.values():
+            continue  # clean-up has removed it, or its splits
+        for subtask, splits in found.items():
+            chosen = [split for split in splits or () if asked.split(split.split_id)]
+            if chosen:
+                yield Share(
+                    name=name,
+                    document=document,
+                    subtask=subtask,
+                    splits=chosen,
+                    alone=len(splits or ()) == 1,
+                    report=history.report_with_late(name, subtask),
+                    line=line,
+                    is_undone=name in undone,
+                    aside=aside,
+                )
 
 
 def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
@@ -332,20 +317,12 @@ def _not_superseded(
     names = {name.checkpoint_id: name for name in line.names}
     for item in ignored:
         split, checkpoint_id, *_ = item
-        entry, name = known.get(split.split_id), names.get(checkpoint_id)
-        document = None if name is None else history.document(name)
-        if document is None:
-            is_whole = entry is not None and entry.split.text == split.text
-        else:
-            live = (StoredSplit.of(raw) for raw in document.raw.ledger.live)
-            is_whole = all(other.split_id != split.split_id or other.text == split.text for other in live)
-        if entry is None or entry.status == UNDONE or not is_whole:
+        entry = known.get(split.split_id)
+        document = history.document(names.get(checkpoint_id, line.names[-1]))
+        live = () if document is None else map(StoredSplit.of, document.raw.ledger.live)
+        is_range = any(other.split_id == split.split_id and other.text != split.text for other in live)
+        if entry is None or entry.status == UNDONE or is_range:
             yield item
-
-
-def _quarantined_ids(history: History, line: Ancestry, head: CheckpointDocument) -> frozenset[str]:
-    items = history.quarantined(line.names[-1], head)
-    return frozenset(StoredSplit.of(item.split).split_id for item in items)
 
 
 def _of(item: StoredQuarantined) -> _Unread:

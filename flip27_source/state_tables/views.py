@@ -91,11 +91,7 @@ _CHECKPOINTS = View(
         _key("subtasks", _LONG, "tasks that the splits are packed into"),
         _key("live", _LONG, "splits that continue after it"),
         _key("waiting", _LONG, "splits that a limit has postponed, and ranges that are to be read again"),
-        _key(
-            "finished",
-            _LONG,
-            "splits finished since the source's first start; those of its batch count as read",
-        ),
+        _key("finished", _LONG, "splits finished since the source's first start; its batch counts as read"),
         _key("quarantined", _LONG, "splits quarantined before it"),
         _key("ignored", _LONG, "splits ignored before it by an option, because they cannot be read"),
         _key(
@@ -167,12 +163,7 @@ _FILES = View(
         _column("checkpoint_id", _LONG, "the checkpoint whose batch contains it; null while it waits"),
         _BATCH,
         _column("planned_at", _TIME, "when that checkpoint was created"),
-        _key(
-            "status",
-            _STRING,
-            "as in `splits`, for this batch; `dropped` also if a retry has taken it out of the quarantine, "
-            "and a later row has it",
-        ),
+        _key("status", _STRING, "as in `splits`, for this batch; `dropped` also if it was retried since"),
         _column("subtask", _LONG, "the task that it is assigned to"),
         _column("start", _LONG, "first byte of the range; 0 for a whole file"),
         _column("end", _LONG, "first byte after the range; null for the end of the file"),

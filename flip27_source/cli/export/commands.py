@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -85,13 +86,14 @@ def export_spark_files(
     waits = any(item.error is None and (item.applied_in or exported + 1) > exported for item in requests)
     notes = ["the export does not contain the edits that wait: flip27 edit list"] if waits else []
     options = {"path": path, "checkpointLocation": target}
-    unsure = sorted({split.path for split in committed.uncommitted}.intersection(files.unread))
+    unsure = {split.path for split in committed.uncommitted}.intersection(files.unread)
     if unsure:
+        files = replace(files, partly=sorted(unsure.union(files.partly)))
         notes.append(
             f"batch {committed.batch_id + 1} of the query is planned and not committed: its files are read "
             "by Spark. If the sink has them already, let the old query commit the batch first"
         )
-    return _answer(files, unsure, options, number, notes, is_dry_run=not execute)
+    return _answer(files, options, number, notes, is_dry_run=not execute)
 
 
 def _source(given: dict[str, str], committed: CommittedState) -> Source:
@@ -113,16 +115,9 @@ def _source(given: dict[str, str], committed: CommittedState) -> Source:
 
 
 def _answer(
-    files: ReadFiles,
-    unsure: list[str],
-    options: dict[str, str],
-    number: int,
-    notes: list[str],
-    *,
-    is_dry_run: bool,
+    files: ReadFiles, options: dict[str, str], number: int, notes: list[str], *, is_dry_run: bool
 ) -> Answer:
-    twice = sorted({*files.partly, *unsure})
-    named = [f"would be read twice: {path}" for path in twice]
+    named = [f"would be read twice: {path}" for path in files.partly]
     named += [f"would be left out: {path}" for path in files.old]
     if files.old:
         notes.append(
@@ -136,7 +131,7 @@ def _answer(
             "options": options,
             "files": len(files.read),
             "unread": len(files.unread),
-            "read_twice": twice,
+            "read_twice": files.partly,
             "left_out": files.old,
             "batch_id": number,
         },
@@ -146,8 +141,7 @@ def _answer(
                 rows=[
                     ("in the log", len(files.read)),
                     ("in the path and not read", len(files.unread)),
-                    ("read in part, will be read again", len(files.partly)),
-                    ("may have been read, will be read", len(unsure)),
+                    ("read in part, or perhaps, will be read again", len(files.partly)),
                     ("not read, and too old for Spark", len(files.old)),
                 ],
             ),
