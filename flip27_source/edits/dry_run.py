@@ -24,7 +24,8 @@ from ..file_systems.paths import redacted
 from ..snapshots.file_names import CheckpointName
 from ..snapshots.locations import Lineage, find_lineages
 from ..state_tables.predicates import Predicate
-from .selection import Candidate, Change, Selection, live, planned, quarantined, to_be_read
+from ..state_tables.split_rows import DROPPED, UNDONE
+from .selection import UNREAD, Candidate, Change, Selection, live, planned, quarantined, to_be_read
 from .state_copy import StateCopy
 
 _LEFT_ALONE = "is left alone"
@@ -224,8 +225,9 @@ def _candidates(copy: StateCopy, request: EditRequest, selection: Selection) -> 
             return selection.chosen(live(copy), "that is live")
         case EditOperation.QUARANTINE_RETRY | EditOperation.QUARANTINE_DROP:
             return selection.chosen(quarantined(copy), "that is quarantined")
-    candidates = list(planned(copy, selection.asked))
-    if request.operation is EditOperation.FORGET:
+    forgets = request.operation is EditOperation.FORGET
+    candidates = list(planned(copy, selection.asked, without=UNREAD - {DROPPED} if forgets else UNREAD))
+    if forgets:
         candidates += _not_retained(selection, candidates)
     elif not any(map(selection.has, candidates)):
         aside = [item.split_id for item in quarantined(copy) if selection.has(item)]
@@ -272,14 +274,15 @@ def _changes(
     """
     if request.operation is EditOperation.REWIND:
         after = Predicate(lowest=_checkpoint_id(request) + 1)
-        undone = planned(copy, after, also_unread=True)
+        undone = planned(copy, after, without=frozenset())
         return [
-            _change(item, edited.left_alone.get(item.split_id, "is found and read again")) for item in undone
+            _change(item, edited.left_alone.get(item.split_id, "is found and read again"))
+            for item in _listed(copy, undone)
         ]
     live_now = {split.split_id: split for split in edited.snapshot.ledger.live}
     changes = []
     changed = set(edited.changed)
-    for item in candidates:
+    for item in _listed(copy, candidates):
         if item.split_id in changed:
             changes.append(_change(item, _then(copy, request, item, live_now.get(item.split_id))))
         elif copy.kind is None and item.now.endswith("held by the enumerator"):
@@ -293,6 +296,17 @@ def _changes(
             remedy="select other splits, or use another operation (docs/edits.md)",
         )
     return changes
+
+
+def _listed(copy: StateCopy, candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Each split once, because it is read once: as in its newest batch, if possible one that is not undone.
+
+    A split that is live goes back to the earliest of its batches, so it is listed with each.
+    """
+    candidates = list(candidates)
+    newest = {item.split_id: item for item in sorted(candidates, key=lambda item: item.now != UNDONE)}
+    live_ids = {split.split_id for split in copy.standing.ledger.live}
+    return [item for item in candidates if item.split_id in live_ids or newest[item.split_id] is item]
 
 
 _THEN = {

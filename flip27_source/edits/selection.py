@@ -10,9 +10,8 @@ from typing import Any
 
 from ..errors import EditError
 from ..snapshots.file_names import CheckpointName
-from ..state_tables.history import COMPLETE
 from ..state_tables.predicates import EVERYTHING, Predicate
-from ..state_tables.split_rows import LIVE, QUARANTINED, RETURNED, WAITING, shares
+from ..state_tables.split_rows import DROPPED, LIVE, QUARANTINED, RETURNED, WAITING, shares
 from .state_copy import StateCopy
 
 _SHOWN = 10
@@ -158,19 +157,18 @@ def quarantined(copy: StateCopy) -> Iterator[Candidate]:
         yield _candidate(copy, item.split, f"{QUARANTINED}: {item.error}", name, made_ms)
 
 
-def planned(copy: StateCopy, asked: Predicate, *, also_unread: bool = False) -> Iterator[Candidate]:
-    """Splits that retained batches have read, in the order of the batches.
+UNREAD = frozenset({RETURNED, QUARANTINED, DROPPED})
 
-    ``also_unread``: and those that their tasks have returned or quarantined.
-    """
+
+def planned(copy: StateCopy, asked: Predicate, *, without: frozenset[str] = UNREAD) -> Iterator[Candidate]:
+    """Splits that retained batches have read, in the order of the batches; ``without`` those of a status."""
     # The ids of stored splits are only certain once they are decoded.
     narrowed = asked if copy.kind is None else replace(asked, split_ids=None)
     for share in shares(copy.history, copy.line, narrowed):
-        is_complete = copy.line.status[share.name] == COMPLETE
         for stored in share.splits:
             split = copy.split_of(stored)
-            status = share.outcome(share.result(split.split_id), is_complete=is_complete)
-            if also_unread or status not in (RETURNED, QUARANTINED):
+            status = share.status(split.split_id)
+            if status not in without:
                 made_ms = share.document.timestamp_ms
                 yield Candidate(split=split, text=stored.text, now=status, name=share.name, made_ms=made_ms)
 

@@ -11,8 +11,10 @@ from ..coordination.subtask_reports import SplitStatus
 from ..enumerator_mixins import HoldsSplits
 from ..registry import find_enumerator
 from ..snapshots.codec import SnapshotCodec
-from ..snapshots.documents import SourceIdentity
+from ..snapshots.documents import CheckpointDocument, SourceIdentity
 from ..snapshots.file_names import CheckpointName
+from ..snapshots.spark_checkpoint import batches_of
+from ..snapshots.store import open_store
 from ..snapshots.stored_lineage import StoredLineage
 from .format import reported
 from .query_state import one_source, state_store, surely_newest_batch
@@ -29,6 +31,7 @@ class CommittedState:
         lineage, name: the source's checkpoint.
         enumerator_state: the state of its enumerator.
         unread: the splits that were found and not read to their end, or that cannot be read.
+        uncommitted: the splits of later batches, which Spark has planned and not committed.
     """
 
     checkpoint: str
@@ -38,6 +41,7 @@ class CommittedState:
     source: SourceIdentity
     enumerator_state: Any
     unread: list[Any]
+    uncommitted: list[Any]
 
 
 def committed_state(
@@ -59,13 +63,24 @@ def committed_state(
     stored = StoredLineage(store, folder)
     document = stored.document(name)
     kind: Any = find_enumerator(document.source.enumerator)
-    snapshot = SnapshotCodec(kind).decode(document, stored.segment_loader(document), with_plan=True)
+    codec = SnapshotCodec(kind)
+
+    def planned_in(document: CheckpointDocument) -> list[Any]:
+        plan = codec.decode(document, stored.segment_loader(document), with_plan=True).plan
+        return [split for item in plan.assignments for split in item.splits]
+
+    snapshot = codec.decode(document, stored.segment_loader(document))
     ledger = snapshot.ledger
     held = kind.splits_in(snapshot.enumerator_state) if issubclass(kind, HoldsSplits) else []
     reports = (stored.report(name, subtask, surely=True) for subtask in reported(stored, document, name))
     results = (result for report in reports if report is not None for result in report.results)
     unread = {result.split for result in results if result.status in _UNREAD}
-    planned = (split for item in snapshot.plan.assignments for split in item.splits)
+    later = {
+        offset.name
+        for logged, _ in batches_of(open_store(batch.checkpoint, options))
+        for offset in logged.offsets.values()
+        if logged.batch_id > batch.batch_id and offset.lineage == folder and offset.name not in (None, name)
+    }
     return CommittedState(
         checkpoint=batch.checkpoint,
         batch_id=batch.batch_id,
@@ -79,6 +94,7 @@ def committed_state(
             *ledger.live,
             *ledger.ranges,
             *(item.split for item in ledger.quarantined),
-            *(split for split in planned if split.split_id in unread),
+            *(split for split in planned_in(document) if split.split_id in unread),
         ],
+        uncommitted=[split for each in later for split in planned_in(stored.document(each))],
     )

@@ -130,7 +130,27 @@ class History:
         Raises:
             CorruptStateError: the document is damaged.
         """
-        return self._known.get(name) or self.stored.document_if_there(name)
+        document = self._known.get(name) or self.stored.document_if_there(name)
+        if document is not None and len(self._known) < 100:  # as many as a query retains by default
+            self._known[name] = document
+        return document
+
+    def undone(self, line: Ancestry, since: CheckpointName) -> set[CheckpointName]:
+        """The checkpoints on the line, from ``since`` on, whose batches a rewind has undone."""
+        undone = set()
+        back_to = line.names[-1].checkpoint_id
+        for name in reversed(line.names):
+            if name < since:
+                break
+            if name.checkpoint_id > back_to:
+                undone.add(name)  # its own rewinds are undone, too
+                continue
+            document = self.document(name)
+            for edit in () if document is None else document.raw.edits:
+                target = CheckpointName.parse(edit.checkpoint or "")
+                if edit.refused is None and target is not None:
+                    back_to = target.checkpoint_id
+        return undone
 
     def splits(
         self, name: CheckpointName, document: CheckpointDocument, segment: str

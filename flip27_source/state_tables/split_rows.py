@@ -1,12 +1,13 @@
 """Rows of the views ``splits``, ``files`` and ``quarantine``: the status of splits.
 
-The status of a split comes from the newest checkpoint, from the reports on it, or from the last batch that
-read the split. Read-only, through a History.
+The status of a split is what the newest state says: the reports on the newest checkpoint, or else its ledger.
+Only if both no longer have the split, the status comes from the last batch that had it and that no rewind has
+undone. Older batches otherwise say when and where the split was read. Read-only, through a History.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,10 +21,11 @@ from ..values.stored_json import decode_json
 from ..values.times import datetime_or_none
 from .history import COMPLETE, Ancestry, History, StoredSplit, canonical_text
 from .predicates import Predicate
-from .unassigned_splits import unassigned_by_class
+from .unassigned_splits import unassigned_by_class, unassigned_splits
 
 WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
 LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
+DROPPED, UNDONE = "dropped", "undone"
 
 _RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
 
@@ -46,6 +48,8 @@ class Share:
     Attributes:
         splits: the wanted ones.
         alone: whether the subtask had one split, to which the report's numbers belong.
+        line: the line that its batch is on. is_undone: whether a rewind has undone the batch.
+        aside: the ids of the splits that are quarantined in the newest ledger.
     """
 
     name: CheckpointName
@@ -54,6 +58,13 @@ class Share:
     splits: list[StoredSplit]
     alone: bool
     report: StoredReport | None
+    line: Ancestry
+    is_undone: bool
+    aside: Collection[str]
+
+    @property
+    def is_newest(self) -> bool:
+        return self.name == self.line.names[-1]
 
     def result(self, split_id: str) -> StoredResult | None:
         """The reported result of a split; None if the split simply finished."""
@@ -70,22 +81,33 @@ class Share:
             if split is not None:
                 yield split, result
 
-    def outcome(self, result: StoredResult | None, *, is_complete: bool) -> str:
-        """The status of a split of this share.
+    def status(self, split_id: str) -> str:
+        """The status of a split of this share, if neither a later batch nor the ledger has the split.
 
         A report is final even while the batch is running: each later attempt repeats its result.
         """
+        if self.is_undone:
+            return UNDONE
+        result = self.result(split_id)
         if result is not None and result.status in _OUTCOMES:
-            return _OUTCOMES[result.status]
-        if not is_complete:
-            return PLANNED
+            status = _OUTCOMES[result.status]
+            is_gone = status == QUARANTINED and not self.is_newest and split_id not in self.aside
+            return DROPPED if is_gone else status
         unknown = self.report is None and self.document.reports is ReportDemand.REQUIRED
-        return PLANNED if unknown else FINISHED
+        if self.is_newest and (unknown or self.line.status[self.name] != COMPLETE):
+            return PLANNED
+        # The query has continued without a required report (onMissingReport=repeat).
+        return RETURNED if unknown else FINISHED
 
 
 @dataclass(slots=True)
 class _Known:
-    """The state of one split while the documents are read, oldest first."""
+    """The state of one split while the documents are read, oldest first.
+
+    Attributes:
+        decided: the checkpoint that the status comes from, if no rewind has undone its batch.
+        is_wanted: whether one of its checkpoints is.
+    """
 
     split: StoredSplit
     status: str
@@ -97,12 +119,16 @@ class _Known:
     error: str | None = None
     rows: int | None = 0
     bytes: int | None = 0
+    decided: int | None = None
+    is_wanted: bool = True
 
-    def read_in(self, share: Share, split: StoredSplit, *, is_complete: bool) -> None:
+    def read_in(self, share: Share, split: StoredSplit) -> None:
         """Add a further batch that had the split."""
         result = share.result(split.split_id)
         self.split = split
-        self.status = share.outcome(result, is_complete=is_complete)
+        if not share.is_undone:
+            self.decided = share.name.checkpoint_id
+            self.status = share.status(split.split_id)
         self.first = share.name.checkpoint_id if self.first is None else self.first
         self.last, self.subtask = share.name.checkpoint_id, share.subtask
         metrics = share.report.metrics if share.report is not None and share.alone else None
@@ -122,50 +148,53 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         return
     known: dict[str, _Known] = {}
     last: list[tuple[StoredSplit, StoredResult]] = []
-    for share in shares(history, line, asked):
-        is_complete = line.status[share.name] == COMPLETE
-        if share.name == line.names[-1]:
+    # Batches that are not wanted have a say in the status, too.
+    for share in shares(history, line, Predicate(split_ids=asked.split_ids)):
+        if share.is_newest:
             last += share.quarantined()
         for split in share.splits:
-            entry = known.setdefault(split.split_id, _Known(split, PLANNED))
-            entry.read_in(share, split, is_complete=is_complete)
+            entry = known.setdefault(split.split_id, _Known(split, UNDONE, is_wanted=False))
+            entry.read_in(share, split)
+            entry.is_wanted |= asked.checkpoint(share.name.checkpoint_id)
     _apply_head(history, line.names[-1], head, asked, known)
     for split in unassigned_by_class(history, head):
         if asked.split(split.split_id):
             known.setdefault(split.split_id, _Known(split, WAITING))
     ignored = [item for item in map(_of, head.raw.ledger.ignored) if asked.split(item[0].split_id)]
     ranges = [
-        *_add_unread(ignored, IGNORED, known),
+        *_add_unread(_not_superseded(history, line, known, ignored), IGNORED, known),
         *_add_unread(_quarantined(history, line, head, asked, known, last), QUARANTINED, known),
     ]
     for entry in (*known.values(), *ranges):
-        split_id = entry.split.split_id
-        if entry.error is None and entry.last is not None:
-            entry.attempts, entry.error = history.failure(split_id)
-        yield {
-            "lineage": history.lineage.name,
-            "split_id": split_id,
-            "status": entry.status,
-            "split": entry.split.text,
-            "position": entry.position if entry.status == LIVE else None,
-            "first_checkpoint": entry.first,
-            "last_checkpoint": entry.last,
-            "subtask": entry.subtask,
-            "attempts": entry.attempts,
-            "error": entry.error,
-            "rows": None if entry.last is None else entry.rows,
-            "bytes": None if entry.last is None else entry.bytes,
-        }
+        if entry.is_wanted:
+            yield _split_row(history, entry)
+
+
+def _split_row(history: History, entry: _Known) -> Row:
+    if entry.error is None and entry.last is not None:
+        entry.attempts, entry.error = history.failure(entry.split.split_id)
+    return {
+        "lineage": history.lineage.name,
+        "split_id": entry.split.split_id,
+        "status": entry.status,
+        "split": entry.split.text,
+        "position": entry.position if entry.status == LIVE else None,
+        "first_checkpoint": entry.first,
+        "last_checkpoint": entry.last,
+        "subtask": entry.subtask,
+        "attempts": entry.attempts,
+        "error": entry.error,
+        "rows": None if entry.last is None else entry.rows,
+        "bytes": None if entry.last is None else entry.bytes,
+    }
 
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
     line = history.line()
     for share in shares(history, line, asked):
-        is_complete = line.status[share.name] == COMPLETE
         for split in share.splits:
             if isinstance(split.fields.get("path"), str):
-                status = share.outcome(share.result(split.split_id), is_complete=is_complete)
-                yield _file_row(history, split, status) | {
+                yield _file_row(history, split, share.status(split.split_id)) | {
                     "checkpoint_id": share.name.checkpoint_id,
                     "batch_id": history.batch_id(share.name),
                     "planned_at": timestamp(share.document.timestamp_ms),
@@ -204,34 +233,34 @@ def quarantine_rows(history: History, asked: Predicate) -> Iterator[Row]:
 
 def shares(history: History, line: Ancestry, asked: Predicate) -> Iterator[Share]:
     """The wanted shares of the batches on the line, oldest first."""
-    for name in line.names:
-        if asked.checkpoint(name.checkpoint_id):
-            document = history.document(name)
-            if document is not None:
-                yield from _shares_of(history, name, document, asked)
-
-
-def _shares_of(
-    history: History, name: CheckpointName, document: CheckpointDocument, asked: Predicate
-) -> list[Share]:
-    of_batch = []
-    for assignment in document.raw.plan:
-        splits = history.splits(name, document, assignment.splits)
-        if splits is None:
-            return []  # clean-up has removed them
-        chosen = [split for split in splits if asked.split(split.split_id)]
-        if chosen:
-            report = history.report_with_late(name, assignment.subtask)
-            share = Share(
-                name=name,
-                document=document,
-                subtask=assignment.subtask,
-                splits=chosen,
-                alone=len(splits) == 1,
-                report=report,
-            )
-            of_batch.append(share)
-    return of_batch
+    head = _head(history, line)
+    names = [name for name in line.names if asked.checkpoint(name.checkpoint_id)]
+    if head is None or not names:
+        return
+    quarantined = history.quarantined(line.names[-1], head)
+    aside = frozenset(StoredSplit.of(item.split).split_id for item in quarantined)
+    undone = history.undone(line, names[0])
+    for name in names:
+        document = history.document(name)
+        found = {} if document is None else {
+            item.subtask: history.splits(name, document, item.splits) for item in document.raw.plan
+        }  # fmt: skip
+        if document is None or None in found.values():
+            continue  # clean-up has removed it, or its splits
+        for subtask, splits in found.items():
+            chosen = [split for split in splits or () if asked.split(split.split_id)]
+            if chosen:
+                yield Share(
+                    name=name,
+                    document=document,
+                    subtask=subtask,
+                    splits=chosen,
+                    alone=len(splits or ()) == 1,
+                    report=history.report_with_late(name, subtask),
+                    line=line,
+                    is_undone=name in undone,
+                    aside=aside,
+                )
 
 
 def _head(history: History, line: Ancestry) -> CheckpointDocument | None:
@@ -245,7 +274,7 @@ def _apply_head(
     asked: Predicate,
     known: dict[str, _Known],
 ) -> None:
-    """The newest checkpoint overrides older ones, and the reports on it override the newest checkpoint."""
+    """The newest ledger overrides older batches, and the reports on the newest checkpoint override both."""
     ledger = head.raw.ledger
     live = {split.split_id: split for split in map(StoredSplit.of, ledger.live)}
     for split_id, entry in known.items():
@@ -258,6 +287,11 @@ def _apply_head(
         if asked.split(split_id):
             entry = known.setdefault(split_id, _Known(split, LIVE))
             _set_position(entry, split, ledger.pins.get(split_id), name)
+    if any(entry.status == UNDONE for entry in known.values()):
+        for split in unassigned_splits(history, name, head):
+            held = known.get(split.split_id)
+            if held is not None and held.status == UNDONE:
+                held.status = WAITING
 
 
 def _add_unread(items: Iterable[_Unread], status: str, known: dict[str, _Known]) -> Iterator[_Known]:
@@ -266,11 +300,29 @@ def _add_unread(items: Iterable[_Unread], status: str, known: dict[str, _Known])
     for split, checkpoint_id, attempts, error in items:
         own = _Known(split, status, checkpoint_id, checkpoint_id, rows=None, bytes=None)
         entry = known.setdefault(split.split_id, own)
-        is_later = entry.status in (LIVE, WAITING) or (entry.last or 0) > checkpoint_id
+        is_later = entry.status in (LIVE, WAITING) or (entry.decided or 0) > checkpoint_id
         if is_later or split.split_id in shown:
             yield (entry := own)
         shown.add(split.split_id)
         entry.status, entry.attempts, entry.error = status, attempts, error
+
+
+def _not_superseded(
+    history: History, line: Ancestry, known: Mapping[str, _Known], ignored: Iterable[_Unread]
+) -> Iterator[_Unread]:
+    """What is ignored, without splits that have another status since: the ledger goes on listing them.
+
+    A range keeps its own row, because its split was read on.
+    """
+    names = {name.checkpoint_id: name for name in line.names}
+    for item in ignored:
+        split, checkpoint_id, *_ = item
+        entry = known.get(split.split_id)
+        document = history.document(names.get(checkpoint_id, line.names[-1]))
+        live = () if document is None else map(StoredSplit.of, document.raw.ledger.live)
+        is_range = any(other.split_id == split.split_id and other.text != split.text for other in live)
+        if entry is None or entry.status == UNDONE or is_range:
+            yield item
 
 
 def _of(item: StoredQuarantined) -> _Unread:

@@ -91,7 +91,7 @@ _CHECKPOINTS = View(
         _key("subtasks", _LONG, "tasks that the splits are packed into"),
         _key("live", _LONG, "splits that continue after it"),
         _key("waiting", _LONG, "splits that a limit has postponed, and ranges that are to be read again"),
-        _key("finished", _LONG, "splits finished since the source's first start, including its batch"),
+        _key("finished", _LONG, "splits finished since the source's first start; its batch counts as read"),
         _key("quarantined", _LONG, "splits quarantined before it"),
         _key("ignored", _LONG, "splits ignored before it by an option, because they cannot be read"),
         _key(
@@ -133,8 +133,11 @@ _SPLITS = View(
             _STRING,
             "`waiting`: postponed by a limit, or a chunk of a PostgreSQL table that is not assigned yet; "
             "`planned`: in the newest batch, which is not known to be "
-            "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: returned by "
-            "the reader, not read; `quarantined`: it cannot be read, and can be retried or dropped; "
+            "complete; `finished`; `live`: read in parts, continues at `position`; `returned`: not read, and "
+            "returned to the enumerator, by its reader or because its report is missing "
+            "(`onMissingReport=repeat`); `quarantined`: it cannot be read, and can be retried or dropped; "
+            "`dropped`: it could not be read, and an edit has taken it out of the quarantine; `undone`: a "
+            "rewind has undone its batches, and it is read again once it is found again; "
             "`ignored`: it cannot be read, and is only counted (of checkpoints that are no longer retained, "
             "the last 20)",
         ),
@@ -160,7 +163,7 @@ _FILES = View(
         _column("checkpoint_id", _LONG, "the checkpoint whose batch contains it; null while it waits"),
         _BATCH,
         _column("planned_at", _TIME, "when that checkpoint was created"),
-        _key("status", _STRING, "as in `splits`, for this batch"),
+        _key("status", _STRING, "as in `splits`, for this batch; `dropped` also if it was retried since"),
         _column("subtask", _LONG, "the task that it is assigned to"),
         _column("start", _LONG, "first byte of the range; 0 for a whole file"),
         _column("end", _LONG, "first byte after the range; null for the end of the file"),

@@ -13,7 +13,7 @@ import pytest
 
 from flip27_source.coordination.batch_limits import Limits
 from tests.cli.command_line import flip27
-from tests.snapshots.spark_logs import FileQuery
+from tests.snapshots.spark_logs import FileQuery, log_batch
 
 
 @pytest.fixture
@@ -83,6 +83,29 @@ def test_the_number_of_an_uncommitted_batch_is_not_reused(tmp_path: Path, query:
     said = flip27(*asking(query, "--execute", "--json"))
     assert (said.data["batch_id"], log_of(query)) == (2, ["a", "b"])
     assert numbers(query) == (["1", "2"], ["1", "2"])
+
+
+def test_files_of_an_uncommitted_batch_may_arrive_twice_and_are_named(query: FileQuery) -> None:
+    read(query, "a")
+    assert flip27(*asking(query)).code == 0  # batch 1 of the new checkpoint is not a batch of this query
+    query.land("b")
+    query.batch(committed=False)
+    query.land("new")
+    said = flip27(*asking(query, "--json"))
+    assert (said.code, said.data["read_twice"]) == (3, [f"{query.landing}/b"])
+    assert (said.data["files"], said.data["unread"]) == (1, 2)
+    said = flip27(*asking(query))
+    assert "batch 1 of the query is planned and not committed" in said.err
+    assert "If the sink has them already, let the old query commit the batch first" in said.err
+    (query.landing / "b").unlink()
+    assert flip27(*asking(query)).code == 0
+
+
+def test_an_uncommitted_batch_without_files_of_this_source_names_nothing(query: FileQuery) -> None:
+    read(query, "a", "b")
+    log_batch(query.checkpoint, 2, query.at)  # another source of the query had new data
+    said = flip27(*asking(query, "--json"))
+    assert (said.code, said.data["read_twice"], said.data["batch_id"]) == (0, [], 2)
 
 
 def test_the_state_of_operators_is_copied_unless_it_belongs_to_another_batch(

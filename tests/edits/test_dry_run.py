@@ -13,7 +13,7 @@ from flip27_source import edits, savepoints
 from flip27_source.errors import EditError, OptionError, StateLocationError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.driver.test_reports import SERVER
-from tests.edits.edited import IDS, Edited, fed, files
+from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.edits.test_application import paged
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
@@ -220,6 +220,30 @@ def test_a_dry_run_counts_the_side_effects_that_will_not_happen(tmp_path: Path) 
     source.batch()
     assert outcome_as_planned(source, "rewind", to_checkpoint=1)["dropped_actions"] == 2
     assert sorted(path.name for path in (tmp_path / "in").iterdir()) == ["c", "d"]
+
+
+def test_a_split_that_several_batches_have_read_is_listed_once_because_it_is_read_once(
+    tmp_path: Path,
+) -> None:
+    source = files(tmp_path, "ab")
+    source.batch()
+    for checkpoint in (1, 2):
+        plan = source.plan("replay", glob="*")
+        assert [(Path(change.split_id).name, change.checkpoint_id) for change in plan.changes] == [
+            ("a", checkpoint),
+            ("b", checkpoint),
+        ]
+        edits.submit(plan)
+        assert source.batches() == [["a", "b"]]
+    add_files(tmp_path, "c")
+    source.ask("rewind", to_checkpoint=2)  # the replay of checkpoint 3 is undone
+    source.batches()
+    replay = source.plan("replay", glob="*/[ab]")
+    assert [(change.checkpoint_id, change.now) for change in replay.changes] == [(2, "finished")] * 2
+    assert chosen(source.plan("forget", glob="*/a")) == ["a"]
+    assert sorted(chosen(source.plan("rewind", to_checkpoint=1))) == ["a", "b", "c"]
+    edits.submit(replay)
+    assert sorted(row for batch in source.batches() for row in batch) == ["a", "b"]
 
 
 def test_a_dry_run_shows_the_effect_after_the_edits_that_wait(tmp_path: Path) -> None:

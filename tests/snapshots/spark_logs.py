@@ -70,7 +70,7 @@ class FileQuery:
         located = {} if state is None else {"stateLocation": str(self.checkpoint / state)}
         chosen = {"enumerator": "files", "reader": "text", "path": str(self.landing)} | located | options
         self.source = Source.resolve(chosen)
-        self._at: dict[str, Any] = INITIAL
+        self.at: dict[str, Any] = INITIAL
         self._batch_id = 0
         self.limits: Limits | None = None
 
@@ -84,13 +84,13 @@ class FileQuery:
         holder = CoordinatorHolder(
             self.source, Boundedness.BOUNDED, environment=Environment(now_ms=lambda: now_ms, cores=2)
         )
-        self._at = holder.latest_offset(self._at, self.limits)
+        self.at = holder.latest_offset(self.at, self.limits)
         holder.close()
-        log_batch(self.checkpoint, self._batch_id, self._at)
+        log_batch(self.checkpoint, self._batch_id, self.at)
         if committed:
             log_commit(self.checkpoint, self._batch_id)
         self._batch_id += 1
-        return self._at
+        return self.at
 
     def rows(self, view: str, asked: Predicate = EVERYTHING) -> list[dict[str, Any]]:
         return view_rows(view, find_lineages(str(self.checkpoint), STORAGE), asked)

@@ -131,12 +131,12 @@ def test_a_document_that_sparks_log_does_not_name_yet_is_pending(tmp_path: Path)
 
 def test_checkpoints_that_a_query_went_back_from_are_not_pending_and_come_last(tmp_path: Path) -> None:
     query = query_of(tmp_path, "a.txt")
-    went_back_to = query._at
+    went_back_to = query.at
     for name in ("b.txt", "c.txt"):
         query.land(name)
         query.batch()
     again = FileQuery(tmp_path, allowRolledBackCheckpoint="true")
-    again._at, again._batch_id = went_back_to, 1
+    again.at, again._batch_id = went_back_to, 1
     (query.checkpoint / "offsets" / "2").unlink()
     again.batch()
     for words in ([], ["--limit", "4"]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -57,8 +58,9 @@ def export_spark_files(
     """Write a checkpoint from which Spark's own file source continues with the first file that was not read.
 
     The query has to be stopped. The log of the new checkpoint lists the files that it has read and that still
-    exist. The watermark and the state of operators, such as aggregates, are copied. Exit code 3: Spark would
-    read files twice, or leave files out.
+    exist. The watermark and the state of operators, such as aggregates, are copied. Files of a batch that the
+    query has planned and not committed are read by Spark. Exit code 3: Spark would read files twice, or leave
+    files out.
     """
     storage = query.files.options
     committed = committed_state(query.state, query.checkpoint, query.lineage, storage)
@@ -84,6 +86,13 @@ def export_spark_files(
     waits = any(item.error is None and (item.applied_in or exported + 1) > exported for item in requests)
     notes = ["the export does not contain the edits that wait: flip27 edit list"] if waits else []
     options = {"path": path, "checkpointLocation": target}
+    unsure = {split.path for split in committed.uncommitted}.intersection(files.unread)
+    if unsure:
+        files = replace(files, partly=sorted(unsure.union(files.partly)))
+        notes.append(
+            f"batch {committed.batch_id + 1} of the query is planned and not committed: its files are read "
+            "by Spark. If the sink has them already, let the old query commit the batch first"
+        )
     return _answer(files, options, number, notes, is_dry_run=not execute)
 
 
@@ -132,7 +141,7 @@ def _answer(
                 rows=[
                     ("in the log", len(files.read)),
                     ("in the path and not read", len(files.unread)),
-                    ("read in part, will be read again", len(files.partly)),
+                    ("read in part, or perhaps, will be read again", len(files.partly)),
                     ("not read, and too old for Spark", len(files.old)),
                 ],
             ),

@@ -39,6 +39,8 @@ class SplitStatus(enum.StrEnum):
     RETURNED = split_rows.RETURNED
     QUARANTINED = split_rows.QUARANTINED
     IGNORED = split_rows.IGNORED
+    DROPPED = split_rows.DROPPED
+    UNDONE = split_rows.UNDONE
 
 
 class CheckpointStatus(enum.StrEnum):
