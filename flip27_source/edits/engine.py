@@ -159,9 +159,7 @@ class EditEngine:
                 starts.append(at[start])
         return starts, left_alone
 
-    def _moves(
-        self, standing: Snapshot[Any], steps: Iterable[_Step]
-    ) -> dict[str, list[tuple[bytes, bytes]]]:
+    def _moves(self, standing: Snapshot[Any], steps: Iterable[_Step]) -> dict[str, list[tuple[bytes, bytes]]]:
         """How each split has moved by being read: from a position to a later one. Edits move it anywhere."""
         moves: dict[str, list[tuple[bytes, bytes]]] = {}
         later = {split.split_id: self._text(split) for split in standing.ledger.live}

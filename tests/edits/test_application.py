@@ -243,7 +243,7 @@ def test_a_live_split_is_not_replayed_if_it_is_not_known_which_of_its_batches_be
     source.engine.now_ms = 3_600_000
     source.ask("set-position", splits=["orders"], position={"next": 1})
     assert [source.batch() for _ in range(4)] == [list("bc"), list("de"), ["f"], []]
-    with pytest.raises(EditError, match="orders is left alone: which of the positions of .* is not known"):
+    with pytest.raises(EditError, match=r"orders is left alone: which of the positions of .* is not known"):
         source.plan("replay", splits=["orders"])
     source.ask("replay", splits=["orders"], since=dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC))
     assert source.batch() == list("bc")
