@@ -321,6 +321,8 @@ _THEN = {
 def _then(copy: StateCopy, request: EditRequest, item: Candidate, live_now: Any) -> str:
     if request.operation is EditOperation.FORGET and copy.kind is None:
         return "is forgotten, if the enumerator can forget splits"
+    if request.operation is EditOperation.REPLAY and live_now is not None:  # its reader bounds it
+        return f"is read again from {copy.text_of(live_now)}"
     if request.operation is not EditOperation.SET_POSITION or live_now is None:
         return _THEN[request.operation]
     then = f"continues at {copy.text_of(live_now)}"

@@ -6,7 +6,7 @@ The driver applies it to the state itself, and a dry run to a copy: what a dry r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,10 @@ StateAfter = Callable[[CheckpointName], Snapshot[Any]]
 
 _UNDONE = "a rewind has undone its batch: it is found and read again"
 _AHEAD = "is not known to have passed that position again: wait, or use set-position"
+_UNORDERED = (
+    "which of the positions of its batches is the earliest is not known: choose fewer batches, or use "
+    "set-position"
+)
 
 
 class EditEngine:
@@ -120,40 +124,58 @@ class EditEngine:
                 planned += asked
             else:
                 left_alone |= dict.fromkeys((split.split_id for split in asked), _UNDONE)
-        passed = self._passed(standing, steps) if self._editing.rules.reader_bounds_splits else {}
-
-        def how_far_back(split: Any) -> int:
-            return passed.get(split.split_id, {}).get(self._text(split), 0)
-
-        ahead = [split for split in planned if split.split_id in passed and not how_far_back(split)]
-        left_alone |= dict.fromkeys((split.split_id for split in ahead), _AHEAD)
-        planned = sorted((split for split in planned if split not in ahead), key=how_far_back, reverse=True)
+        if self._editing.rules.reader_bounds_splits:
+            planned, without_start = self._starts(planned, standing, steps)
+            left_alone |= without_start
         edited = self._editing.replay(standing, planned)
         again = {split.split_id for split in planned}
         left_alone = {name: why for name, why in left_alone.items() if name not in again}
         return replace(edited, left_alone={**edited.left_alone, **left_alone})
 
-    def _passed(self, standing: Snapshot[Any], steps: Iterable[_Step]) -> dict[str, dict[bytes, int]]:
-        """Positions that live splits have passed, numbered backwards; the present position is 0.
+    def _starts(
+        self, planned: Sequence[Any], standing: Snapshot[Any], steps: Iterable[_Step]
+    ) -> tuple[list[Any], dict[str, str]]:
+        """Of each split the earliest that a batch has read, and why there is none for the other splits.
 
-        Positions cannot be compared, and an edit moves a split forward or back. So of the positions before an
-        edit only those count that led to one which the split has passed since.
+        Positions cannot be compared: one is earlier than another if the split has moved from it to the other.
+        Positions that a live split is not known to have passed do not count: it would skip rows.
         """
-        passed = {split.split_id: {self._text(split): 0} for split in standing.ledger.live}
-        connected = set(passed)
+        moves = self._moves(standing, steps)
+        present = {split.split_id: self._text(split) for split in standing.ledger.live}
+        read: dict[str, dict[bytes, Any]] = {}
+        for split in planned:
+            read.setdefault(split.split_id, {}).setdefault(self._text(split), split)
+        starts: list[Any] = []
+        left_alone: dict[str, str] = {}
+        for name, at in read.items():
+            forward = moves.get(name, [])
+            if name in present:
+                passed = _reached(present[name], [(before, after) for after, before in forward])
+                at = {position: split for position, split in at.items() if position in passed}
+            start = _earliest(at, forward)
+            if start is None:
+                left_alone[name] = _UNORDERED if at else _AHEAD
+            else:
+                starts.append(at[start])
+        return starts, left_alone
+
+    def _moves(self, standing: Snapshot[Any], steps: Iterable[_Step]) -> dict[str, list[tuple[bytes, bytes]]]:
+        """How each split has moved by being read: from a position to a later one. Edits move it anywhere."""
+        moves: dict[str, list[tuple[bytes, bytes]]] = {}
+        later = {split.split_id: self._text(split) for split in standing.ledger.live}
         for step in steps:
             for edit in step.edits_after:
                 if edit.operation is not EditOperation.QUARANTINE_RETRY:
-                    connected -= set(edit.split_ids if len(edit.split_ids) == edit.splits else passed)
+                    for name in edit.split_ids if len(edit.split_ids) == edit.splits else list(later):
+                        later.pop(name, None)
             version = step.document.source.split_version
             for raw in step.document.raw.ledger.live:
                 split = self._codec.decode_split(version, raw)
-                position, known = self._text(split), passed.get(split.split_id, {})
-                if position in known:
-                    connected.add(split.split_id)
-                elif split.split_id in connected:
-                    known[position] = len(known)
-        return passed
+                name, position = split.split_id, self._text(split)
+                if name in later:
+                    moves.setdefault(name, []).append((position, later[name]))
+                later[name] = position
+        return moves
 
     def _text(self, split: Any) -> bytes:
         return bytes(self._codec.encode_split(split))
@@ -161,6 +183,29 @@ class EditEngine:
     def _splits_in(self, lineage: StoredLineage, document: CheckpointDocument) -> Iterator[Any]:
         for _, segment in document.plan_segments(lineage.segment_loader(document)):
             yield from self._codec.decode_splits(document.source.split_version, segment)
+
+
+def _earliest(positions: Collection[bytes], moves: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """The position from which moves lead to all the others; None if no such position is known."""
+    earliest: bytes | None = None
+    reached: set[bytes] = set()
+    for position in positions:
+        if position not in reached:  # so no position before this one leads to all
+            earliest, reached = position, _reached(position, moves)
+    return earliest if reached.issuperset(positions) else None
+
+
+def _reached(start: bytes, moves: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
+    """A position, and those that moves lead to from it."""
+    leads_to: dict[bytes, list[bytes]] = {}
+    for position, other in moves:
+        leads_to.setdefault(position, []).append(other)
+    reached, left = {start}, [start]
+    while left:
+        new = set(leads_to.get(left.pop(), ())) - reached
+        reached |= new
+        left += new
+    return reached
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from flip27_source import edits
 from flip27_source.enumerators.files.cleaning import PartlyRead
@@ -196,6 +199,92 @@ def test_a_replay_does_not_move_a_live_split_to_a_position_that_it_may_not_have_
         source.plan("replay", splits=["orders"], since=at_one, until=at_one)
     source.ask("replay", splits=["orders"], since=at_one)
     assert [source.batch(), source.batch(), source.batch()] == [list("cd"), list("ef"), list("gh")]
+
+
+def test_a_second_replay_of_a_split_that_grew_in_between_starts_as_early_as_the_first(tmp_path: Path) -> None:
+    SERVER["orders"] = list("ab")
+    source = paged(tmp_path, maxRowsPerSplit="100")
+    assert source.batch() == list("ab")
+    SERVER["orders"] += list("cd")
+    assert [source.batch(), source.batch()] == [list("cd"), []]
+    for _ in range(3):
+        plan = source.plan("replay", glob="*")
+        assert {change.then for change in plan.changes} == {
+            'is read again from {"next":0,"split_id":"orders"}'
+        }
+        edits.submit(plan)
+        assert [source.batch(), source.batch()] == [list("abcd"), []]
+
+
+def test_a_replay_of_a_finished_split_starts_at_the_earliest_position_and_not_at_the_oldest_batch(
+    tmp_path: Path,
+) -> None:
+    SERVER["orders"] = [*"abcd", "END"]
+    source = paged(tmp_path)
+    times = [dt.datetime(1970, 1, 1, hour, tzinfo=dt.UTC) for hour in range(5)]
+    source.batch()
+    source.engine.now_ms = 3_600_000
+    source.batch()
+    source.ask("replay", splits=["orders"], until=times[0])
+    source.engine.now_ms = 2 * 3_600_000
+    assert source.batch() == list("ab")
+    source.engine.now_ms = 3 * 3_600_000
+    assert source.batches() == [list("cd"), []]
+    source.ask("replay", splits=["orders"], since=times[1], until=times[2])
+    assert source.batches() == [list("ab"), list("cd"), []]
+
+
+def test_a_live_split_is_not_replayed_if_it_is_not_known_which_of_its_batches_began_first(
+    tmp_path: Path,
+) -> None:
+    SERVER["orders"] = list("abcdef")
+    source = paged(tmp_path)
+    assert [source.batch() for _ in range(4)] == [list("ab"), list("cd"), list("ef"), []]
+    source.engine.now_ms = 3_600_000
+    source.ask("set-position", splits=["orders"], position={"next": 1})
+    assert [source.batch() for _ in range(4)] == [list("bc"), list("de"), ["f"], []]
+    with pytest.raises(EditError, match=r"orders is left alone: which of the positions of .* is not known"):
+        source.plan("replay", splits=["orders"])
+    source.ask("replay", splits=["orders"], since=dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC))
+    assert source.batch() == list("bc")
+
+
+@settings(max_examples=15, deadline=None)
+@given(data=st.data(), jumps=st.booleans())
+def test_a_replay_delivers_all_rows_from_the_first_of_its_batches_on_and_skips_none(
+    data: st.DataObject, jumps: bool
+) -> None:
+    SERVER.clear()
+    rows = SERVER["orders"] = ["0", "1"]
+    kinds = st.sampled_from(["grow", "replay", *["jump"] * jumps])
+    with tempfile.TemporaryDirectory() as folder:
+        source, begun, at = paged(Path(folder), maxRowsPerSplit="6"), [0], 2
+        assert source.batch() == ["0", "1"]
+        for step in data.draw(st.lists(kinds, min_size=3, max_size=6)):
+            allowed = {at}
+            if step == "grow":
+                rows += [str(len(rows) + number) for number in range(data.draw(st.integers(1, 8)))]
+            elif step == "jump":
+                allowed = {data.draw(st.integers(0, len(rows)))}
+                source.ask("set-position", splits=["orders"], position={"next": min(allowed)})
+            else:
+                oldest = data.draw(st.just(0) | st.integers(0, len(begun) - 1))
+                since = dt.datetime.fromtimestamp(oldest * 3600, dt.UTC)
+                try:
+                    source.ask("replay", glob="*", since=since)
+                except EditError:
+                    assert jumps or oldest
+                else:
+                    chosen = begun[oldest:]
+                    allowed = {start for start in chosen if start <= at} if jumps else {min(chosen)}
+            for _ in range(data.draw(st.integers(1, 3))):
+                source.engine.now_ms = len(begun) * 3_600_000
+                delivered = [int(row) for row in source.batch() or ()]
+                begun.append(delivered[0] if delivered else len(rows))
+                assert begun[-1] in allowed
+                at = begun[-1] + len(delivered)
+                assert delivered == list(range(begun[-1], at))
+                allowed = {at}
 
 
 def test_splits_held_back_by_a_limit_and_live_splits_can_be_skipped(tmp_path: Path) -> None:
