@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 from typing import Any
 
 from ..errors import StateError
@@ -25,6 +26,7 @@ class BackgroundCleaner:
 
     Args:
         storage_options: options of the file system that holds a claimed savepoint.
+        check: raises StaleDriverError if another driver has taken over; called before deletions.
     """
 
     def __init__(
@@ -33,11 +35,13 @@ class BackgroundCleaner:
         retained: int,
         storage_options: dict[str, Any],
         environment: Environment,
+        check: Callable[[], None],
     ) -> None:
         self._storage = storage
         self._retained = retained
         self._storage_options = storage_options
         self._environment = environment
+        self._check = check
         self._cleaner: Cleaner | None = None
         self._thread: threading.Thread | None = None
         self._cleaned_at = 0
@@ -53,7 +57,7 @@ class BackgroundCleaner:
             return
         self._cleaned_at = name.checkpoint_id
         if self._cleaner is None or self._cleaner.lineage != lineage:
-            self._cleaner = Cleaner(store, lineage, self._retained, self._storage.in_use)
+            self._cleaner = Cleaner(store, lineage, self._retained, self._storage.in_use, self._check)
         cleaner = self._cleaner
         self._thread = self._environment.run_in_background(lambda: self._clean_up(cleaner, name))
 

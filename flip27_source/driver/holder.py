@@ -89,6 +89,7 @@ class CoordinatorHolder:
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
         editing = Editing(rules=self._rules, options=options)
+        self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
         requests = Requests(
             shared,
             editing,
@@ -97,11 +98,11 @@ class CoordinatorHolder:
             RequestedSavepoints(shared, storage_options, environment.open_store, environment.new_random),
             storage_options,
             environment.now_ms,
+            self._driving.check,
         )
         self._cleaner = BackgroundCleaner(
-            self._storage, options[RETAINED_CHECKPOINTS], storage_options, environment
+            self._storage, options[RETAINED_CHECKPOINTS], storage_options, environment, self._driving.check
         )
-        self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
         self.cycle = Cycle(
             source,
             settings,

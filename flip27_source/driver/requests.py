@@ -45,6 +45,7 @@ class Requests:
 
     Args:
         store: where requests are stored; None if the source takes no requests.
+        check: raises StaleDriverError if another driver has taken over: that one answers the requests.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Requests:
         savepoints: RequestedSavepoints,
         storage_options: Mapping[str, Any],
         now_ms: Callable[[], int],
+        check: Callable[[], None],
     ) -> None:
         self._store = store
         self._engine = EditEngine(editing, codec)
@@ -63,6 +65,7 @@ class Requests:
         self._savepoints = savepoints
         self._hidden = Hidden(storage_options)
         self._now_ms = now_ms
+        self._check = check
         self._folder: Mailbox | None = None
         self._at = INITIAL_OFFSET
         self._left_alone: frozenset[str] = frozenset()
@@ -270,6 +273,8 @@ class Requests:
     def _answer(self, requests: Iterable[SavepointRequest], problem: Exception | None) -> None:
         """Delete these requests; if there is a problem, mark them as failed first."""
         answered = {item.request_id for item in requests}
+        if answered:
+            self._check()
         self._answered |= answered
         self._savepoints_due = tuple(item for item in self._savepoints_due if item.request_id not in answered)
         for request in requests:
@@ -304,6 +309,7 @@ class Requests:
 
     def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
         """Mark a request as failed."""
+        self._check()
         folder.fail(
             request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()
         )

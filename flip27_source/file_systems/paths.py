@@ -180,7 +180,8 @@ def location(value: str) -> str:
 
     Raises:
         ValueError: the value is empty, contains NUL, is a chained URL of fsspec such as
-            ``simplecache::s3://...``, or begins with ``dbfs:/`` and names no volume.
+            ``simplecache::s3://...``, begins with ``dbfs:/`` and names no volume, or names one version of an
+            object.
     """
     if not value.strip():
         raise ValueError("the value is empty; a path or URL is expected")
@@ -197,6 +198,9 @@ def location(value: str) -> str:
             "a chained URL, which names several file systems, is not supported: give the URL of the file "
             "system itself (write a local path that looks like this as an absolute path)"
         )
+    mark = _VERSION_ID.get(value.partition("://")[0])
+    if mark is not None and mark in value:
+        raise ValueError(f"the text after {mark} names one version of one object, not a location")
     return value
 
 

@@ -24,7 +24,10 @@ from .stored_lineage import StoredLineage
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CleanupPlan:
-    """What to delete: documents, newest first, then segments; the next clean-up checks ``suspects``."""
+    """What to delete: documents, then segments; the next clean-up checks ``suspects``.
+
+    Documents beside the line go first: what is left of a clean-up that is killed is the line.
+    """
 
     documents: tuple[CheckpointName, ...] = ()
     segments: tuple[str, ...] = ()
@@ -56,7 +59,8 @@ def plan_cleanup(
     if not kept_line:
         return CleanupPlan(suspects=suspects)
     oldest = kept_line[-1].checkpoint_id
-    doomed = [name for name in documents if name.checkpoint_id < oldest]
+    doomed = sorted((name for name in documents if name.checkpoint_id < oldest), reverse=True)
+    line = frozenset(_kept_line(committed, documents.get, len(documents)))
     kept = [known for name, known in documents.items() if name.checkpoint_id >= oldest]
     reachable = frozenset[str]().union(*(known.segments for known in kept))
     named = frozenset[str]().union(*(known.segments for known in documents.values()))
@@ -65,7 +69,9 @@ def plan_cleanup(
     # A segment that only doomed documents name is deleted now, an unnamed one when it is found again.
     gone = ((there & named) | (unnamed & suspects)) - reachable
     return CleanupPlan(
-        documents=tuple(sorted(doomed, reverse=True)), segments=tuple(sorted(gone)), suspects=unnamed - gone
+        documents=tuple(sorted(doomed, key=line.__contains__)),
+        segments=tuple(sorted(gone)),
+        suspects=unnamed - gone,
     )
 
 
@@ -82,13 +88,21 @@ def _kept_line(
 
 
 class Cleaner:
-    """Cleans one lineage, off the batch path: one call at a time, on any one thread."""
+    """Cleans one lineage, off the batch path: one call at a time, on any one thread.
 
-    def __init__(self, store: Store, lineage: str, retained: int, in_use: InUse) -> None:
+    Args:
+        check: raises StaleDriverError if another driver has taken over: a file that this driver no longer
+            needs may be one that the other driver uses again.
+    """
+
+    def __init__(
+        self, store: Store, lineage: str, retained: int, in_use: InUse, check: Callable[[], None]
+    ) -> None:
         self.store = store
         self.lineage = lineage
         self.retained = retained
         self._in_use = in_use
+        self._check = check
         self._stored = StoredLineage(store, lineage)
         self._deletion = Deletion(store)
         self._known: dict[CheckpointName, KnownDocument] = {}
@@ -105,10 +119,12 @@ class Cleaner:
             suspects=self._suspects,
         )
         self._suspects = plan.suspects
+        self._check()
         for name in plan.documents:
             if not self._deletion.delete(file_names.checkpoint_file(self.lineage, name)):
                 return CleanupPlan()  # the document stays, and so do the segments that it names
             self._known.pop(name, None)
+        self._check()
         for segment in plan.segments:
             with self._in_use.lock:
                 if segment not in self._in_use:

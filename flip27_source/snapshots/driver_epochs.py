@@ -161,7 +161,12 @@ class DriverEpoch:
                 self._forget(old)
 
     def check(self) -> None:
-        """Raise StaleDriverError if another driver has taken over."""
+        """Check that this driver still drives the lineage.
+
+        Raises:
+            StaleDriverError: another driver has taken over.
+            MissingStateError: the state was moved or deleted.
+        """
         newest = _listed(self._store, self.lineage).newest
         if newest > self.epoch:
             record = _record(self._store, self.lineage, newest)
@@ -171,6 +176,16 @@ class DriverEpoch:
                 f"{self._store.location}: its epoch is {newest}, this driver's epoch is {self.epoch}",
                 remedy=STOP_ONE,
             )
+        if newest < self.epoch:  # a listing may be late: the file itself decides
+            own = file_names.driver_file(self.lineage, self.epoch)
+            try:
+                self._store.read_surely(own)
+            except MissingStateError:
+                raise MissingStateError(
+                    f"{own} is no longer in {self._store.location}: the state was moved or deleted while the "
+                    "query ran",
+                    remedy="move the state back, or restore it from a backup, and restart the query",
+                ) from None
 
 
 class DriverWatch:

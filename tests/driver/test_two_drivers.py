@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from flip27_source import savepoints
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.errors import MissingStateError, StaleDriverError, StateLocationError
 from flip27_source.snapshots.driver_epochs import DriverEpoch
 from flip27_source.snapshots.store import MemoryStore
+from flip27_source.testing import MicroBatchEngine
 from tests.driver.batches import Batches
+from tests.edits.edited import IDS
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 LINEAGE = "orders-0123456789abcdef"
@@ -98,6 +103,48 @@ def test_a_report_of_a_stale_drivers_task_is_not_taken_for_one_of_the_current_dr
     assert our_task.report != their_task.report
     assert theirs.attempt(their_task) == ["b", "c"]
     assert ours.attempt(our_task) == ["b"]
+
+
+def test_a_clean_up_deletes_nothing_more_once_another_driver_has_taken_over() -> None:
+    FEEDS["cleaned"] = items("first")
+    store = Interrupted()
+    options = {"feed": "cleaned", "stateLocation": "/unused", "retainedCheckpoints": "2"}
+    older = Batches(Feed, EchoReader, options, store=store)
+    older.batch()
+    lineage = next(iter(older.files())).partition("/")[0]
+    store.before = ("list segments", lambda: DriverEpoch(store, lineage, 0))
+    while store.before is not None:
+        FEEDS["cleaned"] += items(str(len(FEEDS["cleaned"])))
+        with contextlib.suppress(StaleDriverError):  # the batch in which the other driver takes over
+            older.batch()
+        older.wait_for_clean_up()
+    assert len([name for name in older.files() if "/checkpoints/" in name]) > 9
+
+
+def test_a_state_that_is_moved_while_the_query_runs_stops_it(batches: Batches) -> None:
+    batches.batch()
+    for name in batches.files():
+        batches.store.delete(name)
+    batches.source_feed.extend(items("b"))
+    with pytest.raises(MissingStateError, match="was moved or deleted while the query ran"):
+        batches.trigger()
+    assert batches.files() == {}
+
+
+def test_an_idle_driver_that_another_one_has_replaced_answers_no_request(tmp_path: Path) -> None:
+    FEEDS["idle"] = items("a")
+    options = {"feed": "idle", "stateLocation": str(tmp_path / "state")}
+    older = MicroBatchEngine(options, enumerator=Feed, reader=EchoReader, schema=IDS)
+    older.process_all_available()
+    lineage = next((tmp_path / "state").iterdir()).name
+    DriverEpoch(older.driver_store() or MemoryStore(), lineage, 0)
+    (tmp_path / "file").touch()
+    request = savepoints.request(state=options["stateLocation"], to=str(tmp_path / "file"))
+    older.holder.look_for_requests()
+    with pytest.raises(StaleDriverError):
+        older.trigger()
+    (waiting,) = savepoints.pending(state=options["stateLocation"])
+    assert (waiting.request_id, waiting.error) == (request.request_id, None)
 
 
 def test_a_restart_takes_the_next_epoch_and_old_ones_are_forgotten(batches: Batches) -> None:

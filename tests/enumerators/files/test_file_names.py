@@ -226,6 +226,12 @@ def test_a_name_that_is_not_utf8_is_restored_from_its_text(name: bytes) -> None:
     assert shown_path(path_text(path)).isprintable()
 
 
+@pytest.mark.parametrize("url", ["s3://b/state?versionId=1", "abfs://c@a.dfs.core.windows.net/x?versionid=1"])
+def test_a_location_that_names_one_version_of_an_object_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="names one version of one object, not a location"):
+        location(url)
+
+
 @pytest.mark.parametrize(
     "url",
     [
