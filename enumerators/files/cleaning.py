@@ -169,7 +169,10 @@ class Cleaning:
             _clean_local(action, self._roots, self._files)
 
     def _archived(self, path: str) -> str | None:
-        return None if self._archive is None else f"{self._archive}/{_whole_path(path)}"
+        """Below the archive ``landing/a`` for ``/landing/a`` and ``s3://bucket/landing/a``, as in Spark's."""
+        is_remote = local_path(path) is None
+        whole = path.partition("://")[2].partition("/")[2] if is_remote else path.lstrip("/")
+        return None if self._archive is None else f"{self._archive}/{whole}"
 
 
 def _local_roots(paths: Sequence[str]) -> list[str]:
@@ -180,13 +183,6 @@ def _local_roots(paths: Sequence[str]) -> list[str]:
         for path in local
         if path is not None
     ]
-
-
-def _whole_path(path: str) -> str:
-    """``landing/a`` for ``/landing/a`` and for ``s3://bucket/landing/a``, as in Spark's archive."""
-    if local_path(path) is None:
-        return path.partition("://")[2].partition("/")[2]
-    return path.lstrip("/")
 
 
 def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -> None:
