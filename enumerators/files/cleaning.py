@@ -139,7 +139,12 @@ class Cleaning:
         self._archive = None
         self._name_only = options[opts.FILE_NAME_ONLY]
         self._files = DurableFiles("/")
-        self._roots = _local_roots(paths)
+        local = (disk_path(path) for given in paths for path in expand_paths(given))
+        self._roots = [  # the local directories that the source reads
+            os.path.dirname(os.path.abspath(path)) if is_one_file(path) else local_root(path)[0]
+            for path in local
+            if path is not None
+        ]
         self.is_on = options[opts.CLEAN_SOURCE] != "off"
         self.waits = options[opts.CLEAN_SOURCE_RETENTION_DURATION] > 0
         if options[opts.CLEAN_SOURCE] == "archive":
@@ -173,16 +178,6 @@ class Cleaning:
         is_remote = local_path(path) is None
         whole = path.partition("://")[2].partition("/")[2] if is_remote else path.lstrip("/")
         return None if self._archive is None else f"{self._archive}/{whole}"
-
-
-def _local_roots(paths: Sequence[str]) -> list[str]:
-    """The local directories that the source reads."""
-    local = (disk_path(path) for given in paths for path in expand_paths(given))
-    return [
-        os.path.dirname(os.path.abspath(path)) if is_one_file(path) else local_root(path)[0]
-        for path in local
-        if path is not None
-    ]
 
 
 def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -> None:
