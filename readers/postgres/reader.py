@@ -190,6 +190,7 @@ class PostgresReader(SplitReader[PostgresSplit]):
                     relation = delivered.relation
                     types = self.types(relation)
                     if relation not in self._compared:
+                        # The first changes: compare the columns with the DataFrame's.
                         old = [column.name for column in relation.columns if column.is_key]
                         self._columns.check(str(relation), types, old=old)
                         self._compared.add(relation)
