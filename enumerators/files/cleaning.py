@@ -139,7 +139,12 @@ class Cleaning:
         self._archive = None
         self._name_only = options[opts.FILE_NAME_ONLY]
         self._files = DurableFiles("/")
-        self._roots = _local_roots(paths)
+        local = (disk_path(path) for given in paths for path in expand_paths(given))
+        self._roots = [  # the local directories that the source reads
+            os.path.dirname(os.path.abspath(path)) if is_one_file(path) else local_root(path)[0]
+            for path in local
+            if path is not None
+        ]
         self.is_on = options[opts.CLEAN_SOURCE] != "off"
         self.waits = options[opts.CLEAN_SOURCE_RETENTION_DURATION] > 0
         if options[opts.CLEAN_SOURCE] == "archive":
@@ -169,24 +174,10 @@ class Cleaning:
             _clean_local(action, self._roots, self._files)
 
     def _archived(self, path: str) -> str | None:
-        return None if self._archive is None else f"{self._archive}/{_whole_path(path)}"
-
-
-def _local_roots(paths: Sequence[str]) -> list[str]:
-    """The local directories that the source reads."""
-    local = (disk_path(path) for given in paths for path in expand_paths(given))
-    return [
-        os.path.dirname(os.path.abspath(path)) if is_one_file(path) else local_root(path)[0]
-        for path in local
-        if path is not None
-    ]
-
-
-def _whole_path(path: str) -> str:
-    """``landing/a`` for ``/landing/a`` and for ``s3://bucket/landing/a``, as in Spark's archive."""
-    if local_path(path) is None:
-        return path.partition("://")[2].partition("/")[2]
-    return path.lstrip("/")
+        """Below the archive ``landing/a`` for ``/landing/a`` and ``s3://bucket/landing/a``, as in Spark's."""
+        is_remote = local_path(path) is None
+        whole = path.partition("://")[2].partition("/")[2] if is_remote else path.lstrip("/")
+        return None if self._archive is None else f"{self._archive}/{whole}"
 
 
 def _clean_local(action: CleanFile, roots: Sequence[str], files: DurableFiles) -> None:

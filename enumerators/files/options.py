@@ -39,10 +39,6 @@ def _paths(value: str) -> tuple[str, ...]:
     return tuple(paths)
 
 
-def _duration_or_off(value: str) -> float | None:
-    return None if value.strip().lower() == "off" else duration_s(value)
-
-
 def _queues(value: str) -> tuple[str, ...]:
     urls = tuple(dict.fromkeys(texts(value)))
     if not urls:
@@ -160,7 +156,7 @@ ALLOWED_LATENESS: Option[float] = NextBatchOption(
 )
 BACKFILL_INTERVAL: Option[float | None] = NextBatchOption(
     name="backfillInterval",
-    parse=_duration_or_off,
+    parse=lambda value: None if value.strip().lower() == "off" else duration_s(value),
     default=86400.0,
     default_text="1 day",
     doc="seenFiles=nameCursor: how often all files are listed to find late files; off: never. "

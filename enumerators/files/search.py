@@ -109,7 +109,12 @@ class FileSearch:
 
         def choose(path: str, info: FileInfo) -> FileSplit | None:
             modified_us = info.modified_us
-            if limits is not None and not _is_between(modified_us, limits, path):
+            if limits is not None and modified_us == 0:
+                raise DiscoveryError(
+                    f"the file system does not report the modification time of {path}",
+                    remedy="remove the options modifiedAfter and modifiedBefore",
+                )
+            if limits is not None and not limits[0] < modified_us < limits[1]:
                 return None
             if modified_us < oldest_us:
                 self._too_old.skip(path, "%s is older than maxFileAge and is not read")
@@ -118,15 +123,6 @@ class FileSearch:
             return FileSplit(path=path, length=info.length, modified_us=modified_us, etag=etag)
 
         return choose
-
-
-def _is_between(modified_us: int, limits: tuple[float, float], path: str) -> bool:
-    if modified_us == 0:
-        raise DiscoveryError(
-            f"the file system does not report the modification time of {path}",
-            remedy="remove the options modifiedAfter and modifiedBefore",
-        )
-    return limits[0] < modified_us < limits[1]
 
 
 class _RequestedFiles(Lister):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.connection import ServerError, row_of
 from flip27_source.enumerators.postgres.own_slot import reading_purpose
-from flip27_source.enumerators.postgres.publication import Publication, find_publication
+from flip27_source.enumerators.postgres.publication import find_publication
 from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
@@ -72,7 +72,12 @@ def leftovers(
             f"the state belongs to the server with the system identifier {system}, and this one has {here}",
             remedy="connect to the server that the query read, or give --slot instead of the state",
         )
-    owned = None if publication is None else _droppable(connection, publication)
+    owned = None if publication is None else find_publication(connection, publication)
+    if owned is not None and not owned.is_owned:
+        raise ServerError(
+            f"publication {publication} belongs to role {owned.owner}, so this role may not drop it",
+            remedy=f"connect as role {owned.owner}, or have it run: DROP PUBLICATION {quoted(owned.name)};",
+        )
     left = Leftovers(
         slot=None,
         publication=None if owned is None else owned.name,
@@ -120,14 +125,3 @@ def _check_unread(connection: Connection, slot: str, active_pid: int | None) -> 
                 f"SELECT pg_terminate_backend({pid});" for pid in [row[0] for row in readers] or [active_pid]
             ),
         )
-
-
-def _droppable(connection: Connection, name: str) -> Publication | None:
-    """The publication if it exists."""
-    publication = find_publication(connection, name)
-    if publication is not None and not publication.is_owned:
-        raise ServerError(
-            f"publication {name} belongs to role {publication.owner}, so this role may not drop it",
-            remedy=f"connect as role {publication.owner}, or have it run: DROP PUBLICATION {quoted(name)};",
-        )
-    return publication

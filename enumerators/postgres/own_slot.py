@@ -96,18 +96,11 @@ def make_own_slot(
         _report_missing(source, name, position, report_data_loss)
         server.copy_slot(connection, source_name, name)
     if options[opts.SLOT_FAILOVER]:
-        _make_failover_slot(options, name)
+        # A copy is not a failover slot, even if the original is.
+        with connect(options, purpose="failover slot", replicates=True) as replicating:
+            sql = f"ALTER_REPLICATION_SLOT {quoted(name)} (FAILOVER true)"
+            checked(options, f"altering slot {name}", lambda: replicating.execute(sql))
     _log.info("slot %s is a copy of slot %s, which stays as it is", name, source_name)
-
-
-def _make_failover_slot(options: Options, name: str) -> None:
-    """Turn a copy into a failover slot: it is not one, even if the original is."""
-    with connect(options, purpose="failover slot", replicates=True) as connection:
-        checked(
-            options,
-            f"altering slot {name}",
-            lambda: connection.execute(f"ALTER_REPLICATION_SLOT {quoted(name)} (FAILOVER true)"),
-        )
 
 
 def _report_missing(

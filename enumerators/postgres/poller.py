@@ -199,7 +199,13 @@ class ServerPoller:
                     slot.name,
                     server.alter_failover(slot.name),
                 )
-            timeline = self._timeline(connection, state, position or 0)
+            timeline = timeline_of(connection)
+            check_timeline(
+                self._options,
+                known=Timeline(system=state.system, number=state.timeline),
+                present=timeline,
+                position=max(state.start, state.planned_to, position or 0),
+            )
             server.check_end(seen[-1].end, position=max(state.start, position or 0))
             if position is not None and slot.confirmed > position:
                 changes = True  # reading the window shows whether changes are lost
@@ -328,17 +334,6 @@ class ServerPoller:
         # Whether it has moved too far is checked when a window is read: its batch may be complete already.
         server.check_slot(slot, database=connection.info.dbname, position=None)
         return slot
-
-    def _timeline(self, connection: Connection, state: PostgresState, position: int) -> Timeline:
-        """The server's timeline, after a check that it has everything that was read up to ``position``."""
-        present = timeline_of(connection)
-        check_timeline(
-            self._options,
-            known=Timeline(system=state.system, number=state.timeline),
-            present=present,
-            position=max(state.start, state.planned_to, position),
-        )
-        return present
 
     def _publish_tables(
         self,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator
 from functools import partial
 from urllib.parse import quote, unquote, urlsplit
 
@@ -52,7 +51,11 @@ class Secrets:
         secrets = {password or ""}
         with contextlib.suppress(ValueError):
             secrets.add(urlsplit(uri).password or "")
-        secrets.update(_misread_password(uri))
+        # Drivers may split a URI elsewhere if its password contains an unescaped / or @.
+        user, is_given, _ = uri.partition("://")[2].rpartition("@")
+        name, has_password, rest = user.partition(":")
+        if is_given and has_password and "@" not in name:
+            secrets.add(rest)
         secrets.update(text for groups in _NAMED_SECRET.findall(uri) for text in groups)
         # A driver may name a part of a password in which characters are not escaped.
         secrets.update(part for text in tuple(secrets) for part in (*_DELIMITERS.split(text), unquote(text)))
@@ -74,11 +77,3 @@ class Secrets:
         for secret in self._hidden:
             text = text.replace(secret, "***")
         return text
-
-
-def _misread_password(uri: str) -> Iterator[str]:
-    """The password of a URI that drivers may split elsewhere, because it contains an unescaped / or @."""
-    user, is_given, _ = uri.partition("://")[2].rpartition("@")
-    name, has_password, password = user.partition(":")
-    if is_given and has_password and "@" not in name:
-        yield password

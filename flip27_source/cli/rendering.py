@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -116,8 +116,11 @@ class Rendering:
         rows = [[self._hidden.in_text(cell_text(value)) for value in row] for row in table.rows]
         if not self._out.is_terminal:
             lines = [[shown_path(cell) or _NOTHING for cell in line] for line in (table.columns, *rows)]
-            for line in _aligned(lines):
-                _print(self._out, line)
+            widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
+            for line in lines:
+                cells = zip(line, widths, strict=True)
+                padded = (cell + " " * (width - cell_len(cell)) for cell, width in cells)
+                _print(self._out, _GAP.join(padded).rstrip())
             return
         rows = [[_printable(cell) for cell in row] for row in rows]
         self._out.print(_drawn(table, rows, self._out.width), highlight=False)
@@ -127,26 +130,14 @@ def cell_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dt.datetime):
-        return _time_text(value)
+        # In UTC, to the millisecond; options of commands read the text as the same time.
+        precision = "milliseconds" if value.microsecond else "seconds"
+        return value.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float):
         return f"{value:,.1f}"
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
-
-
-def _time_text(time: dt.datetime) -> str:
-    """ISO 8601 in UTC, to the millisecond; options of commands read the text as the same time."""
-    precision = "milliseconds" if time.microsecond else "seconds"
-    return time.astimezone(dt.UTC).replace(tzinfo=None).isoformat(timespec=precision) + "Z"
-
-
-def _aligned(lines: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of cells, each column as wide as its widest cell."""
-    widths = [max(map(cell_len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        padded = (cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
-        yield _GAP.join(padded).rstrip()
 
 
 def _drawn(table: Table, rows: Sequence[Sequence[str]], width: int) -> RenderableType:

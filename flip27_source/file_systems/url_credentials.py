@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from urllib.parse import unquote
 
@@ -77,7 +78,8 @@ def masked(text: str, *, users_of: str = "") -> str:
         users_of: a URL whose users and passwords are masked everywhere in the text.
     """
     first, *others = without_users(text).split("://")
-    shown = "://".join([first, *(_PARAMETERS.sub(_without_secrets, rest, count=1) for rest in others)])
+    without_secrets = partial(_PARAMETERS.sub, lambda url: _PARAMETER.sub(_masked, url[0]), count=1)
+    shown = "://".join([first, *map(without_secrets, others)])
     for user, _ in _users(users_of):
         for secret in filter(None, (user[:-1], user[:-1].partition(":")[2])):
             shown = shown.replace(secret, "***")
@@ -111,10 +113,6 @@ def _user(protocol: str, rest: str) -> str:
 def _matched(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.match(text)
     return match[0] if match else ""
-
-
-def _without_secrets(url: re.Match[str]) -> str:
-    return _PARAMETER.sub(_masked, url[0])
 
 
 def _masked(match: re.Match[str]) -> str:

@@ -173,7 +173,12 @@ class _Batch:
             return bad
         _log.warning("batch %d failed, and its files are read one by one to find the cause: %s",
                      self._batch_id, kept_text(error))  # fmt: skip
-        named = _files_named_in(str(error), files)
+        said = unquote(str(error))  # Spark writes paths as URIs
+        named = [
+            file
+            for file in files
+            if with_percents(local_path(file.path) or file.path.partition("://")[2]) in said
+        ]
         bad = list(self._unreadable(named))
         if not bad:
             others = {file.split_id for file in named}
@@ -246,16 +251,6 @@ def _recorded_columns(storage: SchemaStorage, mode: str, infer: Callable[[], Str
         if recorded is None or len(new):
             recorded = storage.add(inferred)
     return from_arrow_schema(recorded.schema, prefer_timestamp_ntz=True)
-
-
-def _files_named_in(text: str, files: Sequence[FileSplit]) -> list[FileSplit]:
-    """The files whose paths are in an error of Spark, which writes paths as URIs."""
-    decoded = unquote(text)
-    return [
-        file
-        for file in files
-        if with_percents(local_path(file.path) or file.path.partition("://")[2]) in decoded
-    ]
 
 
 def _source_of(rows: DataFrame) -> SourceOfSplits:

@@ -44,10 +44,6 @@ def _moments(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return pa.timestamp("us")
 
 
-def _has_digits(kind: pa.DataType) -> bool:
-    return bool(types.is_decimal(kind) or types.is_integer(kind))
-
-
 def _decimal_for(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     whole, scale = (max(numbers) for numbers in zip(_digits(one), _digits(other), strict=True))
     if whole + scale > MOST_DIGITS:
@@ -85,7 +81,7 @@ _JOINS = (
     (types.is_list, _lists),
     (types.is_integer, _integers),
     (types.is_floating, lambda _one, _other: pa.float64()),
-    (_has_digits, _decimal_for),
+    (lambda kind: types.is_decimal(kind) or types.is_integer(kind), _decimal_for),
     (types.is_temporal, _moments),
 )
 _HELD_BY_DOUBLE = {pa.int8(), pa.int16(), pa.int32(), pa.float32(), pa.float64()}

@@ -51,7 +51,11 @@ class CsvRescue:
                 does not ignore them.
         """
         self._check_types(rows, misfits)
-        long_rows = self._long_rows(rows, malformed)
+        # The fields after the last column, by row number; only for rows that have such fields.
+        long_rows: dict[int, list[str]] = {}
+        for row in [] if malformed is None else pc.indices_nonzero(malformed).to_pylist():
+            if extra := rows.fields(row)[self._columns :]:
+                long_rows[row] = extra
         if long_rows and self._header_of is None:
             most = max(map(len, long_rows.values()))
             names = (f"_c{self._columns + number}" for number in range(most))
@@ -72,12 +76,6 @@ class CsvRescue:
             malformed = pc.and_not(malformed, pa.array([row in long_rows for row in range(count)]))
             malformed = malformed if malformed.true_count else None
         return malformed, pa.array(texts, pa.string())
-
-    def _long_rows(self, rows: CsvRows, malformed: pa.Array | None) -> dict[int, list[str]]:
-        """The fields after the last column, by row number; only for rows that have such fields."""
-        numbers = [] if malformed is None else pc.indices_nonzero(malformed).to_pylist()
-        extra_fields = ((row, rows.fields(row)[self._columns :]) for row in numbers)
-        return {row: fields for row, fields in extra_fields if fields}
 
     def _check_types(self, rows: CsvRows, misfits: Misfits) -> None:
         """Refuse values of the wrong type that fit a wider type, if the schema evolution widens types."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -84,7 +84,10 @@ def csv_schema(samples: Sequence[tuple[str, CsvRows]], options: Options) -> pa.S
         finder = CsvTypes(options)
         for _, rows in samples:
             columns = rows.columns(len(names)).columns
-            kinds = finder.of_columns([column[int(options[HEADER]) :] for column in columns], kinds)
+            kinds = [
+                finder.of_column(column[int(options[HEADER]) :], kind)
+                for column, kind in zip(columns, kinds, strict=True)
+            ]
     return pa.schema(
         [
             (name, pa.string() if types.is_null(kind) else kind)
@@ -142,15 +145,9 @@ class CsvTypes:
             attempts if options[PREFER_DATE] else [item for item in attempts if item[0] is not types.is_date]
         )
 
-    def of_columns(self, columns: Sequence[pa.Array], kinds: Sequence[pa.DataType]) -> list[pa.DataType]:
-        """The types after some more texts of each column; null while a column has no text."""
-        return [
-            self._of_texts(pc.unique(column).drop_null().to_pylist(), kind)
-            for column, kind in zip(columns, kinds, strict=True)
-        ]
-
-    def _of_texts(self, texts: Iterable[str], kind: pa.DataType) -> pa.DataType:
-        for value in texts:
+    def of_column(self, texts: pa.Array, kind: pa.DataType) -> pa.DataType:
+        """The type after some more texts of a column; null while the column has no text."""
+        for value in pc.unique(texts).drop_null().to_pylist():
             if types.is_string(kind):
                 break
             if value:

@@ -77,7 +77,11 @@ class Constants:
             if field.name in self.values:
                 arrays.append(pa.repeat(self.values[field.name], batch.num_rows))
             elif self.metadata is not None and field.name == METADATA:
-                arrays.append(_metadata_column(self.metadata, field, batch.num_rows))
+                children = [
+                    pa.repeat(pa.scalar(self.metadata[child.name], child.type), batch.num_rows)
+                    for child in field.type
+                ]
+                arrays.append(pa.StructArray.from_arrays(children, fields=list(field.type)))
             else:
                 arrays.append(batch.column(field.name))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -237,9 +241,3 @@ def _metadata(split: FileSplit) -> dict[str, Any]:
         # Spark shows milliseconds, the precision of Java's file systems.
         "file_modification_time": datetime_or_none(split.modified_us // 1000),
     }
-
-
-def _metadata_column(values: dict[str, Any], field: pa.Field, rows: int) -> pa.Array:
-    fields = list(field.type)
-    children = [pa.repeat(pa.scalar(values[child.name], child.type), rows) for child in fields]
-    return pa.StructArray.from_arrays(children, fields=fields)

@@ -146,7 +146,9 @@ def open_raw(
             return cast(BinaryIO, open(local, "rb", buffering=0))
         fs, name = file_system(path, options)
         says_how = any(option.startswith("default_") for option in options.with_prefix(_STORAGE))
-        how = _read_on() if reads_on and _has_caches(fs) and not says_how else {}
+        # Files of sshfs do not use fsspec's caches, and it limits requests.
+        has_caches = answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
+        how = _read_on() if reads_on and has_caches and not says_how else {}
         stream = fs.open(name, "rb", **how)
         if is_web_server(fs) and not gives_parts(stream):
             stream.close()
@@ -157,11 +159,6 @@ def open_raw(
 def answers_many(fs: Any) -> bool:
     """True if a file system supports concurrent requests, as most network file systems do."""
     return bool(getattr(fs, "async_impl", False))
-
-
-def _has_caches(fs: Any) -> bool:
-    """True if its files use fsspec's caches; those of sshfs do not, and it limits requests."""
-    return answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
 
 
 def _read_on() -> dict[str, Any]:

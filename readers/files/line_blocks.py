@@ -150,7 +150,9 @@ def line_blocks(
     pieces: list[bytes] = []
     parts: list[LinePart] = []
     size = 0
-    header_pattern = _up_to_header(comment)
+    # Up to the end of the first line that is neither blank nor a comment.
+    passed = _BLANK_LINE if not comment else _BLANK_LINE + b"|" + re.escape(comment) + rb"[^\n]*\n"
+    header_pattern = re.compile(rb"(?:" + passed + rb")*+[^\n]*\n")
     for split, fetched in fetched_ahead(splits, options, min(block_bytes, SMALL_BYTES)):
         header_due = drop_header and not _has_header_before(split, options, header_pattern)
         for position, raw in _aligned_chunks(split, options, block_bytes, fetched):
@@ -176,12 +178,6 @@ def line_blocks(
                 pieces, parts, size = [], [], 0
     if pieces:
         yield _block(pieces, parts)
-
-
-def _up_to_header(comment: bytes) -> re.Pattern[bytes]:
-    """Pattern up to the end of the first line that is neither blank nor a comment."""
-    passed = _BLANK_LINE if not comment else _BLANK_LINE + b"|" + re.escape(comment) + rb"[^\n]*\n"
-    return re.compile(rb"(?:" + passed + rb")*+[^\n]*\n")
 
 
 def _has_header_before(split: FileSplit, options: Options, header_pattern: re.Pattern[bytes]) -> bool:

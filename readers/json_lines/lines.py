@@ -32,7 +32,9 @@ class JsonLines:
         if parsed is not None or not self._parser.usable:
             return parsed
         lines = data.count(b"\n")
-        if not _is_one_object_a_line(data, lines):
+        # Each line must be in braces. If there are also as many objects as lines, each line is one object: a
+        # line break between } and { cannot be within an object, where only a comma or a bracket could follow.
+        if data[:1] != b"{" or data[-2:] != b"}\n" or data.count(b"}\n{") != lines - 1:
             return None
         outcome = self._parser.parse(pa.py_buffer(data), lines)
         return outcome if isinstance(outcome, Parsed) else None
@@ -92,15 +94,6 @@ class JsonLines:
                 refused += numbers[at : at + by_line]
                 at += by_line
         return fast, refused
-
-
-def _is_one_object_a_line(data: bytes, lines: int) -> bool:
-    """True if each line starts and ends with a brace.
-
-    If there are also as many objects as lines, each line is one object: a line break between ``}`` and
-    ``{`` cannot be within an object, because only a comma or a bracket could follow there.
-    """
-    return data[:1] == b"{" and data[-2:] == b"}\n" and data.count(b"}\n{") == lines - 1
 
 
 def _proved_rows(parsed: Parsed, numbers: pa.Array) -> tuple[pa.Array, list[pa.Array]]:

@@ -118,7 +118,11 @@ class JsonRows:
             left_over = None if split is None else self._rescue.left_over(line, read.rows, split.path)
             malformed = read.malformed and left_over is None
             if malformed and self._mode == "FAILFAST":
-                raise _malformed(block, number, line)
+                raise SplitReadError(
+                    f"{block.place_of_line(number)}: the line is malformed: {quotation(line)}",
+                    remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add the string column "
+                    f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such lines",
+                )
             if malformed and self._mode == "DROPMALFORMED":
                 continue
             line_rows = read.rows or ([[None] * len(self._data_schema)] if malformed else [])
@@ -132,11 +136,3 @@ class JsonRows:
 
 def _record_at(block: LineBlock, line: int) -> tuple[Place, bytes]:
     return block.place_of_line(line), block.data.split(b"\n", line + 1)[line]
-
-
-def _malformed(block: LineBlock, number: int, line: bytes) -> SplitReadError:
-    return SplitReadError(
-        f"{block.place_of_line(number)}: the line is malformed: {quotation(line)}",
-        remedy=f"correct the file; or set {MODE.name} to PERMISSIVE and add the string column "
-        f"{CORRUPT_RECORD_COLUMN.default} to the schema to see such lines",
-    )

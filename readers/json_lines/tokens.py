@@ -77,7 +77,9 @@ class Tokens(StringCursor):
     def next(self) -> Token | None:
         """Advance to the next token; None at the end."""
         if self.token is Token.FIELD_NAME:
-            return self._value_of_name()
+            token, self._pending = self._pending, None
+            self.token = token if token is None else self._opened(token)
+            return token
         if self._unread:
             self._unread = False
             self._quoted(0x22, skipped=True)
@@ -148,11 +150,6 @@ class Tokens(StringCursor):
         start = self.start
         self.skip_children()
         return self.line[start : self.position]
-
-    def _value_of_name(self) -> Token | None:
-        token, self._pending = self._pending, None
-        self.token = token if token is None else self._opened(token)
-        return token
 
     def _opened(self, token: Token) -> Token:
         if token is Token.START_OBJECT or token is Token.START_ARRAY:

@@ -281,10 +281,6 @@ def _float(tokens: Tokens, token: Token) -> float:
     return value
 
 
-def _string(tokens: Tokens, token: Token) -> bytes:
-    return java_utf8(tokens.string()) if token is Token.STRING else tokens.raw()
-
-
 def _text(tokens: Tokens, token: Token) -> str:
     if token is not Token.STRING:
         raise MalformedJsonError("not a string")
@@ -329,6 +325,6 @@ _SIMPLE: dict[pa.DataType, Callable[[Tokens, Token], Any]] = {
     pa.bool_(): _boolean,
     pa.float32(): _float,
     pa.float64(): _double,
-    pa.string(): _string,
+    pa.string(): lambda tokens, token: java_utf8(tokens.string()) if token is Token.STRING else tokens.raw(),
     pa.binary(): _binary,
 }

@@ -94,21 +94,17 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
 
     def _fetched(self, ranges: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
-        ranges = self._of_the_same_topics(ranges, timeout_s)
-        with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
-            fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
-            for batch in self._batches(fetches.runs(ranges)):
-                yield batch
-                gc.collect(0)
-
-    def _of_the_same_topics(self, ranges: Sequence[KafkaSplit], timeout_s: float) -> list[KafkaSplit]:
-        """The ranges whose topics were not recreated since they were planned; others are reported as lost."""
         others = other_topics(self._properties, ranges, timeout_s=timeout_s)
         for split in ranges:
             if split.topic in others:
                 gone = f"offsets {split.next} to {(split.end or 0) - 1} are gone"
                 self._lost(split, f"{gone}: the topic was deleted and recreated (id {others[split.topic]})")
-        return [split for split in ranges if split.topic not in others]
+        ranges = [split for split in ranges if split.topic not in others]
+        with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
+            fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
+            for batch in self._batches(fetches.runs(ranges)):
+                yield batch
+                gc.collect(0)
 
     def _batches(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         """The records of the runs, in batches of limited size."""

@@ -151,18 +151,14 @@ def _plain_lists(marks: _Marks) -> pa.Array | None:
     lengths = ends - starts - 2 * is_quoted
     if len(marks.escapes):
         lengths -= np.searchsorted(marks.escapes, ends) - np.searchsorted(marks.escapes, starts)
-    elements = _with_nulls(array_of(pa.string(), content[is_content], bounds_of(lengths)), is_quoted)
+    elements = array_of(pa.string(), content[is_content], bounds_of(lengths))
+    is_null = pc.equal(elements, "NULL")
+    if is_null.true_count:
+        is_null = pc.and_(is_null, pa.array(~is_quoted))
+        elements = pc.if_else(is_null, pa.scalar(None, pa.string()), elements)
     opened = np.searchsorted(elements_begin, np.flatnonzero(kinds == _OPEN))
     offsets = np.append(opened, len(elements_begin)).astype(np.int32)
     return pa.ListArray.from_arrays(pa.array(offsets), elements)
-
-
-def _with_nulls(elements: pa.Array, is_quoted: Bools) -> pa.Array:
-    is_null = pc.equal(elements, "NULL")
-    if not is_null.true_count:
-        return elements
-    is_null = pc.and_(is_null, pa.array(~is_quoted))
-    return pc.if_else(is_null, pa.scalar(None, pa.string()), elements)
 
 
 def _odd_lists(texts: pa.Array, dimensions: int, delimiter: str) -> pa.Array:

@@ -94,7 +94,7 @@ def _locked(connection: Connection, table: TableName, exported: str | None) -> s
     The lock is taken before the snapshot: in a snapshot from before an ALTER TABLE that rewrites the table,
     the table would be empty.
     """
-    import psycopg
+    import psycopg.sql
 
     name = quoted(table.schema, table.name)
     try:
@@ -102,23 +102,17 @@ def _locked(connection: Connection, table: TableName, exported: str | None) -> s
     except (psycopg.errors.UndefinedTable, psycopg.errors.InvalidSchemaName):
         return None
     if exported is not None:
-        _join(connection, exported)
+        try:
+            connection.execute(psycopg.sql.SQL("SET TRANSACTION SNAPSHOT {}").format(exported))
+        except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue) as error:
+            raise SplitReadError(
+                f"the snapshot {exported} of this read has ended: {error.diag.message_primary}",
+                remedy="run the read again; it takes a new snapshot",
+            ) from None
     snapshot, oid = row_of(
         connection, "SELECT pg_current_snapshot()::text, to_regclass(%s)::oid::bigint", [name]
     )
     return str(snapshot) if oid == table.oid else None
-
-
-def _join(connection: Connection, exported: str) -> None:
-    import psycopg.sql
-
-    try:
-        connection.execute(psycopg.sql.SQL("SET TRANSACTION SNAPSHOT {}").format(exported))
-    except (psycopg.errors.UndefinedObject, psycopg.errors.InvalidParameterValue) as error:
-        raise SplitReadError(
-            f"the snapshot {exported} of this read has ended: {error.diag.message_primary}",
-            remedy="run the read again; it takes a new snapshot",
-        ) from None
 
 
 def chunk_texts(

@@ -47,16 +47,12 @@ def bounds_of(lengths: Any) -> Bounds:
     return bounds
 
 
-def text_at(texts: pa.Array, row: int) -> str:
-    """One text; bytes that are not UTF-8 are replaced."""
-    value: bytes = texts[row : row + 1].view(pa.binary())[0].as_py()
-    return value.decode("utf-8", "replace")
-
-
 def refuse(texts: pa.Array, bad: Bools, reason: str, *, remedy: str | None = None) -> None:
     """Raise UnfitError for the first text that ``bad`` marks, if there is one."""
     if bad.any():
-        raise UnfitError(text_at(texts, int(bad.argmax())), reason, remedy=remedy)
+        row = int(bad.argmax())
+        value: bytes = texts[row : row + 1].view(pa.binary())[0].as_py()
+        raise UnfitError(value.decode("utf-8", "replace"), reason, remedy=remedy)
 
 
 def parse_present(texts: pa.Array, parse: Parse, kind: pa.DataType) -> pa.Array:

@@ -187,8 +187,14 @@ class PostgresReader(SplitReader[PostgresSplit]):
                 delivered = delivery.delivered(changes, totals.truncated)
                 if delivered is not None and len(delivered):
                     totals.rows += len(delivered)
-                    types = self._checked_types(delivered.relation)
-                    key = delivery.key_names(delivered.relation)
+                    relation = delivered.relation
+                    types = self.types(relation)
+                    if relation not in self._compared:
+                        # The first changes: compare the columns with the DataFrame's.
+                        old = [column.name for column in relation.columns if column.is_key]
+                        self._columns.check(str(relation), types, old=old)
+                        self._compared.add(relation)
+                    key = delivery.key_names(relation)
                     for part in delivery.filled(delivered):
                         yield self._rows.batch(part, types, key=key)
         decoder.finish()
@@ -201,15 +207,6 @@ class PostgresReader(SplitReader[PostgresSplit]):
             if slot.wal_status == "lost":
                 raise
             self.context.report_data_loss(error.what, split_id=split_id, remedy=error.remedy)
-
-    def _checked_types(self, relation: Relation) -> dict[str, PgType]:
-        """The types of a relation's columns; the first call compares the columns with the DataFrame's."""
-        types = self.types(relation)
-        if relation not in self._compared:
-            old = [column.name for column in relation.columns if column.is_key]
-            self._columns.check(str(relation), types, old=old)
-            self._compared.add(relation)
-        return types
 
     def types(self, relation: Relation) -> dict[str, PgType]:
         """The types of a relation's columns; each type is looked up only once."""

@@ -104,14 +104,11 @@ class WindowDelivery:
         if relation.oid in self._rules:
             return tuple(column.name for column in self._rules[relation.oid].key)
         if relation.replica_identity in "fn":
-            return self._catalog_key(relation)
+            if relation.oid not in self._keys:
+                table = find_table(self._side(), relation.oid)
+                self._keys[relation.oid] = () if table is None else tuple(column.name for column in table.key)
+            return self._keys[relation.oid]
         return tuple(column.name for column in relation.columns if column.is_key)
-
-    def _catalog_key(self, relation: Relation) -> tuple[str, ...]:
-        if relation.oid not in self._keys:
-            table = find_table(self._side(), relation.oid)
-            self._keys[relation.oid] = tuple(column.name for column in table.key) if table is not None else ()
-        return self._keys[relation.oid]
 
 
 def local_ranges(rules: TableRules, keys: Sequence[pa.Array]) -> Int64s | None:

@@ -188,12 +188,9 @@ def _timestamps(column: pa.Array, target: pa.DataType, time_zone: str) -> pa.Arr
     if column.type.tz is None and target.tz is not None:
         return localised(column, java_zone(time_zone)).cast(target)
     if column.type.tz is not None and target.tz is None:
-        return _local(column, java_zone(time_zone))
+        zone = java_zone(time_zone)
+        if isinstance(zone, ZoneInfo):
+            return pc.local_timestamp(column.cast(pa.timestamp("us", zone.key)))
+        offset = pa.scalar(zone.utcoffset(None), pa.duration("us"))
+        return pc.add(pc.local_timestamp(column.cast(UTC_TIMESTAMP)), offset)
     return column.cast(target)
-
-
-def _local(instants: pa.Array, zone: dt.tzinfo) -> pa.Array:
-    if isinstance(zone, ZoneInfo):
-        return pc.local_timestamp(instants.cast(pa.timestamp("us", zone.key)))
-    offset = pa.scalar(zone.utcoffset(None), pa.duration("us"))
-    return pc.add(pc.local_timestamp(instants.cast(UTC_TIMESTAMP)), offset)

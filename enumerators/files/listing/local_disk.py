@@ -6,6 +6,7 @@ import os
 import stat
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 
 from flip27_source.enumerators.files.globs import has_glob, split_glob
 from flip27_source.enumerators.files.listing.errors import cannot_be_listed, no_such_path
@@ -106,7 +107,7 @@ class LocalLister(Lister):
                     if takes_all_folders or is_partition(entry.name):
                         below += self._directory_links.below(entry, folder)
                 elif level + 1 >= len(self._levels):
-                    yield path_text(entry.path), entry_info(entry)
+                    yield path_text(entry.path), partial(_stat_info, entry.stat)
             self._unchanged.listed(folder[0], below)
             folders += [(subfolder, level + 1) for subfolder in below]
         self._unchanged.end()
@@ -140,15 +141,11 @@ class LocalLister(Lister):
             yield from entries
 
 
-def entry_info(entry: os.DirEntry[str]) -> Callable[[], FileInfo | None]:
-    """A function that requests the information; None if the file has vanished or is not a regular file.
+def _stat_info(request: Callable[[], os.stat_result]) -> FileInfo | None:
+    """The information; None if the file has vanished or is not a regular file.
 
     A link without a target may get one later; reading a pipe could wait forever.
     """
-    return lambda: _stat_info(entry.stat)
-
-
-def _stat_info(request: Callable[[], os.stat_result]) -> FileInfo | None:
     try:
         status = request()
     except OSError as error:

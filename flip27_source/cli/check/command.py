@@ -81,7 +81,10 @@ def check(
 
 def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | None) -> Iterator[Finding]:
     try:
-        source = Source.resolve(_with_reader(options))
+        if find_enumerator(options["enumerator"]).default_reader is None:
+            # Locations can be checked without the real reader; this one reads any file.
+            options = {"reader": _ANY_READER} | options
+        source = Source.resolve(options)
     except Flip27Error as error:
         yield failure("options", error)
         return
@@ -92,7 +95,10 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
     else:
         yield from state_location(location, source.options.with_prefix("storage."))
     if issubclass(source.enumerator_type, ChecksSource):
-        yield from _own_checks(source)
+        try:
+            yield from source.enumerator_type.check_source(source.options)
+        except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
+            yield failure(source.enumerator_name, error)
         return
     if not issubclass(source.enumerator_type, FilesEnumerator):
         yield skipped("path", f"the enumerator {source.enumerator_name} does not read files")
@@ -102,21 +108,6 @@ def _of_source(options: dict[str, str], ddl: str | None, spark: SparkSession | N
     yield from queues(source.options)
     if first is not None and source.reader_name != _ANY_READER:
         yield finding_of("schema", lambda: _schema(source, ddl, first, spark))
-
-
-def _with_reader(options: dict[str, str]) -> dict[str, str]:
-    # Locations can be checked without the real reader; this one reads any file.
-    needs_one = find_enumerator(options["enumerator"]).default_reader is None
-    return {"reader": _ANY_READER} | options if needs_one else options
-
-
-def _own_checks(source: Source) -> Iterator[Finding]:
-    """The findings of the enumerator's own checks; if they raise an error, it becomes the last finding."""
-    assert issubclass(source.enumerator_type, ChecksSource)
-    try:
-        yield from source.enumerator_type.check_source(source.options)
-    except Exception as error:  # noqa: BLE001 - the libraries of sources raise any error
-        yield failure(source.enumerator_name, error)
 
 
 def _schema(source: Source, ddl: str | None, first: FileSplit, spark: SparkSession | None) -> Finding:

@@ -29,7 +29,14 @@ def machine(*, java: bool) -> Iterator[Finding]:
     yield python_version("python", sys.version_info[:3])
     for name, oldest in {**required_packages(), "pyspark": OLDEST_PYSPARK}.items():
         yield package_version(f"package {name}", name, installed_version(name), oldest)
-    yield format_is_found()
+    if importlib.util.find_spec("pyspark_flip27") is not None:
+        yield ok("format", 'Spark finds format("flip27") by itself')
+    else:
+        yield warning(
+            "format",
+            "the module pyspark_flip27 is not on the path of this Python",
+            "install flip27-source with pip, or call flip27_source.register(spark)",
+        )
     if java:
         yield java_version(_java_output())
         yield spark_python()
@@ -87,16 +94,6 @@ def package_version(check: str, name: str, version: str | None, oldest: str | No
     if oldest is not None and _numbers(version) < _numbers(oldest):
         return failed(check, f"{version}, but {oldest} or newer is needed", _INSTALL.format(requirement))
     return ok(check, version)
-
-
-def format_is_found() -> Finding:
-    if importlib.util.find_spec("pyspark_flip27") is not None:
-        return ok("format", 'Spark finds format("flip27") by itself')
-    return warning(
-        "format",
-        "the module pyspark_flip27 is not on the path of this Python",
-        "install flip27-source with pip, or call flip27_source.register(spark)",
-    )
 
 
 def java_version(output: str | None) -> Finding:

@@ -62,22 +62,16 @@ def start_query(
     return (writer.trigger(availableNow=True) if available_now else writer).start()
 
 
-def run_query(
-    session: SparkSession, folder: DemoFolder, files_per_batch: int, finish: threading.Event
-) -> None:
-    query = start_query(session, folder, files_per_batch=files_per_batch, available_now=False)
-    while not finish.is_set():
-        if query.awaitTermination(1):  # raises the query's error
-            raise RuntimeError("the query ended unexpectedly")
-    query.stop()
-    start_query(session, folder, files_per_batch=files_per_batch, available_now=True).awaitTermination()
-
-
 def main(root: str, files_per_batch: str) -> None:
     folder, finish = DemoFolder(Path(root)), threading.Event()
     obey_parent(lambda _line: finish.set())
     session = start_session(folder.scratch)
-    run_query(session, folder, int(files_per_batch), finish)
+    query = start_query(session, folder, files_per_batch=int(files_per_batch), available_now=False)
+    while not finish.is_set():
+        if query.awaitTermination(1):  # raises the query's error
+            raise RuntimeError("the query ended unexpectedly")
+    query.stop()
+    start_query(session, folder, files_per_batch=int(files_per_batch), available_now=True).awaitTermination()
     session.stop()
 
 

@@ -14,8 +14,8 @@ from flip27_source.enumerators.kafka import options as opts
 from flip27_source.errors import OptionError, StateLocationError
 from flip27_source.file_systems.paths import location
 from flip27_source.options import Options, integer
-from flip27_source.snapshots.spark_checkpoint import LoggedBatch, newest_committed, newest_planned
-from flip27_source.snapshots.spark_file_log import FileLog, log_offset, read_file_log
+from flip27_source.snapshots.spark_checkpoint import newest_committed, newest_planned
+from flip27_source.snapshots.spark_file_log import log_offset, read_file_log
 from flip27_source.snapshots.store import open_store
 from flip27_source.source import Source
 
@@ -108,7 +108,14 @@ def import_spark_files(
     With `--option path=...` existing files are compared with the known ones. Exit code 3: some files
     would be read twice, or the path contains no known file.
     """
-    committed, log = _log_of(checkpoint, number, query.files)
+    store = open_store(checkpoint, query.files.options)
+    committed = newest_committed(store)
+    sources = [
+        (name, offset) for name, line in committed.lines.items() if (offset := log_offset(line)) is not None
+    ]
+    batch = f"batch {committed.batch_id} in {store.location}"
+    name, offset = _chosen(sources, number, kind="file", batch=batch)
+    log = read_file_log(store, name, offset)
     ours = query.paths()
     known = {ours(file.path): file.modified_ms for file in log.committed}
     known_files = KnownFiles(
@@ -232,17 +239,6 @@ def import_kafka(
     bounds = migration.bounds_of(options, set(topics)) if SERVERS in given else None
     positions = migration.start_positions(known, bounds)
     return positions_answer(positions, topics, batch_id, is_replanned=is_replanned)
-
-
-def _log_of(checkpoint: str, number: int | None, files: FileSystem) -> tuple[LoggedBatch, FileLog]:
-    store = open_store(checkpoint, files.options)
-    committed = newest_committed(store)
-    sources = [
-        (name, offset) for name, line in committed.lines.items() if (offset := log_offset(line)) is not None
-    ]
-    batch = f"batch {committed.batch_id} in {store.location}"
-    name, offset = _chosen(sources, number, kind="file", batch=batch)
-    return committed, read_file_log(store, name, offset)
 
 
 def _chosen(sources: Sequence[T], number: int | None, *, kind: str, batch: str) -> T:

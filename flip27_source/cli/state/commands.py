@@ -178,7 +178,7 @@ def history(
         newest_first.append(oldest_first[::-1])
     merged = heapq.merge(*newest_first, key=lambda item: item[0]["created_at"], reverse=True)
     rows = _with_work(list(islice(merged, limit)))
-    shown_rows = [row | {"edits": _edits(row["edits"])} for row in rows]
+    shown_rows = [row | {"edits": "; ".join(map(_edit, json.loads(row["edits"] or "[]")))} for row in rows]
     return Answer(data=rows, shown=[_table(shown_rows, _HISTORY_COLUMNS)])
 
 
@@ -249,11 +249,6 @@ def _with_work(rows: Sequence[tuple[Row, History]]) -> list[Row]:
             known = work.get((row["lineage"], row["checkpoint_id"]), known)
         found.append(row | known)
     return found
-
-
-def _edits(text: str | None) -> str | None:
-    """The edits of a checkpoint as text."""
-    return None if text is None else "; ".join(map(_edit, json.loads(text)))
 
 
 def _edit(item: dict[str, Any]) -> str:

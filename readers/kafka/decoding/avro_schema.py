@@ -90,7 +90,9 @@ def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
     if not isinstance(schema, dict):
         return schema
     if schema.get("type") in _NAMED:
-        space = _namespace(schema, space)
+        # A namespace in the name comes first.
+        before, dot, _ = str(schema.get("name")).rpartition(".")
+        space = before if dot else schema.get("namespace", space) or ""
     complete = dict(schema)
     for inner in ("items", "values", "type"):
         if inner in complete:
@@ -98,9 +100,3 @@ def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:
     if isinstance(complete.get("fields"), list):
         complete["fields"] = [_with_types(field, named, space) for field in complete["fields"]]
     return complete
-
-
-def _namespace(schema: Mapping[str, Any], space: str) -> str:
-    """The namespace of a named type inside the namespace ``space``; one in its name comes first."""
-    before, dot, _ = str(schema.get("name")).rpartition(".")
-    return before if dot else schema.get("namespace", space) or ""
