@@ -69,14 +69,6 @@ class _Topic:
     """Set while descriptions lack the topic."""
     lacking: dict[int, Absence] = field(default_factory=dict)
     """The known partitions that descriptions of the topic lack."""
-    _numbers: frozenset[int] = frozenset()
-
-    @property
-    def numbers(self) -> frozenset[int]:
-        """The numbers of the partitions: the same object until they change."""
-        if self._numbers != self.partitions:
-            self._numbers = frozenset(self.partitions)
-        return self._numbers
 
 
 class Assigner:
@@ -108,7 +100,7 @@ class Assigner:
         """The id and the found partitions of each topic; None before the first poll."""
         if self._topics is None:
             return None
-        return {name: (topic.topic_id, topic.numbers) for name, topic in self._topics.items()}
+        return {name: (topic.topic_id, frozenset(topic.partitions)) for name, topic in self._topics.items()}
 
     @property
     def held(self) -> tuple[KafkaSplit, ...]:

@@ -26,6 +26,12 @@ _log = logging.getLogger("flip27_source")
 
 _READ_AT_ONCE = 8
 
+_MISSING_REPORT = (
+    "read every batch to its end (a foreachBatch that only takes or limits rows does not), or restore the "
+    "state location from a backup. With onMissingReport=repeat the query continues and reads the splits of "
+    "that subtask again: rows of theirs that are already in the sink are then there twice"
+)
+
 
 def report_demand(source: Source) -> ReportDemand:
     """Whether the tasks of a source write reports (R6)."""
@@ -105,7 +111,12 @@ class SubtaskReports:
             elif place.required and self._repeats:
                 coordinator.repeat(place.subtask_id)
             elif place.required:
-                raise _missing(place)
+                raise MissingReportError(
+                    f"the batch of checkpoint {place.name.checkpoint_id} is complete, but its subtask "
+                    f"{place.subtask_id} has not written its report (lineage {place.lineage}): the rows that "
+                    "it read and the events that its reader sent are not known",
+                    remedy=_MISSING_REPORT,
+                )
         if reports:
             _warn_of_ignored(reports)
             self.numbers = _numbers(reports)
@@ -147,17 +158,6 @@ def _warn_of_ignored(reports: list[SubtaskReport[Any]]) -> None:
                     "checkpoint %d: split %s could not be read and was skipped: %s",
                     report.checkpoint_id, result.split_id, result.error,
                 )  # fmt: skip
-
-
-def _missing(place: ReportPlace) -> MissingReportError:
-    return MissingReportError(
-        f"the batch of checkpoint {place.name.checkpoint_id} is complete, but its subtask "
-        f"{place.subtask_id} has not written its report (lineage {place.lineage}): the rows that it read "
-        "and the events that its reader sent are not known",
-        remedy="read every batch to its end (a foreachBatch that only takes or limits rows does not), or "
-        "restore the state location from a backup. With onMissingReport=repeat the query continues and reads "
-        "the splits of that subtask again: rows of theirs that are already in the sink are then there twice",
-    )
 
 
 def _numbers(reports: list[SubtaskReport[Any]]) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.engine import EditEngine, StateAfter
 from ..enumerator_context import RetryPolicy
-from ..errors import EditError, Flip27Error, IncompatibleStateError, StateError, kept_words, said_of
+from ..errors import EditError, IncompatibleStateError, StateError, kept_words, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -298,14 +298,13 @@ class Requests:
         self._unread = Counter({name: self._unread[name] + 1 for name in found.unread})
         for request_id, error in (found.damaged | found.unread).items():
             if request_id not in newer and self._unread.get(request_id, MAX_FAILED_READS) >= MAX_FAILED_READS:
-                self._mark_unreadable(folder, request_id, error)
-
-    def _mark_unreadable(self, folder: Mailbox, request_id: str, error: Flip27Error) -> None:
-        _log.warning("a request is marked as failed: %s", error)
-        try:
-            self._mark(folder, request_id, "", "", str(error))
-        except StateError as failure:
-            _log.warning("a request cannot be marked as failed; this is tried again later: %s", failure)
+                _log.warning("a request is marked as failed: %s", error)
+                try:
+                    self._mark(folder, request_id, "", "", str(error))
+                except StateError as failure:
+                    _log.warning(
+                        "a request cannot be marked as failed; this is tried again later: %s", failure
+                    )
 
     def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
         """Mark a request as failed."""
