@@ -72,6 +72,17 @@ def drips(first: bytes, slowly: bytes) -> Script:
     return script
 
 
+def floods(head: bytes, piece: bytes = b"x" * 100_000) -> Script:
+    """A script that sends the head, and then the piece without end."""
+
+    def script(server: RawServer, connection: socket.socket) -> None:
+        connection.sendall(head)
+        while not server.closed.is_set():
+            connection.sendall(piece)
+
+    return script
+
+
 def answer(body: bytes, *headers: str, status: str = "200 OK") -> bytes:
     """An HTTP response with the header Content-Length."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers]

@@ -101,19 +101,15 @@ def test_the_demo_leaves_no_process_however_it_ends(tmp_path: Path, ending: sign
     command = [sys.executable, "-m", "flip27_source.cli.main", "demo", "--parent", str(tmp_path)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=spark_environment()) as demo:
         try:
-            query = process_of_the_query(demo)
+            assert demo.stderr is not None
+            lines = (re.search(r"query started: process (\d+)", line) for line in demo.stderr)
+            query = next(int(said[1]) for said in lines if said)
             until(lambda: len(processes_of(query)) >= 2, lambda: "the driver and its JVM are not there")
             demo.send_signal(ending)
             demo.wait(30)
             until(lambda: not processes_of(query), lambda: processes_of(query))
         finally:
             demo.kill()
-
-
-def process_of_the_query(demo: subprocess.Popen[str]) -> int:
-    assert demo.stderr is not None
-    lines = (re.search(r"query started: process (\d+)", line) for line in demo.stderr)
-    return next(int(said[1]) for said in lines if said)
 
 
 def processes_of(session: int) -> list[int]:

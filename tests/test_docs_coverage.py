@@ -86,7 +86,9 @@ def test_every_error_class_has_its_cause_and_remedy_in_troubleshooting() -> None
 
 def test_messages_in_troubleshooting_exist_in_the_code() -> None:
     """The quoted words between the ellipses of each message appear literally in the code."""
-    code = joined_literals()
+    folders = [DOCS.parent / part for part in ("flip27_source", "enumerators", "readers")]
+    text = "\n".join(file.read_text() for folder in folders for file in folder.rglob("*.py"))
+    code = re.sub(r'"\s*\n\s*f?"', "", text)  # joins adjacent string literals on consecutive lines
     table = re.findall(r"^\| (\".*?) \|", PAGES["troubleshooting.md"], re.MULTILINE)
     quoted = [text for cell in table for text in re.findall(r'"([^"]+)"', cell)]
     pieces = [
@@ -102,10 +104,3 @@ OF_SPARK = {
     "does not support continuous processing",
 }
 """Messages that come from Spark itself."""
-
-
-def joined_literals() -> str:
-    """The source of the package, with adjacent string literals on consecutive lines joined."""
-    folders = [DOCS.parent / part for part in ("flip27_source", "enumerators", "readers")]
-    text = "\n".join(file.read_text() for folder in folders for file in folder.rglob("*.py"))
-    return re.sub(r'"\s*\n\s*f?"', "", text)

@@ -10,12 +10,11 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import fsspec
 import pytest
 import typer
-from fsspec.spec import AbstractFileSystem
 from rich.console import Console
 
 from flip27_source import __version__, savepoints
@@ -28,6 +27,7 @@ from flip27_source.state_tables.views import VIEWS
 from scripts.cli_page import commands
 from tests.cli.command_line import flip27, three_batches
 from tests.cli.spark_query import SparkQuery
+from tests.driver.test_poisoned_requests import Telltale
 
 SECRET = "hunter2-is-my-secret"
 
@@ -261,17 +261,6 @@ def test_every_field_of_a_json_answer_is_documented(words: tuple[str, ...], plac
     of_views = [view for view in VIEWS.values() if f"of the view {view.name}" in told]
     documented = set(re.findall(r"\w+", told)) | {column.name for view in of_views for column in view.columns}
     assert fields <= documented
-
-
-class Telltale(AbstractFileSystem):
-    """A file system that puts all of its options into its errors, as some libraries do."""
-
-    protocol = "telltale"
-
-    def _refuse(self, path: str, *args: Any, **options: Any) -> NoReturn:
-        raise PermissionError(f"told by the server: {path} with {self.storage_options}")
-
-    ls = info = cat_file = pipe_file = rm_file = makedirs = find = walk = _open = exists = _refuse
 
 
 @pytest.mark.parametrize("words", PLACED, ids=" ".join)

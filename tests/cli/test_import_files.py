@@ -142,15 +142,6 @@ def test_an_incomplete_log_is_refused(tmp_path: Path) -> None:
 AT = dt.datetime(2026, 1, 2, tzinfo=dt.UTC)
 
 
-def auto_loader_state(landing: Path) -> list[dict[str, Any]]:
-    """Return the relevant columns of ``cloud_files_state``; b has been found but not committed."""
-    return [
-        {"path": f"{landing}/a, a", "size": 1, "create_time": AT, "commit_time": AT},
-        {"path": f"{landing}/50%25", "size": 1, "create_time": AT, "commit_time": AT},
-        {"path": f"{landing}/b", "size": 1, "create_time": AT, "commit_time": None},
-    ]
-
-
 def write_parquet(file: Path, rows: list[dict[str, Any]]) -> None:
     pq.write_table(pa.Table.from_pylist(rows), file)
 
@@ -172,7 +163,13 @@ def test_files_committed_by_auto_loader_are_known(tmp_path: Path, name: str) -> 
     query.land("a, a", "50%25", "b", "new")
     file = tmp_path / name
     file.parent.mkdir(exist_ok=True)
-    (write_csv if name.endswith("csv") else write_parquet)(file, auto_loader_state(query.landing))
+    # The relevant columns of cloud_files_state; b has been found but not committed.
+    rows = [
+        {"path": f"{query.landing}/a, a", "size": 1, "create_time": AT, "commit_time": AT},
+        {"path": f"{query.landing}/50%25", "size": 1, "create_time": AT, "commit_time": AT},
+        {"path": f"{query.landing}/b", "size": 1, "create_time": AT, "commit_time": None},
+    ]
+    (write_csv if name.endswith("csv") else write_parquet)(file, rows)
     place = file.parent if name.startswith("folder") else file
     said = flip27(*listing(query, place, "--execute", "--json"))
     assert (said.code, said.data["files"]) == (3, 2)

@@ -36,13 +36,10 @@ def rules(bucket: S3Bucket) -> dict[str, Any]:
     return {name: value for name, value in found.items() if name != "ResponseMetadata"}
 
 
-def all_rules(bucket: S3Bucket) -> list[Any]:
-    return list(rules(bucket).get("QueueConfigurations", ()))
-
-
 def prefixes(bucket: S3Bucket) -> list[str]:
     """The prefixes of the bucket's rules."""
-    return [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in all_rules(bucket)]
+    found = rules(bucket).get("QueueConfigurations", ())
+    return [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in found]
 
 
 def do_all(aws: Aws, steps: Iterable[Any]) -> None:

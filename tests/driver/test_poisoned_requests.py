@@ -478,10 +478,10 @@ def test_an_edit_whose_result_cannot_be_stored_is_refused(tmp_path: Path, state:
 class Telltale(AbstractFileSystem):  # type: ignore[misc]
     """Puts all of its storage options into its errors, as some libraries do."""
 
-    protocol = "tells"
+    protocol = "telltale"
 
     def _refuse(self, path: str, *_: Any, **__: Any) -> Any:
-        raise PermissionError(f"{path} with {self.storage_options}")
+        raise PermissionError(f"told by the server: {path} with {self.storage_options}")
 
     ls = info = cat_file = pipe_file = rm_file = makedirs = find = walk = _open = exists = _refuse
 
@@ -489,10 +489,10 @@ class Telltale(AbstractFileSystem):  # type: ignore[misc]
 def test_the_stored_reason_of_a_failed_savepoint_contains_no_secret_of_the_storage_options(
     tmp_path: Path,
 ) -> None:
-    fsspec.register_implementation("tells", Telltale, clobber=True)
+    fsspec.register_implementation("telltale", Telltale, clobber=True)
     query = fed(tmp_path, **{"storage.password": "hunter2"})
     query.batch()
-    asked = savepoints.request(state=query.state, to="tells://host/saved")
+    asked = savepoints.request(state=query.state, to="telltale://host/saved")
     query.batches()
     assert "***" in failures_of(query)[asked.request_id]
     assert not [path for path in Path(query.state).rglob("*.json") if b"hunter2" in path.read_bytes()]

@@ -18,22 +18,17 @@ from flip27_source.errors import EditError, StateLocationError
 from flip27_source.segment import content_digest
 from flip27_source.snapshots.request_mailbox import Mailbox
 from flip27_source.snapshots.store import LocalStore
-from flip27_source.testing.steps import Passing
 from tests.driver.batches import Batches
 from tests.edits.edited import IDS, Edited, add_files, fed, files
 from tests.toy_sources import FEEDS, EchoReader, Feed, items
 
 
-def passings(edited: Edited) -> list[Passing]:
-    """Run all further batches and return the steps that they pass."""
-    before = len(edited.engine.passed)
-    edited.batches()
-    return edited.engine.passed[before:]
-
-
 def crashed_everywhere(folder: Path, begun: Callable[[Path], Edited]) -> Iterator[Edited]:
     """For each step of the further batches of ``begun``, a run that crashes once at that step."""
-    steps = passings(begun(folder / "rehearsal"))
+    rehearsal = begun(folder / "rehearsal")
+    before = len(rehearsal.engine.passed)
+    rehearsal.batches()
+    steps = rehearsal.engine.passed[before:]
     assert len(steps) > 20
     for number, passing in enumerate(steps):
         run = begun(folder / str(number))

@@ -125,16 +125,11 @@ class SmallFilesOfManyRows(ReadsTogether[Item], SplitReader[Item]):
                 raise OSError("disk on fire")
 
 
-def small_files(*names: str) -> Batches:
+def test_splits_that_are_read_together_do_not_fill_the_memory() -> None:
     SmallFilesOfManyRows.tries.clear()
     options = {"onSplitError": "quarantine", "maxSplitAttempts": "1", "parallelism": "1"}
     batches = Batches(Shelf, SmallFilesOfManyRows, options)
-    batches.enumerator().shelf.extend(Item(split_id=name, bytes=1_000) for name in names)
-    return batches
-
-
-def test_splits_that_are_read_together_do_not_fill_the_memory() -> None:
-    batches = small_files("a", "c", "d")
+    batches.enumerator().shelf.extend(Item(split_id=name, bytes=1_000) for name in "acd")
     rows, most = most_held(batches)
     assert rows == 300 * BATCH_ROWS
     assert most < 160 * MIB

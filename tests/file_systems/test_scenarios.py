@@ -109,9 +109,10 @@ def test_a_cursor_finds_only_new_files_and_none_of_them_twice(place: Place, know
     assert rows(engine) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("place", [*each(WRITABLE), "web"], indirect=True)
 def test_an_overwritten_file_is_read_again_if_overwrites_are_allowed(place: Place) -> None:
     place.put("a", b"old\n")
-    engine = query(place, allowOverwrites="true")
+    engine = query(place, state=f"memory://overwritten-{id(place)}", allowOverwrites="true")
     engine.process_all_available()
     place.put("a", b"newer\n")
     engine.process_all_available()

@@ -42,18 +42,14 @@ def main() -> int:
         with quiet(session):
             fuzz = Fuzz(session, shrinks=arguments.shrink, tell=lambda text: print(f"\n{text}\n", flush=True))
             if arguments.case is not None:
-                return _one(fuzz, formats[0], seed, arguments.case)
+                case = case_of(formats[0], seed, arguments.case)
+                found = fuzz.compared(case)
+                print(story(case, found))
+                return 1 if found.mismatches else 0
             numbers = range(arguments.first, arguments.first + arguments.cases)
             return max([_many(fuzz, name, seed, numbers) for name in formats], default=0)
     finally:
         session.stop()
-
-
-def _one(fuzz: Fuzz, format_name: str, seed: int, number: int) -> int:
-    case = case_of(format_name, seed, number)
-    found = fuzz.compared(case)
-    print(story(case, found))
-    return 1 if found.mismatches else 0
 
 
 def _many(fuzz: Fuzz, format_name: str, seed: int, numbers: range) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -97,7 +97,8 @@ class TableFile:
 
     def shown(self) -> str:
         """The settings, types and rows."""
-        rows = "\n".join(f"  {name}: {column.to_string()[:2000]}" for name, column in _named(self.rows))
+        named = zip(self.rows.column_names, self.rows.columns, strict=True)
+        rows = "\n".join(f"  {name}: {column.to_string()[:2000]}" for name, column in named)
         return f"  {dict(self.settings)}\n  {self.rows.schema.to_string()}\n{rows}"
 
 
@@ -191,7 +192,3 @@ def _shorter(items: Any) -> Iterator[Any]:
 
 def _without(options: Mapping[str, str], name: str) -> dict[str, str]:
     return {key: value for key, value in options.items() if key != name}
-
-
-def _named(table: pa.Table) -> Sequence[tuple[str, pa.ChunkedArray]]:
-    return list(zip(table.column_names, table.columns, strict=True))

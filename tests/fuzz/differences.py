@@ -87,10 +87,6 @@ def _without_binary(case: Case) -> Case:
     return replace(case, columns=columns)
 
 
-def _with_reserialized_texts(case: Case) -> Case:
-    return replace(case, settings_of_spark={"spark.sql.json.enableExactStringParsing": "false"})
-
-
 def _without_broken_lines(case: Case, data: bytes) -> bytes:
     """Remove the lines that neither a strict JSON parser nor ours accepts."""
     dialect = json_dialect(Options.parse(dict(case.options), JsonLinesReader.options))
@@ -175,14 +171,6 @@ def _with_texts_as_numbers(value: Any) -> Any:
         return value
 
 
-def _without_signs_of_zeros(value: object) -> str:
-    return str(value).replace("-0.0 (8000000000000000)", "0.0 (0000000000000000)")
-
-
-def _has_nested_unsigned_longs(case: Case) -> bool:
-    return any("<" in kind and "decimal(20,0)" in kind for kind in case.stored.values())
-
-
 def _has_more_columns(mismatch: Mismatch) -> bool:
     """Whether our side inferred all columns that Spark inferred, and more."""
     theirs, ours = (_top_level(str(side)) for side in (mismatch.theirs, mismatch.ours))
@@ -240,7 +228,9 @@ DIFFERENCES: Sequence[Difference] = (
         why="`from_json` parses characters, not bytes; `reader=json` keeps the text, and a column of type "
         "variant or decimal keeps the digits",
         shows=lambda _, mismatch: "string" in mismatch.column_type,
-        case_without=_with_reserialized_texts,
+        case_without=lambda case: replace(
+            case, settings_of_spark={"spark.sql.json.enableExactStringParsing": "false"}
+        ),
     ),
     Difference(
         name="lines that are malformed only as bytes",
@@ -391,7 +381,10 @@ DIFFERENCES: Sequence[Difference] = (
         why="nothing is lost",
         shows=lambda case, mismatch: (
             mismatch.kind == "error only in Spark"
-            and (_asks_for_another_type(case, mismatch) or _has_nested_unsigned_longs(case))
+            and (
+                _asks_for_another_type(case, mismatch)
+                or any("<" in kind and "decimal(20,0)" in kind for kind in case.stored.values())
+            )
         ),
     ),
     Difference(
@@ -408,7 +401,9 @@ DIFFERENCES: Sequence[Difference] = (
         spark="repeats the first of a batch of floating-point zeros, with its sign",
         here="each zero has its own sign",
         why="Spark takes equal numbers for repeated ones",
-        shows=_is_same_value_after(_without_signs_of_zeros),
+        shows=_is_same_value_after(
+            lambda value: str(value).replace("-0.0 (8000000000000000)", "0.0 (0000000000000000)")
+        ),
     ),
     Difference(
         name="digits of doubles as strings",

@@ -22,13 +22,9 @@ def in_folders(rng: random.Random, case: Case) -> Case:
     values = [
         "__HIVE_DEFAULT_PARTITION__"
         if rng.random() < 0.1
-        else _escaped(calm(text_of(rng, kind, flavour).encode()).decode() or "x")
+        else quote((calm(text_of(rng, kind, flavour).encode()).decode() or "x")[:60], safe=_SAFE)
         for _ in range(2)
     ]
     files = tuple(replace(file, path=f"{PARTITION}={rng.choice(values)}/{file.path}") for file in case.files)  # type: ignore[type-var]
     columns = None if case.columns is None else (*case.columns, (PARTITION, kind))
     return replace(case, files=files, columns=columns)
-
-
-def _escaped(value: str) -> str:
-    return quote(value[:60], safe=_SAFE)

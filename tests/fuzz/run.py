@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -229,17 +229,17 @@ class Fuzz:
         if unknown and len(applied) > 1:
             # Two differences in one place can hide each other, so remove the causes of all.
             left = self._left(neutral)
-            gone = [one for one in unknown if _place(one) not in left and _shown_by(applied, case, one)]
+            gone = [
+                one
+                for one in unknown
+                if _place(one) not in left and any(difference.shows(case, one) for difference in applied)
+            ]
             known += ["several in one place"] if gone else []
             unknown = [one for one in unknown if one not in gone]
         return known, unknown
 
     def _left(self, case: Case) -> set[tuple[str, str, str]]:
         return {_place(one) for one in self.compared(case).mismatches}
-
-
-def _shown_by(differences: Sequence[Difference], case: Case, mismatch: Mismatch) -> bool:
-    return any(difference.shows(case, mismatch) for difference in differences)
 
 
 def _with_files_of(case: Case, mismatches: list[Mismatch]) -> Case:
@@ -282,12 +282,9 @@ def shrunk(
         tries -= 1
         if candidate == case:
             continue
-        same = [one for one in unknown(candidate) if _is_alike(one, mismatch)]
+        alike = mismatch.kind, mismatch.column_type
+        same = [one for one in unknown(candidate) if (one.kind, one.column_type) == alike]
         if same:
             case, mismatch = candidate, same[0]
             smaller = case.smaller()
     return case, mismatch
-
-
-def _is_alike(one: Mismatch, other: Mismatch) -> bool:
-    return one.kind == other.kind and one.column_type == other.column_type

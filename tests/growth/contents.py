@@ -166,7 +166,9 @@ CSV: dict[str, Write] = {
     "quotes that stay open": one_file(lambda number: _line(number, name='"a')),
     "blanks around": one_file(lambda number: _line(number, name='  a "b"  ', end=" true ")),
     "empty texts": one_file(lambda number: _line(number, name='""')),
-    "words for nulls and numbers": one_file(lambda number: f"NULL,NULL,NULL,NULL,NULL,{_word(number)},NULL"),
+    "words for nulls and numbers": one_file(
+        lambda number: f"NULL,NULL,NULL,NULL,NULL,{('not a number', '+oo', '-oo')[number % 3]},NULL"
+    ),
     "misfits": one_file(lambda number: f"x{number},y,z,2024-99-99,1.234567,u,v"),
     "misfits in every third line": one_file(_every(3, lambda number: f"x{number},y,,,,,", _line)),
     "too many fields": one_file(lambda number: f"{_line(number)},more,{number}"),
@@ -194,10 +196,6 @@ CSV_DOCUMENTS: dict[str, Write] = {
     ),
     "one field with line ends": one_file(lambda number: f'"{number}\n"'),
 }
-
-
-def _word(number: int) -> str:
-    return ("not a number", "+oo", "-oo")[number % 3]
 
 
 TEXT: dict[str, Write] = {

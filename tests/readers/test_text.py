@@ -68,7 +68,9 @@ SEPARATED = {
     "one that begins as it ends": (b"a|||b||||c|||||", "||"),
     "the half of one": (b"|", "||"),
     "one that repeats itself": (b"xabababxababababx", "abab"),
-}
+    **{f"overlaps: {text}": (text.encode(), "aa")
+       for text in ("aaa", "aaaa", "aaa\n", "xaaay", "aaaaa", "aa", "a")},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", SEPARATED)
@@ -126,12 +128,3 @@ def test_a_file_is_one_row_with_wholetext_as_in_spark(
         path.write_bytes(gzip.compress(content) if suffix and content else content)
     paths, options = sorted(tmp_path.iterdir()), {"wholetext": "true"}
     assert assert_same_as_spark(spark, "text", paths, "value string", options, any_order=True).num_rows == 3
-
-
-@pytest.mark.parametrize("content", [b"aaa", b"aaaa", b"aaa\n", b"xaaay", b"aaaaa", b"aa", b"a"], ids=repr)
-def test_separators_that_overlap_are_found_from_the_left_as_in_spark(
-    spark: SparkSession, tmp_path: Path, content: bytes
-) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(content)
-    assert_same_as_spark(spark, "text", path, "value string", {"lineSep": "aa"})

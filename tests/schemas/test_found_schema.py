@@ -157,16 +157,6 @@ def test_a_mode_that_only_readers_of_files_have_is_refused(tmp_path: Path) -> No
         source_of(tmp_path, schemaEvolutionMode="rescue")
 
 
-def test_without_a_state_location_the_table_is_queried_at_each_start(
-    tmp_path: Path, shop: sqlite3.Connection
-) -> None:
-    options = {"database": str(tmp_path / "shop.db")}
-    source = Source.resolve(options, enumerator=Orders, reader=OrdersReader)
-    assert columns_text(schema_of(source)) == "id bigint, name string"
-    insert(shop, "ALTER TABLE orders ADD COLUMN amount REAL")
-    assert columns_text(schema_of(source)) == "id bigint, name string, amount double"
-
-
 class EnumeratorKnows(FindsSchema, Orders):
     """An enumerator that has the hook instead of the reader."""
 

@@ -162,13 +162,6 @@ def test_two_queries_that_start_at_once_agree_on_the_schema_that_was_recorded_fi
     assert first.schema == parse_columns("a int")
 
 
-def test_a_wider_schema_becomes_the_next_version() -> None:
-    storage = SchemaStorage(MemoryStore(), "files")
-    first = storage.record(parse_columns("a int"))
-    second = storage.record(parse_columns("a int, b string"), after=first)
-    assert (second.version, storage.newest()) == (2, second)
-
-
 @pytest.mark.parametrize("how", ["altered", "cut off", "newer", "of another source"])
 def test_a_damaged_record_is_refused_R11(tmp_path: Path, how: str) -> None:
     land(tmp_path, "a", '{"id": 1}')
@@ -253,14 +246,6 @@ def test_without_a_state_location_the_error_says_how_to_continue_with_hints(tmp_
     assert '.option("schemaHints", "name string")' in str(error)
     copied = pickle.loads(pickle.dumps(error))
     assert (copied.columns, str(copied)) == ("name string", str(error))
-
-
-def test_fail_on_new_columns_records_nothing(tmp_path: Path) -> None:
-    land(tmp_path, "a", '{"id": 1}')
-    source = source_of(tmp_path, {"schemaEvolutionMode": "failOnNewColumns"})
-    schema_of(source)
-    with_new_columns(source, NewColumnsError("f: new", columns="name string"))
-    assert found_out(tmp_path) == "id bigint"
 
 
 @pytest.mark.parametrize(("mode", "grows"), [({}, True), ({"schemaEvolutionMode": "none"}, False)])

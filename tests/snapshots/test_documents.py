@@ -104,11 +104,8 @@ def test_freezing_a_restored_snapshot_again_gives_the_same_bytes_S100() -> None:
     for subtask_id in (2, 0, 1):
         shelf.context.assign_split(Item(split_id=f"pinned-{subtask_id}"), subtask_id)
     first = frozen(coordinator)
-    assert freeze_is_stable(encoded(first.snapshot))
-
-
-def freeze_is_stable(document: EncodedDocument) -> bool:
-    return encoded(decoded(document, with_plan=True)).data == document.data
+    document = encoded(first.snapshot)
+    assert encoded(decoded(document, with_plan=True)).data == document.data
 
 
 def test_a_coordinator_made_from_a_document_freezes_the_same_state_S57_S91_S100() -> None:

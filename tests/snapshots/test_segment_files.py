@@ -136,14 +136,10 @@ def test_a_segment_file_with_any_bit_flipped_is_refused_or_holds_the_same_bytes(
         flipped = bytearray(stored)
         flipped[index] ^= 1 << bit
         try:
-            assert _segment_in(name, bytes(flipped)).data == data
+            assert Segment(name, load=lambda name: unpack_segment(name, bytes(flipped))).data == data  # noqa: B023
         except CorruptStateError:
             refused += 1
     assert refused > len(stored) * 8 // 2
-
-
-def _segment_in(name: str, stored: bytes) -> Segment:
-    return Segment(name, load=lambda wanted: unpack_segment(wanted, stored))
 
 
 def test_a_header_with_an_impossible_size_is_refused_before_memory_is_allocated() -> None:

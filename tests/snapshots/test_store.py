@@ -15,7 +15,6 @@ import pytest
 
 from flip27_source.errors import CorruptStateError, MissingStateError, StateLocationError
 from flip27_source.snapshots.store import LocalStore, MemoryStore, Store, open_store
-from flip27_source.testing import check_store
 from tests.azurite_server import AzureContainer
 from tests.gcs_server import GcsBucket
 from tests.other_file_systems import PASSWORD, USER, sftp_server
@@ -76,18 +75,6 @@ def opener(request: Request) -> Iterator[Opener]:
 @pytest.fixture
 def store(opener: Opener) -> Store:
     return opener("state")
-
-
-def test_every_store_keeps_the_laws_of_stores_S2_R5_R9(opener: Opener, request: Request) -> None:
-    folders: list[str] = []
-
-    def new_store() -> Store:
-        folders.append(f"laws-{len(folders)}")
-        return opener(folders[-1])
-
-    # fsspec's memory checks first and writes afterwards; it is for tests only.
-    shared = "fsspec-memory" not in request.node.name
-    check_store(new_store, reopen=lambda _: opener(folders[-1]), shared=shared)
 
 
 @pytest.mark.parametrize("data", [b"", b"x", b"x" * 1000], ids=["empty", "one byte", "as much as allowed"])

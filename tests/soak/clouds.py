@@ -117,7 +117,7 @@ class CloudSoak:
         writer = threading.Thread(target=self._put_files)
         writer.start()
         try:
-            if _prints(child, b"started"):
+            if any(line.strip() == b"started" for line in child.stdout):
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     child.popen.wait(self._chance.uniform(0, self._longest_life_s))
         finally:
@@ -189,11 +189,6 @@ class CloudSoak:
         fs.invalidate_cache()
         found = fs.find(root) if fs.exists(root) else []
         return {f"{folder}/{name[len(root) + 1 :]}": fs.cat_file(name) for name in found}
-
-
-def _prints(child: ChildProcess, line: bytes) -> bool:
-    """Wait until the child prints the line or ends; whether it printed the line."""
-    return any(found.strip() == line for found in child.stdout)
 
 
 def play(

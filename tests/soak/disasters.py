@@ -11,6 +11,7 @@ import contextlib
 import os
 import random
 import re
+import shutil
 import signal
 import threading
 import time
@@ -331,7 +332,7 @@ class Disasters:
         kinds: dict[str, Callable[[Life], AbstractContextManager[str]]] = {
             "file size limit": lambda _: disk.limited(chance, self._processes_that_store)
         }
-        if os.geteuid() != 0 or _can_drop_privileges():
+        if os.geteuid() != 0 or shutil.which("setpriv"):
             kinds["permissions"] = lambda life: disk.permissions(
                 chance, [self._shapes[name].places.state for name in life.shapes]
             )
@@ -427,10 +428,6 @@ def _said(error: str) -> str:
     if ours is not None:
         return ours[2]
     return error.partition("terminated with exception: ")[2] or error
-
-
-def _can_drop_privileges() -> bool:
-    return any((Path(folder) / "setpriv").exists() for folder in os.get_exec_path())
 
 
 def _pause(seconds: float) -> None:

@@ -20,7 +20,8 @@ def living(child: ChildProcess, role: str) -> list[int]:
     found = {}
     for pid in child.members():
         with contextlib.suppress(OSError):
-            if PROGRAMS[role] in _command(pid):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ")
+            if PROGRAMS[role] in command.decode(errors="replace"):
                 found[pid] = parent_of(pid)
     return [pid for pid, parent in found.items() if role == "coordinator" or parent in found]
 
@@ -46,7 +47,3 @@ def _ticks(pid: int) -> int:
     with contextlib.suppress(OSError):
         return int(stat_of(pid)[11]) + int(stat_of(pid)[12])
     return 0
-
-
-def _command(pid: int) -> str:
-    return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")

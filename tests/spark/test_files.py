@@ -28,15 +28,11 @@ from .streams import (
 ORDERS = "id long, customer string, amount double, at timestamp"
 
 
-def land_orders(folders: Folders) -> None:
-    folders.land("a.json", ['{"id":1,"customer":"Ada","amount":1.5,"at":"2026-03-29 01:30:00"}'])
-    folders.land("b.json", ['{"id":2,"customer":null,"at":"2026-03-29T04:30:00+01:00"}', '{"id":"x"}'])
-
-
 def test_a_stream_of_json_has_the_rows_of_sparks_own_reader_in_the_session_time_zone(
     spark: SparkSession, folders: Folders
 ) -> None:
-    land_orders(folders)
+    folders.land("a.json", ['{"id":1,"customer":"Ada","amount":1.5,"at":"2026-03-29 01:30:00"}'])
+    folders.land("b.json", ['{"id":2,"customer":null,"at":"2026-03-29T04:30:00+01:00"}', '{"id":"x"}'])
     spark.conf.set("spark.sql.session.timeZone", "America/New_York")
     run_files(spark, folders, reader="json", schema=ORDERS, maxFilesPerTrigger=10000)
     expected = spark.read.schema(ORDERS).json(str(folders.landing))

@@ -53,10 +53,6 @@ def test_a_batch_that_two_actions_read_delivers_its_events_once(
     assert numbers == [(f"counter-{c}", n) for c in range(8) for n in range(100)]
 
 
-def take_one_row(batch: DataFrame, _batch_id: int) -> None:
-    batch.limit(1).collect()
-
-
 def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_policy_R6(
     spark: SparkSession, folders: Folders
 ) -> None:
@@ -67,7 +63,7 @@ def test_a_batch_that_was_not_read_to_its_end_stops_the_query_or_is_repeated_by_
         return each_batch(frame, folders, write)
 
     with pytest.raises(StreamingQueryException, match="has not written its report"):
-        run_to_end(start(take_one_row))
+        run_to_end(start(lambda batch, _: batch.limit(1).collect()))
     seen: list[int] = []
     query = start(lambda batch, _: seen.append(batch.count()), onMissingReport="repeat")
     wait_for(lambda: len(seen) >= 1, query)

@@ -23,27 +23,9 @@ from flip27_source.snapshots.checkpoint_files import CheckpointStorage
 from flip27_source.snapshots.codec import SnapshotCodec
 from flip27_source.snapshots.offsets import INITIAL_OFFSET
 from flip27_source.snapshots.store import MemoryStore
-from tests.places import Place
 from tests.toy_sources import INITIAL, KIB, MIB, CountingStore, Works, coordinator_of, frozen, holder_of
 
 from .file_sources import GivenFiles, Ranges, Run, WholeFiles, discovering, files_source, names_on, write
-
-
-@pytest.mark.parametrize("place", ["local", "memory", "s3"], indirect=True)
-def test_each_file_is_found_once_in_any_directory(place: Place) -> None:
-    """The state is in memory; the files are on local disk, in fsspec's memory or on an S3 server."""
-    for name in ("a.json", "b.json", "_SUCCESS", "c.csv"):
-        place.put(name, name.encode())
-    run = Run(files_source(place.landing, pathGlobFilter="*.json", **place.options))
-    first = run.read()
-    assert sorted((split.path, split.length) for split in first) == [
-        (f"{place.landing}/a.json", 6),
-        (f"{place.landing}/b.json", 6),
-    ]
-    assert all(split.modified_us > 0 for split in first)
-    place.put("d.json", b"")
-    assert run.names() == ["d.json"]
-    assert run.names() == []
 
 
 def test_waiting_files_are_planned_in_the_next_batch_even_if_they_are_gone(tmp_path: Path) -> None:

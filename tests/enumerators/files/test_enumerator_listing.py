@@ -134,9 +134,12 @@ def test_directories_are_not_skipped_after_a_failed_round(tmp_path: Path) -> Non
     assert watched.round()[0] == ["b"]
 
 
-def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("overwrites", "scanned"), [(False, []), (True, [".", "18", "19"])])
+def test_directories_that_are_gone_are_forgotten(
+    tmp_path: Path, overwrites: bool, scanned: list[str]
+) -> None:
     """Over years, new directories appear and old ones are removed."""
-    watched = Watched(tmp_path)
+    watched = Watched(tmp_path, allowOverwrites=overwrites)
     for day in range(20):
         write(tmp_path, f"{day:02}/a")
         watched.settled()
@@ -144,17 +147,7 @@ def test_directories_that_are_gone_are_forgotten(tmp_path: Path) -> None:
             shutil.rmtree(tmp_path / f"{day - 2:02}")
     watched.settled()
     assert watched.remembered == 3
-    assert watched.round() == ([], [])
-
-
-def test_directories_that_are_gone_are_also_forgotten_if_files_may_be_overwritten(tmp_path: Path) -> None:
-    watched = Watched(tmp_path, allowOverwrites=True)
-    for day in range(5):
-        write(tmp_path, f"{day}/a")
-        watched.settled()
-        shutil.rmtree(tmp_path / str(day))
-    watched.settled()
-    assert watched.remembered == 1
+    assert watched.round() == ([], scanned)
 
 
 def test_a_limited_number_of_directories_is_remembered_and_the_others_are_scanned(

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-import socket
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -26,7 +25,7 @@ from flip27_source.readers.text import TextReader
 from flip27_source.testing import MicroBatchEngine
 from tests.deadline import soon
 from tests.other_file_systems import WebFiles, http_files
-from tests.raw_server import RawServer, answer, drips, raw_server, says
+from tests.raw_server import RawServer, answer, drips, floods, raw_server, says
 
 from .file_sources import all_lines, files_query
 
@@ -199,23 +198,12 @@ def test_a_page_that_decompresses_without_bound_is_refused() -> None:
     assert peak_bytes < 300_000_000
 
 
-def floods(head: bytes) -> Callable[[RawServer, socket.socket], None]:
-    """Answer with this head and bytes without end."""
-
-    def script(server: RawServer, connection: socket.socket) -> None:
-        connection.sendall(head + (b"\r\n" if b"chunked" in head else b"\r\n\r\n"))
-        while not server.closed.is_set():
-            connection.sendall(b"x" * 100_000)
-
-    return script
-
-
 @pytest.mark.parametrize(
     "head",
     [
-        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999",
-        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff",
+        b"HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 0-9/10\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffff\r\n",
     ],
     ids=["part", "length", "chunk"],
 )
@@ -239,13 +227,13 @@ def test_a_slowly_dripping_download_is_aborted() -> None:
 @pytest.mark.parametrize(
     ("size", "head", "why"),
     [
-        (10, "Content-Length: 99999999999", "more than 10 bytes"),
+        (10, "Content-Length: 99999999999\r\n", "more than 10 bytes"),
         (10, "Transfer-Encoding: chunked\r\n\r\nfffffffff", "more than 10 bytes"),
-        (10, "Content-Encoding: gzip\r\nContent-Length: 99999999999", "compresses the file"),
+        (10, "Content-Encoding: gzip\r\nContent-Length: 99999999999\r\n", "compresses the file"),
     ],
 )
 def test_a_download_reads_no_more_bytes_than_the_file_has(size: int, head: str, why: str) -> None:
-    with raw_server(floods(f"HTTP/1.1 200 OK\r\n{head}".encode())) as server:
+    with raw_server(floods(f"HTTP/1.1 200 OK\r\n{head}\r\n".encode())) as server:
         fs, name = open_listed(f"{server.url}/a.txt", {})
         with pytest.raises(ValueError, match=why):
             downloaded(fs, name, size)

@@ -109,11 +109,6 @@ def test_listed_paths_can_be_opened_in_their_file_system(place: Place) -> None:
         assert file.read() == b"odd"
 
 
-def test_an_existing_directory_passes_the_check(place: Place) -> None:
-    put(place, "a.json")
-    lister_of(place).check_root()
-
-
 def test_a_missing_path_is_an_error_that_names_the_path(place: Place) -> None:
     put(place, "a.json")
     missing = lister_of(place, "/nothing")

@@ -57,15 +57,6 @@ def test_files_of_a_web_server_that_lists_directories_are_read(tmp_path: Path) -
             files_query(f"{url}/elsewhere").trigger()
 
 
-def test_an_overwritten_file_of_a_web_server_is_recognized_by_its_time_or_length(tmp_path: Path) -> None:
-    (tmp_path / "a").write_text("old\n")
-    with http_files(tmp_path) as url:
-        engine = files_query(url, allowOverwrites="true")
-        assert read(engine) == ["old"]
-        (tmp_path / "a").write_text("newer\n")
-        assert read(engine) == ["newer", "old"]
-
-
 def test_paths_on_a_server_name_its_host_and_never_its_user(tmp_path: Path) -> None:
     write(tmp_path, "landing/a")
     with sftp_server(tmp_path) as server:

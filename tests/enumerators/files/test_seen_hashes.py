@@ -21,14 +21,6 @@ def stored(runs: tuple[Segment, ...]) -> tuple[Segment, ...]:
     return tuple(Segment(run.name, load=files.__getitem__, size=run.size) for run in runs)
 
 
-def test_only_added_files_are_known() -> None:
-    seen = SeenFiles()
-    seen.add(hashes(1, 2))
-    assert all(item in seen for item in hashes(1, 2))
-    assert hashes(3)[0] not in seen
-    assert len(seen) == 2
-
-
 def test_the_hash_of_a_path_is_the_same_in_every_process() -> None:
     """Hashes are stored in the state: with another hash, every file would be read again."""
     assert path_hash("/landing/a.json").hex() == "c2d4958b55ac8219dc4bf5e5757aebb9"

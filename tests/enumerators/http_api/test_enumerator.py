@@ -53,10 +53,6 @@ def test_the_default_reader_is_http() -> None:
     assert http().reader_name == "http"
 
 
-def test_without_endpoints_the_path_itself_is_read() -> None:
-    assert handed_out(http(BASE + "/orders"))[0] == {BASE + "/orders"}
-
-
 def test_endpoints_are_appended_to_the_path_and_keep_its_parameters() -> None:
     urls = endpoint_urls(BASE + "/?region=eu", ("orders", "/customers?active=true", "https://b.example/x"))
     customers = BASE + "/customers?region=eu&active=true"

@@ -85,16 +85,24 @@ def test_available_now_ends_at_the_offsets_at_its_start(kafka: KafkaBroker) -> N
     assert offsets_of(engine.rows) == {f"{topic}/0": [0, 1, 2, 3, 4]}
 
 
-def test_min_partitions_cuts_a_large_partition_for_many_tasks(kafka: KafkaBroker) -> None:
-    topic = filled(kafka, 30, 10)
-    engine = stream(kafka, topic, minPartitions=4)
+@pytest.mark.parametrize(
+    ("counts", "options", "tasks"),
+    [
+        ((30, 10), {"minPartitions": 4}, 4),
+        ((25,), {"maxRecordsPerPartition": 10}, 3),
+        ((2,) * 12, {"parallelism": 2}, 2),
+    ],
+)
+def test_the_number_of_tasks_follows_the_cores_and_the_limits_and_not_the_partitions(
+    kafka: KafkaBroker, counts: tuple[int, ...], options: dict[str, int], tasks: int
+) -> None:
+    topic = filled(kafka, *counts)
+    engine = stream(kafka, topic, **options)
     assert engine.trigger()
-    assert len(engine.partitions()) == 4
+    assert len(engine.partitions()) == tasks
     engine.run_batch()
-    found = offsets_of(engine.rows)
-    assert {name: sorted(offsets) for name, offsets in found.items()} == {
-        f"{topic}/0": list(range(30)), f"{topic}/1": list(range(10)),
-    }  # fmt: skip
+    found = {name: sorted(offsets) for name, offsets in offsets_of(engine.rows).items()}
+    assert found == {f"{topic}/{number}": list(range(count)) for number, count in enumerate(counts)}
 
 
 def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker) -> None:
@@ -106,22 +114,6 @@ def test_parts_of_a_partition_continue_after_a_restart(kafka: KafkaBroker) -> No
     kafka.produce(topic, [b"later"])
     engine.process_all_available()
     assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(31))
-
-
-def test_max_records_per_partition_limits_the_records_of_a_partition_in_one_task(kafka: KafkaBroker) -> None:
-    topic = filled(kafka, 25)
-    engine = stream(kafka, topic, maxRecordsPerPartition=10)
-    assert engine.trigger()
-    assert len(engine.partitions()) == 3
-    engine.run_batch()
-    assert sorted(offsets_of(engine.rows)[f"{topic}/0"]) == list(range(25))
-
-
-def test_the_number_of_tasks_follows_the_cores_and_not_the_partitions(kafka: KafkaBroker) -> None:
-    topic = filled(kafka, *(2 for _ in range(12)))
-    engine = stream(kafka, topic, parallelism=2)
-    assert engine.trigger()
-    assert len(engine.partitions()) == 2
 
 
 def test_a_batch_read_reads_all_records_by_default(kafka: KafkaBroker) -> None:

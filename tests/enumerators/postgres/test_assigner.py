@@ -117,12 +117,6 @@ def test_a_horizon_settles_once_its_own_and_all_earlier_transactions_have_ended(
     assert (assigner.next_chunk() is not None) == is_settled
 
 
-def test_no_second_horizon_is_requested_while_one_waits() -> None:
-    assigner = unread_and_cut()
-    assigner.observe(seen(100, xmin=5, horizon=Horizon(lsn=100, xid=7)))
-    assert not assigner.wants_horizon
-
-
 def test_a_chunk_has_the_position_and_the_id_of_its_horizon() -> None:
     (chunk,) = chunks(settled(lsn=100, xid=7))
     assert chunk.chunk is not None
@@ -295,10 +289,11 @@ def test_no_window_begins_at_the_horizon_of_an_unread_chunk() -> None:
     assert assigner.window(110, None) is None
 
 
-def test_no_log_is_read_before_a_horizon_has_settled() -> None:
+def test_before_a_horizon_has_settled_no_log_is_read_and_no_second_one_is_requested() -> None:
     assigner = unread_and_cut()
     assigner.observe(seen(900, xmin=5, horizon=Horizon(lsn=900, xid=7)))
     assert assigner.window(100, None) is None
+    assert not assigner.wants_horizon
 
 
 def test_the_log_is_read_to_its_end_once_all_chunks_are_read() -> None:

@@ -229,14 +229,17 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
         ({"query": "SELECT 1"}, "table and query are both set"),
         ({"uriEnv": "SHOP"}, "uri and uriEnv are both set"),
         ({"startingCursor": "1,2,3"}, "has 3 values"),
+        ({"uriEnv": "NOT_SET", "uri": None}, "variable NOT_SET, which option uriEnv names, is not set"),
+        ({"uri": "mysql+nonsense://u@h/d", "driver": None}, "nonsense"),
     ],
 )
-def test_the_error_names_a_table_or_column_that_cannot_be_polled(
-    shop: Shop, change: dict[str, str], message: str
+def test_the_error_names_what_cannot_be_polled(
+    shop: Shop, change: dict[str, str | None], message: str
 ) -> None:
     shop.insert(ORDERS)
+    options = {**shop.options, **change, "discoveryRetries": "0"}
     with pytest.raises(Flip27Error, match=message):
-        ids({**shop.options, **change, "discoveryRetries": "0"})
+        ids({name: value for name, value in options.items() if value is not None})
 
 
 @pytest.mark.parametrize(
@@ -255,20 +258,6 @@ def test_a_file_that_does_not_exist_is_not_created(sqlite: Shop, tmp_path: Any) 
     with pytest.raises(Flip27Error, match=r"missing\.db does not exist"):
         ids(sqlite.with_options(uri=str(tmp_path / "missing.db")))
     assert not (tmp_path / "missing.db").exists()
-
-
-def test_a_missing_environment_variable_is_named(sqlite: Shop) -> None:
-    options = sqlite.with_options(uriEnv="FLIP27_NOT_SET")
-    del options["uri"]
-    with pytest.raises(OptionError, match="variable FLIP27_NOT_SET, which option uriEnv names, is not set"):
-        ids(options)
-
-
-def test_a_missing_driver_is_named_with_the_package_to_install(sqlite: Shop) -> None:
-    options = sqlite.with_options(uri="mysql+nonsense://u@h/d")
-    del options["driver"]
-    with pytest.raises(Flip27Error, match="nonsense"):
-        ids(options)
 
 
 def test_polling_continues_after_a_restart_of_the_server(flip27_engine: Engine) -> None:

@@ -246,14 +246,6 @@ def test_damage_anywhere_near_the_end_of_a_range_lets_a_range_fail_for_each_lost
         path.write_bytes(whole)
 
 
-def test_no_range_counts_as_read_if_the_mark_in_the_header_is_damaged(tmp_path: Path) -> None:
-    path = write(tmp_path / "a", "long", list(range(2000)))
-    whole = path.read_bytes()
-    mark = marks_of(whole)[0]
-    path.write_bytes(whole[:mark] + bytes(16) + whole[mark + 16 :])
-    assert [rows_of(split) for split in ranges_of(path, [mark + 500, mark + 1500])] == [None] * 3
-
-
 def test_a_block_longer_than_several_ranges_belongs_to_the_range_of_its_first_byte(tmp_path: Path) -> None:
     texts = ["a" * 10, "b" * 3_000_000, "c" * 10]
     path = write(tmp_path / "a", "string", texts, sync_interval=1)

@@ -167,11 +167,6 @@ def test_columns_of_old_hive_are_matched_by_position(spark: SparkSession, tmp_pa
     assert_same_as_spark(spark, "orc", tmp_path / "a.orc", "id long, name string")
 
 
-def test_columns_may_be_read_in_another_order_than_stored(tmp_path: Path) -> None:
-    orc.write_table(pa.table({"a": [1], "b": [2], "c": [3]}), tmp_path / "a.orc")
-    assert read_table(OrcReader(), [tmp_path / "a.orc"], "c long, a long").to_pylist() == [{"c": 3, "a": 1}]
-
-
 def test_timestamps_without_a_zone_are_local_time(tmp_path: Path) -> None:
     noon = dt.datetime(2024, 7, 1, 12)
     table = pa.table({"t": pa.array([noon, None], pa.timestamp("us")), "s": [{"t": noon}, None]})

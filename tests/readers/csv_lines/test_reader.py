@@ -107,15 +107,6 @@ def test_the_header_is_left_out_whatever_it_contains(csv: Compared, name: str) -
     csv.same_as_spark(HEADERS[name], WITH_CORRUPT, {"header": "true"})
 
 
-def test_the_header_of_each_file_is_left_out_although_files_are_read_together(tmp_path: Path) -> None:
-    for name in "abc":
-        (tmp_path / name).write_bytes(f"id,name,price\n1,{name},1\n2,{name},2\n".encode())
-    paths = [tmp_path / name for name in "abc"]
-    table = read_table(CsvLinesReader(), paths, ROWS, {"header": "true"})
-    assert table["name"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
-    assert len(table["name"].chunks) == 1
-
-
 def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSession, tmp_path: Path) -> None:
     paths = []
     for number in range(60):
@@ -124,7 +115,8 @@ def test_many_small_files_plain_and_compressed_are_read_together(spark: SparkSes
         path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
         paths.append(path)
     options = {"header": "true"}
-    assert_same_as_spark(spark, "csv", paths, WITH_CORRUPT, options, any_order=True)
+    table = assert_same_as_spark(spark, "csv", paths, WITH_CORRUPT, options, any_order=True)
+    assert len(table["name"].chunks) == 1
 
 
 def test_the_column_for_malformed_lines_may_be_anywhere_and_have_another_name(csv: Compared) -> None:
@@ -176,22 +168,23 @@ def test_a_large_block_of_all_kinds_of_rows_gives_the_rows_of_spark(csv: Compare
 
 
 @pytest.mark.parametrize(
-    ("mode", "content", "said"),
+    ("options", "content", "said"),
     [
         (
-            "PERMISSIVE",
+            {"mode": "PERMISSIVE"},
             b"1\n\n,\n",
             "byte 3: the column a is NOT NULL, but the line has no value for it: ','",
         ),
-        ("DROPMALFORMED", b"1,x\n2\n,y\n", "byte 6: the column a is NOT NULL"),
+        ({"mode": "DROPMALFORMED"}, b"1,x\n2\n,y\n", "byte 6: the column a is NOT NULL"),
+        ({"mode": "FAILFAST", "comment": "#"}, b"#one\n\n1,a\n#two\nx,b\n", "byte 15: column a .*'x'"),
     ],
 )
-def test_a_null_in_a_column_that_is_not_null_is_an_error_with_its_position(
-    tmp_path: Path, mode: str, content: bytes, said: str
+def test_an_error_in_a_column_that_is_not_null_has_the_position_of_the_line(
+    tmp_path: Path, options: dict[str, str], content: bytes, said: str
 ) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(SplitReadError, match=f"/a.csv, {said}"):
-        read_table(CsvLinesReader(), [tmp_path / "a.csv"], "a int not null, b string", {"mode": mode})
+        read_table(CsvLinesReader(), [tmp_path / "a.csv"], "a int not null, b string", options)
 
 
 ONLY_IN_SPARK = "option {name} has the value .*supported by Spark's reader, not by flip27"
@@ -278,14 +271,6 @@ def test_headers_are_checked_as_in_spark_if_the_schema_is_not_enforced(csv: Comp
     with pytest.raises(SchemaError, match=r"a.csv: the header names the columns .* but the schema has n, t"):
         read_table(CsvLinesReader(), [csv.path], schema, options)
     assert read_table(CsvLinesReader(), [csv.path], schema, {"header": "true"}).num_rows == 1
-
-
-def test_the_position_in_an_error_counts_comment_lines(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_bytes(b"#one\n\n1,a\n#two\nx,b\n")
-    with pytest.raises(SplitReadError, match=r"a.csv, byte 15: column n .*'x'"):
-        read_table(
-            CsvLinesReader(), [tmp_path / "a.csv"], "n int, t string", {"comment": "#", "mode": "FAILFAST"}
-        )
 
 
 @pytest.mark.parametrize(

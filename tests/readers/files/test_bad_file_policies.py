@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.errors import OptionError, SplitReadError
 from tests.driver.batches import Batches
 from tests.enumerators.files.file_sources import files_query, write
-from tests.readers.formats import READERS, write_ids
+from tests.readers.formats import COLUMNAR, READERS, write_ids
 from tests.without_root import run_without_root
 
 IDS = [f"id {number}" for number in range(1000)]
@@ -31,6 +32,11 @@ def nothing(_: Path) -> None:
 def cut_off(path: Path) -> None:
     content = path.read_bytes()
     path.write_bytes(content[: len(content) // 2])
+
+
+def truncated(name: str, path: Path) -> None:
+    write_ids(name, path, IDS)
+    cut_off(path)
 
 
 def avro_of_latin1(path: Path) -> None:
@@ -67,14 +73,10 @@ class Bad:
 
 
 BAD = {
-    "truncated parquet": Bad(
-        write=lambda path: (write_ids("parquet", path, IDS), cut_off(path)), said="is truncated or damaged",
-        format="parquet",
-    ),
-    "truncated avro": Bad(
-        write=lambda path: (write_ids("avro", path, IDS), cut_off(path)),
-        said="is truncated or damaged: block at byte", format="avro",
-    ),
+    **{
+        f"truncated {name}": Bad(write=partial(truncated, name), said="is truncated or damaged", format=name)
+        for name in COLUMNAR
+    },
     "parquet with a damaged row group": Bad(
         write=damaged_row_group, said="is truncated or damaged", format="parquet",
     ),

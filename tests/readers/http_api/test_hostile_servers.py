@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from flip27_source.enumerators.http_api.enumerator import HttpSplit
 from flip27_source.errors import SplitReadError
 from tests.http_api import Answer, Fails, HttpApi, Misbehaviour, Params, Says, http_api
-from tests.raw_server import RawServer, answer, drips, raw_server, says
+from tests.raw_server import RawServer, answer, drips, floods, raw_server, says
 from tests.readers.http_api.reading import KINDS, Share, read, reader_of
 
 SECRET = "s3cr3t/tok+en="
@@ -393,12 +393,7 @@ def test_a_response_that_decompresses_without_bound_is_refused_before_it_is_deco
     ids=["length", "no length", "chunk", "empty gzip members"],
 )
 def test_an_endless_response_is_refused(head: bytes, piece: bytes) -> None:
-    def script(server: RawServer, connection: socket.socket) -> None:
-        connection.sendall(b"HTTP/1.1 200 OK\r\n" + head)
-        while not server.closed.is_set():
-            connection.sendall(piece * 1_000)
-
-    with raw_server(script) as server:
+    with raw_server(floods(b"HTTP/1.1 200 OK\r\n" + head, piece * 1_000)) as server:
         with pytest.raises(SplitReadError, match="more than the 1048576 bytes of maxResponseBytes"):
             read_raw(server, maxResponseBytes="1m", httpRetries="5")
         assert server.connections == 1
@@ -406,12 +401,8 @@ def test_an_endless_response_is_refused(head: bytes, piece: bytes) -> None:
 
 @pytest.mark.parametrize("status", ["302 Found", "404 Not Found", "500 Internal Server Error"])
 def test_only_the_beginning_of_an_endless_error_response_is_read(status: str) -> None:
-    def script(server: RawServer, connection: socket.socket) -> None:
-        connection.sendall(f"HTTP/1.1 {status}\r\nLocation: /there\r\n\r\n".encode())
-        while not server.closed.is_set():
-            connection.sendall(b"oops" * 25_000)
-
-    with raw_server(script) as server:
+    head = f"HTTP/1.1 {status}\r\nLocation: /there\r\n\r\n".encode()
+    with raw_server(floods(head, b"oops" * 25_000)) as server:
         with pytest.raises(SplitReadError, match=f"status {status}, 'oopsoops") as caught:
             read_raw(server)
         assert server.left.wait(10)

@@ -48,14 +48,10 @@ def our_table(lines: list[bytes], ddl: str) -> pa.Table:
     return pa.table(arrays, names=schema.names)
 
 
-def spark_table(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str) -> pa.Table:
+def assert_as_spark(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str) -> None:
     path = folder / "lines.json"
     path.write_bytes(b"\n" + b"".join(line + b"\n" for line in lines))
-    return spark.read.schema(ddl).json(str(path)).coalesce(1).toArrow()
-
-
-def assert_as_spark(spark: SparkSession, folder: Path, lines: list[bytes], ddl: str) -> None:
-    said = exact_rows(spark_table(spark, folder, lines, ddl))
+    said = exact_rows(spark.read.schema(ddl).json(str(path)).coalesce(1).toArrow())
     ours = exact_rows(our_table(lines, ddl))
     assert [pair for pair in zip(ours, said, strict=False) if pair[0] != pair[1]] == []
     assert len(ours) == len(said)

@@ -68,14 +68,17 @@ def short(row: dict[str, Any], *names: str) -> tuple[Any, ...]:
     return tuple(row[name] for name in names)
 
 
+def write(connection: psycopg.Connection, order: int, part: int) -> None:
+    moment = "2024-01-31 12:00:00.5+02"
+    with connection.transaction():
+        connection.execute("INSERT INTO orders VALUES (%s, 1.50, %s, '{a,NULL}')", [order, LONG])
+        connection.execute("""INSERT INTO "Parts, all" VALUES ('m"1', %s, 'NaN', %s)""", [part, moment])
+        connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
+
+
 def write_and_change(connection: psycopg.Connection) -> None:
     """Insert the rows of the snapshot again with other keys, so that the log has them, and change them."""
-    with connection.transaction():
-        connection.execute("INSERT INTO orders VALUES (2, 1.50, %s, '{a,NULL}')", [LONG])
-        connection.execute(
-            """INSERT INTO "Parts, all" VALUES ('m"1', 8, 'NaN', '2024-01-31 12:00:00.5+02')"""
-        )
-        connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
+    write(connection, 2, 8)
     with connection.transaction():
         connection.execute("UPDATE orders SET price = 2 WHERE id = 2")
         connection.execute("""UPDATE "Parts, all" SET weight = 0.1 WHERE number = 8""")
@@ -85,15 +88,9 @@ def write_and_change(connection: psycopg.Connection) -> None:
         connection.execute("TRUNCATE readings")
 
 
-def write_first(connection: psycopg.Connection) -> None:
-    connection.execute("INSERT INTO orders VALUES (1, 1.50, %s, '{a,NULL}')", [LONG])
-    connection.execute("""INSERT INTO "Parts, all" VALUES ('m"1', 7, 'NaN', '2024-01-31 12:00:00.5+02')""")
-    connection.execute("INSERT INTO readings VALUES ('2024-01-31 12:00:00.25', '\\x00ff', '101')")
-
-
 def test_tables_of_different_shapes_are_read_as_envelopes(database: TestedDatabase, tmp_path: Path) -> None:
     connection = database.control
-    write_first(connection)
+    write(connection, 1, 7)
     with running(database, tmp_path, changeFormat="envelope") as new_rows:
         first = new_rows()
         write_and_change(connection)
@@ -129,7 +126,7 @@ def test_tables_of_different_shapes_are_read_as_debezium_values(
     database: TestedDatabase, tmp_path: Path
 ) -> None:
     connection = database.control
-    write_first(connection)
+    write(connection, 1, 7)
     with running(database, tmp_path, changeFormat="debezium", topicPrefix="live") as new_rows:
         first = new_rows()
         write_and_change(connection)
@@ -240,7 +237,7 @@ def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(databa
 
 
 def test_some_columns_of_the_format_can_be_chosen(database: TestedDatabase, tmp_path: Path) -> None:
-    write_first(database.control)
+    write(database.control, 1, 7)
     given = {"tables": "public.orders", "changeFormat": "envelope", "stateLocation": str(tmp_path)}
     options = database.server.options(database.name, **given)
     engine = MicroBatchEngine(options, schema=pa.schema([("key", pa.string()), ("op", pa.string())]))

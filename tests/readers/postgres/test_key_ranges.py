@@ -61,20 +61,38 @@ def test_the_server_and_local_comparison_of_integers_agree(session: psycopg.Conn
     assert on_server.tolist() == here.tolist() == [3, 0, 1, 1, 2, 3]
 
 
-def test_numerics_are_not_compared_as_texts(session: psycopg.Connection) -> None:
-    ranges, keys = rules(["9.5"], ["10"], types=["numeric"]), texts("9", "9.50", "10.0", "1e3", "NaN")
-    assert ranges_on_server(session, ranges, keys).tolist() == [0, 1, 2, 2, 2]
+BYTES = 'pg_catalog."C"'
+ON_SERVER = {
+    "numbers, not texts": (
+        rules(["9.5"], ["10"], types=["numeric"]), texts("9", "9.50", "10.0", "1e3", "NaN"), [0, 1, 2, 2, 2]
+    ),
+    "enums, in the order of their definition": (
+        rules(["medium"], types=["size"]), texts("large", "medium", "small"), [1, 1, 0]
+    ),
+    "the collation of the column": (
+        rules(["a"], types=["text"], collation=BYTES), texts("a", "B", "c"), [1, 0, 1]
+    ),
+    "characters, padded to their length": (
+        rules(["abc"], ["abd"], types=["character(5)"]), texts("abb  ", "abc  ", "abd  "), [0, 1, 2]
+    ),
+    "quotes and braces": (
+        rules(['{"a",\\}'], types=["text"], collation=BYTES),
+        texts('{"a",\\}', "{", "'; DROP TABLE x; --"), [1, 0, 0],
+    ),
+    "one column after another": (
+        rules(["2", "b"], ["10", "a"], types=["integer", "text"]),
+        [*texts("1", "2", "2", "9", "10"), *texts("z", "a", "b", "z", "a")], [0, 0, 1, 1, 2],
+    ),
+}  # fmt: skip
 
 
-def test_enums_are_compared_in_the_order_of_their_definition(session: psycopg.Connection) -> None:
-    session.execute("CREATE TYPE size AS ENUM ('small', 'medium', 'large')")
-    ranges = rules(["medium"], types=["size"])
-    assert ranges_on_server(session, ranges, texts("large", "medium", "small")).tolist() == [1, 1, 0]
-
-
-def test_texts_are_compared_by_the_collation_of_the_column(session: psycopg.Connection) -> None:
-    by_bytes = rules(["a"], types=["text"], collation='pg_catalog."C"')
-    assert ranges_on_server(session, by_bytes, texts("a", "B", "c")).tolist() == [1, 0, 1]
+@pytest.mark.parametrize(("ranges", "keys", "found"), ON_SERVER.values(), ids=ON_SERVER)
+def test_the_server_compares_keys_as_their_type_does(
+    session: psycopg.Connection, ranges: TableRules, keys: list[pa.Array], found: list[int]
+) -> None:
+    if ranges.key[0].type == "size":
+        session.execute("CREATE TYPE size AS ENUM ('small', 'medium', 'large')")
+    assert ranges_on_server(session, ranges, keys).tolist() == found
 
 
 def test_a_collation_may_call_different_texts_equal(session: psycopg.Connection) -> None:
@@ -86,23 +104,3 @@ def test_a_collation_may_call_different_texts_equal(session: psycopg.Connection)
         pytest.skip("this server is built without ICU")
     ranges = rules(["Bob"], types=["text"], collation="public.anycase")
     assert ranges_on_server(session, ranges, texts("ALICE", "bob", "BOB", "carol")).tolist() == [0, 1, 1, 1]
-
-
-def test_the_columns_of_a_key_are_compared_one_after_another(session: psycopg.Connection) -> None:
-    ranges = rules(["2", "b"], ["10", "a"], types=["integer", "text"])
-    keys = [
-        pa.array(["1", "2", "2", "9", "10"], pa.string()),
-        pa.array(["z", "a", "b", "z", "a"], pa.string()),
-    ]
-    assert ranges_on_server(session, ranges, keys).tolist() == [0, 0, 1, 1, 2]
-
-
-def test_keys_of_type_character_are_padded_to_their_length(session: psycopg.Connection) -> None:
-    ranges = rules(["abc"], ["abd"], types=["character(5)"])
-    assert ranges_on_server(session, ranges, texts("abb  ", "abc  ", "abd  ")).tolist() == [0, 1, 2]
-
-
-def test_keys_may_have_quotes_and_braces(session: psycopg.Connection) -> None:
-    ranges = rules(['{"a",\\}'], types=["text"], collation='pg_catalog."C"')
-    keys = texts('{"a",\\}', "{", "'; DROP TABLE x; --")
-    assert ranges_on_server(session, ranges, keys).tolist() == [1, 0, 0]

@@ -14,7 +14,6 @@ import pytest
 
 from flip27_source.errors import NewColumnsError, SchemaError
 from flip27_source.reader import SplitReader
-from flip27_source.readers.columnar.avro import AvroReader
 from flip27_source.readers.columnar.parquet import ParquetReader
 from flip27_source.readers.csv_lines.reader import CsvLinesReader
 from flip27_source.readers.json_lines.reader import JsonLinesReader
@@ -24,7 +23,7 @@ from flip27_source.schemas.source_schema import schema_of
 from flip27_source.source import Source
 from flip27_source.spark.data_source import Flip27DataSource
 from flip27_source.testing import MicroBatchEngine
-from tests.readers.formats import READERS, WRITERS
+from tests.readers.formats import COLUMNAR, READERS, WRITERS
 from tests.readers.schemas.test_evolution import NAMES, options_of, read, write_row
 
 MODE = {"schemaEvolutionMode": "addNewColumnsWithTypeWidening"}
@@ -111,8 +110,10 @@ OLD_VALUES: dict[str, tuple[pa.Array, str, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("kind", OLD_VALUES)
-@pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [(name, kind) for name in COLUMNAR for kind in OLD_VALUES if (name, kind) != ("avro", "list")],
+)
 def test_old_files_have_the_same_values_in_the_wider_type(tmp_path: Path, name: str, kind: str) -> None:
     column, wide, values = OLD_VALUES[kind]
     WRITERS[name](pa.table({"c": column}), tmp_path / "old")
@@ -120,7 +121,7 @@ def test_old_files_have_the_same_values_in_the_wider_type(tmp_path: Path, name: 
     assert found == [{"c": value, "_rescued_data": None} for value in values]
 
 
-@pytest.mark.parametrize("name", ["parquet", "orc", "arrow"])
+@pytest.mark.parametrize("name", COLUMNAR)
 def test_a_file_of_a_wider_type_is_refused_with_both_types(tmp_path: Path, name: str) -> None:
     WRITERS[name](pa.table({"ID": [1], "o": [{"x": 1.5}], "new": ["y"]}), tmp_path / "a")
     with pytest.raises(NewColumnsError) as caught:
@@ -131,13 +132,6 @@ def test_a_file_of_a_wider_type_is_refused_with_both_types(tmp_path: Path, name:
         "id bigint instead of int; the schema needs a wider type: o struct<x: double> instead of "
         "struct<x: float>"
     )
-
-
-def test_avro_widens_by_the_schema_of_the_file(tmp_path: Path) -> None:
-    write_row("avro", tmp_path / "a", {"id": 1})
-    assert read_widening(AvroReader, tmp_path / "a", "id int") == "id bigint"
-    found = read_widening(AvroReader, tmp_path / "a", "id decimal(20,0)")
-    assert found == [{"id": 1, "_rescued_data": None}]
 
 
 @pytest.mark.parametrize("name", NAMES)

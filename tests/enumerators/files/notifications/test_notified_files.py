@@ -14,7 +14,7 @@ from flip27_source import savepoints
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.notifications import inbox
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import Flip27Error, OptionError
+from flip27_source.errors import Flip27Error
 from flip27_source.notifications import FileEvent, Message, NotificationQueue
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from flip27_source.testing.spark_side import as_value
@@ -372,7 +372,7 @@ def test_files_with_deleted_messages_are_found_again_when_a_query_returns_to_an_
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"notificationQueues": ""}, "notificationQueues"),
+        ({"notificationQueues": ""}, "reads the events of files there"),
         ({"notificationQueues": "files"}, "https://sqs"),
         ({"notificationQueues": "https://u:topsecret@sqs/1/files"}, "without credentials"),
         ({"notificationQueues": "https://sqs/1/files?X-Amz-Signature=topsecret"}, "without credentials"),
@@ -391,11 +391,3 @@ def test_options_that_are_incompatible_with_notifications_are_refused(
     with pytest.raises(Flip27Error, match=said) as error:
         MicroBatchEngine(given, available_now=True).process_all_available()
     assert "topsecret" not in str(error.value)
-
-
-def test_the_error_without_queues_explains_the_option(landing: Landing) -> None:
-    given = landing.options()
-    del given["notificationQueues"]
-    landing.put("landing/a")
-    with pytest.raises(OptionError, match="reads the events of files there"):
-        MicroBatchEngine(given, available_now=True).process_all_available()
