@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import tempfile
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from flip27_source import edits
 from flip27_source.enumerators.files.cleaning import PartlyRead
@@ -247,44 +244,6 @@ def test_a_live_split_is_not_replayed_if_it_is_not_known_which_of_its_batches_be
         source.plan("replay", splits=["orders"])
     source.ask("replay", splits=["orders"], since=dt.datetime(1970, 1, 1, 1, tzinfo=dt.UTC))
     assert source.batch() == list("bc")
-
-
-@settings(max_examples=15, deadline=None)
-@given(data=st.data(), jumps=st.booleans())
-def test_a_replay_delivers_all_rows_from_the_first_of_its_batches_on_and_skips_none(
-    data: st.DataObject, jumps: bool
-) -> None:
-    SERVER.clear()
-    rows = SERVER["orders"] = ["0", "1"]
-    kinds = st.sampled_from(["grow", "replay", *["jump"] * jumps])
-    with tempfile.TemporaryDirectory() as folder:
-        source, begun, at = paged(Path(folder), maxRowsPerSplit="6"), [0], 2
-        assert source.batch() == ["0", "1"]
-        for step in data.draw(st.lists(kinds, min_size=3, max_size=6)):
-            allowed = {at}
-            if step == "grow":
-                rows += [str(len(rows) + number) for number in range(data.draw(st.integers(1, 8)))]
-            elif step == "jump":
-                allowed = {data.draw(st.integers(0, len(rows)))}
-                source.ask("set-position", splits=["orders"], position={"next": min(allowed)})
-            else:
-                oldest = data.draw(st.just(0) | st.integers(0, len(begun) - 1))
-                since = dt.datetime.fromtimestamp(oldest * 3600, dt.UTC)
-                try:
-                    source.ask("replay", glob="*", since=since)
-                except EditError:
-                    assert jumps or oldest
-                else:
-                    chosen = begun[oldest:]
-                    allowed = {start for start in chosen if start <= at} if jumps else {min(chosen)}
-            for _ in range(data.draw(st.integers(1, 3))):
-                source.engine.now_ms = len(begun) * 3_600_000
-                delivered = [int(row) for row in source.batch() or ()]
-                begun.append(delivered[0] if delivered else len(rows))
-                assert begun[-1] in allowed
-                at = begun[-1] + len(delivered)
-                assert delivered == list(range(begun[-1], at))
-                allowed = {at}
 
 
 def test_splits_held_back_by_a_limit_and_live_splits_can_be_skipped(tmp_path: Path) -> None:
