@@ -149,7 +149,7 @@ def test_a_folder_emptied_by_cleaning_is_not_a_missing_path(place: Place) -> Non
     assert rows(engine) == ["a", "b"]
 
 
-def test_the_store_keeps_the_laws(place: Place) -> None:
+def test_the_store_keeps_the_laws_S2(place: Place) -> None:
     places = (f"{place.url}/laws-{number}" for number in itertools.count())
     check_store(
         lambda: open_store(next(places), place.storage_options),
