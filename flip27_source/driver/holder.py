@@ -190,7 +190,6 @@ class CoordinatorHolder:
         """Spark's commit log contains ``end``. Spark may call this late, twice, or never."""
         offset = self._offset(end)
         with self.cycle.whole_or_not_at_all():
-            self._driving.check()  # another driver may need what is now cleaned up
             self.cycle.complete(offset)
         self._cleaner.committed(offset)
 

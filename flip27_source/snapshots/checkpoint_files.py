@@ -108,9 +108,10 @@ class CheckpointStorage:
                 remedy="keep the enumerator's bulk state in Segments, and keep fewer splits live from batch "
                 "to batch",
             )
-        self._write_segments(self.store, offset, encoded)
+        document = decode_document(encoded.data)
+        self._write_segments(self.store, offset, encoded, document)
         self.store.ensure(file_names.checkpoint_file(lineage, encoded.name), encoded.data)
-        self._remember(offset, encoded)
+        self._remember(offset, encoded, document)
         return offset
 
     def read(self, offset: Offset) -> CheckpointDocument:
@@ -217,19 +218,20 @@ class CheckpointStorage:
             )
         return StoredLineage(self.store, name)
 
-    def _write_segments(self, store: Store, offset: Offset, encoded: EncodedDocument) -> None:
+    def _write_segments(
+        self, store: Store, offset: Offset, encoded: EncodedDocument, document: CheckpointDocument
+    ) -> None:
         """Write the segments that the previous checkpoint does not contain."""
         self.in_use.add(frozenset(encoded.segments))
         durable = self._durable if self._durable_in == offset.lineage else frozenset()
-        load = self.segment_loader(offset, decode_document(encoded.data))
+        load = self.segment_loader(offset, document)
         for name, segment in encoded.segments.items():
             if name not in durable:
                 store.ensure(file_names.segment_file(str(offset.lineage), name), pack_segment(segment.data))
                 segment.stored_by(load)
 
-    def _remember(self, offset: Offset, encoded: EncodedDocument) -> None:
+    def _remember(self, offset: Offset, encoded: EncodedDocument, document: CheckpointDocument) -> None:
         """Keep the plan, which Spark needs next; the bytes of other segments can be loaded again."""
-        document = decode_document(encoded.data)
         plan = {item.splits for item in document.raw.plan}
         self._newest = _Newest(
             offset=offset,

@@ -18,7 +18,6 @@ from flip27_source.errors import (
     MissingReportError,
     QuarantineError,
     SplitReadError,
-    StaleDriverError,
     StateLocationError,
 )
 from flip27_source.events import Progress, SourceEvent
@@ -699,15 +698,3 @@ def test_a_returned_split_is_not_finished_because_its_report_cannot_be_written()
         batches.attempt(task)
     Fragile.mend()
     assert batches.attempt(task, 1) == ["a"]
-
-
-def test_a_driver_that_another_one_has_replaced_cleans_nothing_up() -> None:
-    first = Batches(Shelf, EchoReader, {"retainedCheckpoints": "5"})
-    first.shelve("a")
-    first.batch()
-    second = Batches(Shelf, EchoReader, store=first.store)
-    second.committed = first.committed
-    second.shelve("b")
-    second.trigger()
-    with pytest.raises(StaleDriverError):
-        first.holder.commit(first.committed)
