@@ -300,6 +300,7 @@ class Requests:
             if request_id not in newer and self._unread.get(request_id, MAX_FAILED_READS) >= MAX_FAILED_READS:
                 _log.warning("a request is marked as failed: %s", error)
                 try:
+                    self._check()
                     self._mark(folder, request_id, "", "", str(error))
                 except StateError as failure:
                     _log.warning(
@@ -308,7 +309,6 @@ class Requests:
 
     def _mark(self, folder: Mailbox, request_id: str, kind: str, asked: str, reason: str) -> None:
         """Mark a request as failed."""
-        self._check()
         folder.fail(
             request_id, kind=kind, asked=asked, reason=self._hidden.in_text(reason), now_ms=self._now_ms()
         )

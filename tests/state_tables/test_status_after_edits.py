@@ -72,14 +72,9 @@ def poisoned(folder: Path, names: str, bad: Collection[str] = "c", **options: st
     add_files(folder, "")
     for name in names:
         land(folder, name, "{" if name in bad else f'{{"id": "{name}"}}')
-    options = {
-        "enumerator": "files",
-        "reader": "json",
-        "mode": "FAILFAST",
-        "maxFilesPerTrigger": "2",
-    } | options
-    options |= {"maxSplitAttempts": "1"}
-    return Edited(folder, {"path": str(folder / "in"), **options}, schema=IDS)
+    format_ = {"path": str(folder / "in"), "enumerator": "files", "reader": "json", "mode": "FAILFAST"}
+    limits = {"maxFilesPerTrigger": "2", "maxSplitAttempts": "1"}
+    return Edited(folder, {**format_, **limits, **options}, schema=IDS)
 
 
 def land(folder: Path, name: str, text: str) -> None:
