@@ -7,6 +7,7 @@ undone. Older batches otherwise say when and where the split was read. Read-only
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -166,27 +167,24 @@ def split_rows(history: History, asked: Predicate) -> Iterator[Row]:
         *_add_unread(_quarantined(history, line, head, asked, known, last), QUARANTINED, known),
     ]
     for entry in (*known.values(), *ranges):
-        if entry.is_wanted:
-            yield _split_row(history, entry)
-
-
-def _split_row(history: History, entry: _Known) -> Row:
-    if entry.error is None and entry.last is not None:
-        entry.attempts, entry.error = history.failure(entry.split.split_id)
-    return {
-        "lineage": history.lineage.name,
-        "split_id": entry.split.split_id,
-        "status": entry.status,
-        "split": entry.split.text,
-        "position": entry.position if entry.status == LIVE else None,
-        "first_checkpoint": entry.first,
-        "last_checkpoint": entry.last,
-        "subtask": entry.subtask,
-        "attempts": entry.attempts,
-        "error": entry.error,
-        "rows": None if entry.last is None else entry.rows,
-        "bytes": None if entry.last is None else entry.bytes,
-    }
+        if not entry.is_wanted:
+            continue
+        if entry.error is None and entry.last is not None:
+            entry.attempts, entry.error = history.failure(entry.split.split_id)
+        yield {
+            "lineage": history.lineage.name,
+            "split_id": entry.split.split_id,
+            "status": entry.status,
+            "split": entry.split.text,
+            "position": entry.position if entry.status == LIVE else None,
+            "first_checkpoint": entry.first,
+            "last_checkpoint": entry.last,
+            "subtask": entry.subtask,
+            "attempts": entry.attempts,
+            "error": entry.error,
+            "rows": None if entry.last is None else entry.rows,
+            "bytes": None if entry.last is None else entry.bytes,
+        }
 
 
 def file_rows(history: History, asked: Predicate) -> Iterator[Row]:
@@ -315,13 +313,18 @@ def _not_superseded(
     A range keeps its own row, because its split was read on.
     """
     names = {name.checkpoint_id: name for name in line.names}
+
+    @functools.cache
+    def live_at(checkpoint_id: int) -> Mapping[str, str]:
+        document = history.document(names.get(checkpoint_id, line.names[-1]))
+        live = () if document is None else map(StoredSplit.of, document.raw.ledger.live)
+        return {split.split_id: split.text for split in live}
+
     for item in ignored:
         split, checkpoint_id, *_ = item
         entry = known.get(split.split_id)
-        document = history.document(names.get(checkpoint_id, line.names[-1]))
-        live = () if document is None else map(StoredSplit.of, document.raw.ledger.live)
-        is_range = any(other.split_id == split.split_id and other.text != split.text for other in live)
-        if entry is None or entry.status == UNDONE or is_range:
+        is_shown = entry is None or entry.status == UNDONE
+        if is_shown or live_at(checkpoint_id).get(split.split_id, split.text) != split.text:
             yield item
 
 
