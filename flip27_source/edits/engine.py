@@ -7,7 +7,7 @@ The driver applies it to the state itself, and a dry run to a copy: what a dry r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from ..errors import CorruptStateError, EditError
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.stored_lineage import StoredLineage
+from ..snapshots.stored_lineage import Step, StoredLineage, steps_back
 
 StateAfter = Callable[[CheckpointName], Snapshot[Any]]
 """The state after a retained checkpoint whose batch is complete."""
@@ -108,7 +108,7 @@ class EditEngine:
         names = sorted(plans)
         documents = dict(lineage.chain(names[0], at)) if names else {}
         documents |= {name: lineage.document(name) for name in names[:1]}
-        steps = list(_steps_back(documents, at, standing.metadata.edits))
+        steps = list(steps_back(at, standing.metadata.edits, documents.get))
         path = {step.name for step in steps}
         planned: list[Any] = []
         left_alone: dict[str, str] = {}
@@ -133,7 +133,7 @@ class EditEngine:
         return replace(edited, left_alone={**edited.left_alone, **left_alone})
 
     def _starts(
-        self, planned: Sequence[Any], standing: Snapshot[Any], steps: Iterable[_Step]
+        self, planned: Sequence[Any], standing: Snapshot[Any], steps: Iterable[Step]
     ) -> tuple[list[Any], dict[str, str]]:
         """Of each split the earliest that a batch has read, and why there is none for the other splits.
 
@@ -159,7 +159,7 @@ class EditEngine:
                 starts.append(at[start])
         return starts, left_alone
 
-    def _moves(self, standing: Snapshot[Any], steps: Iterable[_Step]) -> dict[str, list[tuple[bytes, bytes]]]:
+    def _moves(self, standing: Snapshot[Any], steps: Iterable[Step]) -> dict[str, list[tuple[bytes, bytes]]]:
         """How each split has moved by being read: from a position to a later one. Edits move it anywhere."""
         moves: dict[str, list[tuple[bytes, bytes]]] = {}
         later = {split.split_id: self._text(split) for split in standing.ledger.live}
@@ -206,41 +206,6 @@ def _reached(start: bytes, moves: Iterable[tuple[bytes, bytes]]) -> set[bytes]:
         reached |= new
         left += new
     return reached
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Step:
-    """A checkpoint that the present state is based on; ``edits_after``: those between it and the next one."""
-
-    name: CheckpointName
-    document: CheckpointDocument
-    edits_after: list[AppliedEdit]
-
-
-def _steps_back(
-    documents: Mapping[CheckpointName, CheckpointDocument], at: CheckpointName, edits: Sequence[AppliedEdit]
-) -> Iterator[_Step]:
-    """From the newest checkpoint back; before a rewind comes the checkpoint that it went back to.
-
-    Args:
-        edits: those after the newest checkpoint; those that it records itself do not count.
-    """
-    start = documents.get(at)
-    recorded = () if start is None else {edit.request_id for edit in start.raw.edits}
-    edits = [edit for edit in edits if edit.request_id not in recorded]
-    name: CheckpointName | None = at
-    while True:
-        after: list[AppliedEdit] = []
-        for edit in edits:
-            if edit.refused is None and edit.operation is EditOperation.REWIND:
-                name, after = _name(edit.checkpoint), []
-            elif edit.refused is None:
-                after.append(edit)
-        document = None if name is None else documents.get(name)
-        if name is None or document is None:
-            return
-        yield _Step(name=name, document=document, edits_after=after)
-        name, edits = document.parent, document.raw.edits
 
 
 def _name(text: str | None) -> CheckpointName:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ..coordination.edit_values import AppliedEdit, EditOperation
 from ..errors import CorruptStateError, MissingStateError, StateError
 from . import file_names
 from .documents import MOST_DOCUMENT_BYTES, CheckpointDocument, decode_document
@@ -44,6 +45,44 @@ class Line:
         """The newest checkpoint whose batch is known to be complete; None if there is none."""
         complete = self.names if self.is_complete else self.names[:-1]
         return complete[-1] if complete else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A checkpoint that a state is based on; ``edits_after``: those between it and the next one."""
+
+    name: CheckpointName
+    document: CheckpointDocument
+    edits_after: list[AppliedEdit]
+
+
+def steps_back(
+    at: CheckpointName,
+    edits: Sequence[AppliedEdit],
+    find: Callable[[CheckpointName], CheckpointDocument | None],
+) -> Iterator[Step]:
+    """From a checkpoint back; before a rewind comes the checkpoint that it went back to.
+
+    Args:
+        edits: those after the checkpoint; those that it records itself do not count.
+        find: a document; None if it no longer exists, and the way back ends there.
+    """
+    name: CheckpointName | None = at
+    document = find(at)
+    recorded = () if document is None else {edit.request_id for edit in document.raw.edits}
+    edits = [edit for edit in edits if edit.request_id not in recorded]
+    while True:
+        after: list[AppliedEdit] = []
+        for edit in edits:
+            if edit.refused is None and edit.operation is EditOperation.REWIND:
+                name, after = CheckpointName.parse(edit.checkpoint or ""), []
+            elif edit.refused is None:
+                after.append(edit)
+        document = None if name is None else find(name)
+        if name is None or document is None:
+            return
+        yield Step(name=name, document=document, edits_after=after)
+        name, edits = document.parent, document.raw.edits
 
 
 class StoredLineage:

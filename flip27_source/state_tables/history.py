@@ -28,7 +28,7 @@ from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.locations import Lineage
 from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
-from ..snapshots.stored_lineage import Line, StoredLineage
+from ..snapshots.stored_lineage import Line, StoredLineage, steps_back
 from ..values.stored_json import decode_json
 
 T = TypeVar("T")
@@ -137,20 +137,13 @@ class History:
 
     def undone(self, line: Ancestry, since: CheckpointName) -> set[CheckpointName]:
         """The checkpoints on the line, from ``since`` on, whose batches a rewind has undone."""
-        undone = set()
-        back_to = line.names[-1].checkpoint_id
-        for name in reversed(line.names):
-            if name < since:
+        path = set()
+        for step in steps_back(line.names[-1], (), self.document):
+            path.add(step.name)
+            if step.name <= since:
                 break
-            if name.checkpoint_id > back_to:
-                undone.add(name)  # its own rewinds are undone, too
-                continue
-            document = self.document(name)
-            for edit in () if document is None else document.raw.edits:
-                target = CheckpointName.parse(edit.checkpoint or "")
-                if edit.refused is None and target is not None:
-                    back_to = target.checkpoint_id
-        return undone
+        known = max(since, min(path, default=since))
+        return {name for name in line.names if name >= known and name not in path}
 
     def splits(
         self, name: CheckpointName, document: CheckpointDocument, segment: str

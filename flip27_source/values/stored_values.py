@@ -11,6 +11,7 @@ import dataclasses
 import math
 import types
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
@@ -129,10 +130,12 @@ class StoredValues:
         )
 
 
+@lru_cache(maxsize=64)  # a Python worker has many tasks of one source
 def stored_splits(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
     return StoredValues(enumerator_type.resolve_split_type(), f"a split of {enumerator_type.__qualname__}")
 
 
+@lru_cache(maxsize=64)
 def stored_states(enumerator_type: type[SplitEnumerator[Any]]) -> StoredValues:
     what = f"the state of {enumerator_type.__qualname__}"
     return StoredValues(enumerator_type.resolve_state_type(), what, holds_segments=True)
