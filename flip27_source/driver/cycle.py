@@ -177,9 +177,8 @@ class Cycle:
             return
         if self._reports is not None:
             self._reports.collect(coordinator, pending, offset)
-        is_restored = coordinator.is_restored
         coordinator.complete(offset.checkpoint_id)
-        self.requests.completed(pending.snapshot.metadata, offset, again=is_restored)
+        self.requests.completed(pending.snapshot.metadata, offset)
 
     def end(self) -> None:
         """Discard the coordinator, and take no requests any more."""

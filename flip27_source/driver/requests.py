@@ -209,10 +209,10 @@ class Requests:
         written, self._written = self._written, ()
         return self._still_there(written) != written
 
-    def completed(self, metadata: CheckpointMetadata, offset: Offset, *, again: bool = False) -> None:
-        """The checkpoint at an offset is complete; ``again``: an earlier run may have completed it before."""
+    def completed(self, metadata: CheckpointMetadata, offset: Offset) -> None:
+        """The checkpoint at an offset is complete; an earlier run may have completed it before."""
         self._delete_recorded()
-        self._finish_savepoint(metadata, offset, again=again)
+        self._finish_savepoint(metadata, offset)
 
     def _delete_recorded(self) -> None:
         """Delete the requests for edits that complete checkpoints have applied."""
@@ -225,29 +225,31 @@ class Requests:
             else:
                 self._undeleted.discard(request_id)
 
-    def _finish_savepoint(self, metadata: CheckpointMetadata, offset: Offset, *, again: bool) -> None:
-        """If a complete checkpoint is a savepoint, copy it. A failed copy is not retried."""
+    def _finish_savepoint(self, metadata: CheckpointMetadata, offset: Offset) -> None:
+        """If a complete checkpoint is a savepoint, copy it. A failed copy is not retried.
+
+        Without a request it was taken before, by this driver or by the requester, or it was withdrawn: if it
+        is not there, the user has deleted it.
+        """
         target = metadata.target_directory
         if target is None or offset.lineage is None or offset.name is None:
             return
         # After a restart the requests that the checkpoint answers are no longer known: their target and time
         # identify them.
-        answered = [
+        answered = tuple(
             item
             for item in self._savepoints_due
             if item.request_id in self._under_way
             or (item.target == target and item.requested_ms <= metadata.timestamp_ms)
-        ]
-        if again and not answered:
-            return  # it was taken before; if it is not there, the user has deleted it
+        )
+        self._under_way = frozenset()
+        if not self._still_there(answered):
+            return
         problem: Exception | None = None
         try:
             self._savepoints.make(target, offset.lineage, offset.name, metadata.timestamp_ms)
         except Exception as error:  # noqa: BLE001 - whatever it is, the query continues
             problem = error
-        if problem is not None and not answered:
-            _log.error("the savepoint requested in %s could not be taken: %s", target, problem)
-        self._under_way = frozenset()
         self._answer(answered, problem)
 
     def _go_to(self, offset: Offset) -> None:

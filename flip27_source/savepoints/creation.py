@@ -77,31 +77,35 @@ def stop_with_savepoint(
     *,
     state: str | None = None,
     checkpoint: str | None = None,
+    lineage: str | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CreatedSavepoint:
     """Stop a query, and create a savepoint of exactly the batches that it has committed.
 
     Args:
         query: the StreamingQuery.
-        target, checkpoint, storage_options: see :func:`create`.
+        target, checkpoint, lineage, storage_options: see :func:`create`.
         state: the query's ``stateLocation``; not needed if it is inside the checkpoint location of a
             query that runs in this process (not with Spark Connect).
 
     Raises:
         StopError: the stop failed; the message names the savepoint, which is complete (S87).
         StateLocationError, MissingStateError: the savepoint could not be created; if the state location
-            is not known, the query was not stopped.
+            or the lineage is not known, the query was not stopped.
     """
     options = dict(storage_options or {})
     if state is None:
         checkpoint = checkpoint or checkpoint_of(query)
         state = state_in(checkpoint, options)
+    lineage = lineage_of(
+        state, newest_batch(state, checkpoint, options), lineage, state_store(state, options)
+    )
     failure: Exception | None = None
     try:
         query.stop()
     except Exception as error:  # noqa: BLE001 - raised below, with the savepoint that was created
         failure = error
-    made = _copied(state, target, checkpoint, None, options)
+    made = _copied(state, target, checkpoint, lineage, options)
     if failure is not None:
         raise StopError(
             f"the query could not be stopped: {failure}. A savepoint was created at {made.directory}",

@@ -62,8 +62,6 @@ def withdraw(
 ) -> PendingSavepoint:
     """Withdraw a request for a savepoint, or delete a failed request; returns the request.
 
-    If the query is already taking the savepoint, the savepoint is still finished.
-
     Args:
         request_id: the id from :func:`request`, or its beginning.
 
@@ -277,14 +275,18 @@ class _PendingRequest:
         return max(self._savepoints(but=self._before), key=lambda found: found.name, default=None)
 
     def _savepoints(self, but: frozenset[str] = frozenset()) -> list[Savepoint]:
-        """The complete savepoints in the target that the lineage's driver has taken."""
-        savepoints = []
+        """The complete savepoints in the target that this lineage's driver has taken.
+
+        A fork has another state location, but the same lineage's name and perhaps the same target.
+        """
+        savepoints, names = [], StoredLineage(self._store, self._lineage).names()
         for folder in set(self._target.list("")) - but:
             try:
                 savepoint = read_savepoint(self._target, folder)
             except Flip27Error:
                 continue
-            if savepoint.metadata.lineage == self._lineage and savepoint.document.is_savepoint:
+            is_own = savepoint.metadata.lineage == self._lineage and savepoint.name in names
+            if is_own and savepoint.document.is_savepoint:
                 savepoints.append(savepoint)
         return savepoints
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..errors import MissingStateError, StateLocationError
-from ..file_systems.paths import redacted
+from ..file_systems.paths import canonical_path, redacted
 from ..segment import content_digest
 from ..snapshots import file_names
 from ..snapshots.documents import encode_source
@@ -75,10 +75,10 @@ def copy_query(
             remedy="try again, or raise spark.sql.streaming.minBatchesToRetain, because the batches of the "
             "query are short",
         )
-    beside = open_store(f"{directory}/{SOURCES}", storage_options)
     for lineage, name in others:
+        beside = open_store(f"{directory}/{SOURCES}/{lineage}", storage_options)
         write_savepoint(state, lineage, name, beside, created_ms=now_ms())
-    folders = [savepoint_folder(name) for _, name in others]
+    folders = [f"{lineage}/{savepoint_folder(name)}" for lineage, name in others]
     return StoredQuery(batch=batch.batch_id, files=files, sources=folders)
 
 
@@ -123,9 +123,10 @@ def restore_query(
     state = state or f"{checkpoint_location.rstrip('/')}/flip27"
     target, state_store = open_store(checkpoint_location, options), open_store(state, options)
     sources = [stored, *(read_savepoint(stored.store, folder) for folder in stored.source_folders)]
-    _check_free(target, state_store, sources)
+    marker = _under_way(stored, canonical_path(state))
+    _check_free(target, state_store, sources, marker)
     # Spark cannot parse this metadata, so a query that is started too early fails.
-    target.replace(METADATA_FILE, _under_way(stored))
+    target.replace(METADATA_FILE, marker)
     for source in sources:
         _write_lineage(source, state_store)
     # Without its offsets, an interrupted copy is not yet the checkpoint of a query.
@@ -158,15 +159,16 @@ def _copied(batch: NewestBatch, target: Store, storage_options: Mapping[str, Any
     return digests
 
 
-def _check_free(target: Store, state: Store, sources: Sequence[Savepoint]) -> None:
+def _check_free(target: Store, state: Store, sources: Sequence[Savepoint], marker: bytes) -> None:
     has_metadata = METADATA_FILE in target.list("")
-    marker = target.read(METADATA_FILE) if has_metadata else b""
-    if marker == _under_way(sources[0]):
+    existing = target.read(METADATA_FILE) if has_metadata else b""
+    if existing == marker:
         return
-    if marker.startswith(_UNDER_WAY):
+    if existing.startswith(_UNDER_WAY):
         raise StateLocationError(
-            f"the restore of another savepoint in {target.location} was interrupted: its files are there",
-            remedy="restore that savepoint again, or give a new directory (and a new state location)",
+            f"a restore in {target.location} was interrupted, of another savepoint or with another state "
+            "location: its files are there",
+            remedy="repeat that restore, or give a new directory (and a new state location)",
         )
     if has_metadata or is_spark_checkpoint(target):
         raise StateLocationError(
@@ -190,7 +192,7 @@ def _write_lineage(savepoint: Savepoint, state: Store) -> None:
     state.replace(file_names.checkpoint_file(lineage, savepoint.name), savepoint.data)
 
 
-def _under_way(savepoint: Savepoint) -> bytes:
+def _under_way(savepoint: Savepoint, state: str) -> bytes:
     # Savepoints of one checkpoint have the same folder, whichever batch of the query they contain.
-    digest = content_digest(msgspec.json.encode(savepoint.metadata))
+    digest = content_digest(msgspec.json.encode([savepoint.metadata, state]))
     return _UNDER_WAY + f" {savepoint.folder} {digest}\n".encode()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import subprocess
 import sys
@@ -127,6 +128,45 @@ def test_a_driver_replaced_while_it_makes_a_savepoint_leaves_it_to_the_next_driv
     made = query.create(killed)
     assert (made.requested, made.checkpoint_id) == (True, 2)
     assert waiting(query.state) == []
+
+
+def test_a_savepoint_that_was_finished_without_the_driver_and_deleted_does_not_come_back(
+    query: Query,
+) -> None:
+    def last_batch() -> None:
+        FEEDS["living"] += items("a")
+        assert query.batch() == ["a"]
+
+    savepoints.delete(query.create(last_batch).directory)
+    query.poll()
+    assert query.batch() is None
+    assert made_in(query.saved) == []
+
+
+def test_a_fork_does_not_take_the_savepoint_of_its_original_for_its_own(query: Query, tmp_path: Path) -> None:
+    """Both have the same lineage, and are asked for a savepoint in the same directory at the same time."""
+    whole = savepoints.create(state=str(query.state), to=str(tmp_path / "whole"), query=True)
+    savepoints.restore_query(whole.directory, str(tmp_path / "fork"))
+    fork = copy.copy(query)
+    fork.checkpoint = tmp_path / "fork"
+    fork.state = fork.checkpoint / "flip27"
+    fork.batches = polling(str(fork.state), LocalStore(str(fork.state)))
+    fork.batches.now_ms = AHEAD_MS
+    fork.batches.committed = query.batches.committed
+    fork.batches.restart()
+    FEEDS["living"] += items("a")
+    assert [fork.batch(), query.batch()] == [["a"], ["a"]]
+    FEEDS["living"] += items("b")
+    assert query.batch() == ["b"]
+
+    def of_both() -> None:
+        query.create(lambda: [query.batch(), query.batch()])
+        assert [fork.batch(), fork.batch()] == [["b"], None]
+
+    made = fork.create(of_both)
+    assert (made.requested, made.checkpoint_id) == (True, 3)
+    assert len(made_in(query.saved)) == 2
+    fork.batches.holder.close()
 
 
 def test_after_the_driver_has_ended_the_newest_complete_checkpoint_is_copied(query: Query) -> None:

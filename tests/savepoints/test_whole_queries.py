@@ -121,18 +121,21 @@ def test_a_query_can_also_start_from_the_source_alone(query: Query) -> None:
     assert fork.batch() == list("ef")
 
 
-def with_two_sources(query: Query) -> str:
-    """Create a savepoint of the query with a second source, whose state is next to that of the first."""
-    second = paged(query.state)
-    second.batch()
-    second.batch()
-    offsets = [json.dumps(batches.committed) for batches in (query.batches, second)]
+def with_three_sources(query: Query) -> str:
+    """Create a savepoint of the query with two further sources, whose state is next to that of the first.
+
+    All have read the same at the same time, as if one stream was used three times.
+    """
+    sources = [query.batches, paged(query.state), paged(query.state)]
+    for source in sources[1:]:
+        assert [source.batch(), source.batch()] == [list("ab"), list("cd")]
+    offsets = [json.dumps(source.committed) for source in sources]
     (query.checkpoint / "offsets" / "1").write_text("\n".join(["v1", "{}", *offsets]))
     return query.savepoint().directory
 
 
 def test_every_source_of_the_query_is_saved(query: Query) -> None:
-    made = with_two_sources(query)
+    made = with_three_sources(query)
     assert savepoints.verify(made).is_whole
     restored = savepoints.restore_query(made, str(query.root / "fork"))
     rows = []
@@ -140,11 +143,28 @@ def test_every_source_of_the_query_is_saved(query: Query) -> None:
         fork = paged(Path(restored.state_location))
         fork.committed = fork.logged = json.loads(line)
         rows.append(fork.batch())
-    assert rows == [list("ef"), list("ef")]
+    assert rows == [list("ef")] * 3
+
+
+def test_a_query_with_several_sources_is_stopped_only_if_one_of_them_is_chosen(query: Query) -> None:
+    class Stops:
+        stopped = False
+
+        def stop(self) -> None:
+            self.stopped = True
+
+    with_three_sources(query)
+    stops, to, state = Stops(), str(query.root / "one"), str(query.state)
+    with pytest.raises(StateLocationError, match="has several sources"):
+        savepoints.stop_with_savepoint(stops, to, state=state)
+    assert not stops.stopped
+    first = min(path.name for path in query.state.iterdir())
+    made = savepoints.stop_with_savepoint(stops, to, state=state, lineage=first)
+    assert (stops.stopped, made.batch_id) == (True, 1)
 
 
 def test_a_claimed_savepoint_of_a_whole_query_is_deleted_as_a_whole(query: Query) -> None:
-    made = with_two_sources(query)
+    made = with_three_sources(query)
     state = query.root / "fork"
     paged(state, savepoint=made, savepointClaim="claim").batch()
     (lineage,) = [path.name for path in state.iterdir()]
@@ -273,8 +293,10 @@ def test_a_restore_into_a_killed_restore_of_another_savepoint_is_refused(query: 
     with pytest.raises(CorruptStateError):
         savepoints.restore_query(first.directory, str(query.root / "fork"))
     before = names_below(query.root / "fork")
-    with pytest.raises(StateLocationError, match=r"the restore of another savepoint in .* was interrupted"):
+    with pytest.raises(StateLocationError, match=r"a restore in .* was interrupted, of another savepoint"):
         savepoints.restore_query(later.directory, str(query.root / "fork"))
+    with pytest.raises(StateLocationError, match=r"was interrupted, .* or with another state location"):
+        savepoints.restore_query(first.directory, str(query.root / "fork"), state=str(query.state))
     assert names_below(query.root / "fork") == before
 
 

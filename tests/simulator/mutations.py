@@ -269,6 +269,8 @@ def splits_rest_by_the_wall_clock(
 @mutation
 @around(Requests, "_finish_savepoint")
 def a_savepoint_that_was_deleted_comes_back(
-    finish: Any, self: Requests, metadata: CheckpointMetadata, offset: Offset, *, again: bool
+    finish: Any, self: Requests, metadata: CheckpointMetadata, offset: Offset
 ) -> None:
-    finish(self, metadata, offset, again=False)
+    finish(self, metadata, offset)
+    if metadata.target_directory is not None and offset.lineage is not None and offset.name is not None:
+        self._savepoints.make(metadata.target_directory, offset.lineage, offset.name, metadata.timestamp_ms)

@@ -99,7 +99,7 @@ def list_requests(query: Query) -> Answer:
 def withdraw(
     request_id: Annotated[str, argument("REQUEST", "The id, or the beginning of it.")], query: Query
 ) -> Answer:
-    """Withdraw a request for a savepoint, or delete a failed one; a started savepoint is still finished."""
+    """Withdraw a request for a savepoint that is not finished yet, or delete a failed request."""
     withdrawn = savepoints.withdraw(request_id, **query.named)
     why = "" if withdrawn.error is None else f", which had failed: {withdrawn.error}"
     said = f"withdrawn: {withdrawn.request_id}, a savepoint in {withdrawn.target or 'unknown'}{why}"
