@@ -46,7 +46,8 @@ UID: Option[str | None] = Option(
     name="uid",
     parse=optional(text),
     default_text="the enumerator's name",
-    doc="Names this source within its state location (Flink's operator uid).",
+    doc="Names this source within its state location (Flink's operator uid). Give each source of a query a "
+    "different uid: Spark matches sources and states by order, and the uid shows if the order has changed.",
     changes=Change.REFUSED,
 )
 STATE_LOCATION: Option[str | None] = Option(

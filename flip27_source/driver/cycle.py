@@ -178,6 +178,7 @@ class Cycle:
         if self._reports is not None:
             self._reports.collect(coordinator, pending, offset)
         coordinator.complete(offset.checkpoint_id)
+        self.driving.completed(offset)
         self.requests.completed(pending.snapshot.metadata, offset)
 
     def end(self) -> None:

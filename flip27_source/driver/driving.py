@@ -33,8 +33,8 @@ class Driving:
         """The epoch of the next document; the first document of a lineage is written in its first epoch."""
         return 1 if self._epoch is None else self._epoch.epoch
 
-    def take_over(self, offset: Offset) -> None:
-        """Drive the lineage from this offset on, which is complete.
+    def take_over(self, offset: Offset, *, is_complete: bool = True) -> None:
+        """Drive the lineage from this offset on.
 
         Raises:
             StaleDriverError: another driver has taken over the lineage that this one drove.
@@ -50,7 +50,7 @@ class Driving:
             self._store,
             offset.lineage,
             self._environment.now_ms(),
-            at=str(offset.name),
+            at=str(offset.name) if is_complete else None,
             is_renewed=self._is_renewed,
             process=self._environment.process,
         )
@@ -65,7 +65,12 @@ class Driving:
     def wrote_first(self, offset: Offset) -> None:
         """The first checkpoint of a new lineage is durable: drive that lineage."""
         if self._epoch is None or self._epoch.lineage != offset.lineage:
-            self.take_over(offset)
+            self.take_over(offset, is_complete=False)
+
+    def completed(self, offset: Offset) -> None:
+        """A checkpoint is complete."""
+        if self._epoch is not None:
+            self._epoch.completed(str(offset.name))
 
     def check(self) -> None:
         """Raise StaleDriverError if another driver has taken over."""

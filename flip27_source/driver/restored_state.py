@@ -134,7 +134,7 @@ class StateRestorer:
         Raises:
             StaleDriverError: another driver has committed checkpoints in the meantime.
         """
-        if self._committed_after(offset) != self._committed:
+        if self._committed_after(offset) not in (None, self._committed):
             self._driving.give_back()
             raise StaleDriverError(
                 f"another driver has continued {offset.lineage} while this one restored checkpoint "
@@ -169,13 +169,13 @@ class StateRestorer:
             return False
         return offset.name in self._storage.lineage(offset.lineage).reports()
 
-    def _committed_after(self, offset: Offset) -> CheckpointName | None:
+    def _committed_after(self, offset: Offset, *, or_beside: bool = False) -> CheckpointName | None:
         if self._storage.store is None or offset.lineage is None or offset.name is None:
             return None
-        return self._storage.lineage(offset.lineage).committed_after(offset.name)
+        return self._storage.lineage(offset.lineage).committed_after(offset.name, or_beside=or_beside)
 
     def _check_not_rolled_back(self, offset: Offset) -> None:
-        self._committed = committed = self._committed_after(offset)
+        self._committed = committed = self._committed_after(offset, or_beside=True)
         if committed is None:
             return
         said = (
@@ -183,6 +183,8 @@ class StateRestorer:
             f"{offset.checkpoint_id} of lineage {offset.lineage}, and the state shows that Spark committed "
             f"{committed.checkpoint_id}"
         )
+        if committed.checkpoint_id <= offset.checkpoint_id:
+            said += " on the line that it continued later"
         if not self._source.options[ALLOW_ROLLED_BACK_CHECKPOINT]:
             raise CorruptStateError(
                 said,

@@ -40,7 +40,8 @@ class DriverRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """The driver that took over.
 
     Attributes:
-        at: the complete checkpoint that it continues after; None if it wrote the first one.
+        at: the newest checkpoint that it knows to be complete: the one that it continues after, at first;
+            None if it wrote the first one. Renewals and the driver's end bring it up to date.
     """
 
     host: str
@@ -84,11 +85,13 @@ class DriverEpoch:
     ) -> None:
         self._store = store
         self.lineage = lineage
-        record = DriverRecord(host=socket.gethostname(), process=process(), started_ms=started_ms, at=at)
-        data = msgspec.json.encode(record, order="sorted")
+        self._record = DriverRecord(
+            host=socket.gethostname(), process=process(), started_ms=started_ms, at=at
+        )
+        self._completed = at
         taken = _listed(store, lineage)
         self.epoch = taken.newest + 1
-        while not store.create(file_names.driver_file(lineage, self.epoch), data):
+        while not store.create(file_names.driver_file(lineage, self.epoch), _encoded(self._record)):
             self.epoch += 1
         self._is_renewed = is_renewed
         self._changing = threading.Lock()
@@ -107,6 +110,10 @@ class DriverEpoch:
         for epoch, said_ms in taken.renewals:
             self._forget(file_names.renewal_file(lineage, epoch, said_ms))
 
+    def completed(self, at: str) -> None:
+        """Note that a checkpoint is complete. Only a later checkpoint or the record proves it to others."""
+        self._completed = at
+
     def renew(self, now_ms: int) -> None:
         """Record that this driver is alive, unless it has ended, no longer drives, or its lineage is gone.
 
@@ -115,12 +122,18 @@ class DriverEpoch:
         """
         if self._is_renewed and _listed(self._store, self.lineage).newest == self.epoch:
             self._say(now_ms)
+            self._write_completed()
 
     def end(self) -> None:
         """Delete this driver's renewal files, so that no sender of a request waits for it.
 
         If that fails, a sender waits until the driver has missed its renewals.
         """
+        try:
+            if self._completed != self._record.at and _listed(self._store, self.lineage).newest == self.epoch:
+                self._write_completed()
+        except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
+            _log.warning("that checkpoint %s is complete cannot be recorded: %s", self._completed, error)
         with self._changing:
             self._is_renewed = False
             said, self._said = self._said, set()
@@ -139,6 +152,12 @@ class DriverEpoch:
         except Exception as error:  # noqa: BLE001 - must not hide the error that stops the query
             self._remaining.add(name)
             _log.warning("%s cannot be deleted: %s: %s", name, type(error).__name__, error)
+
+    def _write_completed(self) -> None:
+        record = msgspec.structs.replace(self._record, at=self._completed)
+        if record != self._record:
+            self._store.replace(file_names.driver_file(self.lineage, self.epoch), _encoded(record))
+            self._record = record
 
     def _say(self, now_ms: int) -> None:
         name = file_names.renewal_file(self.lineage, self.epoch, now_ms)
@@ -250,6 +269,10 @@ def _listed(store: Store, lineage: str) -> _Listed:
         [epoch for name in names if (epoch := file_names.parse_number(name)) is not None],
         [renewal for name in names if (renewal := file_names.parse_renewal(name)) is not None],
     )
+
+
+def _encoded(record: DriverRecord) -> bytes:
+    return msgspec.json.encode(record, order="sorted")
 
 
 def _record(store: Store, lineage: str, epoch: int) -> DriverRecord | None:

@@ -223,18 +223,31 @@ class StoredLineage:
             )
         return chain[::-1]
 
-    def committed_after(self, start: CheckpointName) -> CheckpointName | None:
+    def committed_after(self, start: CheckpointName, *, or_beside: bool = False) -> CheckpointName | None:
         """The newest checkpoint after ``start`` that Spark must have committed; None if there is none.
 
         A killed driver leaves at most one checkpoint after Spark's newest offset: one whose offset was not
         returned to Spark, or not logged by Spark. Two in a row prove that Spark had committed the first.
+
+        Args:
+            or_beside: also what the newest driver is known to have completed, on whichever line that is,
+                unless ``start`` follows it.
         """
-        for name in sorted((name for name in self.names() if name > start), reverse=True):
+        names = self.names()
+        for name in sorted((name for name in names if name > start), reverse=True):
             # A damaged or missing document proves nothing, and the query does not need it.
             with contextlib.suppress(StateError):
                 chain = self.chain(start, name)
                 if len(chain) > 1:
                     return chain[-2][0]
+        is_one_line = len({name.checkpoint_id for name in names}) == len(names)
+        if or_beside and not (is_one_line and start == max(names, default=start)):
+            at: CheckpointName | None = start
+            with contextlib.suppress(StateError):
+                newest = self.line().newest_complete
+                while newest is not None and at is not None and at.checkpoint_id > newest.checkpoint_id:
+                    at = self.document(at).parent
+                return None if at == newest else newest
         return None
 
     def listed(self, folder: str) -> list[str]:
@@ -253,11 +266,12 @@ class StoredLineage:
             head = max(later, key=lambda name: (self._written(name), name))
         is_in_files = self._store is not None and self._given is None
         driver = newest_driver(self.store, self.folder) if is_in_files else None
-        if driver is None or driver.epoch <= self._written(head)[0] or driver.record is None:
+        if driver is None or driver.record is None:
             return Line(names=(head,))
-        # The newest driver has written nothing yet: it continues after this checkpoint, which is complete.
         at = CheckpointName.parse(driver.record.at or "")
-        return Line(names=(head,)) if at is None or at not in names else Line(names=(at,), is_complete=True)
+        if driver.epoch > self._written(head)[0] and at is not None and at in names:
+            head = at  # the newest driver continues after this checkpoint, and has written nothing yet
+        return Line(names=(head,), is_complete=at == head)
 
     def _written(self, name: CheckpointName) -> tuple[int, int]:
         """The order in which lines were written: by epoch; documents of version 0.1 have only a time."""

@@ -50,6 +50,35 @@ def test_a_rolled_back_checkpoint_stops_the_query_with_a_remedy(tmp_path: Path, 
     assert sorted(path.name for path in (tmp_path / "state").glob("*/checkpoints/*")) == before
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_checkpoint_is_older_by_one_batch_that_is_known_to_be_complete(
+    tmp_path: Path, restarts: bool
+) -> None:
+    """Spark has a later batch without data of this source: an empty one, or one of another source."""
+    batches = running(tmp_path)
+    FEEDS["back"] = items("a", "b")
+    batches.batch(ONE)
+    copy = batches.committed
+    assert batches.batch(ONE) == ["b"]
+    if restarts:
+        batches.restart()
+    assert batches.trigger(ONE) is False
+    if not restarts:
+        batches.holder.close()
+    with pytest.raises(CorruptStateError, match=r"is an older copy: its last checkpoint is 1 .* committed 2"):
+        gone_back(batches, copy).batch(ONE)
+
+
+def test_a_copy_of_a_line_that_the_query_has_left_stops_it(tmp_path: Path) -> None:
+    batches, copy = copied(tmp_path)
+    assert [batches.batch(ONE), batches.batch(ONE)] == [["b"], ["c"]]
+    left = batches.committed
+    allowed = gone_back(running(tmp_path, allowRolledBackCheckpoint="true"), copy)
+    assert [allowed.batch(ONE), allowed.batch(ONE), allowed.batch(ONE)] == [["b"], ["c"], ["d"]]
+    with pytest.raises(CorruptStateError, match="committed 3 on the line that it continued later"):
+        gone_back(running(tmp_path), left).batch(ONE)
+
+
 @pytest.mark.parametrize("batches_since", [0, 1, 2, 3])
 @pytest.mark.parametrize("clock_ms", [0, 9_000])
 def test_a_savepoint_is_of_the_line_that_the_newest_driver_continues(
