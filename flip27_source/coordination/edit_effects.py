@@ -37,12 +37,16 @@ class Edited(Generic[SplitT]):
         changed: ids of the changed splits.
         left_alone: ids of the splits that could not be changed, with the reason.
         dropped_actions: number of side effects that are dropped because their data is read again.
+        counted: ids of splits that a rewind counts as read again, after an earlier one had undone them.
+        fork: the id of the newest checkpoint that the state is based on before and after a rewind.
     """
 
     snapshot: Snapshot[SplitT]
     changed: tuple[str, ...] = ()
     left_alone: Mapping[str, str] = field(default_factory=dict)
     dropped_actions: int = 0
+    counted: tuple[str, ...] = ()
+    fork: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,7 +213,7 @@ class Editing(Generic[SplitT]):
         return self._read_again(edited, ledger, forgotten, left_alone, parts_of=None)
 
     def rewind(
-        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str]
+        self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str], fork: int
     ) -> Edited[SplitT]:
         """The state of ``older``, a complete checkpoint, with the present checkpoint's id.
 
@@ -217,7 +221,8 @@ class Editing(Generic[SplitT]):
         dropped, because their data is read again.
 
         Args:
-            undone: ids of the splits in the batches after ``older``.
+            undone: ids of the splits in the batches that ``present`` is based on, and ``older`` is not.
+            fork: the id of the newest checkpoint that both are based on.
 
         Raises:
             EditError: it is not older, or the enumerator cannot go back to it.
@@ -230,9 +235,21 @@ class Editing(Generic[SplitT]):
             )
         if issubclass(self.enumerator_type, LimitsRewinds):
             self.enumerator_type.check_rewind(present.enumerator_state, older.enumerator_state)
-        kept = [item for item in present.actions if item.due_checkpoint_id <= last]
+        pending = {msgspec.json.encode(item.action) for item in older.actions}
+        pending |= {bytes(raw) for page in older.delayed for group in page.groups() for raw in group.actions}
+
+        def stays(due: int, action: bytes) -> bool:
+            # ``older`` lacks those that became due with its own batch, and those that an edit has dropped.
+            return due <= fork and (due == last or action in pending)
+
+        kept = [
+            item
+            for item in present.actions
+            if stays(item.due_checkpoint_id, msgspec.json.encode(item.action))
+        ]
         pages = kept_where(
-            present.delayed, lambda group: [group.due_checkpoint_id <= last] * len(group.actions)
+            present.delayed,
+            lambda group: [stays(group.due_checkpoint_id, bytes(raw)) for raw in group.actions],
         )
         known = {msgspec.json.encode(item.action) for item in kept}
         known |= {bytes(raw) for page in pages for group in page.groups() for raw in group.actions}
@@ -252,6 +269,7 @@ class Editing(Generic[SplitT]):
             changed=changed,
             left_alone=dict.fromkeys(left_alone, "was read before that checkpoint too"),
             dropped_actions=_action_count(present.actions, present.delayed) - _action_count(kept, pages),
+            fork=fork,
         )
 
     def _read_after(

@@ -273,11 +273,12 @@ def _changes(
         EditError: it has changed nothing.
     """
     if request.operation is EditOperation.REWIND:
-        after = Predicate(lowest=_checkpoint_id(request) + 1)
-        undone = planned(copy, after, without=frozenset())
+        then = dict(edited.left_alone)
+        then |= dict.fromkeys(edited.changed, "is found and read again")
+        then |= dict.fromkeys(edited.counted, "counts as read, as it did at that checkpoint")
+        batches = planned(copy, Predicate(lowest=edited.fork + 1), without=frozenset())
         return [
-            _change(item, edited.left_alone.get(item.split_id, "is found and read again"))
-            for item in _listed(copy, undone)
+            _change(item, then[item.split_id]) for item in _listed(copy, batches) if item.split_id in then
         ]
     live_now = {split.split_id: split for split in edited.snapshot.ledger.live}
     changes = []

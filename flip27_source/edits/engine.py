@@ -19,7 +19,7 @@ from ..errors import CorruptStateError, EditError
 from ..snapshots.codec import SnapshotCodec
 from ..snapshots.documents import CheckpointDocument
 from ..snapshots.file_names import CheckpointName
-from ..snapshots.stored_lineage import Step, StoredLineage, steps_back
+from ..snapshots.stored_lineage import Branches, Step, StoredLineage, steps_back
 
 StateAfter = Callable[[CheckpointName], Snapshot[Any]]
 """The state after a retained checkpoint whose batch is complete."""
@@ -64,10 +64,7 @@ class EditEngine:
             case EditOperation.REPLAY:
                 edited = self._replayed(request, standing, lineage, at)
             case EditOperation.REWIND:
-                back_to = _name(request.checkpoint)
-                undone = lineage.chain(back_to, at)
-                splits = (split for _, document in undone for split in self._splits_in(lineage, document))
-                edited = editing.rewind(standing, state_after(back_to), (split.split_id for split in splits))
+                edited = self._rewound(request, standing, lineage, at, state_after)
             case EditOperation.SET_POSITION:
                 fields = request.position or {}
                 edited = editing.set_position(
@@ -96,6 +93,25 @@ class EditEngine:
             return self._codec.decode_split(version, msgspec.Raw(changed))
         except CorruptStateError as error:
             raise EditError(f"{dict(fields)} is not a valid position: {error.what}") from error
+
+    def _rewound(
+        self,
+        request: EditRequest,
+        standing: Snapshot[Any],
+        lineage: StoredLineage,
+        at: CheckpointName,
+        state_after: StateAfter,
+    ) -> Edited[Any]:
+        """Only what the two states do not have in common changes: either may have been rewound before."""
+        back_to, find = _name(request.checkpoint), lineage.document_if_there
+        lineage.chain(back_to, at)
+        branches = Branches.of(steps_back(at, standing.metadata.edits, find), steps_back(back_to, (), find))
+        undone, counted = (
+            [split.split_id for step in steps for split in self._splits_in(lineage, step.document)]
+            for steps in (branches.one[::-1], branches.other[::-1])
+        )
+        edited = self._editing.rewind(standing, state_after(back_to), undone, branches.fork)
+        return replace(edited, counted=tuple(name for name in counted if name not in {*undone}))
 
     def _replayed(
         self, request: EditRequest, standing: Snapshot[Any], lineage: StoredLineage, at: CheckpointName

@@ -11,6 +11,7 @@ import contextlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..coordination.edit_values import AppliedEdit, EditOperation
 from ..errors import CorruptStateError, MissingStateError, StateError
@@ -83,6 +84,33 @@ def steps_back(
             return
         yield Step(name=name, document=document, edits_after=after)
         name, edits = document.parent, document.raw.edits
+
+
+class Branches(NamedTuple):
+    """The steps of two states up to the newest one that both are based on, newest first.
+
+    Attributes:
+        fork: the id of that checkpoint; 0 if it is not known, because documents no longer exist.
+    """
+
+    fork: int
+    one: list[Step]
+    other: list[Step]
+
+    @classmethod
+    def of(cls, one: Iterator[Step], other: Iterator[Step]) -> Branches:
+        found = cls(0, [], [])
+        step, beside = next(one, None), next(other, None)
+        while step is not None and beside is not None:
+            if step.name == beside.name:
+                return found._replace(fork=step.name.checkpoint_id)
+            if step.name > beside.name:
+                found.one.append(step)
+                step = next(one, None)
+            else:
+                found.other.append(beside)
+                beside = next(other, None)
+        return found
 
 
 class StoredLineage:

@@ -131,7 +131,7 @@ def test_a_rewind_keeps_the_actions_that_were_pending_at_the_older_checkpoint_an
     present = standing(actions=(due(3), due(4), due(7)))
     metadata = CheckpointMetadata(checkpoint_id=3, timestamp_ms=5)
     older = replace(standing(live=items("a"), actions=(due(2), due(3))), metadata=metadata)
-    edited = editing(Archives).rewind(present, older, ())
+    edited = editing(Archives).rewind(present, older, (), 3)
     assert edited.snapshot.metadata.checkpoint_id == 7
     assert [item.due_checkpoint_id for item in edited.snapshot.actions] == [3, 2]
     assert (names(edited)["live"], edited.dropped_actions) == (["a"], 2)

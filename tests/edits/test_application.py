@@ -143,6 +143,42 @@ def test_a_rewind_past_an_edit_cleans_the_files_that_are_not_read_again(tmp_path
     assert {path.name for path in (tmp_path / "in").iterdir()} == {"c", "z"}
 
 
+def test_a_rewind_to_a_checkpoint_that_another_rewind_has_left_reads_what_waited_there(
+    tmp_path: Path,
+) -> None:
+    options = {"cleanSource": "delete", "cleanSource.retentionDuration": "1h", "maxFilesPerTrigger": "1"}
+    source = files(tmp_path, "abcdef", **options)
+    assert [source.batch() for _ in range(4)] == [["a"], ["b"], ["c"], ["d"]]
+    source.ask("rewind", to_checkpoint=1)
+    assert source.batch() == ["b"]
+
+    def shown(to_checkpoint: int) -> dict[str, str]:
+        plan = source.plan("rewind", to_checkpoint=to_checkpoint)
+        edits.submit(plan)
+        return {change.split_id[-1]: change.then for change in plan.changes}
+
+    both, again = "was read before that checkpoint too", "is found and read again"
+    counts = "counts as read, as it did at that checkpoint"
+    assert shown(4) == {"b": both, "c": counts, "d": counts}
+    assert source.batch() == ["e"]
+    assert shown(5) == {"b": both, "c": again, "d": again, "e": again}
+    source.engine.now_ms += 2 * 3600 * 1000
+    assert [source.batch() for _ in range(5)] == [["c"], ["d"], ["e"], ["f"], None]
+
+
+def test_a_rewind_to_a_checkpoint_after_a_replay_cleans_no_file_that_waits_there(tmp_path: Path) -> None:
+    options = {"cleanSource": "delete", "cleanSource.retentionDuration": "1h", "maxFilesPerTrigger": "1"}
+    source = files(tmp_path, "abcd", **options)
+    assert [source.batch() for _ in range(3)] == [["a"], ["b"], ["c"]]
+    source.ask("replay", glob="*/[abc]")
+    assert source.batch() == ["a"]
+    source.ask("rewind", to_checkpoint=3)
+    assert source.batch() == ["d"]
+    source.ask("rewind", to_checkpoint=4)
+    source.engine.now_ms += 2 * 3600 * 1000
+    assert [source.batch() for _ in range(4)] == [["b"], ["c"], ["d"], None]
+
+
 def test_setting_a_position_changes_only_the_given_split(tmp_path: Path) -> None:
     SERVER.update(orders=list("abcdef"), items=list("123456"))
     source = paged(tmp_path)
