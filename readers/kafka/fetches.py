@@ -14,17 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import is_not
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flip27_source.enumerators.kafka.client import failed, imported
+from flip27_source.enumerators.kafka.client import Consumer, Message, failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
 
 GROUP_OFFSETS = 50_000
 """The most offsets of ranges that are fetched together; a longer range is fetched alone."""
