@@ -52,6 +52,9 @@ class _Optional(functools.partial[Any]):
     """A parser of an option whose default is None."""
 
 
+_ANY_TEXT: Any = _Optional(str)
+
+
 class Change(enum.Enum):
     """What happens if a query is restarted with another value of an option.
 
@@ -75,9 +78,10 @@ class Option(Generic[T]):
     Attributes:
         name: camelCase name; case-insensitive. ``kafka.*`` stands for every name that begins with ``kafka.``;
             :meth:`Options.texts_under` returns their values.
-        parse: turns the string into a value; raises a ValueError that says what is expected.
-        default: value when the option is absent. It may be left out, for None, if ``parse`` is
-            ``optional(...)``.
+        parse: turns the string into a value; raises a ValueError that says what is expected. Without it, the
+            value is any text, or None.
+        default: value when the option is absent. If it is left out, it is None for ``optional(...)``, False
+            for ``boolean``, and the value of ``default_text`` for other parsers.
         doc: one or two sentences for docs and ``--help``.
         default_text: the default as shown in docs, where ``default`` itself is not clear.
         changes: what another value does at a restart of a query; None if that is not known.
@@ -88,7 +92,7 @@ class Option(Generic[T]):
     """
 
     name: str
-    parse: Callable[[str], T]
+    parse: Callable[[str], T] = _ANY_TEXT
     default: T = _REQUIRED
     doc: str
     default_text: str | None = None
@@ -98,10 +102,14 @@ class Option(Generic[T]):
     secret: bool = False
 
     def __post_init__(self) -> None:
-        if self.default is _REQUIRED:
-            if not isinstance(self.parse, _Optional):
+        if self.default is not _REQUIRED:
+            return
+        default: Any = False if self.parse is boolean else None
+        if not isinstance(self.parse, _Optional) and self.parse is not boolean:
+            if self.default_text is None:
                 raise TypeError(f"option {self.name} has no default, and its parser is not optional(...)")
-            object.__setattr__(self, "default", None)
+            default = self.parse(self.default_text)
+        object.__setattr__(self, "default", default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,12 +17,10 @@ from .options import (
     one_of,
     optional,
     size_bytes,
-    text,
 )
 
 PATH: Option[str | None] = Option(
     name="path",
-    parse=optional(text),
     doc="Location of the data; set by load(path).",
     names_data=True,
     changes=Change.PENDING_BATCH,
@@ -30,13 +28,11 @@ PATH: Option[str | None] = Option(
 )
 ENUMERATOR: Option[str | None] = Option(
     name="enumerator",
-    parse=optional(text),
     doc="The enumerator, which finds the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.REFUSED,
 )
 READER: Option[str | None] = Option(
     name="reader",
-    parse=optional(text),
     default_text="the enumerator's own reader, if it has one",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.PENDING_BATCH,
@@ -44,7 +40,6 @@ READER: Option[str | None] = Option(
 )
 UID: Option[str | None] = Option(
     name="uid",
-    parse=optional(text),
     default_text="the enumerator's name",
     doc="Names this source within its state location (Flink's operator uid).",
     changes=Change.REFUSED,
@@ -60,7 +55,6 @@ STATE_LOCATION: Option[str | None] = Option(
 INLINE_STATE_LIMIT: Option[int] = NextBatchOption(
     name="inlineStateLimit",
     parse=size_bytes,
-    default=64 * 1024,
     default_text="64k",
     doc="Largest state that is stored in Spark's offset log when stateLocation is not set.",
 )
@@ -79,7 +73,6 @@ PARALLELISM: Option[int | None] = NextBatchOption(
 REQUEST_INTERVAL: Option[float] = NextBatchOption(
     name="requestInterval",
     parse=duration_s,
-    default=10.0,
     default_text="10 seconds",
     doc="Pause between two checks for requests, in the background: edits of the state (docs/edits.md) and "
     "savepoints (docs/savepoints.md); with 0s, the query only checks when it starts.",
@@ -87,7 +80,6 @@ REQUEST_INTERVAL: Option[float] = NextBatchOption(
 MAX_PARTITION_BYTES: Option[int] = NextBatchOption(
     name="maxPartitionBytes",
     parse=size_bytes,
-    default=128 * 1024 * 1024,
     default_text="128m",
     doc="Maximum size of the ranges that splittable files are cut into.",
 )
@@ -108,7 +100,6 @@ MAX_BYTES_PER_TRIGGER: Option[int | None] = NextBatchOption(
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
-    default=1.0,
     default_text="1 second",
     doc="Pause between two rounds of discovery, which runs in the background.",
 )
@@ -120,7 +111,6 @@ DISCOVERY_RETRIES: Option[int] = NextBatchOption(
 )
 TIME_ZONE: Option[str | None] = ReadingOption(
     name="timeZone",
-    parse=optional(text),
     default_text="spark.sql.session.timeZone if it is set, otherwise the zone of the executor's machine",
     doc="Time zone of timestamps that have none.",
 )
@@ -144,7 +134,6 @@ ON_MISSING_REPORT: Option[str] = Option(
 )
 EVENT_TIME_COLUMN: Option[str | None] = Option(
     name="eventTimeColumn",
-    parse=optional(text),
     doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
     changes=Change.PENDING_BATCH,
     change_note="if its tasks report",
@@ -201,7 +190,6 @@ MAX_BYTES_PER_SPLIT: Option[int | None] = Option(
 MAX_SPLIT_DURATION: Option[float] = Option(
     name="maxSplitDuration",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="Like maxRowsPerSplit, for the time spent reading the split in this batch.",
     changes=Change.PENDING_BATCH,
@@ -210,7 +198,6 @@ MAX_SPLIT_DURATION: Option[float] = Option(
 POLL_INTERVAL: Option[float] = NextBatchOption(
     name="pollInterval",
     parse=duration_s,
-    default=10.0,
     default_text="10 seconds",
     doc="Pause before a split is read again after its reader found no more data.",
 )
@@ -271,7 +258,6 @@ SAVEPOINT_CLAIM: Option[str] = Option(
 ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
     name="allowNonRestoredState",
     parse=boolean,
-    default=False,
     doc="true: a savepoint that does not fully match the source is accepted; a warning names the state that "
     "cannot be restored, which starts empty.",
     changes=Change.IGNORED,
@@ -279,7 +265,6 @@ ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
 ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = NextBatchOption(
     name="allowRolledBackCheckpoint",
     parse=boolean,
-    default=False,
     doc="true: a query may continue when its checkpoint location is an older copy than its state location. "
     "Data read since the copy is read again; a sink that tracks batch numbers skips batches that it has.",
     change_note="looked at when the query starts",

@@ -19,7 +19,6 @@ from flip27_source.options import (
     moment,
     one_of,
     optional,
-    text,
     texts,
 )
 from flip27_source.source_options import PATH, TIME_ZONE
@@ -71,7 +70,6 @@ PATHS: Option[tuple[str, ...] | None] = ReadingOption(
 )
 PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
     name="pathGlobFilter",
-    parse=optional(text),
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
     names_data=True,
     change_note="refused after a cursor",
@@ -79,7 +77,6 @@ PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
 RECURSIVE_FILE_LOOKUP: Option[bool] = ReadingOption(
     name="recursiveFileLookup",
     parse=boolean,
-    default=False,
     doc="Also read the files of all directories below the path.",
     change_note="true: its files have no partition columns; refused after a cursor",
 )
@@ -111,14 +108,12 @@ FILE_ORDER: Option[str] = NextBatchOption(
 LATEST_FIRST: Option[bool] = NextBatchOption(
     name="latestFirst",
     parse=boolean,
-    default=False,
     doc="Read the newest files first: files that are found later are read before older files that still "
     "wait.",
 )
 FILE_NAME_ONLY: Option[bool] = FirstStartOption(
     name="fileNameOnly",
     parse=boolean,
-    default=False,
     doc="Identify a file only by its name: a file with the same name in another directory counts as the "
     "same file and is not read.",
 )
@@ -132,7 +127,6 @@ INCLUDE_EXISTING_FILES: Option[bool] = FirstStartOption(
 IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
     name="ignoreMissingFiles",
     parse=boolean,
-    default=False,
     doc="A path that does not exist has no files. A planned file that no longer exists, in a path that does, "
     "has no rows, is counted (ignoredSplits) and listed in the state. By default, both cases stop the query.",
 )
@@ -149,7 +143,6 @@ SEEN_FILES: Option[str] = NextBatchOption(
 ALLOWED_LATENESS: Option[float] = NextBatchOption(
     name="allowedLateness",
     parse=duration_s,
-    default=3600.0,
     default_text="1 hour",
     doc="seenFiles=modifiedCursor: how much older than the newest file a file may be before it counts as "
     "late.",
@@ -157,7 +150,6 @@ ALLOWED_LATENESS: Option[float] = NextBatchOption(
 BACKFILL_INTERVAL: Option[float | None] = NextBatchOption(
     name="backfillInterval",
     parse=lambda value: None if value.strip().lower() == "off" else duration_s(value),
-    default=86400.0,
     default_text="1 day",
     doc="seenFiles=nameCursor: how often all files are listed to find late files; off: never. "
     "discovery=notifications: how often all files are listed to find files that no message has "
@@ -179,7 +171,6 @@ NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = NextBatchOption(
 )
 NOTIFICATION_SERVICE: Option[str | None] = NextBatchOption(
     name="notificationService",
-    parse=optional(text),
     default_text="by the path: sqs for s3://, azureQueue for abfs://",
     doc="discovery=notifications: the service of the queues: sqs, azureQueue, or package.module:Class of "
     "your own NotificationQueue.",
@@ -187,7 +178,6 @@ NOTIFICATION_SERVICE: Option[str | None] = NextBatchOption(
 NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = NextBatchOption(
     name="notificationVisibilityTimeout",
     parse=_visibility_timeout_s,
-    default=300.0,
     default_text="5 minutes",
     doc="discovery=notifications: how long a received message stays hidden from other readers of its queue "
     "after the driver has died. While the driver lives, the time is extended.",
@@ -202,7 +192,6 @@ ON_LATE_FILE: Option[str] = NextBatchOption(
 ALLOW_OVERWRITES: Option[bool] = NextBatchOption(
     name="allowOverwrites",
     parse=boolean,
-    default=False,
     doc="Read a file again when its size, modification time or ETag has changed, count it "
     "(filesOverwritten) and name it in the log. By default a path is read once.",
 )

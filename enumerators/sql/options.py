@@ -51,26 +51,21 @@ def _columns(value: str) -> tuple[str, ...]:
 
 DRIVER: Option[str | None] = ReadingOption(
     name="driver",
-    parse=optional(text),
     default_text="not set: uri is a SQLAlchemy URL",
     doc="ADBC driver: sqlite, duckdb, postgresql, the Python module of another driver, or the name or path "
     "of a shared library.",
 )
 URI: Option[str | None] = ReadingOption(
     name="uri",
-    parse=optional(text),
     doc="The database: a file for sqlite and duckdb, postgresql://user@host:5432/shop for postgresql, the "
     "uri of another ADBC driver, or a SQLAlchemy URL. Never stored or shown.",
     secret=True,
 )
 URI_ENV: Option[str | None] = ReadingOption(
-    name="uriEnv",
-    parse=optional(text),
-    doc="Environment variable, on the driver and the executors, that contains uri.",
+    name="uriEnv", doc="Environment variable, on the driver and the executors, that contains uri."
 )
 PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
-    parse=optional(text),
     doc="Environment variable, on the driver and the executors, that contains the password.",
 )
 TABLE: Option[str | None] = FirstStartOption(
@@ -115,7 +110,6 @@ WAIT_FOR_TRANSACTIONS: Option[bool] = NextBatchOption(
 TRANSACTION_TIMEOUT: Option[float] = NextBatchOption(
     name="transactionTimeout",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="How long a run that ends (availableNow, spark.read) waits for such transactions before it fails.",
 )
@@ -136,7 +130,6 @@ ON_NULL_CURSOR: Option[str] = NextBatchOption(
 APPEND_ONLY: Option[bool] = ReadingOption(
     name="appendOnly",
     parse=boolean,
-    default=False,
     doc="true: rows are never deleted, their cursors never change, and no two rows have the same cursor. "
     "Each range then has to return as many rows as were counted when it was found; another number stops the "
     "query.",

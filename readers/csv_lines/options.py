@@ -35,7 +35,7 @@ def _encoding(value: str) -> str:
     return known[value.strip().lower()]
 
 
-HEADER = ReadingOption(name="header", parse=boolean, default=False, doc="Skip the first line of each file.")
+HEADER = ReadingOption(name="header", parse=boolean, doc="Skip the first line of each file.")
 SEP: Option[str | None] = ReadingOption(
     name="sep", parse=optional(_separator), default_text=",", doc="Character that separates fields."
 )
@@ -79,17 +79,15 @@ CHARSET: Option[str | None] = ReadingOption(
 MULTI_LINE = WholeFilesOption(
     name="multiLine",
     parse=boolean,
-    default=False,
     doc="Allow line ends in quoted fields. Each file is then held in memory as a whole and not cut into "
     "ranges.",
 )
 LEADING_WHITE_SPACE = ReadingOption(
-    name="ignoreLeadingWhiteSpace", parse=boolean, default=False, doc="Ignore white space before a field."
+    name="ignoreLeadingWhiteSpace", parse=boolean, doc="Ignore white space before a field."
 )
 TRAILING_WHITE_SPACE = ReadingOption(
     name="ignoreTrailingWhiteSpace",
     parse=boolean,
-    default=False,
     doc="Ignore white space after a field, except within quotes.",
 )
 UNESCAPED_QUOTES = ReadingOption(

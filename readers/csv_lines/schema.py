@@ -27,7 +27,6 @@ from flip27_source.time_zones import java_zone
 INFER_SCHEMA = Option(
     name="inferSchema",
     parse=boolean,
-    default=False,
     doc="Infer the types of the columns if no schema is given; otherwise all columns are strings.",
     changes=Change.IGNORED,
     change_note="once the schema is recorded",

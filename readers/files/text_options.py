@@ -34,7 +34,6 @@ CORRUPT_RECORD_COLUMN = ReadingOption(
 MAX_LINE_BYTES: Option[int] = ReadingOption(
     name="maxLineBytes",
     parse=size_bytes,
-    default=256 << 20,
     default_text="256m",
     doc="Maximum length of a line. A file with a longer line fails or is quarantined, with the position "
     "of the line.",

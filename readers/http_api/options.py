@@ -68,9 +68,7 @@ CURSOR_PATH: Option[Path | None] = ReadingOption(
 CURSOR_PARAM: Option[str] = ReadingOption(
     name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
 )
-START_CURSOR: Option[str | None] = FirstStartOption(
-    name="startCursor", parse=optional(text), doc="Cursor of the first request."
-)
+START_CURSOR: Option[str | None] = FirstStartOption(name="startCursor", doc="Cursor of the first request.")
 LINK_PATH: Option[Path | None] = ReadingOption(
     name="linkPath",
     parse=optional(_path),
@@ -80,7 +78,6 @@ LINK_PATH: Option[Path | None] = ReadingOption(
 EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
     name="emptyPageEnds",
     parse=boolean,
-    default=False,
     doc="A page without records is the end for now, even if it links to a next page; for APIs where every "
     "page has such a link.",
 )
@@ -91,9 +88,7 @@ FIRST_PAGE: Option[int] = FirstStartOption(
     name="firstPage", parse=integer(minimum=0), default=1, doc="Number of the first page."
 )
 PAGE_SIZE_PARAM: Option[str | None] = ReadingOption(
-    name="pageSizeParam",
-    parse=optional(text),
-    doc="URL parameter for the number of records per page; needs pageSize.",
+    name="pageSizeParam", doc="URL parameter for the number of records per page; needs pageSize."
 )
 PAGE_SIZE: Option[int | None] = ReadingOption(
     name="pageSize",
@@ -115,7 +110,6 @@ SINCE_FIELD: Option[Path | None] = FirstStartOption(
 )
 START_SINCE: Option[str | None] = FirstStartOption(
     name="startSince",
-    parse=optional(text),
     default_text="not set: the first request has no sinceParam",
     doc="Time of the first request, as the API writes it.",
 )
@@ -141,27 +135,21 @@ HEADERS: Option[dict[str, str]] = ReadingOption(
     secret=True,
 )
 AUTH_ENV: Option[str | None] = ReadingOption(
-    name="authEnv",
-    parse=optional(text),
-    doc="Environment variable, on the executors, that contains the token or password.",
+    name="authEnv", doc="Environment variable, on the executors, that contains the token or password."
 )
 AUTH_TOKEN: Option[str | None] = ReadingOption(
-    name="authToken",
-    parse=optional(text),
-    doc="The token or password itself. Never stored or shown.",
-    secret=True,
+    name="authToken", doc="The token or password itself. Never stored or shown.", secret=True
 )
 AUTH_HEADER: Option[str] = ReadingOption(
     name="authHeader", parse=text, default="Authorization", doc="Header for the token."
 )
 AUTH_SCHEME: Option[str | None] = ReadingOption(
     name="authScheme",
-    parse=optional(text),
     default_text="`Bearer` in the header Authorization, none in others",
     doc="Word before the token in the header.",
 )
 AUTH_PARAM: Option[str | None] = ReadingOption(
-    name="authParam", parse=optional(text), doc="URL parameter for the token, instead of a header."
+    name="authParam", doc="URL parameter for the token, instead of a header."
 )
 HTTP_RETRIES: Option[int] = ReadingOption(
     name="httpRetries",
@@ -173,7 +161,6 @@ HTTP_RETRIES: Option[int] = ReadingOption(
 MAX_BACKOFF: Option[float] = ReadingOption(
     name="maxBackoff",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="Longest pause before a request is retried, even if Retry-After asks for more; without Retry-After, "
     "pauses grow from 1 second.",
@@ -181,14 +168,12 @@ MAX_BACKOFF: Option[float] = ReadingOption(
 REQUEST_TIMEOUT: Option[float] = ReadingOption(
     name="requestTimeout",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="Longest duration of a request, from the connection to the last byte of the answer.",
 )
 MAX_RESPONSE_BYTES: Option[int] = ReadingOption(
     name="maxResponseBytes",
     parse=size_bytes,
-    default=128 * 1024 * 1024,
     default_text="128m",
     doc="Largest answer, both as sent and after decompression. A larger answer fails the task.",
 )

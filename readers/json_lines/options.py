@@ -17,34 +17,33 @@ if TYPE_CHECKING:
 MULTI_LINE = WholeFilesOption(
     name="multiLine",
     parse=boolean,
-    default=False,
     doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
     "whole document is held in memory, and reading is many times slower than reading lines.",
 )
 _DIALECT: Mapping[str, Option[bool]] = {
     "comments": ReadingOption(
-        name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
+        name="allowComments", parse=boolean, doc="Allow Java and C++ style comments."
     ),
     "unquoted_names": ReadingOption(
-        name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
+        name="allowUnquotedFieldNames", parse=boolean, doc="Allow field names without quotes."
     ),
     "single_quotes": ReadingOption(
         name="allowSingleQuotes", parse=boolean, default=True,
         doc="Allow single quotes for names and strings.",
     ),
     "leading_zeros": ReadingOption(
-        name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Allow leading zeros in numbers."
+        name="allowNumericLeadingZeros", parse=boolean, doc="Allow leading zeros in numbers."
     ),
     "words": ReadingOption(
         name="allowNonNumericNumbers", parse=boolean, default=True,
         doc="Allow NaN and Infinity as numbers, signed or unsigned, quoted or not.",
     ),
     "any_escape": ReadingOption(
-        name="allowBackslashEscapingAnyCharacter", parse=boolean, default=False,
+        name="allowBackslashEscapingAnyCharacter", parse=boolean,
         doc="Allow a backslash before any character; the result is that character.",
     ),
     "control_characters": ReadingOption(
-        name="allowUnquotedControlChars", parse=boolean, default=False,
+        name="allowUnquotedControlChars", parse=boolean,
         doc="Allow tabs and other control characters in strings.",
     ),
 }  # fmt: skip
