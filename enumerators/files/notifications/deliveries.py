@@ -15,7 +15,7 @@ from flip27_source.enumerators.files.notifications.inbox import Inbox, Received,
 from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues
 from flip27_source.enumerators.files.notifications.rounds import NotificationRounds, NotifiedDiscovery
 from flip27_source.enumerators.files.notifications.state import DeleteMessages, NotificationsState
-from flip27_source.enumerators.files.options import NOTIFICATION_VISIBILITY_TIMEOUT, paths_of
+from flip27_source.enumerators.files.options import NOTIFICATION_VISIBILITY_TIMEOUT
 from flip27_source.enumerators.files.search import FileSearch
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
@@ -82,7 +82,7 @@ class Deliveries:
         state: NotificationsState | None,
         may_wait: bool,
     ) -> None:
-        check_options(options, paths_of(options))
+        check_options(options)
         self.state = NotificationsState() if state is None else state
         self._context = context
         self._acknowledgements = Acknowledgements()
