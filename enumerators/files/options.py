@@ -225,8 +225,7 @@ SOURCE_ARCHIVE_DIR: Option[str | None] = ReadingOption(
 def paths_of(options: Options) -> tuple[str, ...]:
     """The paths of ``path`` and ``paths``; at least one."""
     more = options[PATHS] or ()
-    path = options[PATH]
-    if path is None and more:
+    if options[PATH] is None and more:
         return more
     first = options.require(PATH, why="the files enumerator reads a directory")
     return (first, *(other for other in more if other != first))

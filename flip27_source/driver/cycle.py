@@ -229,8 +229,7 @@ class Cycle:
         before = run.coordinator.standing(self._environment.now_ms())
         self._end_run()
         try:
-            edited = self.requests.apply_edits(before, self._state_after)
-            self._continue_from(edited)
+            self._continue_from(self.requests.apply_edits(before, self._state_after))
         except Exception as error:
             if may_pass(error):
                 raise
