@@ -118,14 +118,12 @@ TIME_ZONE: Option[str | None] = ReadingOption(
 TASK_REPORTS: Option[str] = NextBatchOption(
     name="taskReports",
     parse=one_of("auto", "always"),
-    default="auto",
     doc="auto: tasks write a report to the stateLocation only if the source needs one; always: "
     "tasks always report, so that rows, bytes and durations are known.",
 )
 ON_MISSING_REPORT: Option[str] = Option(
     name="onMissingReport",
     parse=one_of("fail", "repeat"),
-    default="fail",
     doc="What to do when a batch is complete and a required report is missing (after a foreachBatch that "
     "took only a few rows): fail the query, or repeat the splits of that task in the next batch: rows that "
     "the sink has written then arrive twice.",
@@ -141,7 +139,6 @@ EVENT_TIME_COLUMN: Option[str | None] = Option(
 ON_SPLIT_ERROR: Option[str] = ReadingOption(
     name="onSplitError",
     parse=one_of("fail", "quarantine", "ignore"),
-    default="fail",
     doc="What to do with a split (a file) that cannot be read: fail the query; record the split as "
     "unreadable in the state, with its error (quarantine); or only count it (ignoredSplits) and list it in "
     "the state (ignore). Either all rows of a split are delivered or none. A split that cannot be reached "
@@ -150,7 +147,6 @@ ON_SPLIT_ERROR: Option[str] = ReadingOption(
 ON_DATA_LOSS: Option[str] = ReadingOption(
     name="onDataLoss",
     parse=one_of("fail", "report"),
-    default="fail",
     doc="What to do when data was lost before it was read (retention removed it, a table or topic was "
     "removed or recreated, a file vanished): fail the query; or continue with the remaining data, and count "
     "the loss (dataLosses), list it in the state and log it (report). report needs a stateLocation.",
@@ -211,7 +207,6 @@ MAX_ACTION_ATTEMPTS: Option[int] = NextBatchOption(
 ON_ACTION_ERROR: Option[str] = NextBatchOption(
     name="onActionError",
     parse=one_of("fail", "keep"),
-    default="fail",
     doc="What to do after maxActionAttempts failures: fail the query, or keep the action in the state and "
     "continue; it is tried again when the query is restarted.",
     change_note="also for actions that wait",
@@ -249,7 +244,6 @@ SAVEPOINT: Option[str | None] = Option(
 SAVEPOINT_CLAIM: Option[str] = Option(
     name="savepointClaim",
     parse=one_of("noClaim", "claim"),
-    default="noClaim",
     doc="Whether the query takes ownership of the savepoint. noClaim: the savepoint is only read. claim: the "
     "query owns the savepoint and deletes it once retainedCheckpoints of its own checkpoints are complete; "
     "no other query can claim it.",

@@ -101,7 +101,6 @@ MAX_FILE_AGE: Option[float | None] = NextBatchOption(
 FILE_ORDER: Option[str] = NextBatchOption(
     name="fileOrder",
     parse=one_of("modified", "name", "size"),
-    default="modified",
     doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Files "
     "that tie are read in the order of their paths.",
 )
@@ -133,7 +132,6 @@ IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
 SEEN_FILES: Option[str] = NextBatchOption(
     name="seenFiles",
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
-    default="exact",
     doc="Which files are new. exact: every unknown file is new; 16 bytes of state for each file. nameCursor: "
     "files that sort after the last known path are new; each new file's path has to sort after all earlier "
     "paths. modifiedCursor: modification times increase, within allowedLateness. You may change the option "
@@ -158,7 +156,6 @@ BACKFILL_INTERVAL: Option[float | None] = NextBatchOption(
 DISCOVERY: Option[str] = NextBatchOption(
     name="discovery",
     parse=one_of("listing", "notifications"),
-    default="listing",
     doc="How new files are found. listing: the path is listed in every round. notifications: by the messages "
     "of notificationQueues, and by a listing at each start and every backfillInterval. You may change the "
     "option at a restart. A batch read always lists.",
@@ -185,7 +182,6 @@ NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = NextBatchOption(
 ON_LATE_FILE: Option[str] = NextBatchOption(
     name="onLateFile",
     parse=one_of("fail", "report", "read"),
-    default="fail",
     doc="What to do with a file that appears behind a cursor: fail the query, report the file (filesLate, "
     "its name in the state and the log) and skip it, or report and read it.",
 )
@@ -198,7 +194,6 @@ ALLOW_OVERWRITES: Option[bool] = NextBatchOption(
 CLEAN_SOURCE: Option[str] = ReadingOption(
     name="cleanSource",
     parse=one_of("off", "archive", "delete"),
-    default="off",
     doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
     "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
     change_note="its files are cleaned by the new value",

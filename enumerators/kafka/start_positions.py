@@ -118,7 +118,6 @@ STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = FirstStartOption(
 STARTING_STRATEGY: Option[str] = FirstStartOption(
     name="startingOffsetsByTimestampStrategy",
     parse=one_of("error", "latest"),
-    default="error",
     doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
     "starts at its end.",
 )

@@ -99,7 +99,6 @@ TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
 CHANGE_FORMAT: Option[str] = ReadingOption(
     name="changeFormat",
     parse=one_of("typed", "envelope", "debezium"),
-    default="typed",
     doc="typed: a column for each column of the table, and the columns of the change; all tables must have "
     "the same columns. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
     "writes.",
@@ -112,7 +111,6 @@ TOPIC_PREFIX: Option[str | None] = ReadingOption(
 DECIMAL_HANDLING: Option[str] = ReadingOption(
     name="decimalHandlingMode",
     parse=one_of("string", "precise"),
-    default="string",
     doc="With changeFormat=debezium, how numeric and money are written, like Debezium's "
     "decimal.handling.mode. string: all digits as a string; precise, Debezium's default: the digits as an "
     "integer, whose bytes are written in Base64.",
@@ -120,14 +118,12 @@ DECIMAL_HANDLING: Option[str] = ReadingOption(
 INTERVAL_HANDLING: Option[str] = ReadingOption(
     name="intervalHandlingMode",
     parse=one_of("numeric", "string"),
-    default="numeric",
     doc="With changeFormat=debezium, how interval is written, like Debezium's interval.handling.mode. "
     "numeric: microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
 )
 SNAPSHOT: Option[str] = FirstStartOption(
     name="snapshot",
     parse=one_of("initial", "only", "never"),
-    default="initial",
     doc="initial: read the rows of the tables, then their changes; only: only the rows; never: only the "
     "changes.",
 )
@@ -207,7 +203,6 @@ HEARTBEAT_BYTES: Option[int] = NextBatchOption(
 ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
     name="onSchemaChange",
     parse=one_of("evolve", "fail", "ignore"),
-    default="evolve",
     doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
     "stops the query, and a restarted query has them (needs a stateLocation); fail stops the query, also for "
     "dropped columns; ignore leaves them out. A dropped column is null with evolve and ignore. If the user "
@@ -217,7 +212,6 @@ ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
 UNCHANGED_VALUES: Option[str] = ReadingOption(
     name="unchangedValues",
     parse=one_of("mark", "read"),
-    default="mark",
     doc="What to do with a large value that an update did not change, and that the log does not have: mark "
     "sets the column to null and names it in _unchanged; read reads the value that the table has at that "
     "time.",

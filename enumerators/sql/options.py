@@ -18,7 +18,6 @@ from flip27_source.options import (
     integer,
     one_of,
     optional,
-    text,
     texts,
 )
 
@@ -88,7 +87,6 @@ CURSOR_COLUMNS: Option[tuple[str, ...] | None] = FirstStartOption(
 )
 STARTING_CURSOR: Option[str] = FirstStartOption(
     name="startingCursor",
-    parse=text,
     default=EARLIEST,
     doc="Where a new query starts: earliest, latest (only rows that appear later), or values of the first "
     "cursor columns, separated by commas or as a JSON list; rows with these values or greater ones are read.",
@@ -123,7 +121,6 @@ PARTITION_ROWS: Option[int] = NextBatchOption(
 ON_NULL_CURSOR: Option[str] = NextBatchOption(
     name="onNullCursor",
     parse=one_of("fail", "ignore"),
-    default="fail",
     doc="What to do with rows that have NULL in a cursor column and therefore no position: fail stops the "
     "query; ignore leaves them out and counts them (nullCursorRows).",
 )

@@ -18,7 +18,6 @@ from flip27_source.options import (
     one_of,
     optional,
     size_bytes,
-    text,
 )
 
 Path = tuple[str, ...]
@@ -48,14 +47,12 @@ RECORDS_PATH: Option[Path] = ReadingOption(
 PAGINATION: Option[str] = FirstStartOption(
     name="pagination",
     parse=one_of("none", "cursor", "link", "page", "since"),
-    default="none",
     doc="How the API is paged: cursor (in the answer, at cursorPath), link (the Link header, or a URL at "
     "linkPath), page (numbers), since (records not older than a time), none (one answer).",
 )
 AT_END: Option[str] = ReadingOption(
     name="atEnd",
     parse=one_of("poll", "finish"),
-    default="poll",
     doc="What to do with an endpoint that has no more records: poll requests it again later; finish ends it "
     "permanently after a batch that finds no new records.",
 )
@@ -66,7 +63,7 @@ CURSOR_PATH: Option[Path | None] = ReadingOption(
     "empty, the page is the last one.",
 )
 CURSOR_PARAM: Option[str] = ReadingOption(
-    name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
+    name="cursorParam", default="cursor", doc="URL parameter for the cursor."
 )
 START_CURSOR: Option[str | None] = FirstStartOption(name="startCursor", doc="Cursor of the first request.")
 LINK_PATH: Option[Path | None] = ReadingOption(
@@ -82,7 +79,7 @@ EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
     "page has such a link.",
 )
 PAGE_PARAM: Option[str] = ReadingOption(
-    name="pageParam", parse=text, default="page", doc="URL parameter for the number of the page."
+    name="pageParam", default="page", doc="URL parameter for the number of the page."
 )
 FIRST_PAGE: Option[int] = FirstStartOption(
     name="firstPage", parse=integer(minimum=0), default=1, doc="Number of the first page."
@@ -98,7 +95,6 @@ PAGE_SIZE: Option[int | None] = ReadingOption(
 )
 SINCE_PARAM: Option[str] = ReadingOption(
     name="sinceParam",
-    parse=text,
     default="since",
     doc="URL parameter for the time; the API has to return records with exactly that time too.",
 )
@@ -141,7 +137,7 @@ AUTH_TOKEN: Option[str | None] = ReadingOption(
     name="authToken", doc="The token or password itself. Never stored or shown.", secret=True
 )
 AUTH_HEADER: Option[str] = ReadingOption(
-    name="authHeader", parse=text, default="Authorization", doc="Header for the token."
+    name="authHeader", default="Authorization", doc="Header for the token."
 )
 AUTH_SCHEME: Option[str | None] = ReadingOption(
     name="authScheme",

@@ -55,7 +55,6 @@ REGISTRY_TOKEN_ENV: Option[str | None] = ReadingOption(
 ON_RECORD_ERROR: Option[str] = ReadingOption(
     name="onRecordError",
     parse=one_of("fail", "null", "quarantine"),
-    default="fail",
     doc="What to do with a record whose value cannot be decoded: fail the query, naming the record; deliver "
     "it with a null value (null); or leave it out and keep it in the state with its bytes and the error, to "
     "be read later (quarantine). quarantine needs a stateLocation; maxQuarantinedSplits limits the number.",
