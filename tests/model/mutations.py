@@ -176,7 +176,7 @@ def an_abort_keeps_the_same_instance(reach: Any, self: Cycle, offset: Any) -> An
         coordinator.last_checkpoint_id = offset.checkpoint_id
         coordinator._ledger._planned_id = None
         for gateway in coordinator._queues._gateways.values():
-            gateway._state = GatewayState.OPEN
+            gateway.state = GatewayState.OPEN
             gateway._checkpoint_id = gateway._last_closed = offset.checkpoint_id
         self.at = offset
     return reach(self, offset)

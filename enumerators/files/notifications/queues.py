@@ -42,15 +42,15 @@ def delete_messages(queue: NotificationQueue, receipts: Sequence[str]) -> None:
 
 
 def checked_queues(options: Options) -> Mapping[str, NotificationQueue]:
-    """The queues of the source, by their URLs."""
+    """The queues of the source, by their URLs; refuses options that notifications cannot work with."""
+    _check_options(options)
     urls = options.require(
         opts.NOTIFICATION_QUEUES, why="discovery=notifications reads the events of files there"
     )
     return {url: open_queue(url, options) for url in urls}
 
 
-def check_options(options: Options) -> None:
-    """Refuse options that notifications cannot work with."""
+def _check_options(options: Options) -> None:
     options.require(
         STATE_LOCATION,
         why="discovery=notifications deletes messages once their files are in the state, which grows too "

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from flip27_source.enumerators.files.listing.choice import Listing
-from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues
+from flip27_source.enumerators.files.notifications.queues import checked_queues
 from flip27_source.enumerators.files.options import CLEAN_SOURCE, DISCOVERY, PATHS, paths_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
@@ -75,7 +75,6 @@ def queues(options: Options) -> Iterator[Finding]:
     if options[DISCOVERY] != "notifications":
         return
     try:
-        check_options(options)
         checked = checked_queues(options)
     except Flip27Error as error:
         yield failure("queue", error)
