@@ -52,8 +52,7 @@ def imported() -> Any:
 
 def new_consumer(properties: ClientProperties) -> Consumer:
     """A consumer that does not join a group."""
-    kafka = imported()
-    consumer: Consumer = _made(kafka.Consumer, properties, {**_OF_CONSUMERS, **properties.values})
+    consumer: Consumer = _made(imported().Consumer, properties, {**_OF_CONSUMERS, **properties.values})
     return consumer
 
 

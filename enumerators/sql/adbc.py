@@ -90,8 +90,7 @@ def _adbc_arguments(driver: str, uri: str, password: str | None) -> dict[str, An
         return arguments | {"uri": _sqlite_uri(uri)}
     if module == "adbc_driver_postgresql":
         return arguments | {"uri": with_password(uri, password)}
-    secret = {} if password is None else {"password": password}
-    return arguments | {"uri": uri, "db_kwargs": secret}
+    return arguments | {"uri": uri, "db_kwargs": {} if password is None else {"password": password}}
 
 
 def _driver_path(module: str) -> str:
