@@ -88,7 +88,7 @@ def _numbers(value: str, expected: str) -> dict[TopicPartition, int]:
     return numbers
 
 
-_of_batch_reads = partial(Option[Positions | None], changes=Change.IGNORED, change_note="a stream has no end")
+_of_batch_reads = partial(Option, changes=Change.IGNORED, change_note="a stream has no end")
 
 STARTING_OFFSETS: Option[Positions | None] = FirstStartOption(
     name="startingOffsets",
