@@ -154,11 +154,12 @@ class RemoteFile:
     def _renamed(self, target: str) -> bool:
         try:
             link_file(self._fs, self._path, target)
-        except NotImplementedError:
+        except Exception:
+            # There are no hard links, or another process has taken the name, or the answer was lost.
+            if entry_of(self._fs, target) is not None:
+                return self.move(target)
             self._fs.mv(self._path, target)
             return True
-        except FileExistsError:
-            return False
         return self._removed()
 
     def _copy(self, target: str) -> None:
