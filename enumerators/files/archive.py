@@ -154,7 +154,7 @@ class RemoteFile:
     def _renamed(self, target: str) -> bool:
         try:
             link_file(self._fs, self._path, target)
-        except Exception:
+        except Exception:  # noqa: BLE001 - asyncssh and others raise errors of their own
             # There are no hard links, or another process has taken the name, or the answer was lost.
             if entry_of(self._fs, target) is not None:
                 return self.move(target)
