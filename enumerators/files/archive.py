@@ -104,15 +104,12 @@ class LocalFile:
         return self.move(target)
 
     def _is_in(self, target: str) -> bool:
-        try:
-            with (
-                open(os.open(target, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", 0) as other,
-                open(os.open(self._name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder), "rb", 0) as file,
-            ):
-                info = os.fstat(other.fileno())
-                return stat.S_ISREG(info.st_mode) and info.st_size == self._length and _are_equal(file, other)
-        except FileNotFoundError:
-            return False  # ``target`` is a link that leads nowhere
+        info = os.stat(target) if os.path.exists(target) else None
+        if info is None or not stat.S_ISREG(info.st_mode) or info.st_size != self._length:
+            return False
+        mine = os.open(self._name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=self._folder)
+        with open(mine, "rb") as file, open(target, "rb") as other:
+            return _are_equal(file, other)
 
     def _removed(self, target: str) -> bool:
         if self._is_unchanged():
