@@ -7,7 +7,6 @@ gone or is in the archive.
 
 from __future__ import annotations
 
-import errno
 import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,32 +14,29 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from flip27_source.enumerators.files import options as opts
-from flip27_source.enumerators.files.entries import content_hash_of, etag_of, modified_us
+from flip27_source.enumerators.files.archive import LocalFile, RemoteFile, archive, entry_of
+from flip27_source.enumerators.files.entries import etag_of, modified_us
 from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.listing.errors import has_a_user
 from flip27_source.enumerators.files.listing.lister import GlobLevels
 from flip27_source.enumerators.files.listing.local_disk import is_one_file, local_root
 from flip27_source.enumerators.files.real_folders import open_below
 from flip27_source.enumerators.files.split import FileSplit
-from flip27_source.errors import ActionError, OptionError
+from flip27_source.errors import OptionError
 from flip27_source.file_systems.durable_files import DurableFiles
 from flip27_source.file_systems.file_ids import FileSplitId
-from flip27_source.file_systems.file_moves import can_rename
 from flip27_source.file_systems.paths import (
     disk_path,
     given_name,
     host_of,
-    is_object_store,
     local_path,
     names_a_user,
     open_listed,
     refuse_credentials,
 )
 from flip27_source.options import Options
-from flip27_source.segment import content_digest
 
 _SAME_STORE = {"s3a": "s3", "gcs": "gs", "abfss": "abfs", "az": "abfs"}
-_LONGEST_NAME_BYTES = 255
 _CHANGED = "has changed since it was found"
 _log = logging.getLogger("flip27_source")
 
@@ -202,22 +198,12 @@ def _clean_in(folder: int, name: str, action: CleanFile, files: DurableFiles) ->
     if action.archive is None:
         files.remove(name, folder=folder)
         return
-    target = disk_path(action.archive) or action.archive
-    if os.path.lexists(target) and not _is_as_found(os.stat(target), action):
-        # An earlier file with the same path is never overwritten.
-        target = _other_name(target, action.modified_us)
+    file = LocalFile(folder, name, action.length, lambda: _is_unchanged(folder, name, action), files)
     try:
-        files.move(name, target, folder=folder)
+        archive(file, disk_path(action.archive) or action.archive, action.modified_us)
     except FileNotFoundError:
         if _is_unchanged(folder, name, action):
             raise
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        # A crash before the last step leaves the source file, and all steps are repeated.
-        files.copy_from(name, target, length=action.length, folder=folder)
-        if _is_unchanged(folder, name, action):
-            files.remove(name, folder=folder)
 
 
 def _is_unchanged(folder: int, name: str, action: CleanFile) -> bool:
@@ -226,85 +212,37 @@ def _is_unchanged(folder: int, name: str, action: CleanFile) -> bool:
         status = os.stat(name, dir_fd=folder)
     except FileNotFoundError:
         return False
-    if _is_as_found(status, action):
+    if (status.st_size, status.st_mtime_ns // 1000) == (action.length, action.modified_us):
         return True
     _not_cleaned(action, _CHANGED)
     return False
 
 
-def _is_as_found(status: os.stat_result, action: CleanFile) -> bool:
-    return (status.st_size, status.st_mtime_ns // 1000) == (action.length, action.modified_us)
-
-
-def _other_name(target: str, modified_us: int) -> str:
-    """Another name in the same folder, for a file with this modification time."""
-    folder, slash, name = target.rpartition("/")
-    encoded = os.fsencode(name)
-    if len(encoded) + len(f".{modified_us}") > _LONGEST_NAME_BYTES:
-        name = f"{encoded[:100].decode(errors='ignore')}.{content_digest(encoded)}"
-    return f"{folder}{slash}{name}.{modified_us}"
-
-
 def _clean_remote(action: CleanFile, storage_options: Mapping[str, Any]) -> None:
     file_system, path = open_listed(action.path, storage_options)
-    info = _info(file_system, path)
-    if info is None:
-        return
+    info = entry_of(file_system, path)
     if not _is_same(info, action):
-        _not_cleaned(action, _CHANGED)
         return
-    if action.archive is not None:
-        target = given_name(action.archive)
-        archived = _info(file_system, target)
-        if archived is not None and not _is_equal(archived, info):
-            target = f"{target}.{action.modified_us}"
-        if not is_object_store(file_system):
-            file_system.makedirs(target.rpartition("/")[0], exist_ok=True)
-            if can_rename(file_system):
-                file_system.mv(path, target)
-                return
-        file_system.cp_file(path, target)
-        copied = _info(file_system, target)
-        if copied is None or int(copied.get("size") or 0) != action.length:
-            raise ActionError(
-                f"{action.path} was copied to {target}, but the copy does not have {action.length} bytes; "
-                "the original file stays",
-                remedy="check the archive's file system; the action is retried",
-            )
-    file_system.rm_file(path)
+    if action.archive is None:
+        file_system.rm_file(path)
+        return
+    file = RemoteFile(file_system, path, info or {}, lambda: _is_same(entry_of(file_system, path), action))
+    archive(file, given_name(action.archive), action.modified_us)
 
 
-def _info(file_system: Any, path: str) -> Mapping[str, Any] | None:
-    """The server's current entry for the file; None if the file does not exist."""
-    file_system.invalidate_cache(path.rpartition("/")[0])
-    try:
-        info: Mapping[str, Any] = file_system.info(path)
-    except FileNotFoundError:
-        return None
-    return info if info.get("type") == "file" else None
-
-
-def _is_same(info: Mapping[str, Any], action: CleanFile) -> bool:
-    if int(info.get("size") or 0) != action.length:
+def _is_same(info: Mapping[str, Any] | None, action: CleanFile) -> bool:
+    """True if the file is still the one that was read; False if it is gone."""
+    if info is None:
         return False
+    is_same = int(info.get("size") or 0) == action.length
     if action.etag and etag_of(info):
-        return etag_of(info) == action.etag
-    # Some servers report fractions of a second in some answers only.
-    return modified_us(info) // 1_000_000 == action.modified_us // 1_000_000
-
-
-def _is_equal(archived: Mapping[str, Any], info: Mapping[str, Any]) -> bool:
-    """True if the file in the archive may be overwritten, because its tag or hash shows the same bytes.
-
-    Without a tag or hash the archived file is never overwritten: a copy made before a crash is kept, like any
-    earlier file of that name. The tags of Azure and Google Cloud Storage identify versions, so a copy has
-    another tag.
-    """
-    if archived.get("size") != info.get("size"):
-        return False
-    return (
-        etag_of(archived) == etag_of(info) != "" or content_hash_of(archived) == content_hash_of(info) != ""
-    )
+        is_same = is_same and etag_of(info) == action.etag
+    else:
+        # Some servers report fractions of a second in some answers only.
+        is_same = is_same and modified_us(info) // 1_000_000 == action.modified_us // 1_000_000
+    if not is_same:
+        _not_cleaned(action, _CHANGED)
+    return is_same
 
 
 def _not_cleaned(action: CleanFile, why: str) -> None:

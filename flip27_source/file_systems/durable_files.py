@@ -51,7 +51,8 @@ class Disk(Protocol):
     def write(self, handle: int, data: memoryview) -> int: ...
     def sync(self, handle: int) -> None: ...
     def close(self, handle: int) -> None: ...
-    def link(self, source: str, target: str) -> None: ...
+    def link(self, source: str, target: str, folder: int | None = None) -> None: ...
+    def is_same(self, source: str, target: str, folder: int | None = None) -> bool: ...
     def rename(self, source: str, target: str, folder: int | None = None) -> None: ...
     def remove(self, path: str, folder: int | None = None) -> None: ...
     def make_folder(self, path: str) -> None: ...
@@ -72,7 +73,6 @@ class OsDisk:
     write = staticmethod(os.write)
     sync = staticmethod(os.fsync)
     close = staticmethod(os.close)
-    link = staticmethod(os.link)
     make_folder = staticmethod(os.mkdir)
     remove_folder = staticmethod(os.rmdir)
     exists = staticmethod(os.path.lexists)
@@ -88,6 +88,12 @@ class OsDisk:
 
     def rename(self, source: str, target: str, folder: int | None = None) -> None:
         os.replace(source, target, src_dir_fd=folder)
+
+    def link(self, source: str, target: str, folder: int | None = None) -> None:
+        os.link(source, target, src_dir_fd=folder, follow_symlinks=False)
+
+    def is_same(self, source: str, target: str, folder: int | None = None) -> bool:
+        return os.path.samestat(os.lstat(target), os.stat(source, dir_fd=folder, follow_symlinks=False))
 
     def remove(self, path: str, folder: int | None = None) -> None:
         os.unlink(path, dir_fd=folder)
@@ -175,7 +181,8 @@ class DurableFiles:
             folder: an open directory to which ``source`` is relative.
 
         Raises:
-            OSError: as :meth:`replace`; also if ``source`` does not have ``length`` bytes.
+            FileExistsError: as :meth:`move`.
+            OSError: ``target`` is absent or complete; also if ``source`` does not have ``length`` bytes.
         """
         into = os.path.dirname(target)
         # Every attempt uses the same name, so the next one overwrites what a crash has left.
@@ -190,23 +197,28 @@ class DurableFiles:
                     raise OSError(errno.EIO, f"{copied} bytes were copied, {length} were expected", source)
                 os.utime(temporary, ns=(info.st_atime_ns, info.st_mtime_ns))
                 os.chmod(temporary, stat.S_IMODE(info.st_mode))
-                self._disk.rename(temporary, target)
+                self._name(temporary, target)
         self._disk.sync_folder(into)
 
     def move(self, source: str, target: str, *, folder: int | None = None) -> None:
-        """Give a file on the same file system another name. Durable on return.
+        """Give a file on the same file system another name, which must be free. Durable on return.
 
         Args:
             folder: an open directory to which ``source`` is relative.
 
         Raises:
-            OSError: the file has its old name or its new name; a power cut may change which one.
+            FileExistsError: ``target`` exists; without hard links another process may overwrite it.
+            OSError: the file has its old name, its new name or both; a power cut may change which one.
         """
         into = os.path.dirname(target)
         self._make_folder(into)
-        self._disk.rename(source, target, folder)
+        is_linked = self._name(source, target, folder)
         # The new name is synced first: a power cut between the two leaves both names, never none.
         self._disk.sync_folder(into)
+        with contextlib.suppress(FileNotFoundError):
+            # Meanwhile another file may have been given the old name.
+            if is_linked and self._disk.is_same(source, target, folder):
+                self._disk.remove(source, folder)
         self._disk.sync_folder(os.path.dirname(source) or ".", folder)
 
     def remove(self, path: str, *, folder: int | None = None) -> None:
@@ -296,6 +308,19 @@ class DurableFiles:
                 raise
             return
         self._synced_folders.add(folder)
+
+    def _name(self, source: str, target: str, folder: int | None = None) -> bool:
+        """Give a file a name that must be free; True if the file also keeps its old name."""
+        try:
+            self._disk.link(source, target, folder)
+            return True
+        except OSError as error:
+            if error.errno not in _NO_LINKS:
+                raise
+            if self._disk.exists(target):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
+        self._disk.rename(source, target, folder)
+        return False
 
     def _claim(self, temporary: str, target: str) -> bool:
         """For file systems without hard links, such as some network mounts: claim the name, then rename.

@@ -66,7 +66,8 @@ IGNORED_BY = ("ignoreMissingFiles", IGNORE_CORRUPT_FILES.name)
 
 _STORAGE = "storage."
 _SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
-_COMPRESSED = (".gz", ".bz2", ".zst")
+_COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
+"""Extensions of files that are decompressed, as by Spark 4.3."""
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
 """Extensions of compressed files that are refused; Spark reads some of them as if they were text."""
 
@@ -82,7 +83,11 @@ _file_systems: dict[tuple[int, str, str, str], Any] = {}
 
 def is_compressed(path: str) -> bool:
     """True if ``open_file`` decompresses the file because of its extension."""
-    return path.lower().endswith(_COMPRESSED)
+    return _compression(path) is not None
+
+
+def _compression(path: str) -> str | None:
+    return _COMPRESSED.get(os.path.splitext(path.lower())[1])
 
 
 def too_large(split: FileSplit) -> SplitReadError:
@@ -102,7 +107,7 @@ def refuse_unknown_compression(path: str) -> None:
 
 
 def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None) -> BinaryIO:
-    """The content of a file as a stream, which decompresses ``.gz``, ``.bz2`` and ``.zst`` while reading.
+    """The content of a file as a stream, which decompresses while reading if the extension says so.
 
     ``fetched``: the stored bytes if they are already being fetched. Otherwise a store that supports
     concurrent requests fetches the next bytes while the current ones are processed.
@@ -114,21 +119,24 @@ def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None
     """
     path = split.path
     refuse_unknown_compression(path)
-    lowered = path.lower()
     raw = open_raw(path, options, fetched, reads_on=True)
-    if is_compressed(path):
-        # A file truncated at certain positions, or an empty one, still decompresses without an error.
-        with reading(path, options):
-            check_length(split, raw.seek(0, 2))
-            raw.seek(0)
-    if lowered.endswith(".gz"):
-        return _Owning(gzip.GzipFile(fileobj=raw), raw, path)  # type: ignore[return-value]
-    if lowered.endswith(".bz2"):
-        return _Owning(bz2.BZ2File(raw), raw, path)  # type: ignore[return-value]
-    if lowered.endswith(".zst"):
-        zstd = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
-        return _Owning(zstd, raw, path)  # type: ignore[return-value]
-    return raw
+    compression = _compression(path)
+    if compression is None:
+        return raw
+    # A file truncated at certain positions, or an empty one, still decompresses without an error.
+    with reading(path, options):
+        check_length(split, raw.seek(0, 2))
+        raw.seek(0)
+    if split.length == 0:
+        return raw
+    stream: Any
+    if compression == "gzip":
+        stream = gzip.GzipFile(fileobj=raw)
+    elif compression == "bz2":
+        stream = bz2.BZ2File(raw)
+    else:
+        stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), compression)
+    return _Owning(stream, raw, path)  # type: ignore[return-value]
 
 
 def open_raw(

@@ -175,13 +175,17 @@ class ProcessDisk:
         disk = self._enter("close", "")
         del disk.handles[handle]
 
-    def link(self, source: str, target: str) -> None:
+    def link(self, source: str, target: str, folder: int | None = None) -> None:
         disk = self._enter("link", target)
         file = disk.file(source)
         if target in disk.names:
             raise _error(errno.EEXIST, target)
         disk.names[target] = file
         disk.change(os.path.dirname(target), adds=target)
+
+    def is_same(self, source: str, target: str, folder: int | None = None) -> bool:
+        disk = self._enter("is_same", target)
+        return disk.file(source) is disk.file(target)
 
     def rename(self, source: str, target: str, folder: int | None = None) -> None:
         disk = self._enter("rename", target)

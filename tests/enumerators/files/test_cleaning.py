@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
+from flip27_source.enumerators.files import entries
 from flip27_source.enumerators.files.cleaning import Cleaning, FinishedRanges
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
@@ -139,6 +143,43 @@ def test_an_older_file_in_the_archive_is_not_overwritten(place: Place, earlier: 
     assert sorted(place.archived().values()) == sorted([earlier, b"new"])
 
 
+def test_every_version_of_a_file_stays_in_the_archive(place: Place) -> None:
+    """Object stores tell times in whole seconds, so several versions have one time."""
+    landing = Landing(place, "archive", allowOverwrites="true")
+    for version in (b"v1", b"v2", b"v3", b"v4"):
+        place.put("a", version)
+        landing.next_batch()
+        landing.clean()
+        until(lambda: not place.names(), landing.files)
+    assert sorted(place.archived().values()) == [b"v1", b"v2", b"v3", b"v4"]
+
+
+def test_files_of_several_buckets_with_one_name_are_all_archived(request: pytest.FixtureRequest) -> None:
+    with ExitStack() as stack:
+        archive, *places = (stack.enter_context(PLACES["s3"](request)) for _ in range(9))
+        cleaning = cleaning_of(archive.landing, sourceArchiveDir=archive.archive, **archive.options)
+        actions = []
+        for number, place in enumerate(places):
+            place.put("a", b"%d" % number)
+            entry = fsspec.filesystem("s3", **archive.storage_options).info(f"{place.landing}/a")
+            split = FileSplit(path=f"{place.landing}/a", length=1, modified_us=entries.modified_us(entry))
+            actions.append(cleaning.action_for(split))
+        with ThreadPoolExecutor(8) as threads:
+            list(threads.map(cleaning.perform, actions))
+        assert [place.names() for place in places] == [set()] * 8
+        assert sorted(archive.archived().values()) == [b"%d" % number for number in range(8)]
+
+
+def test_local_files_of_one_size_and_time_are_all_archived(tmp_path: Path) -> None:
+    cleaning = cleaning_of(tmp_path / "landing", sourceArchiveDir=f"{tmp_path}/archive")
+    split = FileSplit(path=f"{tmp_path}/landing/a", length=4, modified_us=100_000_000)
+    for content in (b"new1", b"new2", b"new3", b"new2"):
+        write(tmp_path / "landing", "a", data=content, modified_s=100)
+        cleaning.perform(cleaning.action_for(split))
+    found = {path.name: path.read_bytes() for path in (tmp_path / "archive").rglob("a*") if path.is_file()}
+    assert found == {"a": b"new1", "a.100000000": b"new2", "a.100000000.2": b"new3"}
+
+
 @pytest.mark.parametrize("place", ["s3", "azure", "gcs"], indirect=True)
 def test_an_object_that_was_copied_before_a_crash_is_in_the_archive_once(place: Place) -> None:
     place.put("a", folder=place.archived_folder)
@@ -173,7 +214,7 @@ def test_a_move_on_an_sftp_server_that_crashes_before_its_deletion_is_repeated(
         write(tmp_path / "landing", "a", modified_s=1_700_000_000)
         for _ in range(2):
             cleaning.perform(cleaning.action_for(split))
-    assert place.archived() == {"a": b"data", "a.1700000000000000": b"data"}
+    assert place.archived() == {"a": b"data"}
 
 
 def test_without_clean_source_files_stay_and_nothing_is_due(tmp_path: Path) -> None:

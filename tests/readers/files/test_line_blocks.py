@@ -151,7 +151,7 @@ def test_one_huge_line_is_one_block(tmp_path: Path) -> None:
     assert block == LineBlock(b"x" * 1_000_000 + b"\n", block.parts)
 
 
-@pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst", ".GZ"])
+@pytest.mark.parametrize("suffix", [".gz", ".gzip", ".bz2", ".zst", ".zstd", ".GZ"])
 def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"a{suffix}"
     path.write_bytes(compressed(b"1\n2\n", suffix) + compressed(b"3\n4", suffix))
@@ -159,6 +159,8 @@ def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: P
     assert is_compressed(str(path))
     with open_file(split_of(path), NO_OPTIONS) as stream:
         assert stream.read() == b"1\n2\n3\n4"
+    path.write_bytes(b"")
+    assert read_lines([split_of(path)]) == []
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
@@ -239,6 +241,6 @@ def test_storage_options_never_appear_in_a_message() -> None:
 
 
 def compressed(content: bytes, suffix: str) -> bytes:
-    if suffix == ".zst":
+    if suffix.startswith(".zst"):
         return bytes(pa.compress(content, codec="zstd", asbytes=True))
     return bz2.compress(content) if suffix == ".bz2" else gzip.compress(content)
