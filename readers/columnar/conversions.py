@@ -24,6 +24,12 @@ Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 class MismatchError(Exception):
     """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
 
+    def __init__(
+        self, problem: str, remedy: str = "give the column a type that can represent the values of the files"
+    ) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
+
 
 def checked_cast(column: pa.Array, target: pa.DataType) -> pa.Array:
     """The same values as another type; raises ArrowInvalid if a value does not fit."""
@@ -161,7 +167,7 @@ def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Arr
         # A child of a null may be null even if the schema says NOT NULL.
         return converted(child, field.with_nullable(True), conversions)
     except MismatchError as mismatch:
-        raise MismatchError(f"field {field.name}: {mismatch}") from None
+        raise MismatchError(f"field {field.name}: {mismatch}", mismatch.remedy) from None
 
 
 def _list(column: pa.Array, target: pa.DataType, conversions: Conversions) -> pa.Array:

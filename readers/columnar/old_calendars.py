@@ -19,7 +19,7 @@ _ZONES_SINCE = dt.datetime(1900, 1, 1)
 
 def refuse_dates_of_spark_2(column: pa.Array, _field: pa.Field | None = None) -> pa.Array:
     """Check and return a column of a Parquet file from Spark 2, or from a later release in legacy mode."""
-    for leaf in _dates(column):
+    for leaf in dates_in(column):
         earliest = pc.min(leaf.cast(pa.timestamp("us", "UTC"))).as_py()
         if earliest is not None and earliest < _PROLEPTIC_SINCE:
             raise MismatchError(
@@ -31,7 +31,7 @@ def refuse_dates_of_spark_2(column: pa.Array, _field: pa.Field | None = None) ->
 
 def refuse_dates_of_hive(column: pa.Array, _field: pa.Field | None = None) -> pa.Array:
     """Check and return a column of an ORC file, whose dates may be Julian or Gregorian."""
-    for leaf in _dates(column):
+    for leaf in dates_in(column):
         limit = _GREGORIAN_SINCE if types.is_date(leaf.type) else _ZONES_SINCE
         if pc.less(pc.min(leaf), pa.scalar(limit, leaf.type)).as_py():
             raise MismatchError(
@@ -40,16 +40,16 @@ def refuse_dates_of_hive(column: pa.Array, _field: pa.Field | None = None) -> pa
     return column
 
 
-def _dates(column: pa.Array) -> Iterator[pa.Array]:
+def dates_in(column: pa.Array) -> Iterator[pa.Array]:
     """The dates and timestamps of a column, on every level."""
     kind = column.type
     if types.is_date(kind) or types.is_timestamp(kind):
         yield column
     elif types.is_map(kind):
-        yield from _dates(column.keys)
-        yield from _dates(column.items)
+        yield from dates_in(column.keys)
+        yield from dates_in(column.items)
     elif types.is_struct(kind):
         for child in column.flatten():
-            yield from _dates(child)
+            yield from dates_in(child)
     elif types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        yield from _dates(column.flatten())
+        yield from dates_in(column.flatten())
