@@ -333,3 +333,24 @@ def test_rows_that_arrow_cannot_find_are_an_error_but_not_damage(tmp_path: Path,
             ParquetReader(), [split_of(path)], pa.schema([("c", kind)]), {"ignoreCorruptFiles": "true"}
         )
     assert "damaged" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shredded", [False, True])
+@pytest.mark.parametrize("column", ["v", "s.v"])
+def test_a_variant_is_read_unless_it_is_shredded(
+    spark: SparkSession, tmp_path: Path, shredded: bool, column: str
+) -> None:
+    option = "spark.sql.variant.writeShredding.enabled"
+    spark.conf.set(option, str(shredded).lower())
+    try:
+        query = """select v, named_struct('v', v) as s from (select parse_json('{"a": 1, "b": "x"}') as v)"""
+        spark.sql(query).coalesce(1).write.parquet(str(tmp_path / "out"))
+    finally:
+        spark.conf.unset(option)
+    [path] = (tmp_path / "out").glob("*.parquet")
+    schema = spark.read.parquet(str(path)).select(column.partition(".")[0]).schema
+    if shredded:
+        with pytest.raises(SchemaError, match=r"column \w: .*shredded variant.*\n.*use native reads"):
+            read_table(ParquetReader(), [path], schema)
+    else:
+        assert_same_as_spark(spark, "parquet", path, schema)
