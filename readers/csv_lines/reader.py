@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -68,10 +69,11 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._evolution = self._columns.evolution
         self._rescue = None
         if self._evolution.is_strict:
-            header_of = self._header_of if options[opts.HEADER] else None
+            header_of = (lambda split: self._header_of(split).names) if options[opts.HEADER] else None
             inferred = CsvTypes(options) if options[INFER_SCHEMA] and self._evolution.widens else None
             self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
-        self._headers: dict[str, list[str]] = {}
+        self._headers: dict[str, pa.Schema] = {}
+        self._readers_with: dict[tuple[str, ...], CsvLinesReader] = {}
         self._fields = list(self._evolution.schema)
         if not self._fields:
             raise SchemaError(
@@ -83,6 +85,46 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._converters = [converter(field, zone, words, formats) for field in self._fields]
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        for names, group in groupby(splits, self._columns_with_constants):
+            if names:
+                rows = self._reader_with(names).rows_of(list(group))
+                yield from (batch.select(self.context.schema.names) for batch in rows)
+            else:
+                yield from self._rows_of(list(group))
+
+    def _columns_with_constants(self, split: FileSplit) -> tuple[str, ...]:
+        """All columns of a file whose header names constant columns too, at their places in the schema.
+
+        The file is then read with these columns, because columns are matched by position.
+        """
+        own = [field.name for field in self._fields]
+        before = self.all_names[: self.all_names.index(own[-1])] if own[-1] in self.all_names else ()
+        if not self.context.options[opts.HEADER] or not {*before} & {*self.constant_names}:
+            return ()
+        header = _lowered(self._header_of(split).names)
+        names = [
+            name
+            for name in self.all_names
+            if name in own or (name in self.constant_names and name.lower() in header)
+        ]
+        return tuple(names) if names != own and _lowered(names) == header[: len(names)] else ()
+
+    def _reader_with(self, names: tuple[str, ...]) -> CsvLinesReader:
+        """A reader of these columns and of those that are not in the file's columns."""
+        if names not in self._readers_with:
+            schema = self.context.schema
+            others = [name for name in schema.names if name not in names]
+            fields = [
+                schema.field(name) if name in schema.names else pa.field(name, pa.string())
+                for name in (*names, *others)
+            ]
+            reader = CsvLinesReader()
+            reader.context = replace(self.context, schema=pa.schema(fields))
+            reader.prepare()
+            self._readers_with[names] = reader
+        return self._readers_with[names]
+
+    def _rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         options = self.context.options
         if options[opts.HEADER] and (self._evolution.mode != "none" or not options[opts.ENFORCE_SCHEMA]):
             for split in splits:
@@ -133,18 +175,18 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._columns.refuse_nulls(batch, lambda row: _record_at(rows, good[row].as_py()))
         return batch
 
-    def _header_of(self, split: FileSplit) -> list[str]:
-        """The column names in a file that has a header; empty if there is no row."""
+    def _header_of(self, split: FileSplit) -> pa.Schema:
+        """The columns in a file that has a header; empty if there is no row."""
         if split.path not in self._headers:
             schema = self.schema_of_files([replace(split, start=0, end=None)], self.context.options)
-            self._headers[split.path] = [] if schema is None else schema.names
+            self._headers[split.path] = schema or pa.schema([])
         return self._headers[split.path]
 
     def _check_header(self, split: FileSplit) -> None:
         """Refuse names that differ from the schema's, because columns would be swapped; then new columns."""
         options = self.context.options
-        schema = self.schema_of_files([split], options) if split.start == 0 else None
-        if schema is None:
+        schema = self._header_of(split) if split.start == 0 else pa.schema([])
+        if not len(schema):
             return
         count = len(self._fields)
         names, expected = schema.names, [field.name for field in self._fields]

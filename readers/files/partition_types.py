@@ -20,18 +20,13 @@ _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
 
 
 def with_partitions(schema: pa.Schema, folders: Sequence[str], options: Options) -> pa.Schema:
-    """``schema`` with partition columns at its end; a column that it already has only changes its type."""
-    kinds: dict[str, pa.DataType] = {}
-    names: dict[str, str] = {}
+    """``schema`` with partition columns at its end; one that it already has stays in its place."""
+    columns: dict[str, pa.Field] = {}
     for name, values in partitions_in(folders, options).items():
         common = reduce(_wider_of_partitions, map(_type_of, values), pa.null())
-        kinds[name.lower()] = pa.string() if types.is_null(common) else common
-        names[name.lower()] = name
-    fields = [
-        pa.field(field.name, kinds.pop(field.name.lower())) if field.name.lower() in kinds else field
-        for field in schema
-    ]
-    return pa.schema([*fields, *(pa.field(names[key], kind) for key, kind in kinds.items())])
+        columns[name.lower()] = pa.field(name, pa.string() if types.is_null(common) else common)
+    fields = [columns.pop(field.name.lower(), field) for field in schema]
+    return pa.schema([*fields, *columns.values()])
 
 
 def _type_of(value: str) -> pa.DataType:

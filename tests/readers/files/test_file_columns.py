@@ -177,6 +177,23 @@ def test_the_partition_value_takes_precedence_over_the_file_as_in_spark(
     assert_df_equality(ours(spark, ParquetReader, tmp_path, schema), theirs)
 
 
+@pytest.mark.parametrize("mode", ["none", "addNewColumns"])
+@pytest.mark.parametrize("header", ["a,K,b", "K,a,b", "a,b,K", "a,b"])
+def test_a_partition_column_that_a_csv_file_has_too_does_not_shift_the_others(
+    spark: SparkSession, tmp_path: Path, header: str, mode: str
+) -> None:
+    (tmp_path / "k=7").mkdir()
+    values = {"a": "1", "K": "2", "b": "3"}
+    line = ",".join(values[name] for name in header.split(","))
+    (tmp_path / "k=7" / "0.csv").write_text(f"{header}\n{line}\n")
+    options = {"header": "true", "inferSchema": "true", "schemaEvolutionMode": mode}
+    theirs = spark.read.options(header=True, inferSchema=True).csv(str(tmp_path))
+    source = Source.resolve({"path": str(tmp_path), "enumerator": "files", "reader": "csv", **options})
+    schema = columns_text(schema_of(source))
+    assert_df_equality(ours(spark, READERS["csv"], tmp_path, schema, options), theirs)
+    assert theirs.select("a", "k", "b").first() == (1, 7, 3)
+
+
 def test_with_recursive_file_lookup_directories_are_not_columns_as_in_spark(
     spark: SparkSession, tmp_path: Path
 ) -> None:
