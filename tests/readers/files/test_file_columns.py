@@ -95,7 +95,7 @@ def test_a_schema_of_only_partition_columns_gives_all_rows(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_metadata_equals_that_of_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    root = tmp_path / "a b%20#\u00e9"
+    root = tmp_path / "a b%20#\u00e9\u2003\u00a0\u0085\u3000\u2028\u200b"
     root.mkdir()
     folder_of(spark, kind, root)
     column = "length long" if kind == "binaryFile" else "value string"
