@@ -352,5 +352,7 @@ def test_a_variant_is_read_unless_it_is_shredded(
     if shredded:
         with pytest.raises(SchemaError, match=r"column \w: .*shredded variant.*\n.*use native reads"):
             read_table(ParquetReader(), [path], schema)
+        with pytest.raises(SchemaError, match=r"column v: .*shredded variant"):
+            read_table(ParquetReader(), [path], "v struct<value: binary, metadata: binary>")
     else:
         assert_same_as_spark(spark, "parquet", path, schema)

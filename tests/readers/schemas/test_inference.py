@@ -414,6 +414,9 @@ PARTITIONS = {
     "text and number": ["a", "1"],
     "null": ["__HIVE_DEFAULT_PARTITION__", "1"],
     "padded": ["01", "12"],
+    "exponent": ["1e5", "-1.0E2"],
+    "exponent of a fraction": ["1e-3", "1e5"],
+    "large exponent": ["1e38", "1"],
     "id": ["7", "8"],
     "a%20b": ["x%2Fy", "1,000"],
 }
