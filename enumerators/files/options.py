@@ -246,22 +246,24 @@ def paths_of(options: Options) -> tuple[str, ...]:
 
 def modified_range_us(options: Options) -> tuple[float, float] | None:
     """The range of modification times to read, in microseconds since the epoch; None for no limit."""
-    after, before = options[MODIFIED_AFTER], options[MODIFIED_BEFORE]
-    if after is None and before is None:
+    if options[MODIFIED_AFTER] is None and options[MODIFIED_BEFORE] is None:
         return None
-    limits = {MODIFIED_AFTER: float("-inf"), MODIFIED_BEFORE: float("inf")}
-    zone = options[TIME_ZONE]
-    for option, time in ((MODIFIED_AFTER, after), (MODIFIED_BEFORE, before)):
-        if time is None:
-            continue
-        if time.tzinfo is None and zone is None:
-            raise OptionError(
-                f"option {option.name} is {time.isoformat()}, without a time zone, and Spark does not tell a "
-                "source in Python the zone of the session",
-                remedy=f"write {time.isoformat()}Z, or another offset such as +01:00, or set timeZone",
-            )
-        limits[option] = in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
-    return limits[MODIFIED_AFTER], limits[MODIFIED_BEFORE]
+    return _epoch_us(options, MODIFIED_AFTER, float("-inf")), _epoch_us(
+        options, MODIFIED_BEFORE, float("inf")
+    )
+
+
+def _epoch_us(options: Options, option: Option[datetime | None], default: float) -> float:
+    time, zone = options[option], options[TIME_ZONE]
+    if time is None:
+        return default
+    if time.tzinfo is None and zone is None:
+        raise OptionError(
+            f"option {option.name} is {time.isoformat()}, without a time zone, and Spark does not tell a "
+            "source in Python the zone of the session",
+            remedy=f"write {time.isoformat()}Z, or another offset such as +01:00, or set timeZone",
+        )
+    return in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
 
 
 FILES_OPTIONS: tuple[Option[Any], ...] = (

@@ -39,6 +39,8 @@ _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT
 
 
 PARQUET_CONVERSIONS: Conversions = (
+    # As in Spark, bytes become text without a check, as they do in a column of text.
+    to(types.is_string, types.is_binary, lambda column, target: column.view(target)),
     *WIDENING,
     # A date is stored as a number of days.
     Conversion(

@@ -6,22 +6,20 @@ extra fields. Each is rescued as a whole, in the rows where it is not null.
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.readers.columnar.conversions import WIDENING, Conversions, MismatchError, nulls
 from flip27_source.readers.columnar.named_columns import NamedColumns
-from flip27_source.readers.datetimes.calendars import day_text
 from flip27_source.readers.schemas.evolution import SchemaEvolution, rescued_text, rescued_value
 from flip27_source.schemas.new_columns import additions
 
 _NO_NUMBERS = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 """JSON has texts for these, as Spark's to_json writes them."""
-_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 
 
 class RescuedColumns(NamedColumns):
@@ -92,8 +90,10 @@ def _value(scalar: pa.Scalar) -> Any:
         value = scalar.as_py()
     except UnicodeDecodeError:
         return scalar.as_buffer().to_pybytes()
-    except (OverflowError, ValueError):
-        return _distant_time(scalar)
+    except (OverflowError, ValueError):  # a year that Python does not have
+        unit: Any = "D" if types.is_date32(scalar.type) else getattr(scalar.type, "unit", "ms")
+        value = str(np.datetime64(scalar.value, unit)).replace("T", " ")
+        return f"{value}+00:00" if getattr(scalar.type, "tz", None) else value
     return _NO_NUMBERS.get(str(value), value) if isinstance(value, float) else value
 
 
@@ -105,14 +105,3 @@ def _nested(scalar: pa.Scalar) -> Any:
         keys = ((key if isinstance(key, str) else rescued_value(key)) for key in map(_value, values.field(0)))
         return dict(zip(keys, map(_value, values.field(1)), strict=True))
     return list(map(_value, values))
-
-
-def _distant_time(scalar: pa.Scalar) -> str:
-    """A date or timestamp of a year outside 1 to 9999, as Spark writes it, in UTC."""
-    if types.is_date(scalar.type):
-        return day_text(scalar.cast(pa.date32()).value)
-    seconds, fraction = divmod(scalar.value, 10 ** _DIGITS[scalar.type.unit])
-    days, second = divmod(seconds, 86_400)
-    clock = dt.datetime.min + dt.timedelta(seconds=second)
-    rest = f".{fraction:0{_DIGITS[scalar.type.unit]}d}" if fraction else ""
-    return f"{day_text(days)} {clock:%H:%M:%S}{rest}{'+00:00' if scalar.type.tz else ''}"

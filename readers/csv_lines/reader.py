@@ -73,7 +73,7 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
             inferred = CsvTypes(options) if options[INFER_SCHEMA] and self._evolution.widens else None
             self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
         self._headers: dict[str, pa.Schema] = {}
-        self._readers_with: dict[tuple[str, ...], CsvLinesReader] = {}
+        self._by_names: dict[tuple[str, ...], CsvLinesReader] = {(): self}
         self._fields = list(self._evolution.schema)
         if not self._fields:
             raise SchemaError(
@@ -85,44 +85,33 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._converters = [converter(field, zone, words, formats) for field in self._fields]
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        for names, group in groupby(splits, self._columns_with_constants):
-            if names:
-                rows = self._reader_with(names).rows_of(list(group))
-                yield from (batch.select(self.context.schema.names) for batch in rows)
-            else:
-                yield from self._rows_of(list(group))
+        for names, group in groupby(splits, self._names_in):
+            if names not in self._by_names:
+                self._by_names[names] = self._reader_of(names)
+            yield from self._by_names[names]._rows_of(list(group))
 
-    def _columns_with_constants(self, split: FileSplit) -> tuple[str, ...]:
-        """All columns of a file whose header names constant columns too, at their places in the schema.
+    def _names_in(self, split: FileSplit) -> tuple[str, ...]:
+        """The columns of a file whose header names constant columns too, in the order of the schema.
 
-        The file is then read with these columns, because columns are matched by position.
+        Without these columns, which the caller replaces, the others would be at wrong positions.
         """
-        own = [field.name for field in self._fields]
-        before = self.all_names[: self.all_names.index(own[-1])] if own[-1] in self.all_names else ()
-        if not self.context.options[opts.HEADER] or not {*before} & {*self.constant_names}:
-            return ()
-        header = _lowered(self._header_of(split).names)
-        names = [
-            name
-            for name in self.all_names
-            if name in own or (name in self.constant_names and name.lower() in header)
-        ]
-        return tuple(names) if names != own and _lowered(names) == header[: len(names)] else ()
+        own = {field.name for field in self._fields} & {*self.all_names}
+        last = max(map(self.all_names.index, own), default=0)
+        if self.context.options[opts.HEADER] and not own.issuperset(self.all_names[:last]):
+            header = _lowered(self._header_of(split).names)
+            known = own | {name for name in self.constant_names if name.lower() in header}
+            names = [name for name in self.all_names if name in known]
+            if header[: len(names)] == _lowered(names):
+                return tuple(names)
+        return ()
 
-    def _reader_with(self, names: tuple[str, ...]) -> CsvLinesReader:
-        """A reader of these columns and of those that are not in the file's columns."""
-        if names not in self._readers_with:
-            schema = self.context.schema
-            others = [name for name in schema.names if name not in names]
-            fields = [
-                schema.field(name) if name in schema.names else pa.field(name, pa.string())
-                for name in (*names, *others)
-            ]
-            reader = CsvLinesReader()
-            reader.context = replace(self.context, schema=pa.schema(fields))
-            reader.prepare()
-            self._readers_with[names] = reader
-        return self._readers_with[names]
+    def _reader_of(self, names: tuple[str, ...]) -> CsvLinesReader:
+        fields = {name: pa.field(name, pa.string()) for name in names}
+        fields |= {field.name: field for field in self.context.schema}
+        reader = CsvLinesReader()
+        reader.context = replace(self.context, schema=pa.schema(list(fields.values())))
+        reader.prepare()
+        return reader
 
     def _rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         options = self.context.options

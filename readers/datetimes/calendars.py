@@ -32,14 +32,6 @@ def civil_days(year: int, month: int, day: int) -> int | None:
     return days if days in _INT32 else None
 
 
-def day_text(days: int) -> str:
-    """A day of any year, as Spark writes it: ``+12345-06-07``."""
-    cycles, day_in_cycle = divmod(days + EPOCH_ORDINAL - 1, _DAYS_IN_400_YEARS)
-    day = date.fromordinal(day_in_cycle + 1)
-    year = day.year + 400 * cycles
-    return f"{year:{'+05d' if year > 9999 else '05d' if year < 0 else '04d'}}-{day:%m-%d}"
-
-
 def days_from_hybrid_calendar(days: int) -> int | None:
     """Days since the epoch for a day number of Spark 1.5, which used the Julian calendar before
     15 October 1582. The calendar fields stay the same."""

@@ -52,7 +52,10 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
 
     @abstractmethod
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
-        """The rows of ``splits``, in order, with the columns of ``context.schema``; batches of any size."""
+        """The rows of ``splits``, in order, with the columns of ``context.schema``; batches of any size.
+
+        Constant columns that they have too are replaced.
+        """
 
     def open(self, context: SourceReaderContext) -> None:
         """Keep the context. The first path determines the columns that the format must return."""

@@ -55,7 +55,7 @@ WIDENED: list[tuple[str, pa.Array, str]] = [
     ("milliseconds without zone", pa.array([dt.datetime(1931, 5, 6)], pa.timestamp("ms")), "timestamp_ntz"),
     ("another zone", pa.array([NOON, None], pa.timestamp("us", "Asia/Tokyo")), "timestamp"),
     ("instant to wall clock", pa.array([NOON, OLD], pa.timestamp("us", "UTC")), "timestamp_ntz"),
-    ("binary to string", pa.array([b"abc", None], pa.binary()), "string"),
+    ("binary to string", pa.array([b"abc", None, b"a\xff"], pa.binary()), "string"),
     ("string to binary", pa.array(["abc", None], pa.string()), "binary"),
     ("large string", pa.array(["abc", None], pa.large_string()), "string"),
     ("string view", pa.array(["abc", None], pa.string_view()), "string"),
