@@ -273,15 +273,20 @@ def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path) -> None:
 
 def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
-    for name, date in (("old", "1500-01-01"), ("new", "2000-01-01")):
-        spark.sql(f"select date'{date}' as d").write.parquet(str(tmp_path / name))
+    dates = {
+        "old": "date'1500-01-01'",
+        "new": "date'2000-01-01'",
+        "ancient": "date_add(date'0001-01-01', -9999)",
+    }
+    for name, date in dates.items():
+        spark.sql(f"select {date} as d").write.parquet(str(tmp_path / name))
     spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
-    [old] = (tmp_path / "old").glob("*.parquet")
     [new] = (tmp_path / "new").glob("*.parquet")
     expected: list[dict[str, Any]] = [{"d": dt.date(2000, 1, 1)}]
     assert read_table(ParquetReader(), [new], "d date").to_pylist() == expected
-    with pytest.raises(SchemaError, match=r"column d: it contains dates before 1900"):
-        read_table(ParquetReader(), [old], "d date")
+    for name in ("old", "ancient"):
+        with pytest.raises(SchemaError, match=r"column d: it contains dates before 1900"):
+            read_table(ParquetReader(), (tmp_path / name).glob("*.parquet"), "d date")
 
 
 @pytest.mark.parametrize(
