@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
+from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import location
 from flip27_source.options import (
     FirstStartOption,
@@ -83,12 +84,12 @@ RECURSIVE_FILE_LOOKUP: Option[bool] = ReadingOption(
 MODIFIED_AFTER: Option[datetime | None] = NextBatchOption(
     name="modifiedAfter",
     parse=optional(moment),
-    doc="Read only files modified after this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+    doc="Read only files modified after this time: 2026-01-31T00:00:00Z, or without an offset in timeZone.",
 )
 MODIFIED_BEFORE: Option[datetime | None] = NextBatchOption(
     name="modifiedBefore",
     parse=optional(moment),
-    doc="Read only files modified before this time (YYYY-MM-DDTHH:MM:SS, in timeZone).",
+    doc="Read only files modified before this time: 2026-01-31T00:00:00Z, or without an offset in timeZone.",
 )
 MAX_FILE_AGE: Option[float | None] = NextBatchOption(
     name="maxFileAge",
@@ -228,16 +229,23 @@ def paths_of(options: Options) -> tuple[str, ...]:
 
 def modified_range_us(options: Options) -> tuple[float, float] | None:
     """The range of modification times to read, in microseconds since the epoch; None for no limit."""
-    after, before = options[MODIFIED_AFTER], options[MODIFIED_BEFORE]
-    if after is None and before is None:
+    if options[MODIFIED_AFTER] is None and options[MODIFIED_BEFORE] is None:
         return None
-    zone = options[TIME_ZONE]
-    return _epoch_us(after, zone, float("-inf")), _epoch_us(before, zone, float("inf"))
+    return _epoch_us(options, MODIFIED_AFTER, float("-inf")), _epoch_us(
+        options, MODIFIED_BEFORE, float("inf")
+    )
 
 
-def _epoch_us(time: datetime | None, zone: str | None, default: float) -> float:
+def _epoch_us(options: Options, option: Option[datetime | None], default: float) -> float:
+    time, zone = options[option], options[TIME_ZONE]
     if time is None:
         return default
+    if time.tzinfo is None and zone is None:
+        raise OptionError(
+            f"option {option.name} is {time.isoformat()}, without a time zone, and Spark does not tell a "
+            "source in Python the zone of the session",
+            remedy=f"write {time.isoformat()}Z, or another offset such as +01:00, or set timeZone",
+        )
     return in_utc(time, None if zone is None else java_zone(zone)).timestamp() * 1_000_000
 
 

@@ -17,12 +17,21 @@ from pyarrow import types
 from flip27_source.readers.schemas.merging import is_bytes, is_text
 from flip27_source.schemas.wider_types import INTEGER_DIGITS
 
+_SHREDDED = {"metadata", "value", "typed_value"}
+"""The fields of a variant whose values are stored as columns."""
+
 IsType: TypeAlias = Callable[[pa.DataType], bool]
 Cast: TypeAlias = Callable[[pa.Array, pa.DataType], pa.Array]
 
 
 class MismatchError(Exception):
     """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
+
+    def __init__(
+        self, problem: str, remedy: str = "give the column a type that can represent the values of the files"
+    ) -> None:
+        super().__init__(problem)
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,14 +74,18 @@ def converted(column: pa.Array, field: pa.Field, conversions: Conversions) -> pa
     Raises:
         MismatchError: no conversion exists, a value does not fit, or a null is not allowed.
     """
-    if not field.nullable and column.null_count:
-        raise MismatchError("it contains a null, but is NOT NULL in the schema")
+    _refuse_nulls(column, field)
     if _same(column.type, field.type):
         return column
     try:
         return _converted(column, field.type, conversions)
     except pa.ArrowInvalid as error:
         raise MismatchError(f"a value does not fit {field.type}: {error}") from None
+
+
+def _refuse_nulls(column: pa.Array, field: pa.Field) -> None:
+    if not field.nullable and column.null_count:
+        raise MismatchError("it contains a null, but is NOT NULL in the schema")
 
 
 def _same(stored: pa.DataType, target: pa.DataType) -> bool:
@@ -141,22 +154,27 @@ def _struct(column: pa.Array, target: pa.DataType, conversions: Conversions) -> 
     stored: dict[str, list[int]] = {}
     for index in range(column.type.num_fields):
         stored.setdefault(column.type.field(index).name.lower(), []).append(index)
+    if stored.keys() >= _SHREDDED and "typed_value" not in map(str.lower, target.names):
+        raise MismatchError(
+            "the file contains a shredded variant, which Arrow does not join", "use native reads"
+        )
     children = []
     for field in target:
         indexes = stored.get(field.name.lower(), [])
         if len(indexes) > 1:
             raise MismatchError(f"field {field.name} occurs more than once, in different case")
         child = column.field(indexes[0]) if indexes else pa.nulls(len(column))
-        children.append(_child(child, field, conversions))
+        children.append(_child(child, field, conversions, column))
     return pa.Array.from_buffers(target, len(column), column.buffers()[:1], children=children)
 
 
-def _child(child: pa.Array, field: pa.Field, conversions: Conversions) -> pa.Array:
+def _child(child: pa.Array, field: pa.Field, conversions: Conversions, parent: pa.Array) -> pa.Array:
     try:
         # A child of a null may be null even if the schema says NOT NULL.
+        _refuse_nulls(child if field.nullable else child.filter(parent.is_valid()), field)
         return converted(child, field.with_nullable(True), conversions)
     except MismatchError as mismatch:
-        raise MismatchError(f"field {field.name}: {mismatch}") from None
+        raise MismatchError(f"field {field.name}: {mismatch}", mismatch.remedy) from None
 
 
 def _list(column: pa.Array, target: pa.DataType, conversions: Conversions) -> pa.Array:

@@ -78,10 +78,8 @@ class NamedColumns:
         self, stored: pa.RecordBatch, field: pa.Field, name: str | None, mismatch: MismatchError
     ) -> pa.Array:
         """Handle a column that does not fit the schema: raise an error."""
-        raise SchemaError(
-            f"{self.path}: column {field.name}: {mismatch}",
-            remedy="give the column a type that can represent the values of the files",
-        ) from None
+        problem = f"{self.path}: column {field.name}: {mismatch}"
+        raise SchemaError(problem, remedy=mismatch.remedy) from None
 
     def without_columns(self, rows: int) -> Iterator[pa.RecordBatch]:
         """Batches of ``rows`` rows in total, from a file that has none of the wanted columns."""

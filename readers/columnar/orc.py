@@ -17,7 +17,7 @@ from flip27_source.errors import SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.readers.columnar.named_columns import NO_COLUMN
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_hive
-from flip27_source.readers.columnar.orc_columns import orc_conversions
+from flip27_source.readers.columnar.orc_columns import orc_conversions, refuse_spoiled_times
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, parts_in_range
 from flip27_source.readers.files.input import Fetched, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_ORC
@@ -44,7 +44,8 @@ class OrcReader(ColumnarReader):
             return pa.schema(map(_field_of_spark, orc.ORCFile(source).schema))
 
     def prepare(self) -> None:
-        self.conversions = orc_conversions(self.context.options[TIME_ZONE] or self.context.time_zone)
+        self._zone = self.context.options[TIME_ZONE] or self.context.time_zone
+        self.conversions = orc_conversions(self._zone)
         super().prepare()
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
@@ -68,7 +69,10 @@ class OrcReader(ColumnarReader):
                     for at in positions
                 ]
                 batch = pa.RecordBatch.from_arrays(arrays, names=[names[at] for at in positions])
-                yield columns.batch(batch, refuse_dates_of_hive)
+                yield columns.batch(batch, self._checked)
+
+    def _checked(self, column: pa.Array, _: pa.Field) -> pa.Array:
+        return refuse_spoiled_times(refuse_dates_of_hive(column), self._zone)
 
     def _named(self, stored: pa.Schema) -> pa.Schema:
         """The columns of a file, renamed as in the schema if they are matched by position."""

@@ -16,12 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.columnar.conversions import WIDENING, Cast, Conversions, IsType, to
+from flip27_source.readers.columnar.conversions import WIDENING, Cast, Conversions, IsType, MismatchError, to
+from flip27_source.readers.columnar.old_calendars import dates_in
+from flip27_source.readers.datetimes.calendars import localised, offset_us
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
 from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
 from flip27_source.readers.schemas.merging import is_bytes
 from flip27_source.schemas.wider_types import MOST_DIGITS
+from flip27_source.time_zones import java_zone
 
 _LONG_DIGITS = 19
 _DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
@@ -30,6 +33,9 @@ _TIMESTAMP = (
 )
 """Timestamps from 1900 on: Spark shifts earlier ones by the offset of the zone's local mean time."""
 _SECONDS = pa.decimal128(28, 9)
+_CLOCK_TIME = pa.timestamp("us")
+_SECOND_NS = 1_000_000_000
+_READ_OTHERWISE = "set timeZone to the writer's zone if it is another one, such as UTC; or use native reads"
 
 
 def orc_conversions(zone: str) -> Conversions:
@@ -39,17 +45,29 @@ def orc_conversions(zone: str) -> Conversions:
         zone: the zone of stored timestamps, which have none, and of dates and texts that become timestamps.
     """
 
-    def in_zone(column: pa.Array) -> pa.Array:
-        return pc.assume_timezone(column, zone, ambiguous="earliest", nonexistent="latest")
+    rules = java_zone(zone)
 
     def instants(column: pa.Array, target: pa.DataType) -> pa.Array:
-        cut = pc.floor_temporal(column, unit="microsecond").cast(pa.timestamp("us"))
-        return (cut if zone == "UTC" else in_zone(cut)).cast(target)
+        local = pc.floor_temporal(column, unit="microsecond").cast(_CLOCK_TIME)
+        earlier = localised(local, rules)
+        twice = pc.greater(localised(local, rules, fold=1), earlier)
+        if pc.any(twice).as_py():
+            raise MismatchError(
+                f"it contains {local.filter(twice)[0]}, which {zone} has twice, as its clocks are set back, "
+                "and Arrow's reader does not tell which of the two is stored",
+                f"declare the column as timestamp_ntz; or {_READ_OTHERWISE}",
+            )
+        return earlier.cast(target)
 
     def seconds(column: pa.Array, _: pa.DataType) -> pa.Array:
-        zoned = in_zone(column) if _is_clock_time(column.type) else column
-        numbers = zoned.cast(pa.int64()).to_pylist()
-        return pa.array([None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers], _SECONDS)
+        numbers = column.cast(pa.int64())
+        if _is_clock_time(column.type):
+            local = pc.floor_temporal(column, unit="second").cast(_CLOCK_TIME)
+            offset = pc.subtract(instants(local, _CLOCK_TIME), local).cast(pa.int64())
+            numbers = pc.add(numbers, pc.multiply(offset, 1000))
+        return pa.array(
+            [None if ns is None else Decimal(ns).scaleb(-9) for ns in numbers.to_pylist()], _SECONDS
+        )
 
     def numbers_of(numbers: Cast, stored: IsType) -> Conversions:
         """Conversions of ``stored`` types to numbers; ``numbers`` first converts a column to decimals."""
@@ -66,10 +84,35 @@ def orc_conversions(zone: str) -> Conversions:
         *numbers_of(lambda column, _: column, types.is_decimal),
         *numbers_of(seconds, _is_stored_timestamp),
         to(
-            _is_zoned, types.is_date, lambda column, target: instants(column.cast(pa.timestamp("us")), target)
+            _is_zoned,
+            types.is_date,
+            lambda column, target: localised(column.cast(_CLOCK_TIME), rules).cast(target),
         ),
         to(_is_zoned, types.is_string, lambda column, target: _as_instant(column, target, zone)),
     )
+
+
+def refuse_spoiled_times(column: pa.Array, zone: str) -> pa.Array:
+    """Check and return a column whose times Arrow could have read a second too early or too late.
+
+    ORC stores the second of a time before 1970 rounded up if it has a fraction of a millisecond or more. Java
+    compares with 1970 in UTC, and Arrow in the zone of the writer.
+    """
+    offset_s = offset_us(0, java_zone(zone)) // 1_000_000
+    first, end = (0, offset_s) if offset_s > 0 else (offset_s - 1, -1)
+    for leaf in dates_in(column) if offset_s else ():
+        if not _is_stored_clock_time(leaf.type):
+            continue
+        ns = leaf.cast(pa.int64())
+        near = pc.and_(pc.greater_equal(ns, first * _SECOND_NS), pc.less(ns, end * _SECOND_NS))
+        for time in leaf.filter(near):
+            if time.value % _SECOND_NS >= 1_000_000:
+                raise MismatchError(
+                    f"it contains {time}, which is between the starts of 1970 in UTC and {zone}, where "
+                    "Arrow's reader is wrong by a second",
+                    _READ_OTHERWISE,
+                )
+    return column
 
 
 def _is_integer(kind: pa.DataType) -> bool:

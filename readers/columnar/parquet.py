@@ -31,7 +31,7 @@ from flip27_source.readers.columnar.parquet_footer import with_plain_lists
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
 from flip27_source.readers.files.input import Fetched, check_length, open_raw, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
-from flip27_source.readers.schemas.merging import spark_type
+from flip27_source.readers.schemas.merging import with_leaves
 
 _BATCH_ROWS = 1 << 18
 _BATCH_BYTES = 32 << 20
@@ -39,6 +39,8 @@ _LEGACY_KEYS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT
 
 
 PARQUET_CONVERSIONS: Conversions = (
+    # As in Spark, bytes become text without a check, as they do in a column of text.
+    to(types.is_string, types.is_binary, lambda column, target: column.view(target)),
     *WIDENING,
     # A date is stored as a number of days.
     Conversion(
@@ -86,15 +88,12 @@ class ParquetReader(ColumnarReader):
 
 def _stored(parquet: pq.ParquetFile) -> pa.Schema:
     """The schema in the footer; INT96 columns are instants."""
-    stored = parquet.schema
-    leaves = [stored.column(number) for number in range(len(stored))]
-    instants = {leaf.path.partition(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
-    return pa.schema(
-        [
-            field.with_type(spark_type(field.type, naive_is_utc=True)) if field.name in instants else field
-            for field in parquet.schema_arrow
-        ]
-    )
+    leaves = (parquet.schema.column(number) for number in range(len(parquet.schema)))
+
+    def leaf(kind: pa.DataType) -> pa.DataType:
+        return pa.timestamp("us", "UTC") if next(leaves).physical_type == "INT96" else kind
+
+    return pa.schema([field.with_type(with_leaves(field.type, leaf)) for field in parquet.schema_arrow])
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -68,10 +69,11 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._evolution = self._columns.evolution
         self._rescue = None
         if self._evolution.is_strict:
-            header_of = self._header_of if options[opts.HEADER] else None
+            header_of = (lambda split: self._header_of(split).names) if options[opts.HEADER] else None
             inferred = CsvTypes(options) if options[INFER_SCHEMA] and self._evolution.widens else None
             self._rescue = CsvRescue(self._evolution, self._dialect, header_of, inferred)
-        self._headers: dict[str, list[str]] = {}
+        self._headers: dict[str, pa.Schema] = {}
+        self._by_names: dict[tuple[str, ...], CsvLinesReader] = {(): self}
         self._fields = list(self._evolution.schema)
         if not self._fields:
             raise SchemaError(
@@ -83,6 +85,35 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._converters = [converter(field, zone, words, formats) for field in self._fields]
 
     def rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
+        for names, group in groupby(splits, self._names_in):
+            if names not in self._by_names:
+                self._by_names[names] = self._reader_of(names)
+            yield from self._by_names[names]._rows_of(list(group))
+
+    def _names_in(self, split: FileSplit) -> tuple[str, ...]:
+        """The columns of a file whose header names constant columns too, in the order of the schema.
+
+        Without these columns, which the caller replaces, the others would be at wrong positions.
+        """
+        own = {field.name for field in self._fields} & {*self.all_names}
+        last = max(map(self.all_names.index, own), default=0)
+        if self.context.options[opts.HEADER] and not own.issuperset(self.all_names[:last]):
+            header = _lowered(self._header_of(split).names)
+            known = own | {name for name in self.constant_names if name.lower() in header}
+            names = [name for name in self.all_names if name in known]
+            if header[: len(names)] == _lowered(names):
+                return tuple(names)
+        return ()
+
+    def _reader_of(self, names: tuple[str, ...]) -> CsvLinesReader:
+        fields = {name: pa.field(name, pa.string()) for name in names}
+        fields |= {field.name: field for field in self.context.schema}
+        reader = CsvLinesReader()
+        reader.context = replace(self.context, schema=pa.schema(list(fields.values())))
+        reader.prepare()
+        return reader
+
+    def _rows_of(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         options = self.context.options
         if options[opts.HEADER] and (self._evolution.mode != "none" or not options[opts.ENFORCE_SCHEMA]):
             for split in splits:
@@ -133,18 +164,18 @@ class CsvLinesReader(LinesReader, InfersFileSchema):
         self._columns.refuse_nulls(batch, lambda row: _record_at(rows, good[row].as_py()))
         return batch
 
-    def _header_of(self, split: FileSplit) -> list[str]:
-        """The column names in a file that has a header; empty if there is no row."""
+    def _header_of(self, split: FileSplit) -> pa.Schema:
+        """The columns in a file that has a header; empty if there is no row."""
         if split.path not in self._headers:
             schema = self.schema_of_files([replace(split, start=0, end=None)], self.context.options)
-            self._headers[split.path] = [] if schema is None else schema.names
+            self._headers[split.path] = schema or pa.schema([])
         return self._headers[split.path]
 
     def _check_header(self, split: FileSplit) -> None:
         """Refuse names that differ from the schema's, because columns would be swapped; then new columns."""
         options = self.context.options
-        schema = self.schema_of_files([split], options) if split.start == 0 else None
-        if schema is None:
+        schema = self._header_of(split) if split.start == 0 else pa.schema([])
+        if not len(schema):
             return
         count = len(self._fields)
         names, expected = schema.names, [field.name for field in self._fields]

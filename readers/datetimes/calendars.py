@@ -51,21 +51,25 @@ def days_from_hybrid_calendar(days: int) -> int | None:
     return None if first is None else first + day - 1
 
 
-def offset_us(local_us: int, zone: tzinfo) -> int:
-    """The offset of a local time. Years outside Python's range are moved by whole cycles of 400
-    years: before year 1 local mean time applies, after 9999 the rules repeat."""
+def offset_us(local_us: int, zone: tzinfo, fold: int = 0) -> int:
+    """The offset of a local time; ``fold`` as in Python. Years outside Python's range are moved by whole
+    cycles of 400 years: before year 1 local mean time applies, after 9999 the rules repeat."""
     days, micros = divmod(local_us, DAY_US)
     ordinal = days + EPOCH_ORDINAL
     if not 0 < ordinal <= date.max.toordinal():
         ordinal = (ordinal - 1) % _DAYS_IN_400_YEARS + 1
         ordinal += 23 * _DAYS_IN_400_YEARS if days > 0 else 0
     local = datetime.fromordinal(ordinal) + timedelta(microseconds=micros)
-    offset = local.replace(tzinfo=zone).utcoffset() or timedelta()
+    offset = local.replace(tzinfo=zone, fold=fold).utcoffset() or timedelta()
     return offset // timedelta(microseconds=1)
 
 
-def localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
-    """Local times as instants. As in Java, the earlier of two instants is used, and gaps shift forward."""
+def localised(times: pa.Array, zone: tzinfo | None, *, fold: int = 0) -> pa.Array:
+    """Local times as instants. As in Java, the earlier of two instants is used, and gaps shift forward.
+
+    Args:
+        fold: 1 for the later of two instants; gaps shift back.
+    """
     if zone is None:
         return times
     if not isinstance(zone, ZoneInfo):
@@ -73,7 +77,8 @@ def localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
         return pc.subtract(times, offset).cast(_UTC)
     if zone.key == "UTC":
         return times.cast(_UTC)
-    instants = pc.assume_timezone(times, zone.key, ambiguous="earliest", nonexistent="earliest")
+    ambiguous = "latest" if fold else "earliest"
+    instants = pc.assume_timezone(times, zone.key, ambiguous=ambiguous, nonexistent="earliest")
     in_gap = pc.not_equal(pc.local_timestamp(instants), times)
     by_python = pc.fill_null(
         pc.or_(in_gap, pc.greater_equal(times, pa.scalar(_ARROW_KNOWS_UNTIL_US, _NAIVE))), False
@@ -84,5 +89,5 @@ def localised(times: pa.Array, zone: tzinfo | None) -> pa.Array:
     # Arrow moves times in a gap to its edge; Python keeps the offset from before the gap, as Java does.
     # Each distinct time is looked up once: times far in the future are usually all the same.
     local = times.filter(by_python).cast(pa.int64()).dictionary_encode()
-    micros = pa.array([us - offset_us(us, zone) for us in local.dictionary.to_pylist()], pa.int64())
+    micros = pa.array([us - offset_us(us, zone, fold) for us in local.dictionary.to_pylist()], pa.int64())
     return pc.replace_with_mask(instants, by_python, micros.take(local.indices).cast(_UTC))

@@ -12,6 +12,7 @@ from functools import lru_cache
 
 from flip27_source.enumerators.files.globs import NameTest, expand_paths, has_glob, name_test, split_glob
 from flip27_source.enumerators.files.options import PATHS
+from flip27_source.errors import OptionError
 from flip27_source.file_systems.paths import given_name, listed_name, local_path, location
 from flip27_source.options import Option, Options, ReadingOption, optional
 from flip27_source.source_options import PATH
@@ -94,7 +95,10 @@ def _tests_of(name: str) -> tuple[NameTest, ...]:
 
 
 def _test_of(part: str) -> NameTest:
-    matches = name_test(part) if has_glob(part) else part.__eq__
+    try:
+        matches = name_test(part) if has_glob(part) else part.__eq__
+    except OptionError:  # a directory that a path names literally
+        return part.__eq__
     return lambda name: name == part or matches(name)
 
 

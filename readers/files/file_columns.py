@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyarrow import types
@@ -45,7 +46,8 @@ METADATA_TYPE = pa.struct(
 )
 _METADATA_DDL = columns_text(pa.schema([pa.field(METADATA, METADATA_TYPE)]))
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
-_NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f]')
+_NOT_IN_URIS = re.compile(r'[\x01-\x20"#%<>?\[\\\]^`{|}\x7f-\x9f\s]')
+"""Java encodes these in URIs: some ASCII, control characters, and blanks of every alphabet."""
 
 
 def with_metadata(schema: pa.Schema, options: Options) -> pa.Schema:
@@ -229,7 +231,7 @@ def _check_metadata(schema: pa.Schema) -> None:
 def _metadata(split: FileSplit) -> dict[str, Any]:
     local = local_path(split.path)
     name = split.path if local is None else f"file:{local}"
-    path = with_percents(_NOT_IN_URIS.sub(lambda match: f"%{ord(match[0]):02X}", name))
+    path = with_percents(_NOT_IN_URIS.sub(lambda match: quote(match[0]), name))
     end = split.length if split.end is None else split.end
     return {
         "file_path": path,

@@ -13,25 +13,20 @@ from pyarrow import types
 from flip27_source.options import Options
 from flip27_source.readers.files.file_columns import HIVE_NULL, partitions_in
 from flip27_source.readers.scalars.texts import decimal_type_of, is_double, is_whole
-from flip27_source.schemas.wider_types import NoCommonTypeError, wider
+from flip27_source.schemas.wider_types import MOST_DIGITS, NoCommonTypeError, wider
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIMESTAMP = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}(\.\d)?")
 
 
 def with_partitions(schema: pa.Schema, folders: Sequence[str], options: Options) -> pa.Schema:
-    """``schema`` with partition columns at its end; a column that it already has only changes its type."""
-    kinds: dict[str, pa.DataType] = {}
-    names: dict[str, str] = {}
+    """``schema`` with partition columns at its end; one that it already has stays in its place."""
+    columns: dict[str, pa.Field] = {}
     for name, values in partitions_in(folders, options).items():
         common = reduce(_wider_of_partitions, map(_type_of, values), pa.null())
-        kinds[name.lower()] = pa.string() if types.is_null(common) else common
-        names[name.lower()] = name
-    fields = [
-        pa.field(field.name, kinds.pop(field.name.lower())) if field.name.lower() in kinds else field
-        for field in schema
-    ]
-    return pa.schema([*fields, *(pa.field(names[key], kind) for key, kind in kinds.items())])
+        columns[name.lower()] = pa.field(name, pa.string() if types.is_null(common) else common)
+    fields = [columns.pop(field.name.lower(), field) for field in schema]
+    return pa.schema([*fields, *columns.values()])
 
 
 def _type_of(value: str) -> pa.DataType:
@@ -40,7 +35,7 @@ def _type_of(value: str) -> pa.DataType:
     for kind in (pa.int32(), pa.int64()):
         if is_whole(value, kind):
             return kind
-    decimal = decimal_type_of(value)
+    decimal = decimal_type_of(value, most_zeros=MOST_DIGITS)
     if decimal is not None:
         return decimal
     if is_double(value):

@@ -6,6 +6,7 @@ It is used only for lines that the fast path does not read.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,9 @@ from flip27_source.readers.json_lines.schema import JsonNumber, JsonObject, Json
 from flip27_source.readers.json_lines.strings import MalformedJsonError, java_utf8
 from flip27_source.readers.json_lines.values import Row
 from flip27_source.readers.schemas.evolution import FILE_PATH, SchemaEvolution
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+"""A number of JSON; Spark's parser accepts others too, such as NaN."""
 
 
 class JsonRescue:
@@ -100,6 +104,6 @@ def _as_json(value: Any) -> str:
         return "{" + ",".join(f"{_as_json(name)}:{_as_json(item)}" for name, item in value) + "}"
     if isinstance(value, list):
         return "[" + ",".join(map(_as_json, value)) + "]"
-    if isinstance(value, JsonNumber | JsonRaw):
+    if isinstance(value, JsonRaw) or (isinstance(value, JsonNumber) and _NUMBER.fullmatch(value)):
         return str(value)
     return json.dumps(value, ensure_ascii=False)

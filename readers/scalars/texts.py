@@ -209,12 +209,16 @@ def is_double(text: str, float_words: Mapping[str, float] = FLOAT_WORDS) -> bool
     return _floating(text, pa.float64(), float_words) is not None
 
 
-def decimal_type_of(text: str) -> pa.DataType | None:
-    """The decimal type that Spark infers for a number without a fraction; None if Spark infers none."""
+def decimal_type_of(text: str, *, most_zeros: int = 0) -> pa.DataType | None:
+    """The decimal type that Spark infers for a number without a fraction; None if Spark infers none.
+
+    Args:
+        most_zeros: the largest exponent.
+    """
     number = exact_decimal(text)
-    if number is None or number.as_tuple().exponent != 0:
+    if number is None or not 0 <= (zeros := int(number.as_tuple().exponent)) <= most_zeros:
         return None
-    digits = len(number.as_tuple().digits)
+    digits = len(number.as_tuple().digits) + zeros
     return pa.decimal128(digits, 0) if digits <= MOST_DIGITS else None
 
 

@@ -74,10 +74,11 @@ def rescued_column(options: Options) -> str | None:
 
 def rescued_text(values: Mapping[str, Any], path: str) -> str:
     """The rescued data of a row: a JSON object of values of JSON (bytes in Base64) and the file's path."""
-    return json.dumps({**values, FILE_PATH: path}, default=_plain, ensure_ascii=False)
+    return json.dumps({**values, FILE_PATH: path}, default=rescued_value, ensure_ascii=False, allow_nan=False)
 
 
-def _plain(value: Any) -> str:
+def rescued_value(value: Any) -> str:
+    """The text of a value that JSON does not have."""
     return base64.b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 

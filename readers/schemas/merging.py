@@ -24,7 +24,9 @@ def spark_type(kind: pa.DataType, *, naive_is_utc: bool = False) -> pa.DataType:
 
 
 def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -> pa.DataType:
-    """``kind`` with other types at its leaves; all fields and elements become nullable."""
+    """``kind`` with other types at its leaves, in order; all fields and elements become nullable."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return with_leaves(kind.storage_type, leaf)
     if types.is_struct(kind):
         return pa.struct([(field.name, with_leaves(field.type, leaf)) for field in kind])
     if types.is_map(kind):
@@ -35,8 +37,6 @@ def with_leaves(kind: pa.DataType, leaf: Callable[[pa.DataType], pa.DataType]) -
 
 
 def _spark_leaf(kind: pa.DataType, naive_is_utc: bool) -> pa.DataType:
-    if isinstance(kind, pa.BaseExtensionType):
-        return spark_type(kind.storage_type, naive_is_utc=naive_is_utc)
     if types.is_dictionary(kind):
         return spark_type(kind.value_type, naive_is_utc=naive_is_utc)
     if types.is_timestamp(kind):

@@ -440,9 +440,10 @@ DIFFERENCES: Sequence[Difference] = (
         name="ambiguous dates and times in ORC files",
         readers=("orc",),
         spark="reads dates before 1582, and timestamps of any year",
-        here="dates before 1582 and timestamps before 1900 and after 2262 are an error",
-        why="ORC files do not say which calendar old dates use, and Arrow reads nanoseconds in 64 bits",
-        shows=_is_error_here("ORC timestamps", "calendar"),
+        here="dates before 1582, timestamps before 1900 and after 2262, and times that a zone has twice are "
+        "an error",
+        why="ORC files do not say which calendar old dates use, and Arrow reads local times in 64 bits",
+        shows=_is_error_here("ORC timestamps", "calendar", "has twice", "between the starts of 1970"),
     ),
     Difference(
         name="columns of files without rows",

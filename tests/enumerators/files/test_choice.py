@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -214,6 +215,8 @@ def test_invalid_lists_of_paths_are_refused(text: str) -> None:
         ("*/*/*", False, ["3"]),
         ("nothing-*", False, []),
         ("_*", False, ["hidden"]),
+        (r"2026[\-]01/[\1]", False, ["1"]),
+        (r"{2026-0[\1]/1,2027-01/[5]}", False, ["1", "5"]),
     ],
 )
 @pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
@@ -233,8 +236,19 @@ def test_directories_that_match_a_glob_later_are_read(tmp_path: Path) -> None:
 
 
 def test_a_directory_whose_name_looks_like_a_glob_is_read_literally(tmp_path: Path) -> None:
-    write(tmp_path, "a[1]/x", "a1/y")
+    write(tmp_path, "a[1]/x", "a1/y", "a[/z", "b{/k=1/v")
     assert names_on(tmp_path / "a[1]") == ["x"]
+    assert names_on(tmp_path / "a[") == ["z"]
+    assert names_on(tmp_path / "b{") == ["v"]
+
+
+def test_a_glob_that_is_not_closed_is_refused(place: Place) -> None:
+    place.put("2026-01/1", b"x")
+    for glob in ("2026-0[1", "{2026-01", "2026-01/{1"):
+        with pytest.raises(
+            OptionError, match=re.escape(f"the glob '{glob.rpartition('/')[2]}' has an unclosed")
+        ):
+            names_on(f"{place.landing}/{glob}", **place.options)
 
 
 def test_the_folder_before_a_glob_must_exist(tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ def test_waiting_files_are_planned_in_the_next_batch_even_if_they_are_gone(tmp_p
         ("{a,c}.{json,csv}", ["a.json", "c.csv"]),
         ("{a,{b,c}}.*", ["a.json", "b.json", "c.csv"]),
         ("päck*", ["päckchen.txt"]),
+        (r"\a.[j]son", ["a.json"]),
+        (r"[\a\]].*", ["a.json"]),
+        (r"\*.json", []),
+        (r"{a\,b,c}.*", ["c.csv"]),
+        ("[]a].*", ["a.json"]),
+        ("[a-].*", ["a.json"]),
         ("*.JSON", []),
         ("json", []),
         ("*", ["a.json", "b.json", "c.csv", "päckchen.txt"]),
@@ -90,6 +96,15 @@ def test_a_file_is_read_once_its_time_is_in_the_range(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
+        (
+            {"modifiedAfter": "2026-01-01T00:00:00"},
+            "modifiedAfter is 2026-01-01T00:00:00, without a time zone",
+        ),
+        ({"modifiedBefore": "2026-01-01"}, "or set timeZone"),
+        ({"pathGlobFilter": "a[1"}, "'a[1' has an unclosed ["),
+        ({"pathGlobFilter": "a{b,{c}"}, "'a{b,{c}' has an unclosed {"),
+        ({"pathGlobFilter": "a\\"}, "ends with a backslash"),
+        ({"pathGlobFilter": "[z-a]"}, "bad character range z-a"),
         ({"modifiedAfter": "yesterday"}, "a time is expected, such as 2026-01-31T00:00:00"),
         ({"recursiveFileLookup": "yes"}, "true or false is expected"),
         ({"pathGlobFiltr": "*"}, "did you mean pathGlobFilter?"),

@@ -99,6 +99,23 @@ def test_a_null_in_a_column_that_is_not_null_is_an_error(tmp_path: Path, name: s
 
 
 @each_format
+def test_a_null_in_a_field_that_is_not_null_is_an_error_but_its_struct_may_be_null(
+    tmp_path: Path, name: str
+) -> None:
+    schema = pa.schema(
+        [("s", pa.list_(pa.struct([pa.field("x", pa.int64(), nullable=False), ("y", pa.int64())])))]
+    )
+    kind = pa.list_(pa.struct([("x", pa.int64()), ("y", pa.int64())]))
+    rows = [[{"x": 1, "y": None}, None], None, []]
+    path = write(name, tmp_path / "x", s=pa.array(rows, kind))
+    assert read_table(READERS[name](), [path], schema)["s"].to_pylist() == rows
+    for wrong in ([{"x": None, "y": 2}], [None, {"x": None, "y": 2}]):
+        write(name, path, s=pa.array([wrong], kind))
+        with pytest.raises(SchemaError, match=r"/x: column s: .*field x: it contains a null, but .*NOT NULL"):
+            read_table(READERS[name](), [path], schema)
+
+
+@each_format
 def test_a_column_that_does_not_fit_is_an_error_with_file_and_column(tmp_path: Path, name: str) -> None:
     path = write(name, tmp_path / "a", v=["x"])
     with pytest.raises(SchemaError, match=r"/a: column v: .*(cannot be converted to|does not fit) int64"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 
@@ -185,6 +186,64 @@ def test_timestamps_without_a_zone_are_local_time(tmp_path: Path) -> None:
         OrcReader(), [tmp_path / "a.orc"], "s struct<t: timestamp_ntz>", time_zone="Asia/Tokyo"
     ).to_pylist()
     assert row == {"s": {"t": noon}}
+
+
+@pytest.fixture
+def berlin(spark: SparkSession) -> Iterator[SparkSession]:
+    """A session whose JVM, which decides the zone in ORC files, is in Berlin."""
+    zones = spark._jvm.java.util.TimeZone
+    utc = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("Europe/Berlin"))
+    yield spark
+    zones.setDefault(utc)
+
+
+def written_by_spark(spark: SparkSession, folder: Path, *instants: str) -> Path:
+    rows = ", ".join(f"(timestamp'{instant}Z')" for instant in instants)
+    spark.sql(f"select t, array(t) as a from values {rows} as v(t)").coalesce(1).write.orc(str(folder))
+    [path] = folder.glob("*.orc")
+    return path
+
+
+def test_times_of_zones_with_daylight_saving_are_the_same_as_in_spark(
+    berlin: SparkSession, tmp_path: Path
+) -> None:
+    times = (
+        "2045-07-01 12:00:00", "2045-03-26 00:59:59", "2045-03-26 01:00:00", "2036-07-01 12:00:00",
+        "2024-10-26 23:59:59", "2024-10-27 02:00:00", "1969-12-31 22:59:58.5", "1970-01-01 00:00:00.5",
+        "1969-12-31 23:30:00.000500", "1969-12-31 23:30:00", "1960-06-01 00:00:00.5",
+    )  # fmt: skip
+    path = written_by_spark(berlin, tmp_path / "out", *times)
+    assert_same_as_spark(berlin, "orc", path, "t timestamp, a array<timestamp>", time_zone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("instant", "problem"),
+    [
+        ("2024-10-27 01:30:00", "contains 2024-10-27 02:30:00, which Europe/Berlin has twice"),
+        ("2045-10-29 00:30:00", "contains 2045-10-29 02:30:00, which Europe/Berlin has twice"),
+        ("1969-12-31 22:59:59.5", r"contains 1970-01-01 00:00:00.50*, which is between the starts"),
+        ("1969-12-31 23:30:00.001", r"contains 1970-01-01 00:30:01.0010*, which is between the starts"),
+    ],
+)
+@pytest.mark.parametrize("schema", ["t timestamp", "a array<timestamp>", "t decimal(20, 9)"])
+def test_times_that_arrow_does_not_read_right_are_refused(
+    berlin: SparkSession, tmp_path: Path, instant: str, problem: str, schema: str
+) -> None:
+    path = written_by_spark(berlin, tmp_path / "out", instant)
+    with pytest.raises(SchemaError, match=rf"column [at]: it {problem}[^\n]*\n.*use native reads"):
+        read_table(OrcReader(), [path], schema, time_zone="Europe/Berlin")
+
+
+@pytest.mark.parametrize(
+    ("zone", "offset_h"), [("GMT+1", 1), ("UTC+8", 8), ("Z", 0), ("-03:00", -3), ("PST", -7), ("CET", 2)]
+)
+def test_every_zone_that_spark_knows_is_accepted(tmp_path: Path, zone: str, offset_h: int) -> None:
+    noon = dt.datetime(2024, 7, 1, 12)
+    orc.write_table(pa.table({"t": [noon], "n": [noon]}), tmp_path / "a.orc")
+    [row] = read_table(OrcReader(), [tmp_path / "a.orc"], "t timestamp, n long", time_zone=zone).to_pylist()
+    instant = noon.replace(tzinfo=dt.UTC) - dt.timedelta(hours=offset_h)
+    assert row == {"t": instant, "n": instant.timestamp()}
 
 
 IN_BERLIN: list[tuple[pa.Array, str, object]] = [

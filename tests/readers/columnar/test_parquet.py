@@ -55,7 +55,7 @@ WIDENED: list[tuple[str, pa.Array, str]] = [
     ("milliseconds without zone", pa.array([dt.datetime(1931, 5, 6)], pa.timestamp("ms")), "timestamp_ntz"),
     ("another zone", pa.array([NOON, None], pa.timestamp("us", "Asia/Tokyo")), "timestamp"),
     ("instant to wall clock", pa.array([NOON, OLD], pa.timestamp("us", "UTC")), "timestamp_ntz"),
-    ("binary to string", pa.array([b"abc", None], pa.binary()), "string"),
+    ("binary to string", pa.array([b"abc", None, b"a\xff"], pa.binary()), "string"),
     ("string to binary", pa.array(["abc", None], pa.string()), "binary"),
     ("large string", pa.array(["abc", None], pa.large_string()), "string"),
     ("string view", pa.array(["abc", None], pa.string_view()), "string"),
@@ -273,15 +273,20 @@ def test_wide_rows_are_read_in_smaller_batches(tmp_path: Path) -> None:
 
 def test_dates_of_the_old_calendar_are_refused_and_not_shifted(spark: SparkSession, tmp_path: Path) -> None:
     spark.conf.set("spark.sql.parquet.datetimeRebaseModeInWrite", "LEGACY")
-    for name, date in (("old", "1500-01-01"), ("new", "2000-01-01")):
-        spark.sql(f"select date'{date}' as d").write.parquet(str(tmp_path / name))
+    dates = {
+        "old": "date'1500-01-01'",
+        "new": "date'2000-01-01'",
+        "ancient": "date_add(date'0001-01-01', -9999)",
+    }
+    for name, date in dates.items():
+        spark.sql(f"select {date} as d").write.parquet(str(tmp_path / name))
     spark.conf.unset("spark.sql.parquet.datetimeRebaseModeInWrite")
-    [old] = (tmp_path / "old").glob("*.parquet")
     [new] = (tmp_path / "new").glob("*.parquet")
     expected: list[dict[str, Any]] = [{"d": dt.date(2000, 1, 1)}]
     assert read_table(ParquetReader(), [new], "d date").to_pylist() == expected
-    with pytest.raises(SchemaError, match=r"column d: it contains dates before 1900"):
-        read_table(ParquetReader(), [old], "d date")
+    for name in ("old", "ancient"):
+        with pytest.raises(SchemaError, match=r"column d: it contains dates before 1900"):
+            read_table(ParquetReader(), (tmp_path / name).glob("*.parquet"), "d date")
 
 
 @pytest.mark.parametrize(
@@ -333,3 +338,26 @@ def test_rows_that_arrow_cannot_find_are_an_error_but_not_damage(tmp_path: Path,
             ParquetReader(), [split_of(path)], pa.schema([("c", kind)]), {"ignoreCorruptFiles": "true"}
         )
     assert "damaged" not in str(caught.value)
+
+
+@pytest.mark.parametrize("shredded", [False, True])
+@pytest.mark.parametrize("column", ["v", "s.v"])
+def test_a_variant_is_read_unless_it_is_shredded(
+    spark: SparkSession, tmp_path: Path, shredded: bool, column: str
+) -> None:
+    option = "spark.sql.variant.writeShredding.enabled"
+    spark.conf.set(option, str(shredded).lower())
+    try:
+        query = """select v, named_struct('v', v) as s from (select parse_json('{"a": 1, "b": "x"}') as v)"""
+        spark.sql(query).coalesce(1).write.parquet(str(tmp_path / "out"))
+    finally:
+        spark.conf.unset(option)
+    [path] = (tmp_path / "out").glob("*.parquet")
+    schema = spark.read.parquet(str(path)).select(column.partition(".")[0]).schema
+    if shredded:
+        with pytest.raises(SchemaError, match=r"column \w: .*shredded variant.*\n.*use native reads"):
+            read_table(ParquetReader(), [path], schema)
+        with pytest.raises(SchemaError, match=r"column v: .*shredded variant"):
+            read_table(ParquetReader(), [path], "v struct<value: binary, metadata: binary>")
+    else:
+        assert_same_as_spark(spark, "parquet", path, schema)

@@ -95,7 +95,7 @@ def test_a_schema_of_only_partition_columns_gives_all_rows(
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_metadata_equals_that_of_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    root = tmp_path / "a b%20#\u00e9"
+    root = tmp_path / "a b%20#\u00e9\u2003\u00a0\u0085\u3000\u2028\u200b"
     root.mkdir()
     folder_of(spark, kind, root)
     column = "length long" if kind == "binaryFile" else "value string"
@@ -175,6 +175,23 @@ def test_the_partition_value_takes_precedence_over_the_file_as_in_spark(
     schema = "v string, k int"
     theirs = spark.read.schema(schema).parquet(str(tmp_path))
     assert_df_equality(ours(spark, ParquetReader, tmp_path, schema), theirs)
+
+
+@pytest.mark.parametrize("mode", ["none", "addNewColumns"])
+@pytest.mark.parametrize("header", ["a,K,b", "K,a,b", "a,b,K", "a,b"])
+def test_a_partition_column_that_a_csv_file_has_too_does_not_shift_the_others(
+    spark: SparkSession, tmp_path: Path, header: str, mode: str
+) -> None:
+    (tmp_path / "k=7").mkdir()
+    values = {"a": "1", "K": "2", "b": "3"}
+    line = ",".join(values[name] for name in header.split(","))
+    (tmp_path / "k=7" / "0.csv").write_text(f"{header}\n{line}\n")
+    options = {"header": "true", "inferSchema": "true", "schemaEvolutionMode": mode}
+    theirs = spark.read.options(header=True, inferSchema=True).csv(str(tmp_path))
+    source = Source.resolve({"path": str(tmp_path), "enumerator": "files", "reader": "csv", **options})
+    schema = columns_text(schema_of(source))
+    assert_df_equality(ours(spark, READERS["csv"], tmp_path, schema, options), theirs)
+    assert theirs.select("a", "k", "b").first() == (1, 7, 3)
 
 
 def test_with_recursive_file_lookup_directories_are_not_columns_as_in_spark(

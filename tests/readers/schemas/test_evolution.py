@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gzip
 import json
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from tests.readers.formats import COLUMNAR, READERS, WRITERS, write_csv_with_hea
 from tests.readers.spark_reading import read_batches, split_of
 
 Rows = list[dict[str, Any]]
+NOON = dt.datetime(2026, 1, 2, 12)
 
 
 def read(reader: type[SplitReader[Any]], paths: Sequence[Path], ddl: str, **options: str) -> Rows:
@@ -129,6 +131,31 @@ def test_values_that_do_not_fit_are_rescued_and_their_rows_are_not_malformed(
     ]
 
 
+NOT_UTF_8 = pa.Array.from_buffers(pa.string(), 1, [None, *pa.array([b"a\xff"]).buffers()[1:]])
+RESCUED_VALUES: list[tuple[pa.Array, object]] = [
+    (pa.array([2_932_897], pa.date32()), "10000-01-01"),
+    (pa.array([-719_529], pa.date32()), "-001-12-31"),
+    (pa.array([2**31 - 1], pa.date32()), "5881580-07-11"),
+    (pa.array([253_402_300_800_000_001], pa.timestamp("us")), "10000-01-01 00:00:00.000001"),
+    (pa.array([-(2**62)], pa.timestamp("us", "UTC")), "-144169-06-28 09:59:32.612096+00:00"),
+    (pa.array([[{"d": 2_932_897}]], pa.list_(pa.struct([("d", pa.date32())]))), [{"d": "10000-01-01"}]),
+    (NOT_UTF_8, "Yf8="),
+    (pa.array([[float("nan"), float("-inf"), 1.5]]), ["NaN", "-Infinity", 1.5]),
+    (pa.array([[("k", float("inf"))]], pa.map_(pa.string(), pa.float64())), {"k": "Infinity"}),
+    (pa.array([[(7, "x")]], pa.map_(pa.int32(), pa.string())), {"7": "x"}),
+    (pa.array(["x"]).dictionary_encode(), "x"),
+    (pa.array([[{"a": None}, None]]), [{"a": None}, None]),
+    (pa.array([NOON]), "2026-01-02 12:00:00"),
+]
+
+
+@pytest.mark.parametrize(("stored", "expected"), RESCUED_VALUES)
+def test_every_value_is_rescued_as_json(tmp_path: Path, stored: pa.Array, expected: object) -> None:
+    pq.write_table(pa.table({"id": [1], "v": stored}), tmp_path / "a")
+    [row] = read(ParquetReader, [tmp_path / "a"], "id bigint, _rescued string", rescuedDataColumn="_rescued")
+    assert row["_rescued"] == {"v": expected, "_file_path": str(tmp_path / "a")}
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_a_schema_without_the_column_of_rescued_data_is_refused(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": 1})
@@ -169,6 +196,7 @@ JSON_RESCUED: dict[str, tuple[str, str, dict[str, Any] | None]] = {
     "text that is not ascii": ("a bigint", '{"\u00e9": "\\ud83d\\ude00"}', {"\u00e9": "\U0001f600"}),
     "half a pair": ("a bigint", '{"b": "\\ud83d"}', {"b": "?"}),
     "large numbers": ("a int", '{"a": 12345678901234567890.5}', {"a": 12345678901234567890.5}),
+    "no numbers of JSON": ("a int", '{"b": [NaN, -Infinity]}', {"b": ["NaN", "-Infinity"]}),
     "single quotes": ("a bigint", "{'b': 'x'}", {"b": "x"}),
 }  # fmt: skip
 

@@ -269,14 +269,23 @@ def test_columnar_files_written_by_spark_have_the_schema_that_spark_finds(
     assert found_out(tmp_path / "in", name) == by_spark(theirs)
 
 
-def test_int96_timestamps_are_instants(spark: SparkSession, tmp_path: Path) -> None:
+TIMES = """struct(timestamp'2026-01-01 00:00:00' as ts, timestamp_ntz'2026-01-01 00:00:00' as ntz) as s,
+  timestamp'2026-01-01 00:00:00' as `a.b`, struct(timestamp_ntz'2026-01-01 00:00:00' as x) as a,
+  map(timestamp'2026-01-01 00:00:00', timestamp_ntz'2026-01-01 00:00:00') as m"""
+
+
+def test_int96_timestamps_are_instants_and_other_timestamps_keep_their_type(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     kind = "spark.sql.parquet.outputTimestampType"
     spark.conf.set(kind, "INT96")
     try:
-        land(spark, tmp_path / "in", "parquet", "select timestamp'2026-01-01 00:00:00' as ts, 1 as i")
+        land(spark, tmp_path / "in", "parquet", f"select {TIMES}, 1 as i")
     finally:
         spark.conf.unset(kind)
-    assert found_out(tmp_path / "in", "parquet") == "struct<ts:timestamp,i:int>"
+    theirs = spark.read.parquet(str(tmp_path / "in"))
+    assert found_out(tmp_path / "in", "parquet") == by_spark(theirs)
+    assert "a.b:timestamp,a:struct<x:timestamp_ntz>,m:map<timestamp,timestamp_ntz>" in by_spark(theirs)
 
 
 def test_a_parquet_column_of_the_null_type_is_an_int_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
@@ -405,6 +414,9 @@ PARTITIONS = {
     "text and number": ["a", "1"],
     "null": ["__HIVE_DEFAULT_PARTITION__", "1"],
     "padded": ["01", "12"],
+    "exponent": ["1e5", "-1.0E2"],
+    "exponent of a fraction": ["1e-3", "1e5"],
+    "large exponent": ["1e38", "1"],
     "id": ["7", "8"],
     "a%20b": ["x%2Fy", "1,000"],
 }
