@@ -39,6 +39,7 @@ class Edited(Generic[SplitT]):
         dropped_actions: number of side effects that are dropped because their data is read again.
         counted: ids of splits that a rewind counts as read again, after an earlier one had undone them.
         fork: the id of the newest checkpoint that the state is based on before and after a rewind.
+        notes: what a rewind does to other edits.
     """
 
     snapshot: Snapshot[SplitT]
@@ -47,6 +48,7 @@ class Edited(Generic[SplitT]):
     dropped_actions: int = 0
     counted: tuple[str, ...] = ()
     fork: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +252,7 @@ class Editing(Generic[SplitT]):
         pages_again = kept_where(
             older.delayed, lambda group: [bytes(raw) not in known for raw in group.actions]
         )
-        changed, left_alone = self._read_after(older, tuple(dict.fromkeys(undone)))
+        changed, left_alone = self.read_after(older, tuple(dict.fromkeys(undone)))
         return Edited(
             snapshot=replace(
                 older,
@@ -260,20 +262,25 @@ class Editing(Generic[SplitT]):
                 action_delay_ms=present.action_delay_ms,
             ),
             changed=changed,
-            left_alone=dict.fromkeys(left_alone, "was read before that checkpoint too"),
+            left_alone=left_alone,
             dropped_actions=_action_count(present.actions, present.delayed) - _action_count(kept, pages),
             fork=fork,
         )
 
-    def _read_after(
+    def read_after(
         self, older: Snapshot[SplitT], split_ids: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """The splits that a source which continues from an older state reads, and the others."""
+    ) -> tuple[tuple[str, ...], dict[str, str]]:
+        """The splits that a source which continues from an older state reads, and why not the others."""
         unknown = self._unknown(older, split_ids)
-        if unknown is None:
-            return split_ids, ()
-        to_be_read = {*unknown, *(split.split_id for split, _ in self._busy(older))}
-        return _in_order(split_ids, to_be_read), tuple(name for name in split_ids if name not in to_be_read)
+        busy = {split.split_id for split, _ in self._busy(older)}
+        to_be_read = busy.union(split_ids if unknown is None else unknown)
+        quarantined = {item.split.split_id for item in older.ledger.quarantined}
+        left_alone = {
+            name: "is quarantined again" if name in quarantined else "was read before that checkpoint too"
+            for name in split_ids
+            if name in quarantined or name not in to_be_read
+        }
+        return _in_order(split_ids, to_be_read - quarantined), left_alone
 
     @property
     def _holder(self) -> type[HoldsSplits]:

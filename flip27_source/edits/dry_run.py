@@ -131,7 +131,11 @@ def plan(
     return EditPlan(
         request=_selecting(request, candidates),
         changes=tuple(changes),
-        notes=(*_notes(copy, request, candidates), *_notes_on_actions(copy, changes, edited.dropped_actions)),
+        notes=(
+            *_notes(copy, request, candidates),
+            *edited.notes,
+            *_notes_on_actions(copy, changes, edited.dropped_actions),
+        ),
         lineage=lineage_found,
         storage_options=options,
     )

@@ -111,7 +111,16 @@ class EditEngine:
             for steps in (branches.one[::-1], branches.other[::-1])
         )
         edited = self._editing.rewind(standing, state_after(back_to), undone, branches.fork)
-        return replace(edited, counted=tuple(name for name in counted if name not in {*undone}))
+        known = {edit.request_id for step in branches.one for edit in step.document.raw.edits}
+        taken_back = [edit for edit in standing.metadata.edits if edit.request_id not in known]
+        return replace(
+            edited,
+            counted=tuple(name for name in counted if name not in {*undone}),
+            notes=(
+                *_notes_on_edits(branches.one, "is taken back", taken_back),
+                *_notes_on_edits(branches.other, "counts again"),
+            ),
+        )
 
     def _replayed(
         self, request: EditRequest, standing: Snapshot[Any], lineage: StoredLineage, at: CheckpointName
@@ -136,10 +145,10 @@ class EditEngine:
                 )
             splits = self._splits_in(lineage, documents[name])
             asked = [split for split in splits if split.split_id in plans[name]]
-            if name in path:
-                planned += asked
-            else:
-                left_alone |= dict.fromkeys((split.split_id for split in asked), _UNDONE)
+            ids = () if name in path else tuple(split.split_id for split in asked)
+            unread, _ = self._editing.read_after(standing, ids)
+            left_alone |= dict.fromkeys(unread, _UNDONE)
+            planned += [split for split in asked if split.split_id not in unread]
         if self._editing.rules.reader_bounds_splits:
             planned, without_start = self._starts(planned, standing, steps)
             left_alone |= without_start
@@ -199,6 +208,15 @@ class EditEngine:
     def _splits_in(self, lineage: StoredLineage, document: CheckpointDocument) -> Iterator[Any]:
         for _, segment in document.plan_segments(lineage.segment_loader(document)):
             yield from self._codec.decode_splits(document.source.split_version, segment)
+
+
+def _notes_on_edits(
+    steps: Iterable[Step], what_happens: str, more: Iterable[AppliedEdit] = ()
+) -> Iterator[str]:
+    for edit in (*more, *(edit for step in steps for edit in step.document.raw.edits)):
+        if edit.refused is None and edit.operation is not EditOperation.REWIND:
+            names = ", ".join(edit.split_ids[:3]) + (", ..." if edit.splits > 3 else "")
+            yield f"the edit {edit.operation} of {edit.splits} splits ({names}) {what_happens}"
 
 
 def _earliest(positions: Collection[bytes], moves: Iterable[tuple[bytes, bytes]]) -> bytes | None:

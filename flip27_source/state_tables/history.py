@@ -137,13 +137,17 @@ class History:
 
     def undone(self, line: Ancestry, since: CheckpointName) -> set[CheckpointName]:
         """The checkpoints on the line, from ``since`` on, whose batches a rewind has undone."""
-        path = set()
-        for step in steps_back(line.names[-1], (), self.document):
+        path, sought = set(), [line.names[-1]]
+
+        def find(name: CheckpointName) -> CheckpointDocument | None:
+            sought.append(name)  # the last one may be what a rewind went back to, and no longer exist
+            return self.document(name)
+
+        for step in steps_back(line.names[-1], (), find):
             path.add(step.name)
             if step.name <= since:
                 break
-        known = max(since, min(path, default=since))
-        return {name for name in line.names if name >= known and name not in path}
+        return {name for name in line.names if name >= max(since, sought[-1]) and name not in path}
 
     def splits(
         self, name: CheckpointName, document: CheckpointDocument, segment: str

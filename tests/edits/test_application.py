@@ -166,6 +166,21 @@ def test_a_rewind_to_a_checkpoint_that_another_rewind_has_left_reads_what_waited
     assert [source.batch() for _ in range(5)] == [["c"], ["d"], ["e"], ["f"], None]
 
 
+def test_a_split_that_counts_as_read_is_replayed_although_a_rewind_has_undone_its_batch(
+    tmp_path: Path,
+) -> None:
+    source = files(tmp_path, "abc", maxFilesPerTrigger="1")
+    assert [source.batch(), source.batch()] == [["a"], ["b"]]
+    source.ask("replay", glob="*/a")
+    assert source.batch() == ["a"]
+    source.ask("rewind", to_checkpoint=2)
+    assert source.batch() == ["c"]
+    (first,) = (tmp_path / "state").glob("*/checkpoints/1-*")
+    first.unlink()  # as clean-up does it
+    source.ask("replay", glob="*/a")
+    assert source.batches() == [["a"]]
+
+
 def test_a_rewind_to_a_checkpoint_after_a_replay_cleans_no_file_that_waits_there(tmp_path: Path) -> None:
     options = {"cleanSource": "delete", "cleanSource.retentionDuration": "1h", "maxFilesPerTrigger": "1"}
     source = files(tmp_path, "abcd", **options)

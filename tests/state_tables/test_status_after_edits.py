@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from flip27_source import edits
 from flip27_source.edits.selection import planned
 from flip27_source.edits.state_copy import StateCopy
 from flip27_source.snapshots.locations import find_lineages
@@ -117,7 +118,10 @@ def test_a_split_that_is_tried_again_has_the_status_of_the_retry(tmp_path: Path)
     land(tmp_path, "h", '{"id": "h"}')
     source.batches()
     assert set(statuses(source).values()) == {"finished", "planned"}
-    source.ask("rewind", to_checkpoint=3)
+    plan = source.plan("rewind", to_checkpoint=3)
+    assert {change.split_id[-1]: change.then for change in plan.changes}["c"] == "is quarantined again"
+    assert "the edit quarantine retry of 1 splits" in "".join(plan.notes)
+    edits.submit(plan)
     source.batch()
     assert statuses(source)["c"] == "quarantined"
 
@@ -138,6 +142,11 @@ def test_splits_that_a_rewind_has_undone_are_not_finished_until_they_are_read_ag
         ["finished", "finished", "quarantined", "undone", "planned", "waiting"],
         ["finished", "finished", "quarantined", "undone", "finished", "planned"],
     ]
+    (target,) = (tmp_path / "state").glob("*/checkpoints/1-*")
+    document = target.read_bytes()
+    target.unlink()  # as clean-up does it
+    assert statuses(source)["d"] == "undone"
+    target.write_bytes(document)
     source.ask("rewind", to_checkpoint=2)
     source.batch()
     assert statuses(source)["d"] == "finished"
