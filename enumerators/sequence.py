@@ -78,8 +78,7 @@ class SequenceEnumerator(SplitEnumerator[SequenceSplit]):
 
     def start(self) -> None:
         """Refuse a bounded run if the numbers never end."""
-        bounded = self.context.boundedness is Boundedness.BOUNDED
-        if bounded and self.options_given[END] is None:
+        if self.context.boundedness is Boundedness.BOUNDED and self.options_given[END] is None:
             raise OptionError(
                 "the numbers never end, but this run reads to the end",
                 remedy='add .option("end", ...), or use spark.readStream with a trigger other '

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from .errors import OptionError
 
 
-def variable_of(
-    option: str, variable: str, *, otherwise: str | None = None, environment: Mapping[str, str] = os.environ
-) -> str:
+def variable_of(option: str, variable: str, *, otherwise: str | None = None) -> str:
     """The value of the environment variable that an option names.
 
     Args:
@@ -20,7 +17,7 @@ def variable_of(
     Raises:
         OptionError: it is not set in this process.
     """
-    value = environment.get(variable)
+    value = os.environ.get(variable)
     if value is None:
         raise OptionError(
             f"the environment variable {variable}, which option {option} names, is not set in this process",

@@ -48,8 +48,13 @@ _REQUIRED: Any = object()
 _DURATION_PART = r"(\d+(?:\.\d+)?)\s*([a-z]+)\s*"
 
 
-class _Optional(functools.partial[Any]):
-    """A parser of an option whose default is None."""
+class _Parser(functools.partial[Any]):
+    """A parser that determines the default of an option which gives none."""
+
+    default: Any = None
+
+
+_ANY_TEXT: Any = _Parser(str)
 
 
 class Change(enum.Enum):
@@ -75,9 +80,10 @@ class Option(Generic[T]):
     Attributes:
         name: camelCase name; case-insensitive. ``kafka.*`` stands for every name that begins with ``kafka.``;
             :meth:`Options.texts_under` returns their values.
-        parse: turns the string into a value; raises a ValueError that says what is expected.
-        default: value when the option is absent. It may be left out, for None, if ``parse`` is
-            ``optional(...)``.
+        parse: turns the string into a value; raises a ValueError that says what is expected. Without it, the
+            value is any text, or None.
+        default: value when the option is absent. If it is left out, it is None for ``optional(...)``, False
+            for ``boolean``, the first choice for ``one_of``, and the value of ``default_text`` for others.
         doc: one or two sentences for docs and ``--help``.
         default_text: the default as shown in docs, where ``default`` itself is not clear.
         changes: what another value does at a restart of a query; None if that is not known.
@@ -88,7 +94,7 @@ class Option(Generic[T]):
     """
 
     name: str
-    parse: Callable[[str], T]
+    parse: Callable[[str], T] = _ANY_TEXT
     default: T = _REQUIRED
     doc: str
     default_text: str | None = None
@@ -98,10 +104,16 @@ class Option(Generic[T]):
     secret: bool = False
 
     def __post_init__(self) -> None:
-        if self.default is _REQUIRED:
-            if not isinstance(self.parse, _Optional):
+        if self.default is not _REQUIRED:
+            return
+        default: Any = False if self.parse is boolean else None
+        if isinstance(self.parse, _Parser):
+            default = self.parse.default
+        elif self.parse is not boolean:
+            if self.default_text is None:
                 raise TypeError(f"option {self.name} has no default, and its parser is not optional(...)")
-            object.__setattr__(self, "default", None)
+            default = self.parse(self.default_text)
+        object.__setattr__(self, "default", default)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,9 +375,11 @@ def one_of(*choices: str) -> Callable[[str], str]:
                 return choice
         raise ValueError("one of " + ", ".join(choices) + " is expected")
 
-    return parse
+    parser = _Parser(parse)
+    parser.default = choices[0]
+    return parser
 
 
 def optional(parse: Callable[[str], T]) -> Callable[[str], T | None]:
     """The same parser, for options whose default is None."""
-    return _Optional(parse)
+    return _Parser(parse)

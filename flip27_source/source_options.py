@@ -17,12 +17,10 @@ from .options import (
     one_of,
     optional,
     size_bytes,
-    text,
 )
 
 PATH: Option[str | None] = Option(
     name="path",
-    parse=optional(text),
     doc="Location of the data; set by load(path).",
     names_data=True,
     changes=Change.PENDING_BATCH,
@@ -30,13 +28,11 @@ PATH: Option[str | None] = Option(
 )
 ENUMERATOR: Option[str | None] = Option(
     name="enumerator",
-    parse=optional(text),
     doc="The enumerator, which finds the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.REFUSED,
 )
 READER: Option[str | None] = Option(
     name="reader",
-    parse=optional(text),
     default_text="the enumerator's own reader, if it has one",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.PENDING_BATCH,
@@ -44,7 +40,6 @@ READER: Option[str | None] = Option(
 )
 UID: Option[str | None] = Option(
     name="uid",
-    parse=optional(text),
     default_text="the enumerator's name",
     doc="Names this source within its state location (Flink's operator uid). Give each source of a query a "
     "different uid: Spark matches sources and states by order, and the uid shows if the order has changed.",
@@ -61,7 +56,6 @@ STATE_LOCATION: Option[str | None] = Option(
 INLINE_STATE_LIMIT: Option[int] = NextBatchOption(
     name="inlineStateLimit",
     parse=size_bytes,
-    default=64 * 1024,
     default_text="64k",
     doc="Largest state that is stored in Spark's offset log when stateLocation is not set.",
 )
@@ -80,7 +74,6 @@ PARALLELISM: Option[int | None] = NextBatchOption(
 REQUEST_INTERVAL: Option[float] = NextBatchOption(
     name="requestInterval",
     parse=duration_s,
-    default=10.0,
     default_text="10 seconds",
     doc="Pause between two checks for requests, in the background: edits of the state (docs/edits.md) and "
     "savepoints (docs/savepoints.md); with 0s, the query only checks when it starts.",
@@ -88,7 +81,6 @@ REQUEST_INTERVAL: Option[float] = NextBatchOption(
 MAX_PARTITION_BYTES: Option[int] = NextBatchOption(
     name="maxPartitionBytes",
     parse=size_bytes,
-    default=128 * 1024 * 1024,
     default_text="128m",
     doc="Maximum size of the ranges that splittable files are cut into.",
 )
@@ -109,7 +101,6 @@ MAX_BYTES_PER_TRIGGER: Option[int | None] = NextBatchOption(
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
-    default=1.0,
     default_text="1 second",
     doc="Pause between two rounds of discovery, which runs in the background.",
 )
@@ -121,7 +112,6 @@ DISCOVERY_RETRIES: Option[int] = NextBatchOption(
 )
 TIME_ZONE: Option[str | None] = ReadingOption(
     name="timeZone",
-    parse=optional(text),
     default_text="spark.sql.session.timeZone if it is set, otherwise the zone of the executor's machine",
     doc="Time zone of timestamps that have none.",
 )
@@ -129,14 +119,12 @@ TIME_ZONE: Option[str | None] = ReadingOption(
 TASK_REPORTS: Option[str] = NextBatchOption(
     name="taskReports",
     parse=one_of("auto", "always"),
-    default="auto",
     doc="auto: tasks write a report to the stateLocation only if the source needs one; always: "
     "tasks always report, so that rows, bytes and durations are known.",
 )
 ON_MISSING_REPORT: Option[str] = Option(
     name="onMissingReport",
     parse=one_of("fail", "repeat"),
-    default="fail",
     doc="What to do when a batch is complete and a required report is missing (after a foreachBatch that "
     "took only a few rows): fail the query, or repeat the splits of that task in the next batch: rows that "
     "the sink has written then arrive twice.",
@@ -145,7 +133,6 @@ ON_MISSING_REPORT: Option[str] = Option(
 )
 EVENT_TIME_COLUMN: Option[str | None] = Option(
     name="eventTimeColumn",
-    parse=optional(text),
     doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
     changes=Change.PENDING_BATCH,
     change_note="if its tasks report",
@@ -153,7 +140,6 @@ EVENT_TIME_COLUMN: Option[str | None] = Option(
 ON_SPLIT_ERROR: Option[str] = ReadingOption(
     name="onSplitError",
     parse=one_of("fail", "quarantine", "ignore"),
-    default="fail",
     doc="What to do with a split (a file) that cannot be read: fail the query; record the split as "
     "unreadable in the state, with its error (quarantine); or only count it (ignoredSplits) and list it in "
     "the state (ignore). Either all rows of a split are delivered or none. A split that cannot be reached "
@@ -162,7 +148,6 @@ ON_SPLIT_ERROR: Option[str] = ReadingOption(
 ON_DATA_LOSS: Option[str] = ReadingOption(
     name="onDataLoss",
     parse=one_of("fail", "report"),
-    default="fail",
     doc="What to do when data was lost before it was read (retention removed it, a table or topic was "
     "removed or recreated, a file vanished): fail the query; or continue with the remaining data, and count "
     "the loss (dataLosses), list it in the state and log it (report). report needs a stateLocation.",
@@ -202,7 +187,6 @@ MAX_BYTES_PER_SPLIT: Option[int | None] = Option(
 MAX_SPLIT_DURATION: Option[float] = Option(
     name="maxSplitDuration",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="Like maxRowsPerSplit, for the time spent reading the split in this batch.",
     changes=Change.PENDING_BATCH,
@@ -211,7 +195,6 @@ MAX_SPLIT_DURATION: Option[float] = Option(
 POLL_INTERVAL: Option[float] = NextBatchOption(
     name="pollInterval",
     parse=duration_s,
-    default=10.0,
     default_text="10 seconds",
     doc="Pause before a split is read again after its reader found no more data.",
 )
@@ -225,7 +208,6 @@ MAX_ACTION_ATTEMPTS: Option[int] = NextBatchOption(
 ON_ACTION_ERROR: Option[str] = NextBatchOption(
     name="onActionError",
     parse=one_of("fail", "keep"),
-    default="fail",
     doc="What to do after maxActionAttempts failures: fail the query, or keep the action in the state and "
     "continue; it is tried again when the query is restarted.",
     change_note="also for actions that wait",
@@ -263,7 +245,6 @@ SAVEPOINT: Option[str | None] = Option(
 SAVEPOINT_CLAIM: Option[str] = Option(
     name="savepointClaim",
     parse=one_of("noClaim", "claim"),
-    default="noClaim",
     doc="Whether the query takes ownership of the savepoint. noClaim: the savepoint is only read. claim: the "
     "query owns the savepoint and deletes it once retainedCheckpoints of its own checkpoints are complete; "
     "no other query can claim it.",
@@ -272,7 +253,6 @@ SAVEPOINT_CLAIM: Option[str] = Option(
 ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
     name="allowNonRestoredState",
     parse=boolean,
-    default=False,
     doc="true: a savepoint that does not fully match the source is accepted; a warning names the state that "
     "cannot be restored, which starts empty.",
     changes=Change.IGNORED,
@@ -280,7 +260,6 @@ ALLOW_NON_RESTORED_STATE: Option[bool] = Option(
 ALLOW_ROLLED_BACK_CHECKPOINT: Option[bool] = NextBatchOption(
     name="allowRolledBackCheckpoint",
     parse=boolean,
-    default=False,
     doc="true: a query may continue when its checkpoint location is an older copy than its state location. "
     "Data read since the copy is read again; a sink that tracks batch numbers skips batches that it has.",
     change_note="looked at when the query starts",

@@ -34,7 +34,6 @@ from flip27_source.values.times import datetime_or_none
 FILE_RANGES = NextBatchOption(
     name="fileRanges",
     parse=boolean,
-    default=False,
     doc="Return a row for each range of at most maxPartitionBytes of a file that is not compressed, instead "
     "of one for the whole file. native_batches needs whole files.",
 )

@@ -37,7 +37,7 @@ def _separator(value: str) -> str:
 
 
 WHOLE_TEXT = WholeFilesOption(
-    name="wholetext", parse=boolean, default=False, doc="Read each file as one row with its line ends."
+    name="wholetext", parse=boolean, doc="Read each file as one row with its line ends."
 )
 LINE_SEP: Option[str | None] = WholeFilesOption(
     name="lineSep",

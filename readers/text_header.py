@@ -18,7 +18,6 @@ from flip27_source.schemas.column_comments import comment_of, commented, header_
 HEADER = ReadingOption(
     name="header",
     parse=boolean,
-    default=False,
     doc="Skip the first non-blank line of each file and the blank lines before it. "
     "flip27_source.parsed(..., header=True) requires this option.",
 )

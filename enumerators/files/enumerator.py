@@ -28,7 +28,7 @@ from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.file_systems.moved_paths import PathRewrite, RewritesPaths
 from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsRanges
-from flip27_source.schemas.inference import SamplesSplits, SplitSample
+from flip27_source.schemas.inference import SamplesSplits
 from flip27_source.source_options import MAX_PARTITION_BYTES
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class FilesEnumerator(
 
     options: ClassVar[tuple[Option[Any], ...]] = opts.FILES_OPTIONS
     split_version: ClassVar[int] = SPLIT_VERSION
+    sample_splits = staticmethod(sample_files)
 
     def __init__(
         self, context: SplitEnumeratorContext[FileSplit], options: Options, state: Any = None
@@ -143,10 +144,6 @@ class FilesEnumerator(
         ends = (split.length if split.end is None else split.end for split in splits)
         size = sum(ends) - sum(split.start for split in splits)
         return Backlog(splits=len(splits), rows=None if splits else 0, bytes=size)
-
-    @classmethod
-    def sample_splits(cls, options: Options, count: int) -> SplitSample[FileSplit]:
-        return sample_files(options, count)
 
     @classmethod
     def rewrite_split(cls, split: FileSplit, rewrite: PathRewrite) -> FileSplit:

@@ -19,7 +19,6 @@ from flip27_source.options import (
     moment,
     one_of,
     optional,
-    text,
     texts,
 )
 from flip27_source.source_options import PATH, TIME_ZONE
@@ -71,7 +70,6 @@ PATHS: Option[tuple[str, ...] | None] = ReadingOption(
 )
 PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
     name="pathGlobFilter",
-    parse=optional(text),
     doc="Read only files whose name matches this glob (*, ?, [a-z], {a,b}).",
     names_data=True,
     change_note="refused after a cursor",
@@ -79,7 +77,6 @@ PATH_GLOB_FILTER: Option[str | None] = NextBatchOption(
 RECURSIVE_FILE_LOOKUP: Option[bool] = ReadingOption(
     name="recursiveFileLookup",
     parse=boolean,
-    default=False,
     doc="Also read the files of all directories below the path.",
     change_note="true: its files have no partition columns; refused after a cursor",
 )
@@ -104,21 +101,18 @@ MAX_FILE_AGE: Option[float | None] = NextBatchOption(
 FILE_ORDER: Option[str] = NextBatchOption(
     name="fileOrder",
     parse=one_of("modified", "name", "size"),
-    default="modified",
     doc="Order in which the files of one listing are read: oldest first, by path, or smallest first. Files "
     "that tie are read in the order of their paths.",
 )
 LATEST_FIRST: Option[bool] = NextBatchOption(
     name="latestFirst",
     parse=boolean,
-    default=False,
     doc="Read the newest files first: files that are found later are read before older files that still "
     "wait.",
 )
 FILE_NAME_ONLY: Option[bool] = FirstStartOption(
     name="fileNameOnly",
     parse=boolean,
-    default=False,
     doc="Identify a file only by its name: a file with the same name in another directory counts as the "
     "same file and is not read.",
 )
@@ -132,14 +126,12 @@ INCLUDE_EXISTING_FILES: Option[bool] = FirstStartOption(
 IGNORE_MISSING_FILES: Option[bool] = ReadingOption(
     name="ignoreMissingFiles",
     parse=boolean,
-    default=False,
     doc="A path that does not exist has no files. A planned file that no longer exists, in a path that does, "
     "has no rows, is counted (ignoredSplits) and listed in the state. By default, both cases stop the query.",
 )
 SEEN_FILES: Option[str] = NextBatchOption(
     name="seenFiles",
     parse=one_of("exact", "nameCursor", "modifiedCursor"),
-    default="exact",
     doc="Which files are new. exact: every unknown file is new; 16 bytes of state for each file. nameCursor: "
     "files that sort after the last known path are new; each new file's path has to sort after all earlier "
     "paths. modifiedCursor: modification times increase, within allowedLateness. You may change the option "
@@ -149,7 +141,6 @@ SEEN_FILES: Option[str] = NextBatchOption(
 ALLOWED_LATENESS: Option[float] = NextBatchOption(
     name="allowedLateness",
     parse=duration_s,
-    default=3600.0,
     default_text="1 hour",
     doc="seenFiles=modifiedCursor: how much older than the newest file a file may be before it counts as "
     "late.",
@@ -157,7 +148,6 @@ ALLOWED_LATENESS: Option[float] = NextBatchOption(
 BACKFILL_INTERVAL: Option[float | None] = NextBatchOption(
     name="backfillInterval",
     parse=lambda value: None if value.strip().lower() == "off" else duration_s(value),
-    default=86400.0,
     default_text="1 day",
     doc="seenFiles=nameCursor: how often all files are listed to find late files; off: never. "
     "discovery=notifications: how often all files are listed to find files that no message has "
@@ -166,7 +156,6 @@ BACKFILL_INTERVAL: Option[float | None] = NextBatchOption(
 DISCOVERY: Option[str] = NextBatchOption(
     name="discovery",
     parse=one_of("listing", "notifications"),
-    default="listing",
     doc="How new files are found. listing: the path is listed in every round. notifications: by the messages "
     "of notificationQueues, and by a listing at each start and every backfillInterval. You may change the "
     "option at a restart. A batch read always lists.",
@@ -179,7 +168,6 @@ NOTIFICATION_QUEUES: Option[tuple[str, ...] | None] = NextBatchOption(
 )
 NOTIFICATION_SERVICE: Option[str | None] = NextBatchOption(
     name="notificationService",
-    parse=optional(text),
     default_text="by the path: sqs for s3://, azureQueue for abfs://",
     doc="discovery=notifications: the service of the queues: sqs, azureQueue, or package.module:Class of "
     "your own NotificationQueue.",
@@ -187,7 +175,6 @@ NOTIFICATION_SERVICE: Option[str | None] = NextBatchOption(
 NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = NextBatchOption(
     name="notificationVisibilityTimeout",
     parse=_visibility_timeout_s,
-    default=300.0,
     default_text="5 minutes",
     doc="discovery=notifications: how long a received message stays hidden from other readers of its queue "
     "after the driver has died. While the driver lives, the time is extended.",
@@ -195,21 +182,18 @@ NOTIFICATION_VISIBILITY_TIMEOUT: Option[float] = NextBatchOption(
 ON_LATE_FILE: Option[str] = NextBatchOption(
     name="onLateFile",
     parse=one_of("fail", "report", "read"),
-    default="fail",
     doc="What to do with a file that appears behind a cursor: fail the query, report the file (filesLate, "
     "its name in the state and the log) and skip it, or report and read it.",
 )
 ALLOW_OVERWRITES: Option[bool] = NextBatchOption(
     name="allowOverwrites",
     parse=boolean,
-    default=False,
     doc="Read a file again when its size, modification time or ETag has changed, count it "
     "(filesOverwritten) and name it in the log. By default a path is read once.",
 )
 CLEAN_SOURCE: Option[str] = ReadingOption(
     name="cleanSource",
     parse=one_of("off", "archive", "delete"),
-    default="off",
     doc="What to do with a file after the batch that read its last part is complete: keep it, move it below "
     "sourceArchiveDir, or delete it. A file that has changed since it was found stays.",
     change_note="its files are cleaned by the new value",
@@ -236,8 +220,7 @@ SOURCE_ARCHIVE_DIR: Option[str | None] = ReadingOption(
 def paths_of(options: Options) -> tuple[str, ...]:
     """The paths of ``path`` and ``paths``; at least one."""
     more = options[PATHS] or ()
-    path = options[PATH]
-    if path is None and more:
+    if options[PATH] is None and more:
         return more
     first = options.require(PATH, why="the files enumerator reads a directory")
     return (first, *(other for other in more if other != first))

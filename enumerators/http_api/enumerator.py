@@ -30,7 +30,6 @@ ENDPOINTS: Option[tuple[str, ...]] = NextBatchOption(
 ON_REMOVED_ENDPOINT: Option[str] = NextBatchOption(
     name="onRemovedEndpoint",
     parse=one_of("fail", "finish"),
-    default="fail",
     doc="What to do with an endpoint that was read before and is no longer set: fail stops the query; finish "
     "ends the endpoint and forgets its position, so the endpoint cannot be added again.",
 )

@@ -76,6 +76,9 @@ class Assigner:
 
     Args:
         chosen: whether the options choose a partition.
+
+    Attributes:
+        ends: where this query currently stops reading each partition, by split id.
     """
 
     def __init__(self, state: KafkaState | None, chosen: Callable[[TopicPartition], bool]) -> None:
@@ -88,7 +91,7 @@ class Assigner:
                 for name, topic in state.topics.items()
             }
             self._held.extend(state.held)
-        self._ends: dict[str, int] = {}
+        self.ends: dict[str, int] = {}
         self._starts: dict[str, int] = {}
         # The splits that a batch read stops before the end of their partition, perhaps even before its start.
         self._stopped: set[str] = set()
@@ -107,14 +110,9 @@ class Assigner:
         """The partitions that are not assigned."""
         return tuple(self._held)
 
-    @property
-    def ends(self) -> Mapping[str, int]:
-        """Where this query currently stops reading each partition, by split id."""
-        return self._ends
-
     def is_behind(self, split: KafkaSplit) -> bool:
         """Whether records of the split are unread, or its topic was recreated or lacks partitions."""
-        if split.next != self._ends.get(split.split_id):
+        if split.next != self.ends.get(split.split_id):
             return True
         topic = (self._topics or {}).get(split.topic)
         if topic is None or topic.missing or topic.lacking:
@@ -137,8 +135,8 @@ class Assigner:
             self._describe(topics, result.topics, result.described, result.seen)
         for (name, number), end in result.ends.items():
             split_id = split_id_of(name, number)
-            self._ends[split_id] = min(end, result.stops.get((name, number), end))
-            if self._ends[split_id] < end:
+            self.ends[split_id] = min(end, result.stops.get((name, number), end))
+            if self.ends[split_id] < end:
                 self._stopped.add(split_id)
         for (name, number), start in result.starts.items():
             self._starts[split_id_of(name, number)] = start
@@ -179,7 +177,7 @@ class Assigner:
             if name not in present:
                 known.missing = _longer(None if name in seen else known.missing, absence)
                 for number in known.partitions:
-                    self._ends.pop(split_id_of(name, number), None)
+                    self.ends.pop(split_id_of(name, number), None)
 
     def next_split(self) -> KafkaSplit | None:
         return self._held.popleft() if self._held else None
@@ -195,7 +193,7 @@ class Assigner:
     def located(self, split: KafkaSplit) -> KafkaSplit | Loss | None:
         """The split at the offset where it is read next, or a loss; None as long as neither is known."""
         split_id = split.split_id
-        end = self._ends.get(split_id)
+        end = self.ends.get(split_id)
         topic = (self._topics or {}).get(split.topic)
         if topic is None:
             return None

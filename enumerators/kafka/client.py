@@ -7,15 +7,18 @@ confluent-kafka is imported here, when the first client is created; other module
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.errors import AccessError, OptionError
 from flip27_source.optional_packages import needed
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer
+    import confluent_kafka
     from confluent_kafka.admin import AdminClient
+
+Consumer: TypeAlias = "confluent_kafka.Consumer"
+Message: TypeAlias = "confluent_kafka.Message"
 
 _LOGGER = "flip27_source.kafka"
 
@@ -49,8 +52,7 @@ def imported() -> Any:
 
 def new_consumer(properties: ClientProperties) -> Consumer:
     """A consumer that does not join a group."""
-    kafka = imported()
-    consumer: Consumer = _made(kafka.Consumer, properties, {**_OF_CONSUMERS, **properties.values})
+    consumer: Consumer = _made(imported().Consumer, properties, {**_OF_CONSUMERS, **properties.values})
     return consumer
 
 

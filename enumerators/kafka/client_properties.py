@@ -5,7 +5,6 @@ What must not live here: connections, which are in ``cluster`` and in ``readers.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -64,12 +63,12 @@ class ClientProperties:
         return f"Kafka at {self.values['bootstrap.servers']}"
 
 
-def client_properties(options: Options, *, environment: Mapping[str, str] = os.environ) -> ClientProperties:
+def client_properties(options: Options) -> ClientProperties:
     """The properties that the options set, and those that this source needs."""
     given: dict[str, str] = {}
     secrets: dict[str, str] = {}
     for name, text in options.texts_under(KAFKA).items():
-        prop, value, is_indirect = _resolved(name, text, environment)
+        prop, value, is_indirect = _resolved(name, text)
         if prop in given:
             raise OptionError(f"kafka.{prop} is set twice", remedy="set it once, by one of its names")
         if is_indirect or _SECRET.search(prop):
@@ -95,14 +94,14 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
     return ClientProperties(values={**defaults, **translated, **own}, hidden=Hidden(secrets))
 
 
-def _resolved(name: str, text: str, environment: Mapping[str, str]) -> tuple[str, str, bool]:
+def _resolved(name: str, text: str) -> tuple[str, str, bool]:
     """A property, its value, and whether the value comes from an environment variable or a file."""
     for ending in ("env", "file"):
         prop = name.removesuffix(ending)
         if prop != name and prop and not prop.endswith((".", "-", "_")):
             option = f"kafka.{prop}{ending.capitalize()}"
             if ending == "env":
-                return prop, variable_of(option, text, environment=environment), True
+                return prop, variable_of(option, text), True
             return prop, _from_file(option, text), True
     return name, text, False
 

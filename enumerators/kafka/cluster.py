@@ -134,7 +134,7 @@ class Cluster:
             try:
                 described = answer.result()
             except kafka.KafkaException as error:
-                if _is_unknown(error.args[0]):
+                if is_unknown(error.args[0]):
                     continue
                 raise failed(self._properties, f"describing the topic {name}", error) from None
             topics[name] = Topic(
@@ -160,7 +160,7 @@ class Cluster:
         if not places:
             return {}
         answers = self._answers(places)
-        unknown = {answer.topic for answer in answers if _is_unknown(answer.error)}
+        unknown = {answer.topic for answer in answers if is_unknown(answer.error)}
         if unknown:
             # The client caches the partitions of topics, and does not know those that were added since.
             self._refresh(unknown)
@@ -203,7 +203,7 @@ class Cluster:
         try:
             return self._connected().offsets_for_times(requested, timeout=self._timeout_s)
         except kafka.KafkaException as error:
-            if not _is_unknown(error.args[0]):
+            if not is_unknown(error.args[0]):
                 raise failed(self._properties, "requesting offsets", error) from None
             # All of them are unknown.
             unknown = error.args[0]
@@ -237,7 +237,8 @@ def _first_times(consumer: Consumer, partitions: int) -> dict[TopicPartition, in
     return times
 
 
-def _is_unknown(error: Any) -> bool:
+def is_unknown(error: Any) -> bool:
+    """Whether brokers or client do not know a topic or a partition."""
     if error is None:
         return False
     codes = imported().KafkaError

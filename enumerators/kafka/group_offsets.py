@@ -6,17 +6,14 @@ import logging
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flip27_source.enumerators.kafka.client import failed, imported, new_consumer
+from flip27_source.enumerators.kafka.client import Consumer, failed, imported, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.options import COMMIT_OFFSETS, KAFKA
 from flip27_source.enumerators.kafka.split import partition_of
 from flip27_source.errors import OptionError
 from flip27_source.options import Options
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
 
 _log = logging.getLogger("flip27_source")
 

@@ -21,7 +21,6 @@ from flip27_source.options import (
     duration_s,
     integer,
     optional,
-    text,
     texts,
 )
 from flip27_source.source_options import LOG_DATA_LOSS, MAX_ROWS_PER_TRIGGER, ON_DATA_LOSS, STATE_LOCATION
@@ -65,7 +64,6 @@ def _spark_duration_s(value: str) -> float:
 
 KAFKA: Option[str | None] = ReadingOption(
     name="kafka.*",
-    parse=optional(text),
     secret=True,
     doc="Properties of the client under librdkafka's names, or under those of Kafka's Java client where the "
     "meaning is the same: kafka.bootstrap.servers, kafka.security.protocol, kafka.sasl.mechanism. To keep a "
@@ -111,7 +109,6 @@ MIN_OFFSETS_PER_TRIGGER: Option[int | None] = NextBatchOption(
 MAX_TRIGGER_DELAY: Option[float] = NextBatchOption(
     name="maxTriggerDelay",
     parse=_spark_duration_s,
-    default=900.0,
     default_text="15m",
     doc="With minOffsetsPerTrigger, the longest pause between two batches if there is anything to read.",
 )
@@ -134,7 +131,6 @@ MAX_RECORDS_PER_PARTITION: Option[int | None] = NextBatchOption(
 COMMIT_OFFSETS: Option[bool] = Option(
     name="commitOffsets",
     parse=boolean,
-    default=False,
     doc="true: the offsets of a batch are committed to the consumer group kafka.group.id once the batch is "
     "complete, so that tools show the query's lag. The query itself never reads them.",
     changes=Change.PENDING_BATCH,
@@ -143,7 +139,6 @@ COMMIT_OFFSETS: Option[bool] = Option(
 INCLUDE_HEADERS: Option[bool] = ReadingOption(
     name="includeHeaders",
     parse=boolean,
-    default=False,
     doc="Whether rows have a column headers, with the headers of the records.",
 )
 POLL_TIMEOUT: Option[int] = ReadingOption(
@@ -167,7 +162,6 @@ FETCH_RETRY_INTERVAL: Option[int] = NextBatchOption(
 )
 GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
     name="groupIdPrefix",
-    parse=optional(text),
     default_text="flip27",
     doc="Prefix of the clients' group id. The clients do not join the group, but brokers with access control "
     "check its name.",
@@ -175,7 +169,6 @@ GROUP_ID_PREFIX: Option[str | None] = ReadingOption(
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
-    default=0.1,
     default_text="100 milliseconds",
     doc="Pause between two requests for the end offsets of the partitions.",
 )

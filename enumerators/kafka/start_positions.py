@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import msgspec
 
@@ -19,8 +20,6 @@ from flip27_source.enumerators.kafka.positions import (
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, LATEST
 from flip27_source.errors import OptionError
 from flip27_source.options import Change, FirstStartOption, Option, Options, one_of, optional
-
-T = TypeVar("T")
 
 
 def offsets(*words: str) -> Callable[[str], Positions]:
@@ -89,13 +88,7 @@ def _numbers(value: str, expected: str) -> dict[TopicPartition, int]:
     return numbers
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _BatchOption(Option[T]):
-    """An option of batch reads."""
-
-    changes: Change | None = Change.IGNORED
-    change_note: str | None = "a stream has no end"
-
+_of_batch_reads = partial(Option, changes=Change.IGNORED, change_note="a stream has no end")
 
 STARTING_OFFSETS: Option[Positions | None] = FirstStartOption(
     name="startingOffsets",
@@ -118,24 +111,23 @@ STARTING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = FirstStartOption(
 STARTING_STRATEGY: Option[str] = FirstStartOption(
     name="startingOffsetsByTimestampStrategy",
     parse=one_of("error", "latest"),
-    default="error",
     doc="What to do with a partition that has no record at the starting time or later: error fails, latest "
     "starts at its end.",
 )
-ENDING_OFFSETS: Option[Positions | None] = _BatchOption(
+ENDING_OFFSETS: Option[Positions | None] = _of_batch_reads(
     name="endingOffsets",
     parse=optional(offsets("latest")),
     default_text="latest",
     doc="For a batch read, where partitions end: latest, or JSON with the first offsets that are not read, "
     "where -1 is latest.",
 )
-ENDING_TIMESTAMP: Option[Positions | None] = _BatchOption(
+ENDING_TIMESTAMP: Option[Positions | None] = _of_batch_reads(
     name="endingTimestamp",
     parse=optional(timestamp),
     doc="For a batch read, partitions end before the first record at this time or later. Takes precedence "
     "over endingOffsetsByTimestamp, which takes precedence over endingOffsets.",
 )
-ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = _BatchOption(
+ENDING_OFFSETS_BY_TIMESTAMP: Option[Positions | None] = _of_batch_reads(
     name="endingOffsetsByTimestamp",
     parse=optional(timestamps),
     doc="For a batch read, a time for each partition, as JSON.",

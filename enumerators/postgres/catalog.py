@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.column_types import (
     COLUMN_TYPE_FIELDS,
@@ -12,12 +11,10 @@ from flip27_source.enumerators.postgres.column_types import (
     PgType,
     pg_type_of,
 )
+from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import TablePattern, matched, quoted_with_parameters
 from flip27_source.errors import DiscoveryError
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 # Without partitions: with publish_via_partition_root, they belong to their partitioned table.
 # The columns that an index INCLUDEs are the last in indkey, and not part of its key. Its first index is 0.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.check_tables import CheckedTable
-from flip27_source.enumerators.postgres.connection import checked, row_of
+from flip27_source.enumerators.postgres.connection import Connection, checked, row_of
 from flip27_source.enumerators.postgres.open_transactions import WARN_AFTER_S, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import slot_name_of
 from flip27_source.enumerators.postgres.publication import (
@@ -30,9 +30,6 @@ from flip27_source.errors import Flip27Error
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
 from flip27_source.source_options import STATE_LOCATION
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 KEEP_SIZE = "max_slot_wal_keep_size"
 _UNBOUNDED = "-1"

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
-from flip27_source.enumerators.postgres.connection import checked
+from flip27_source.enumerators.postgres.connection import Connection, checked
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import Flip27Error
 from flip27_source.message_texts import some_of
 from flip27_source.options import Options
 from flip27_source.source_checks import Finding, failed, ok, skipped, warning
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 _NAMES_SHOWN = 5
 

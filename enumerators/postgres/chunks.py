@@ -7,17 +7,12 @@ snapshot: a row that is updated in the meantime stays where the snapshot sees it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.assigner import Cut, Key
 from flip27_source.enumerators.postgres.catalog import own_rows, table_of
-from flip27_source.enumerators.postgres.connection import row_of
+from flip27_source.enumerators.postgres.connection import Connection, row_of
 from flip27_source.enumerators.postgres.split import KeyColumn, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
-
 
 CTID = KeyColumn(name="ctid", type="tid")
 """The physical location of a row in its table: a block, and a number in the block."""

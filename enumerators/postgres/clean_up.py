@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.postgres.connection import ServerError, row_of
+from flip27_source.enumerators.postgres.connection import Connection, ServerError, row_of
 from flip27_source.enumerators.postgres.own_slot import reading_purpose
 from flip27_source.enumerators.postgres.publication import find_publication
 from flip27_source.enumerators.postgres.server import check_slot, drop_slot, slot_of
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 _READERS = """
 SELECT pid, application_name FROM pg_stat_activity

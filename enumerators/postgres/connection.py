@@ -6,7 +6,7 @@ psycopg is imported here, when a connection is opened; other modules that need i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.environment_variables import variable_of
@@ -17,8 +17,7 @@ from flip27_source.options import Options
 if TYPE_CHECKING:
     import psycopg
 
-    Connection = psycopg.Connection[tuple[Any, ...]]
-
+Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 ResultT = TypeVar("ResultT")
 
 START_AGAIN = "start a query with a new stateLocation, whose snapshot has all rows"

@@ -9,7 +9,9 @@ from __future__ import annotations
 import uuid
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
+
+import pyarrow as pa
 
 from flip27_source.enumerator import UNKNOWN_BACKLOG, Backlog, BoundedRange, Budget, SplitEnumerator
 from flip27_source.enumerator_context import Boundedness, RetryPolicy, SplitEnumeratorContext
@@ -37,10 +39,6 @@ from flip27_source.options import Options
 from flip27_source.schemas.inference import FindsSchema
 from flip27_source.source_checks import ChecksSource, Finding
 from flip27_source.split import SplitSize
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 
 CHUNKS_PER_SUBTASK = 8
 """The most chunks of one batch for each subtask: a restart may have to repeat a whole batch."""

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
+from flip27_source.enumerators.postgres.connection import Connection
 
 WARN_AFTER_S = 60.0
 

@@ -19,7 +19,6 @@ from flip27_source.options import (
     one_of,
     optional,
     size_bytes,
-    text,
 )
 
 _SLOT = re.compile(r"[a-z0-9_]{1,63}")
@@ -41,7 +40,6 @@ def _slot(value: str) -> str:
 
 HOST: Option[str | None] = ReadingOption(
     name="host",
-    parse=optional(text),
     default_text="libpq's default: PGHOST, otherwise this machine",
     doc="Host of the PostgreSQL server.",
 )
@@ -49,34 +47,24 @@ PORT: Option[int | None] = ReadingOption(
     name="port", parse=optional(integer(minimum=1)), default_text="5432", doc="Port of the server."
 )
 DATABASE: Option[str | None] = Option(
-    name="database",
-    parse=optional(text),
-    doc="Name of the database.",
-    names_data=True,
-    changes=Change.REFUSED,
+    name="database", doc="Name of the database.", names_data=True, changes=Change.REFUSED
 )
 USER: Option[str | None] = ReadingOption(
     name="user",
-    parse=optional(text),
     default_text="libpq's default: PGUSER, otherwise the user of the process",
     doc="Name of the role. It needs REPLICATION and SELECT on the tables.",
 )
 PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
-    parse=optional(text),
     default_text="libpq's default: PGPASSWORD, otherwise the password file",
     doc="Environment variable, on the driver and on every executor, that contains the password.",
 )
 PASSWORD: Option[str | None] = ReadingOption(
-    name="password",
-    parse=optional(text),
-    doc="The password itself; passwordEnv keeps it out of the query's code.",
-    secret=True,
+    name="password", doc="The password itself; passwordEnv keeps it out of the query's code.", secret=True
 )
 CONNECT_TIMEOUT: Option[float] = ReadingOption(
     name="connectTimeout",
     parse=duration_s,
-    default=10.0,
     default_text="10 seconds",
     doc="Longest time to wait for a connection.",
 )
@@ -89,7 +77,7 @@ STATEMENT_TIMEOUT: Option[float] = ReadingOption(
     "statement.",
 )
 SSL_OPTIONS: tuple[Option[str | None], ...] = tuple(
-    ReadingOption(name=name, parse=optional(text), default=None, doc=doc, secret=name == "sslpassword")
+    ReadingOption(name=name, default=None, doc=doc, secret=name == "sslpassword")
     for name, doc in (
         ("sslmode", "TLS, as libpq names it: disable, allow, prefer, require, verify-ca or verify-full."),
         ("sslrootcert", "File with the certificates of trusted authorities; or system."),
@@ -111,21 +99,18 @@ TABLES: Option[tuple[TablePattern, ...] | None] = NextBatchOption(
 CHANGE_FORMAT: Option[str] = ReadingOption(
     name="changeFormat",
     parse=one_of("typed", "envelope", "debezium"),
-    default="typed",
     doc="typed: a column for each column of the table, and the columns of the change; all tables must have "
     "the same columns. envelope: key, before and after as JSON. debezium: the JSON value that Debezium "
     "writes.",
 )
 TOPIC_PREFIX: Option[str | None] = ReadingOption(
     name="topicPrefix",
-    parse=optional(text),
     default_text="the name of the database",
     doc="With changeFormat=debezium, the value of source.name, like Debezium's topic.prefix.",
 )
 DECIMAL_HANDLING: Option[str] = ReadingOption(
     name="decimalHandlingMode",
     parse=one_of("string", "precise"),
-    default="string",
     doc="With changeFormat=debezium, how numeric and money are written, like Debezium's "
     "decimal.handling.mode. string: all digits as a string; precise, Debezium's default: the digits as an "
     "integer, whose bytes are written in Base64.",
@@ -133,14 +118,12 @@ DECIMAL_HANDLING: Option[str] = ReadingOption(
 INTERVAL_HANDLING: Option[str] = ReadingOption(
     name="intervalHandlingMode",
     parse=one_of("numeric", "string"),
-    default="numeric",
     doc="With changeFormat=debezium, how interval is written, like Debezium's interval.handling.mode. "
     "numeric: microseconds, where a month has 30.4375 days; string: exactly, as in P1Y2M3DT4H5M6.78S.",
 )
 SNAPSHOT: Option[str] = FirstStartOption(
     name="snapshot",
     parse=one_of("initial", "only", "never"),
-    default="initial",
     doc="initial: read the rows of the tables, then their changes; only: only the rows; never: only the "
     "changes.",
 )
@@ -152,7 +135,6 @@ SNAPSHOT_CHUNK_ROWS: Option[int] = NextBatchOption(
 )
 SNAPSHOT_WHERE: Option[str | None] = FirstStartOption(
     name="snapshotWhere",
-    parse=optional(text),
     doc="A SQL condition that chooses the rows of the snapshot. The log is not filtered.",
 )
 STARTING_LSN: Option[str | int] = FirstStartOption(
@@ -172,14 +154,12 @@ SLOT_NAME: Option[str | None] = NextBatchOption(
 SLOT_FAILOVER: Option[bool] = NextBatchOption(
     name="slotFailover",
     parse=boolean,
-    default=False,
     doc="Whether a slot that this query creates is a failover slot (PostgreSQL 17 or newer): standbys that "
     "synchronise slots have it too, and the query continues after one of them is promoted.",
     change_note="for a slot that is created from then on",
 )
 PUBLICATION: Option[str | None] = Option(
     name="publication",
-    parse=optional(text),
     default_text="the name of the slot",
     doc="The publication that has the tables. It is created if it does not exist and the role may create it.",
     changes=Change.IGNORED,
@@ -187,7 +167,6 @@ PUBLICATION: Option[str | None] = Option(
 MAX_LOG_LAG: Option[int] = NextBatchOption(
     name="maxLogLagDuringSnapshot",
     parse=size_bytes,
-    default=512 * 1024 * 1024,
     default_text="512m",
     doc="How many bytes of the log may be unread while chunks are read. Beyond that, the log is read at the "
     "same time as the chunks, so that the server does not have to keep its WAL until the last chunk is read.",
@@ -197,7 +176,6 @@ MAX_LOG_LAG: Option[int] = NextBatchOption(
 DISCOVERY_INTERVAL: Option[float] = NextBatchOption(
     name="discoveryInterval",
     parse=duration_s,
-    default=0.2,
     default_text="200 milliseconds",
     doc="Pause between two requests for the end of the server's log.",
 )
@@ -211,7 +189,6 @@ DISCOVERY_RETRIES: Option[int] = NextBatchOption(
 SLOT_TIMEOUT: Option[float] = ReadingOption(
     name="slotTimeout",
     parse=duration_s,
-    default=120.0,
     default_text="2 minutes",
     doc="How long a task waits while another connection reads the slot, such as the connection of a failed "
     "attempt.",
@@ -219,7 +196,6 @@ SLOT_TIMEOUT: Option[float] = ReadingOption(
 HEARTBEAT_BYTES: Option[int] = NextBatchOption(
     name="heartbeatBytes",
     parse=size_bytes,
-    default=16 * 1024 * 1024,
     default_text="16m",
     doc="If the log has this many bytes without changes of the tables, a batch without rows skips them, so "
     "that the slot advances while other tables or databases of the server are written.",
@@ -227,7 +203,6 @@ HEARTBEAT_BYTES: Option[int] = NextBatchOption(
 ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
     name="onSchemaChange",
     parse=one_of("evolve", "fail", "ignore"),
-    default="evolve",
     doc="What to do when a table gets columns that the DataFrame does not have: evolve records them and "
     "stops the query, and a restarted query has them (needs a stateLocation); fail stops the query, also for "
     "dropped columns; ignore leaves them out. A dropped column is null with evolve and ignore. If the user "
@@ -237,7 +212,6 @@ ON_SCHEMA_CHANGE: Option[str] = ReadingOption(
 UNCHANGED_VALUES: Option[str] = ReadingOption(
     name="unchangedValues",
     parse=one_of("mark", "read"),
-    default="mark",
     doc="What to do with a large value that an update did not change, and that the log does not have: mark "
     "sets the column to null and names it in _unchanged; read reads the value that the table has at that "
     "time.",

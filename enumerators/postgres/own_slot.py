@@ -10,20 +10,16 @@ import hashlib
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
-from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
 from flip27_source.source_options import STATE_LOCATION, UID
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 _log = logging.getLogger(__name__)
 

@@ -10,14 +10,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres import server
 from flip27_source.enumerators.postgres.assigner import AssignerState, Cut, Horizon, Observation
 from flip27_source.enumerators.postgres.catalog import CatalogTable, find_tables
 from flip27_source.enumerators.postgres.chunks import CTID, Uncut, cuts
-from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect
 from flip27_source.enumerators.postgres.exported_snapshot import export_snapshot
 from flip27_source.enumerators.postgres.open_transactions import HeldBack, OpenTransaction, oldest_open
 from flip27_source.enumerators.postgres.own_slot import (
@@ -41,10 +40,6 @@ from flip27_source.enumerators.postgres.state import PostgresState
 from flip27_source.enumerators.postgres.timelines import Timeline, check_timeline, timeline_of
 from flip27_source.errors import DataLossError, DiscoveryError
 from flip27_source.options import Options
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
-
 
 _log = logging.getLogger(__name__)
 

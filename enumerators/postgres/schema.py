@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 
 from flip27_source.enumerators.postgres.catalog import CatalogTable, columns_of, find_tables
 from flip27_source.enumerators.postgres.column_types import arrow_type
+from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.options import CHANGE_FORMAT, TABLES
 from flip27_source.errors import SchemaError
 from flip27_source.options import Options
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 OP, BEFORE, UNCHANGED, TABLE = "_op", "_before", "_unchanged", "_table"
 LSN, SEQ, XID, COMMITTED_AT = "_lsn", "_seq", "_xid", "_committed_at"

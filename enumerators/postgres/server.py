@@ -5,17 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from flip27_source.enumerators.postgres.assigner import Horizon, Observation
-from flip27_source.enumerators.postgres.connection import START_AGAIN, row_of
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, row_of
 from flip27_source.enumerators.postgres.publication import publication_gaps
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import DataLossError, DiscoveryError
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 OLDEST_VERSION = 14
 FAILOVER_VERSION = 17

@@ -8,14 +8,11 @@ The lock ends with its session.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
+from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 from flip27_source.source_options import STATE_LOCATION, UID
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 # The numbers of locks are signed in function calls and unsigned in pg_locks.
 _OTHERS = """

@@ -8,15 +8,11 @@ new server.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.postgres.connection import START_AGAIN, checked, connect, row_of
+from flip27_source.enumerators.postgres.connection import START_AGAIN, Connection, checked, connect, row_of
 from flip27_source.enumerators.postgres.split import lsn_text, parse_lsn
 from flip27_source.errors import DataLossError
 from flip27_source.options import Options
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

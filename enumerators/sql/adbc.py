@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, ArrowDatabase
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
 from flip27_source.enumerators.sql.failures import DatabaseFailure, Secrets, driver_needed
 
 _MODULES = {
@@ -29,8 +29,8 @@ _PACKAGES = {
 }
 
 
-class AdbcDatabase(ArrowDatabase):
-    """A connection of an ADBC driver."""
+class AdbcDatabase(Database):
+    """A connection of an ADBC driver, whose long results are Arrow batches."""
 
     def __init__(self, driver: str, uri: str, password: str | None) -> None:
         self.secrets = Secrets(uri, password)
@@ -65,6 +65,7 @@ class AdbcDatabase(ArrowDatabase):
             return table
 
     def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
+        """A long result; on SQLite, which has no types, at least ``first_rows`` rows decide the types."""
         settings = {}
         if self.dialect.name == "sqlite":
             settings["adbc.sqlite.query.batch_rows"] = str(max(first_rows, ROWS_PER_BATCH))
@@ -89,8 +90,7 @@ def _adbc_arguments(driver: str, uri: str, password: str | None) -> dict[str, An
         return arguments | {"uri": _sqlite_uri(uri)}
     if module == "adbc_driver_postgresql":
         return arguments | {"uri": with_password(uri, password)}
-    secret = {} if password is None else {"password": password}
-    return arguments | {"uri": uri, "db_kwargs": secret}
+    return arguments | {"uri": uri, "db_kwargs": {} if password is None else {"password": password}}
 
 
 def _driver_path(module: str) -> str:

@@ -52,8 +52,7 @@ def _of_table(table: CursorTable, options: Options) -> Iterator[Finding]:
     name = options[opts.TABLE]
     if table.database.dialect.name == "postgresql" and name is not None:
         yield _index(table, name, opts.cursor_columns(options))
-    kind = "" if newest is None else newest.types[0]
-    has_time = newest is not None and is_time(table.plain(newest), kind)
+    has_time = newest is not None and is_time(table.plain(newest), newest.types[0])
     yield _late_commits(table, options, has_time=has_time)
     if newest is not None and has_time:
         yield _clock(table, newest, options)

@@ -1,8 +1,7 @@
 """Database: an open connection, which the enumerator and the reader both use.
 
 Every error of a driver becomes a DatabaseFailure whose text contains no secret. Callers convert it to an
-error of the enumerator or the reader. ``adbc`` or ``sqlalchemy_rows``, of which users install one, is
-imported when it is needed.
+error of the enumerator or the reader.
 """
 
 from __future__ import annotations
@@ -16,10 +15,6 @@ import pyarrow as pa
 
 from flip27_source.enumerators.sql.dialects import Dialect, dialect_of
 from flip27_source.enumerators.sql.failures import Secrets
-from flip27_source.enumerators.sql.options import DRIVER, PASSWORD_ENV, URI, URI_ENV
-from flip27_source.environment_variables import variable_of
-from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options
 
 ROWS_PER_BATCH = 65_536
 
@@ -79,51 +74,3 @@ class Database(ABC):
         """The first value of the first row; None without a row."""
         _, rows = self.rows(sql)
         return rows[0][0] if rows else None
-
-
-class ArrowDatabase(Database):
-    """A connection whose long results are Arrow batches."""
-
-    @abstractmethod
-    def batches(self, sql: str, *, first_rows: int) -> Iterator[pa.RecordBatch]:
-        """A long result.
-
-        Args:
-            first_rows: how many rows at least decide the Arrow types on SQLite, which has no types.
-        """
-
-
-class RowDatabase(Database):
-    """A connection whose long results are rows of Python values."""
-
-    @abstractmethod
-    def blocks(self, sql: str) -> Iterator[list[tuple[Any, ...]]]:
-        """The rows of a long result, in blocks."""
-
-    @abstractmethod
-    def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
-        """The names of the columns of a short result, and its rows."""
-
-    @abstractmethod
-    def columns(self, table: str, schema: str | None) -> list[Any]:
-        """The declared columns of a table; empty if they are not known."""
-
-
-def connected(options: Options) -> ArrowDatabase | RowDatabase:
-    """A new connection to the database of the options."""
-    uri = options[URI] or _variable(options, URI_ENV)
-    if uri is None:
-        raise OptionError("option uri is not set", remedy=f'add .option("uri", ...): {URI.doc}')
-    password, driver = _variable(options, PASSWORD_ENV), options[DRIVER]
-    if driver is None:
-        from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
-
-        return SqlAlchemyDatabase(uri, password)
-    from flip27_source.enumerators.sql.adbc import AdbcDatabase
-
-    return AdbcDatabase(driver, uri, password)
-
-
-def _variable(options: Options, option: Option[str | None]) -> str | None:
-    name = options[option]
-    return None if name is None else variable_of(option.name, name)

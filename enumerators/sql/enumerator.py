@@ -24,7 +24,7 @@ from flip27_source.enumerators.sql.split import Cursor, SqlPosition, SqlSplit
 from flip27_source.enumerators.sql.table import BrokenConnection, CursorTable, PolledTable
 from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Option, Options
-from flip27_source.source_checks import ChecksSource, Finding
+from flip27_source.source_checks import ChecksSource
 from flip27_source.source_options import (
     MAX_BYTES_PER_TRIGGER,
     MAX_PARTITION_BYTES,
@@ -49,6 +49,7 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
     options: ClassVar[tuple[Option[Any], ...]] = opts.ENUMERATOR_OPTIONS
     default_reader: ClassVar[str | None] = "sql"
     repeatable: ClassVar[bool] = False
+    check_source = staticmethod(findings)
 
     def __init__(
         self, context: SplitEnumeratorContext[SqlSplit], options: Options, state: Any = None
@@ -58,10 +59,6 @@ class SqlEnumerator(ChecksSource, DiscoveringEnumerator[SqlSplit]):
         self._has_warned = False
         self._table = PolledTable(options)
         self._is_start_stored = state is not None
-
-    @classmethod
-    def check_source(cls, options: Options) -> Iterator[Finding]:
-        return findings(options)
 
     def start(self) -> None:
         opts.check_sql_options(self.options_given)

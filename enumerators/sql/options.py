@@ -18,7 +18,6 @@ from flip27_source.options import (
     integer,
     one_of,
     optional,
-    text,
     texts,
 )
 
@@ -51,26 +50,21 @@ def _columns(value: str) -> tuple[str, ...]:
 
 DRIVER: Option[str | None] = ReadingOption(
     name="driver",
-    parse=optional(text),
     default_text="not set: uri is a SQLAlchemy URL",
     doc="ADBC driver: sqlite, duckdb, postgresql, the Python module of another driver, or the name or path "
     "of a shared library.",
 )
 URI: Option[str | None] = ReadingOption(
     name="uri",
-    parse=optional(text),
     doc="The database: a file for sqlite and duckdb, postgresql://user@host:5432/shop for postgresql, the "
     "uri of another ADBC driver, or a SQLAlchemy URL. Never stored or shown.",
     secret=True,
 )
 URI_ENV: Option[str | None] = ReadingOption(
-    name="uriEnv",
-    parse=optional(text),
-    doc="Environment variable, on the driver and the executors, that contains uri.",
+    name="uriEnv", doc="Environment variable, on the driver and the executors, that contains uri."
 )
 PASSWORD_ENV: Option[str | None] = ReadingOption(
     name="passwordEnv",
-    parse=optional(text),
     doc="Environment variable, on the driver and the executors, that contains the password.",
 )
 TABLE: Option[str | None] = FirstStartOption(
@@ -93,7 +87,6 @@ CURSOR_COLUMNS: Option[tuple[str, ...] | None] = FirstStartOption(
 )
 STARTING_CURSOR: Option[str] = FirstStartOption(
     name="startingCursor",
-    parse=text,
     default=EARLIEST,
     doc="Where a new query starts: earliest, latest (only rows that appear later), or values of the first "
     "cursor columns, separated by commas or as a JSON list; rows with these values or greater ones are read.",
@@ -115,7 +108,6 @@ WAIT_FOR_TRANSACTIONS: Option[bool] = NextBatchOption(
 TRANSACTION_TIMEOUT: Option[float] = NextBatchOption(
     name="transactionTimeout",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="How long a run that ends (availableNow, spark.read) waits for such transactions before it fails.",
 )
@@ -129,14 +121,12 @@ PARTITION_ROWS: Option[int] = NextBatchOption(
 ON_NULL_CURSOR: Option[str] = NextBatchOption(
     name="onNullCursor",
     parse=one_of("fail", "ignore"),
-    default="fail",
     doc="What to do with rows that have NULL in a cursor column and therefore no position: fail stops the "
     "query; ignore leaves them out and counts them (nullCursorRows).",
 )
 APPEND_ONLY: Option[bool] = ReadingOption(
     name="appendOnly",
     parse=boolean,
-    default=False,
     doc="true: rows are never deleted, their cursors never change, and no two rows have the same cursor. "
     "Each range then has to return as many rows as were counted when it was found; another number stops the "
     "query.",

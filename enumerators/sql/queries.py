@@ -98,8 +98,7 @@ class Queries:
     def rows(self, after: Cursor | None, upto: Cursor, select: Sequence[str]) -> str:
         """The rows of a range in the order of their cursors; ``select`` are expressions."""
         order = ", ".join(self.columns)
-        chosen = ", ".join(select)
-        return f"SELECT {chosen} FROM {self.relation} {self._range(after, upto)} ORDER BY {order}"
+        return f"SELECT {', '.join(select)} FROM {self.relation} {self._range(after, upto)} ORDER BY {order}"
 
     def _range(self, after: Cursor | None, upto: Cursor) -> str:
         lower = self.start if after is None else self._compared(">", after)

@@ -8,12 +8,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, RowDatabase
+from flip27_source.enumerators.sql.database import ROWS_PER_BATCH, Database
 from flip27_source.enumerators.sql.failures import Secrets, driver_needed
 from flip27_source.errors import OptionError
 
 
-class SqlAlchemyDatabase(RowDatabase):
+class SqlAlchemyDatabase(Database):
+    """A connection whose long results are blocks of rows."""
+
     def __init__(self, uri: str, password: str | None) -> None:
         self.secrets = Secrets(uri, password)
         with driver_needed("sqlalchemy", also="sqlalchemy"):
@@ -56,6 +58,7 @@ class SqlAlchemyDatabase(RowDatabase):
         return sum(sizes) // max(1, len(rows))
 
     def named_rows(self, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
+        """The names of the columns of a short result, and its rows."""
         with self.guarded(), self._executed(sql) as result:
             return list(result.keys()), [tuple(row) for row in result.fetchall()]
 

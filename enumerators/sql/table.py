@@ -9,15 +9,31 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from flip27_source.enumerators.sql import options as opts
-from flip27_source.enumerators.sql.database import connected
+from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.dialects import text_of
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.queries import Queries, probe, qualified, relation_of
 from flip27_source.enumerators.sql.split import Cursor
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
+from flip27_source.environment_variables import variable_of
 from flip27_source.errors import DiscoveryError, OptionError
-from flip27_source.options import Options
+from flip27_source.options import Option, Options
 
 _LEAST_ROW_BYTES = 8
+
+
+def connected(options: Options) -> AdbcDatabase | SqlAlchemyDatabase:
+    """A new connection to the database of the options."""
+    uri = options[opts.URI] or _variable(options, opts.URI_ENV)
+    if uri is None:
+        raise OptionError("option uri is not set", remedy=f'add .option("uri", ...): {opts.URI.doc}')
+    password, driver = _variable(options, opts.PASSWORD_ENV), options[opts.DRIVER]
+    return SqlAlchemyDatabase(uri, password) if driver is None else AdbcDatabase(driver, uri, password)
+
+
+def _variable(options: Options, option: Option[str | None]) -> str | None:
+    name = options[option]
+    return None if name is None else variable_of(option.name, name)
 
 
 class CursorTable:

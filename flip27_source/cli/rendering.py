@@ -99,8 +99,7 @@ class Rendering:
     def error(self, error: Flip27Error) -> None:
         """Print an error: as text on standard error, or as ``{"error": ...}`` with ``--json``."""
         if self._as_json:
-            kind = type(error).__name__
-            self._json({"error": {"kind": kind, "what": error.what, "remedy": error.remedy}})
+            self._json({"error": {"kind": type(error).__name__, "what": error.what, "remedy": error.remedy}})
         else:
             self._line(self._notes, str(error))
 

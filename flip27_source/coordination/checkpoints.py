@@ -196,8 +196,7 @@ class PendingCheckpoint(Generic[SplitT]):
             return AcknowledgeResult.DUPLICATE, self
         if all(report.subtask_id != item.subtask_id for item in self.snapshot.plan.assignments):
             return AcknowledgeResult.UNKNOWN, self
-        reports = {**self.reports, report.subtask_id: report}
-        return AcknowledgeResult.SUCCESS, replace(self, reports=reports)
+        return AcknowledgeResult.SUCCESS, replace(self, reports={**self.reports, report.subtask_id: report})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

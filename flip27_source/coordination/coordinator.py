@@ -53,7 +53,13 @@ _CALL_OF = {
 
 
 class SourceCoordinator(Generic[SplitT]):
-    """The coordinator of one source in one run of a query."""
+    """The coordinator of one source in one run of a query.
+
+    Attributes:
+        last_checkpoint_id: the newest checkpoint, pending or complete.
+        pending: the checkpoint that is frozen and not known to be complete; None if there is none.
+        is_restored: whether the pending checkpoint, if there is one, was planned in an earlier run.
+    """
 
     def __init__(
         self,
@@ -63,8 +69,8 @@ class SourceCoordinator(Generic[SplitT]):
         restored: Snapshot[SplitT] | None = None,
     ) -> None:
         self.settings = settings
-        self._last_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
-        self._queues = WaitingQueues[SplitT](settings.parallelism, last_closed=self._last_id)
+        self.last_checkpoint_id = restored.metadata.checkpoint_id if restored else INITIAL_CHECKPOINT_ID
+        self._queues = WaitingQueues[SplitT](settings.parallelism, last_closed=self.last_checkpoint_id)
         self._ledger = Ledger(None if restored is None else restored.ledger)
         self._actions = _pending_actions(enumerator_type, settings, restored)
         self._context = CoordinatorContext(self, runner, enumerator_type)
@@ -78,8 +84,8 @@ class SourceCoordinator(Generic[SplitT]):
                 remedy="let only one of the two bound the splits",
             )
         # Restoring N implies that its batch is complete (R7): it stays pending until the caller completes it.
-        self._pending: PendingCheckpoint[SplitT] | None = None
-        self._restored = restored is not None
+        self.pending: PendingCheckpoint[SplitT] | None = None
+        self.is_restored = restored is not None
         self._planned_at_ms = 0
         self._delay_is_unsaved = False
         state = None
@@ -96,21 +102,6 @@ class SourceCoordinator(Generic[SplitT]):
         # The newest complete checkpoint whose actions have not been taken yet.
         self._completed: int | None = None
         self._backlog: Backlog | None = None
-
-    @property
-    def last_checkpoint_id(self) -> int:
-        """Id of the newest checkpoint, pending or complete."""
-        return self._last_id
-
-    @property
-    def pending(self) -> PendingCheckpoint[SplitT] | None:
-        """The checkpoint that is frozen and not known to be complete; None if there is none."""
-        return self._pending
-
-    @property
-    def is_restored(self) -> bool:
-        """Whether the pending checkpoint, if there is one, was planned in an earlier run."""
-        return self._restored
 
     @property
     def gauges(self) -> dict[str, int | float | str]:
@@ -157,7 +148,7 @@ class SourceCoordinator(Generic[SplitT]):
         """
         self._check_started()
         self._check_quarantine()
-        is_next = metadata.checkpoint_id == self._last_id + 1
+        is_next = metadata.checkpoint_id == self.last_checkpoint_id + 1
         self._check_call(
             CheckpointCall.TRIGGER if is_next else CheckpointCall.TRIGGER_OTHER, metadata.checkpoint_id
         )
@@ -179,11 +170,11 @@ class SourceCoordinator(Generic[SplitT]):
         snapshot = self._snapshot(metadata, plan)
         self._delay_is_unsaved = False
         self._queues.close(metadata.checkpoint_id)
-        self._last_id = metadata.checkpoint_id
+        self.last_checkpoint_id = metadata.checkpoint_id
         self._planned_at_ms = steady_ms
         summary = self._summary(batch.budget, snapshot.ledger)
-        self._pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
-        return self._pending
+        self.pending = PendingCheckpoint(snapshot=snapshot, summary=summary)
+        return self.pending
 
     def standing(self, now_ms: int) -> Snapshot[SplitT]:
         """The complete state between two batches, to which edits are applied.
@@ -191,27 +182,29 @@ class SourceCoordinator(Generic[SplitT]):
         ``now_ms``: as for :meth:`due_actions`.
         """
         self._check_started()
-        self._check_call(CheckpointCall.STAND, self._last_id)
+        self._check_call(CheckpointCall.STAND, self.last_checkpoint_id)
         self._actions.delayed.start_waiting(now_ms)
-        return self._snapshot(CheckpointMetadata(checkpoint_id=self._last_id, timestamp_ms=0), Plan())
+        return self._snapshot(
+            CheckpointMetadata(checkpoint_id=self.last_checkpoint_id, timestamp_ms=0), Plan()
+        )
 
     def acknowledge(self, report: SubtaskReport[SplitT]) -> AcknowledgeResult:
         """A subtask has reported: open its gateway, and keep its report until the completion (R4)."""
         self._check_started()
-        result, pending = AcknowledgeResult.DISCARDED, self._pending
+        result, pending = AcknowledgeResult.DISCARDED, self.pending
         if pending is not None:
             result, pending = pending.acknowledged(report)
         self._check_call(_CALL_OF[result], report.checkpoint_id)
-        self._pending = pending
+        self.pending = pending
         if result is AcknowledgeResult.SUCCESS:
             self._queues.open_after(report.checkpoint_id, report.subtask_id)
         return result
 
     def repeat(self, subtask_id: int) -> None:
         """A required report is missing, and by policy the subtask's splits are read again (R6)."""
-        self._check_call(CheckpointCall.REPEAT, self._last_id)
-        assert self._pending is not None
-        self._pending = self._pending.repeated(subtask_id)
+        self._check_call(CheckpointCall.REPEAT, self.last_checkpoint_id)
+        assert self.pending is not None
+        self.pending = self.pending.repeated(subtask_id)
 
     def complete(self, checkpoint_id: int, *, quietly: bool = False) -> CompletedCheckpoint[SplitT] | None:
         """The commit log contains the batch of ``checkpoint_id``. Idempotent (R7).
@@ -224,16 +217,16 @@ class SourceCoordinator(Generic[SplitT]):
             The checkpoint if this call completed it; None if there was nothing to complete.
         """
         self._check_started()
-        pending = self._pending
+        pending = self.pending
         call = self._completion_of(checkpoint_id)
         self._check_call(call, checkpoint_id)
         if pending is None or call is not CheckpointCall.COMPLETE:
             return None
-        self._pending = self._backlog = None
+        self.pending = self._backlog = None
         self._completing, self._drops_actions = checkpoint_id, quietly
         folded = ReportResults(pending, self._ledger, self._rules).fold()
         # After a restart, splits that an earlier run had caught up with are read again at once.
-        if not self._restored:
+        if not self.is_restored:
             self._collector.rest(folded.caught_up, self._planned_at_ms)
         parallelism = self.settings.parallelism
         for split in folded.unread:
@@ -253,8 +246,8 @@ class SourceCoordinator(Generic[SplitT]):
         self._completing, self._drops_actions = None, False
         self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.
-        self._delay_is_unsaved = self._restored and self._actions.delayed.has_fresh
-        self._restored = False
+        self._delay_is_unsaved = self.is_restored and self._actions.delayed.has_fresh
+        self.is_restored = False
         return CompletedCheckpoint(checkpoint_id=checkpoint_id, reports=pending.reports_in_order)
 
     def due_actions(self, now_ms: int) -> list[tuple[int, Any]]:
@@ -293,7 +286,9 @@ class SourceCoordinator(Generic[SplitT]):
         if self._drops_actions:
             return
         if not delayed:
-            self._actions.add(action, self._last_id + 1 if self._completing is None else self._completing)
+            self._actions.add(
+                action, self.last_checkpoint_id + 1 if self._completing is None else self._completing
+            )
         elif self._completing is not None:
             self._actions.add_delayed(action, self._completing)
         else:
@@ -309,12 +304,12 @@ class SourceCoordinator(Generic[SplitT]):
         self._ledger.losses.report(what, split_id)
 
     def _settle_losses(self) -> None:
-        for loss in self._ledger.losses.settle(self._last_id + 1):
+        for loss in self._ledger.losses.settle(self.last_checkpoint_id + 1):
             _log.warning("data was lost before it was read: %s", loss)
 
     def _completion_of(self, checkpoint_id: int) -> CheckpointCall:
-        pending = self._pending
-        if checkpoint_id > self._last_id:
+        pending = self.pending
+        if checkpoint_id > self.last_checkpoint_id:
             return CheckpointCall.COMPLETE_UNSEEN
         if pending is None or pending.checkpoint_id != checkpoint_id:
             return CheckpointCall.COMPLETE_OTHER
@@ -322,12 +317,12 @@ class SourceCoordinator(Generic[SplitT]):
 
     def _check_call(self, call: CheckpointCall, checkpoint_id: int) -> None:
         """Refuse a call that the state table does not allow."""
-        state = CheckpointState.IDLE if self._pending is None else CheckpointState.PENDING
-        missing = sorted(self._pending.not_yet_acknowledged) if self._pending else []
+        state = CheckpointState.IDLE if self.pending is None else CheckpointState.PENDING
+        missing = sorted(self.pending.not_yet_acknowledged) if self.pending else []
         transition(
             state,
             call,
-            f"checkpoint {checkpoint_id} (the newest is {self._last_id}"
+            f"checkpoint {checkpoint_id} (the newest is {self.last_checkpoint_id}"
             + (f"; subtasks {missing} have not acknowledged it)" if missing else ")"),
         )
 
@@ -344,8 +339,8 @@ class SourceCoordinator(Generic[SplitT]):
         for item in restored.ledger.events:
             self.send_event(item.subtask_id % parallelism, item.event)
         planned = [split.split_id for item in restored.plan.assignments for split in item.splits]
-        self._ledger.restores_plan(self._last_id, planned)
-        self._pending = PendingCheckpoint(snapshot=restored)
+        self._ledger.restores_plan(self.last_checkpoint_id, planned)
+        self.pending = PendingCheckpoint(snapshot=restored)
 
     def _check_quarantine(self) -> None:
         """Checked at each plan, after edits: an edit may have emptied the quarantine."""

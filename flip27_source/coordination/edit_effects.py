@@ -197,20 +197,13 @@ class Editing(Generic[SplitT]):
                 f"{self.enumerator_type.__qualname__} cannot forget splits: it is not a ForgetsSplits",
                 remedy="replay the splits, or rewind the source",
             )
-        ledger = snapshot.ledger
-        busy = [
-            *(item.split for item in ledger.waiting),
-            *(item.split for item in ledger.quarantined),
-            *ledger.live,
-            *ledger.ranges,
-            *self._held(snapshot),
-        ]
+        busy = [split for split, _ in self._busy(snapshot)]
         state, left_alone = self.enumerator_type.forget_splits(
             snapshot.enumerator_state, split_ids, busy=busy, options=self.options
         )
         forgotten = tuple(name for name in dict.fromkeys(split_ids) if name not in left_alone)
         edited = replace(snapshot, enumerator_state=state)
-        return self._read_again(edited, ledger, forgotten, left_alone, parts_of=None)
+        return self._read_again(edited, snapshot.ledger, forgotten, left_alone, parts_of=None)
 
     def rewind(
         self, present: Snapshot[SplitT], older: Snapshot[SplitT], undone: Iterable[str], fork: int

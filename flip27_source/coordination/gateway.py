@@ -127,20 +127,16 @@ class Outbox(Generic[ItemT]):
 
 
 class SubtaskGateway(Generic[SplitT]):
-    __slots__ = ("_checkpoint_id", "_events", "_last_closed", "_splits", "_state", "subtask_id")
+    __slots__ = ("_checkpoint_id", "_events", "_last_closed", "_splits", "state", "subtask_id")
 
     def __init__(self, subtask_id: int, *, last_closed: int = 0) -> None:
         """``last_closed``: the checkpoint that the coordinator was restored from."""
         self.subtask_id = subtask_id
-        self._state = GatewayState.OPEN
+        self.state = GatewayState.OPEN
         self._checkpoint_id = last_closed
         self._last_closed = last_closed
         self._splits: Outbox[SplitT] = Outbox()
         self._events: Outbox[SourceEvent] = Outbox()
-
-    @property
-    def state(self) -> GatewayState:
-        return self._state
 
     def send_split(self, split: SplitT) -> None:
         """Send a split to the subtask: into the next plan, or held back while closed."""
@@ -158,10 +154,10 @@ class SubtaskGateway(Generic[SplitT]):
 
     def try_close(self, checkpoint_id: int) -> bool:
         """Freeze: close the gateway if it is marked for this checkpoint. Returns whether it closed."""
-        was_open = self._state is not GatewayState.CLOSED
-        is_own = self._state is not GatewayState.OPEN and checkpoint_id == self._checkpoint_id
+        was_open = self.state is not GatewayState.CLOSED
+        is_own = self.state is not GatewayState.OPEN and checkpoint_id == self._checkpoint_id
         self._take(GatewayCall.CLOSE if is_own else GatewayCall.CLOSE_OTHER, checkpoint_id)
-        if was_open and self._state is GatewayState.CLOSED:
+        if was_open and self.state is GatewayState.CLOSED:
             self._last_closed = checkpoint_id
             return True
         return False
@@ -206,10 +202,10 @@ class SubtaskGateway(Generic[SplitT]):
         return max(self._checkpoint_id, self._last_closed)
 
     def _take(self, call: GatewayCall, checkpoint_id: int | None = None) -> Effect:
-        cell = _BY_CELL.get((self._state, call))
+        cell = _BY_CELL.get((self.state, call))
         if cell is None:
             raise self._misused(call, checkpoint_id)
-        self._state = cell.next_state
+        self.state = cell.next_state
         if cell.effect is Effect.RELEASE:
             self._splits.release()
             self._events.release()
@@ -223,6 +219,6 @@ class SubtaskGateway(Generic[SplitT]):
         else:
             why = f"its newest checkpoint is {self._newest}"
         return ProtocolError(
-            f"gateway {self.subtask_id} is {self._state.value} and cannot take the call {call.value!r} for "
+            f"gateway {self.subtask_id} is {self.state.value} and cannot take the call {call.value!r} for "
             f"checkpoint {checkpoint_id}: {why}"
         )

@@ -24,6 +24,7 @@ from ..coordination.batch_limits import UNLIMITED, Limits
 from ..coordination.checkpoints import PendingCheckpoint, Snapshot
 from ..coordination.context import CoordinatorSettings
 from ..coordination.coordinator import SourceCoordinator
+from ..enumerator_context import RetryPolicy
 from ..enumerator_mixins import PerformsActions
 from ..errors import ProtocolError
 from ..snapshots.checkpoint_files import CheckpointStorage
@@ -198,7 +199,7 @@ class Cycle:
         interval_s = self._source.options[REQUEST_INTERVAL]
         if self.requests.are_taken and interval_s > 0:
             self._watch = self._environment.new_runner()
-            self.requests.poll_every(interval_s, self._watch)
+            self._watch.submit(self.requests.poll, self.requests.found, interval_s, RetryPolicy())
             self._watch.repeat(self.driving.renew, RENEWED_EVERY_MS / 1000)
 
     def _begin(self, state: Snapshot[Any] | None) -> SourceCoordinator[Any]:
@@ -229,8 +230,7 @@ class Cycle:
         before = run.coordinator.standing(self._environment.now_ms())
         self._end_run()
         try:
-            edited = self.requests.apply_edits(before, self._state_after)
-            self._continue_from(edited)
+            self._continue_from(self.requests.apply_edits(before, self._state_after))
         except Exception as error:
             if may_pass(error):
                 raise

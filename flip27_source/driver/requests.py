@@ -22,7 +22,6 @@ from ..coordination.checkpoints import CheckpointMetadata, Snapshot
 from ..coordination.edit_effects import Edited, Editing
 from ..coordination.edit_values import AppliedEdit, EditRequest
 from ..edits.engine import EditEngine, StateAfter
-from ..enumerator_context import RetryPolicy
 from ..errors import EditError, IncompatibleStateError, StateError, kept_words, said_of
 from ..file_systems.secrets_in_texts import Hidden
 from ..savepoints.requested_savepoints import RequestedSavepoints
@@ -31,7 +30,6 @@ from ..snapshots.codec import SnapshotCodec
 from ..snapshots.offsets import INITIAL_OFFSET, Offset
 from ..snapshots.request_mailbox import SAVEPOINT, Mailbox, SavepointRequest, WaitingRequests
 from ..snapshots.store import Store
-from .background import BackgroundRunner
 
 _log = logging.getLogger("flip27_source")
 
@@ -100,10 +98,6 @@ class Requests:
         self._edits_due, self._applied, self._written = (), (), ()
         self._under_way = frozenset()
         self.found(self.poll(), None)
-
-    def poll_every(self, period_s: float, runner: BackgroundRunner) -> None:
-        """Look for requests every ``period_s`` seconds, in the background."""
-        runner.submit(self.poll, self.found, period_s, RetryPolicy())
 
     def poll(self) -> WaitingRequests | None:
         """All requests that can be read; None if they cannot be listed. Runs on any thread."""

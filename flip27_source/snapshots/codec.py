@@ -252,7 +252,8 @@ class SnapshotCodec:
 
     def decode_split(self, version: int, raw: msgspec.Raw) -> Any:
         """Decode one split, which was stored with split version ``version``."""
-        rule = ("split", version, *self._split_rule())
+        kind = self._enumerator_type
+        rule = ("split", version, kind.split_version, kind.upgrade_split)
         return self._decode_value(raw, self._splits.declared, SegmentFinder({}, _no_segments_in_splits), rule)
 
     def encode_split(self, split: Any) -> msgspec.Raw:
@@ -269,14 +270,9 @@ class SnapshotCodec:
 
     def decode_splits(self, version: int, segment: Segment) -> list[Any]:
         """The splits of one subtask in a plan; ``version`` is their split version."""
-        rule = ("split", version, *self._split_rule())
-        no_segments = SegmentFinder({}, _no_segments_in_splits)
         if version == self._enumerator_type.split_version:
             return segment.values(self._splits.declared)
-        return [
-            self._decode_value(raw, self._splits.declared, no_segments, rule)
-            for raw in segment.values(msgspec.Raw)
-        ]
+        return [self.decode_split(version, raw) for raw in segment.values(msgspec.Raw)]
 
     def _decode_plan(
         self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_events: bool
@@ -296,9 +292,6 @@ class SnapshotCodec:
             ),
             reports=document.reports,
         )
-
-    def _split_rule(self) -> tuple[int, Callable[[int, Any], Any]]:
-        return self._enumerator_type.split_version, self._enumerator_type.upgrade_split
 
     def _encode_splits(self, kind: str, splits: Sequence[Any]) -> Segment:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import Any
 
-from flip27_source.options import Option, optional, text
+from flip27_source.options import Option
 from flip27_source.state_tables.views import DEFAULT_VIEW, VIEWS, View
 
 
@@ -20,7 +20,6 @@ def _view(value: str) -> View:
 
 PATH: Option[str | None] = Option(
     name="path",
-    parse=optional(text),
     doc="A state location, a lineage in it, a savepoint or the checkpoint location of a query; set by "
     "load(path).",
 )
@@ -33,13 +32,11 @@ VIEW: Option[View] = Option(
 )
 LINEAGE: Option[str | None] = Option(
     name="lineage",
-    parse=optional(text),
     default_text="all lineages, or those that the query's checkpoint names",
     doc="Name of the lineage to read, if there are several.",
 )
 STATE_LOCATION: Option[str | None] = Option(
     name="stateLocation",
-    parse=optional(text),
     default_text="searched for in the query's checkpoint",
     doc="Where the state is, if load(path) names a query's checkpoint that does not contain it.",
 )

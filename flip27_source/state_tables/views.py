@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -30,7 +31,7 @@ SPARK_NAMES = {
 """Spark's names of the column types."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Column:
     """One column: its name, type and meaning; nullable if the value may be unknown."""
 
@@ -52,19 +53,13 @@ class View:
         return pa.schema([pa.field(c.name, c.type, nullable=c.nullable) for c in self.columns])
 
 
-def _key(name: str, kind: pa.DataType, doc: str) -> Column:
-    return Column(name=name, type=kind, doc=doc, nullable=False)
-
-
-def _column(name: str, kind: pa.DataType, doc: str) -> Column:
-    return Column(name=name, type=kind, doc=doc)
-
+_key = partial(Column, nullable=False)
 
 _LINEAGE = _key(
     "lineage", _STRING, "the lineage: its directory; `inline-<n>` for state in Spark's offset log"
 )
 _CHECKPOINT = _key("checkpoint_id", _LONG, "the checkpoint, from 1")
-_BATCH = _column("batch_id", _LONG, "Spark's number of its batch; known if Spark's checkpoint was given")
+_BATCH = Column("batch_id", _LONG, "Spark's number of its batch; known if Spark's checkpoint was given")
 _SPLIT_ID = _key(
     "split_id", _STRING, "the split's id; the split's JSON if its class computes the id, except for files"
 )
@@ -106,17 +101,17 @@ _CHECKPOINTS = View(
         _key("document_bytes", _LONG, "size of its document"),
         _key("segment_bytes", _LONG, "size of the segments, which are shared with other checkpoints"),
         _key("digest", _STRING, "digest of its content, part of its name"),
-        _column(
+        Column(
             "parent",
             _STRING,
             "the checkpoint before it, `<id>-<digest>`; null for the first, and for inline state",
         ),
-        _column(
+        Column(
             "edits",
             _STRING,
             "the edits that it has applied, each with who, what, why and the result; JSON list",
         ),
-        _column("restored_from", _STRING, "the savepoint that the source started from with this checkpoint"),
+        Column("restored_from", _STRING, "the savepoint that the source started from with this checkpoint"),
     ),
 )
 
@@ -142,14 +137,14 @@ _SPLITS = View(
             "the last 20)",
         ),
         _SPLIT,
-        _column("position", _STRING, "live splits: the split at its current position, JSON"),
-        _column("first_checkpoint", _LONG, "first retained checkpoint whose batch contains it"),
-        _column("last_checkpoint", _LONG, "last such checkpoint"),
-        _column("subtask", _LONG, "the task that it was last assigned to, or that it waits for"),
+        Column("position", _STRING, "live splits: the split at its current position, JSON"),
+        Column("first_checkpoint", _LONG, "first retained checkpoint whose batch contains it"),
+        Column("last_checkpoint", _LONG, "last such checkpoint"),
+        Column("subtask", _LONG, "the task that it was last assigned to, or that it waits for"),
         _key("attempts", _LONG, "recorded failures to read it"),
-        _column("error", _STRING, "the last error on reading it"),
-        _column("rows", _LONG, "rows read in these batches, if its tasks reported and read nothing else"),
-        _column("bytes", _LONG, "the same, in bytes of Arrow data"),
+        Column("error", _STRING, "the last error on reading it"),
+        Column("rows", _LONG, "rows read in these batches, if its tasks reported and read nothing else"),
+        Column("bytes", _LONG, "the same, in bytes of Arrow data"),
     ),
 )
 
@@ -160,15 +155,15 @@ _FILES = View(
     columns=(
         _LINEAGE,
         _key("path", _STRING, "the file"),
-        _column("checkpoint_id", _LONG, "the checkpoint whose batch contains it; null while it waits"),
+        Column("checkpoint_id", _LONG, "the checkpoint whose batch contains it; null while it waits"),
         _BATCH,
-        _column("planned_at", _TIME, "when that checkpoint was created"),
+        Column("planned_at", _TIME, "when that checkpoint was created"),
         _key("status", _STRING, "as in `splits`, for this batch; `dropped` also if it was retried since"),
-        _column("subtask", _LONG, "the task that it is assigned to"),
-        _column("start", _LONG, "first byte of the range; 0 for a whole file"),
-        _column("end", _LONG, "first byte after the range; null for the end of the file"),
-        _column("length", _LONG, "size of the whole file in bytes"),
-        _column("modified_at", _TIME, "modification time of the file"),
+        Column("subtask", _LONG, "the task that it is assigned to"),
+        Column("start", _LONG, "first byte of the range; 0 for a whole file"),
+        Column("end", _LONG, "first byte after the range; null for the end of the file"),
+        Column("length", _LONG, "size of the whole file in bytes"),
+        Column("modified_at", _TIME, "modification time of the file"),
         _SPLIT_ID,
     ),
 )
@@ -181,18 +176,18 @@ _QUARANTINE = View(
     columns=(
         _LINEAGE,
         _SPLIT_ID,
-        _column("path", _STRING, "the file, if the split is one"),
+        Column("path", _STRING, "the file, if the split is one"),
         _SPLIT,
         _key("checkpoint_id", _LONG, "the checkpoint whose batch should have read it"),
         _BATCH,
         _key("attempts", _LONG, "attempts to read it"),
         _key("error", _STRING, "the last error"),
-        _column("topic", _STRING, "the topic of a Kafka record; null otherwise, like the columns below"),
-        _column("partition", _LONG, "its partition"),
-        _column("offset", _LONG, "its offset"),
-        _column("timestamp", _TIME, "its time"),
-        _column("key", _BINARY, "its key"),
-        _column("value", _BINARY, "its value, as it was sent"),
+        Column("topic", _STRING, "the topic of a Kafka record; null otherwise, like the columns below"),
+        Column("partition", _LONG, "its partition"),
+        Column("offset", _LONG, "its offset"),
+        Column("timestamp", _TIME, "its time"),
+        Column("key", _BINARY, "its key"),
+        Column("value", _BINARY, "its value, as it was sent"),
     ),
 )
 
@@ -212,7 +207,7 @@ _REPORTS = View(
         _key("bytes", _LONG, "their size as Arrow data; 0 for readers of tuples"),
         _key("splits", _LONG, "splits read"),
         _key("duration_ms", _LONG, "duration of the attempt"),
-        _column("max_event_time", _TIME, "largest value of `eventTimeColumn`; as UTC if it has no zone"),
+        Column("max_event_time", _TIME, "largest value of `eventTimeColumn`; as UTC if it has no zone"),
         _key("events", _LONG, "events that the reader sent to the enumerator"),
         _key("results", _STRING, "results of splits that did not simply finish, JSON"),
     ),
@@ -226,11 +221,11 @@ _ACTIONS = View(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the newest checkpoint"),
         _key("due_checkpoint", _LONG, "the checkpoint after whose completion it is due"),
-        _column("waits_since", _TIME, "from when it waits for a time; null if it is due"),
-        _column("due_at", _TIME, "when it is due, by the options of the run that wrote the checkpoint"),
+        Column("waits_since", _TIME, "from when it waits for a time; null if it is due"),
+        Column("due_at", _TIME, "when it is due, by the options of the run that wrote the checkpoint"),
         _key("action", _STRING, "what to do, JSON"),
         _key("attempts", _LONG, "failures so far"),
-        _column("error", _STRING, "the last error"),
+        Column("error", _STRING, "the last error"),
     ),
 )
 
@@ -241,7 +236,7 @@ _LOSSES = View(
     columns=(
         _LINEAGE,
         _key("checkpoint_id", _LONG, "the checkpoint whose batch continues after the loss"),
-        _column("split_id", _STRING, "the split that has lost data, if it was a single one"),
+        Column("split_id", _STRING, "the split that has lost data, if it was a single one"),
         _key("what", _STRING, "the lost data"),
     ),
 )
@@ -260,11 +255,11 @@ _SOURCE = View(
         _key("library", _STRING, "the version of flip27-source that created it"),
         _key("start_options", _TEXTS, "options that only count at the first start"),
         _key("checkpoints", _LONG, "number of retained checkpoints"),
-        _column("newest_checkpoint", _LONG, "the newest checkpoint"),
-        _column("epoch", _LONG, "number of drivers that have run it so far"),
-        _column("driver_host", _STRING, "host on which the last driver runs, or ran"),
-        _column("driver_process", _LONG, "process id of that driver"),
-        _column("driver_started_at", _TIME, "when that driver started to run it"),
+        Column("newest_checkpoint", _LONG, "the newest checkpoint"),
+        Column("epoch", _LONG, "number of drivers that have run it so far"),
+        Column("driver_host", _STRING, "host on which the last driver runs, or ran"),
+        Column("driver_process", _LONG, "process id of that driver"),
+        Column("driver_started_at", _TIME, "when that driver started to run it"),
     ),
 )
 

@@ -111,8 +111,9 @@ class AvroTypes:
         if kind not in ("record", "error"):
             return self._type_of_name(kind, inside)
         inside = (*inside, schema["name"])
-        fields = [(field["name"], self.arrow_type(field["type"], inside)) for field in schema["fields"]]
-        return pa.struct([pa.field(name, field_type) for name, field_type in fields])
+        return pa.struct(
+            [(field["name"], self.arrow_type(field["type"], inside)) for field in schema["fields"]]
+        )
 
     def _type_of_union(self, branches: list[Any], inside: tuple[str, ...]) -> pa.DataType:
         others = [branch for branch in branches if not _is_null(branch)]
@@ -121,10 +122,9 @@ class AvroTypes:
         wider = _wider(others)
         if len(others) == 1 or wider is not None:
             return self.arrow_type(wider or others[0], inside)
-        members = [
-            pa.field(f"member{at}", self.arrow_type(branch, inside)) for at, branch in enumerate(others)
-        ]
-        return pa.struct(members)
+        return pa.struct(
+            [(f"member{at}", self.arrow_type(branch, inside)) for at, branch in enumerate(others)]
+        )
 
     def _decoded_union(self, branches: list[Any]) -> list[Any]:
         others = [branch for branch in branches if not _is_null(branch)]

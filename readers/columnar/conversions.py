@@ -25,11 +25,6 @@ class MismatchError(Exception):
     """A column cannot be converted to the type of the schema; the caller adds the place to the message."""
 
 
-def checked_cast(column: pa.Array, target: pa.DataType) -> pa.Array:
-    """The same values as another type; raises ArrowInvalid if a value does not fit."""
-    return column.cast(target)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conversion:
     """A conversion of the values of some flat types.
@@ -37,19 +32,19 @@ class Conversion:
     Attributes:
         stored: True if the conversion supports this stored type.
         becomes: True if a stored type (first) converts to a target type (second).
-        cast: does the conversion; raises ArrowInvalid if a value does not fit.
+        cast: does the conversion; raises ArrowInvalid if a value does not fit, as Arrow's own cast does.
     """
 
     stored: IsType
     becomes: Callable[[pa.DataType, pa.DataType], bool]
-    cast: Cast = checked_cast
+    cast: Cast = pa.Array.cast
 
 
 Conversions: TypeAlias = tuple[Conversion, ...]
 """The first conversion that supports both types is used."""
 
 
-def to(becomes: IsType, stored: IsType, cast: Cast = checked_cast) -> Conversion:
+def to(becomes: IsType, stored: IsType, cast: Cast = pa.Array.cast) -> Conversion:
     """The conversion of every type of ``stored`` to every type of ``becomes``."""
     return Conversion(stored=stored, becomes=lambda _, target: becomes(target), cast=cast)
 

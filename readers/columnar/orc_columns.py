@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import types
 
-from flip27_source.readers.columnar.conversions import WIDENING, Cast, Conversions, IsType, checked_cast, to
+from flip27_source.readers.columnar.conversions import WIDENING, Cast, Conversions, IsType, to
 from flip27_source.readers.datetimes.formats import DateTimeFormats
 from flip27_source.readers.scalars.ordinary_texts import read_one_by_one, unreadable
 from flip27_source.readers.scalars.texts import JAVA_BLANKS, converter, exact_decimal
@@ -239,7 +239,7 @@ def _complete(values: pa.Array, texts: pa.Array) -> pa.Array:
 
 
 _CONVERSIONS: Conversions = (
-    to(_is_number, types.is_boolean, lambda column, target: checked_cast(column.cast(pa.int8()), target)),
+    to(_is_number, types.is_boolean, lambda column, target: column.cast(pa.int8()).cast(target)),
     to(
         types.is_decimal, types.is_boolean, lambda column, target: _as_decimal(column.cast(pa.int8()), target)
     ),

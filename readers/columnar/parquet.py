@@ -99,23 +99,16 @@ def _stored(parquet: pq.ParquetFile) -> pa.Schema:
 
 @contextmanager
 def _opened(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[pq.ParquetFile]:
-    how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us"}
-    if fetched is not None or local_path(split.path) is not None:
-        with (
-            opened_by_arrow(split, options, fetched) as source,
-            _parquet_file(split.path, source, pre_buffer=False, **how) as parquet,
-        ):
-            yield parquet
-        return
-    with (
-        open_raw(split.path, options) as stream,
-        _parquet_file(split.path, stream, pre_buffer=True, **how) as parquet,
-    ):
-        check_length(split, stream.seek(0, 2))
+    is_at_hand = fetched is not None or local_path(split.path) is not None
+    opened = opened_by_arrow(split, options, fetched) if is_at_hand else open_raw(split.path, options)
+    with opened as source, _parquet_file(split.path, source, pre_buffer=not is_at_hand) as parquet:
+        if not is_at_hand:
+            check_length(split, source.seek(0, 2))
         yield parquet
 
 
-def _parquet_file(path: str, source: Any, **how: Any) -> pq.ParquetFile:
+def _parquet_file(path: str, source: Any, *, pre_buffer: bool) -> pq.ParquetFile:
+    how: dict[str, Any] = {"coerce_int96_timestamp_unit": "us", "pre_buffer": pre_buffer}
     try:
         return pq.ParquetFile(source, **how)
     except pa.ArrowInvalid:

@@ -142,7 +142,6 @@ def _parsed(
     names = [str(number) for number in range(fields)]
     if bytes(data[:3]) == BOM:  # Not at the start of a file, so this is text, but Arrow would drop it.
         data = BOM + bytes(data)
-    nulls = {dialect.null_value, ""}
     try:
         table = pacsv.read_csv(
             pa.BufferReader(data),
@@ -156,7 +155,7 @@ def _parsed(
             pacsv.ConvertOptions(
                 check_utf8=False,
                 column_types=dict.fromkeys(names, pa.string()),
-                null_values=sorted(nulls),
+                null_values=sorted({dialect.null_value, ""}),
                 strings_can_be_null=True,
                 include_columns=names[:width],
             ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, ReadingOption, boolean, one_of, optional, text
+from flip27_source.options import Option, Options, ReadingOption, boolean, one_of, optional
 from flip27_source.readers.csv_lines.dialect import (
     BACK_TO_DELIMITER,
     RAISE_ERROR,
@@ -35,7 +35,7 @@ def _encoding(value: str) -> str:
     return known[value.strip().lower()]
 
 
-HEADER = ReadingOption(name="header", parse=boolean, default=False, doc="Skip the first line of each file.")
+HEADER = ReadingOption(name="header", parse=boolean, doc="Skip the first line of each file.")
 SEP: Option[str | None] = ReadingOption(
     name="sep", parse=optional(_separator), default_text=",", doc="Character that separates fields."
 )
@@ -48,8 +48,8 @@ QUOTE = ReadingOption(
 ESCAPE = ReadingOption(
     name="escape", parse=character, default="\\", doc="Character that escapes a quote in a quoted field."
 )
-NULL_VALUE = ReadingOption(name="nullValue", parse=text, default="", doc="Text that means null.")
-EMPTY_VALUE = ReadingOption(name="emptyValue", parse=text, default="", doc="Value of an empty quoted field.")
+NULL_VALUE = ReadingOption(name="nullValue", default="", doc="Text that means null.")
+EMPTY_VALUE = ReadingOption(name="emptyValue", default="", doc="Value of an empty quoted field.")
 ENFORCE_SCHEMA = ReadingOption(
     name="enforceSchema",
     parse=boolean,
@@ -79,23 +79,20 @@ CHARSET: Option[str | None] = ReadingOption(
 MULTI_LINE = WholeFilesOption(
     name="multiLine",
     parse=boolean,
-    default=False,
     doc="Allow line ends in quoted fields. Each file is then held in memory as a whole and not cut into "
     "ranges.",
 )
 LEADING_WHITE_SPACE = ReadingOption(
-    name="ignoreLeadingWhiteSpace", parse=boolean, default=False, doc="Ignore white space before a field."
+    name="ignoreLeadingWhiteSpace", parse=boolean, doc="Ignore white space before a field."
 )
 TRAILING_WHITE_SPACE = ReadingOption(
     name="ignoreTrailingWhiteSpace",
     parse=boolean,
-    default=False,
     doc="Ignore white space after a field, except within quotes.",
 )
 UNESCAPED_QUOTES = ReadingOption(
     name="unescapedQuoteHandling",
     parse=one_of(STOP_AT_DELIMITER, STOP_AT_CLOSING_QUOTE, BACK_TO_DELIMITER, SKIP_VALUE, RAISE_ERROR),
-    default=STOP_AT_DELIMITER,
     doc="How to read an unescaped quote inside quotes. STOP_AT_DELIMITER: the field ends at the next "
     "separator. STOP_AT_CLOSING_QUOTE: the quote is text, and the field ends at a quote before a separator. "
     "BACK_TO_DELIMITER: separators before the quote end fields, the quote is left out, and the last field "
@@ -104,7 +101,6 @@ UNESCAPED_QUOTES = ReadingOption(
 )
 ESCAPED_ESCAPE = ReadingOption(
     name="charToEscapeQuoteEscaping",
-    parse=text,
     default="",
     default_text="the escape character, if it is not the quote",
     doc="Character that makes a following escape character plain text.",

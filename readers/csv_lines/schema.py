@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from flip27_source.errors import SchemaError
-from flip27_source.options import Change, Option, Options, ReadingOption, boolean, text
+from flip27_source.options import Change, Option, Options, ReadingOption, boolean
 from flip27_source.readers.csv_lines.options import HEADER, NULL_VALUE
 from flip27_source.readers.csv_lines.ranges_and_quotes import CsvRows
 from flip27_source.readers.datetimes.fields import days_by_pattern
@@ -27,7 +27,6 @@ from flip27_source.time_zones import java_zone
 INFER_SCHEMA = Option(
     name="inferSchema",
     parse=boolean,
-    default=False,
     doc="Infer the types of the columns if no schema is given; otherwise all columns are strings.",
     changes=Change.IGNORED,
     change_note="once the schema is recorded",
@@ -47,11 +46,9 @@ _DATES_OF_CASTS = frozenset(("yyyy-MM-dd", "yyyy-M-d", "yyyy-M-dd", "yyyy-MM-d",
 _INSTANT = pa.timestamp("us", "UTC")
 
 
-NAN_VALUE = ReadingOption(name="nanValue", parse=text, default="NaN", doc="Text that means NaN.")
-POSITIVE_INF = ReadingOption(name="positiveInf", parse=text, default="Inf", doc="Text that means infinity.")
-NEGATIVE_INF = ReadingOption(
-    name="negativeInf", parse=text, default="-Inf", doc="Text that means minus infinity."
-)
+NAN_VALUE = ReadingOption(name="nanValue", default="NaN", doc="Text that means NaN.")
+POSITIVE_INF = ReadingOption(name="positiveInf", default="Inf", doc="Text that means infinity.")
+NEGATIVE_INF = ReadingOption(name="negativeInf", default="-Inf", doc="Text that means minus infinity.")
 FLOAT_WORD_OPTIONS: tuple[Option[Any], ...] = (NAN_VALUE, POSITIVE_INF, NEGATIVE_INF)
 CSV_INFERENCE_OPTIONS: tuple[Option[Any], ...] = (INFER_SCHEMA, PREFER_DATE)
 

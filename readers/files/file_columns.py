@@ -28,7 +28,6 @@ from flip27_source.values.times import datetime_or_none
 INCLUDE_METADATA = ReadingOption(
     name="includeMetadata",
     parse=boolean,
-    default=False,
     doc="Fill the column _metadata of the schema with data about each row's file: file_path, file_name, "
     "file_size, "
     "file_block_start, file_block_length, file_modification_time, as in Spark.",

@@ -7,7 +7,7 @@ A reader returns the rows of some files. This class adds columns from the path a
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, ClassVar, Self
@@ -39,6 +39,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
     ignored_by: ClassVar[tuple[str, ...]] = IGNORED_BY
     placeholder: ClassVar[pa.Field] = pa.field("value", pa.string())
     """The column to request from the format if all columns of the schema come from elsewhere."""
+    constants_of = staticmethod(constants_of)
 
     constant_names: tuple[str, ...] = ()
     """Columns of the whole schema that this reader does not fill: they are constant for each file."""
@@ -56,13 +57,6 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
         super().open(context)
         self._file_columns = FileColumns(context)
         self._readers: dict[tuple[str, ...], Self] = {}
-
-    @classmethod
-    def constants_of(
-        cls, schema: pa.Schema, options: Options
-    ) -> Callable[[FileSplit], Mapping[tuple[str, ...], Any]]:
-        """The partition columns of a file, and the fields of ``_metadata``."""
-        return constants_of(schema, options)
 
     def read(self, split: FileSplit) -> Iterator[pa.RecordBatch]:
         return self.read_together([split])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from flip27_source.options import Option, ReadingOption, T, one_of, size_bytes, text
+from flip27_source.options import Option, ReadingOption, T, one_of, size_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,20 +21,17 @@ class WholeFilesOption(ReadingOption[T]):
 MODE = ReadingOption(
     name="mode",
     parse=one_of("PERMISSIVE", "DROPMALFORMED", "FAILFAST"),
-    default="PERMISSIVE",
     doc="How to handle malformed lines: PERMISSIVE keeps the values that can be read, DROPMALFORMED "
     "drops the lines, FAILFAST stops the query.",
 )
 CORRUPT_RECORD_COLUMN = ReadingOption(
     name="columnNameOfCorruptRecord",
-    parse=text,
     default="_corrupt_record",
     doc="String column for malformed lines in PERMISSIVE mode; filled only if the schema has the column.",
 )
 MAX_LINE_BYTES: Option[int] = ReadingOption(
     name="maxLineBytes",
     parse=size_bytes,
-    default=256 << 20,
     default_text="256m",
     doc="Maximum length of a line. A file with a longer line fails or is quarantined, with the position "
     "of the line.",

@@ -55,7 +55,7 @@ def records_of(response: Response, path: Path) -> list[bytes]:
         SplitReadError: the body does not match the options.
     """
     try:
-        raw_list = _at(response.body, path)
+        raw_list = _at(response.answer.body, path)
         if raw_list is None:
             raise _no_records(response, path, "the member is missing")
         if raw_list == b"null":
@@ -77,7 +77,7 @@ def records_of(response: Response, path: Path) -> list[bytes]:
 def cursor_of(response: Response, path: Path) -> str | int | None:
     """The string or integer at ``path``; None if it is missing, null, false or empty."""
     try:
-        raw = _at(response.body, path)
+        raw = _at(response.answer.body, path)
     except msgspec.ValidationError:
         return None
     except _NOT_DECODED as error:
@@ -203,7 +203,7 @@ def _at(document: bytes, path: Path) -> bytes | None:
 def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
     where = f"at {RECORDS_PATH.name} {'.'.join(path)}" if path else "in the answer"
     try:
-        names = ", ".join(list(_MEMBERS.decode(response.body))[:20])
+        names = ", ".join(list(_MEMBERS.decode(response.answer.body))[:20])
     except _NOT_DECODED:
         names = ""
     has = f"; the answer has {names}" if names else ""
@@ -216,9 +216,9 @@ def _no_records(response: Response, path: Path, why: str) -> SplitReadError:
 
 def _no_json(response: Response, error: Exception) -> Exception:
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
-    what = f"{response.place}: the answer is not JSON: {why}: {quotation(response.body)}"
+    what = f"{response.place}: the answer is not JSON: {why}: {quotation(response.answer.body)}"
     remedy = "check the path: the server has to return JSON"
-    if response.framed:
+    if response.answer.framed:
         return SplitReadError(what, remedy=remedy)
     # Without a length, a truncated body looks complete.
     return Doubtful(what, remedy)

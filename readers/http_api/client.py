@@ -7,12 +7,11 @@ request is made, and goes only into the request.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Callable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote, unquote_plus
 
 from flip27_source.access_errors import BUSY, status_cause
@@ -24,6 +23,9 @@ from flip27_source.optional_packages import needed
 from flip27_source.options import Options
 from flip27_source.readers.http_api import options as opts
 from flip27_source.readers.http_api.credentials import Credential, checked_headers, credentials_in, spellings
+
+if TYPE_CHECKING:
+    from flip27_source.readers.http_api.connections import Answer
 
 T = TypeVar("T")
 
@@ -49,20 +51,11 @@ class Doubtful(Exception):  # noqa: N818 - a request to retry, which becomes an 
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """An answer of the server, with its whole body.
-
-    Attributes:
-        place: the request's URL without secrets.
-        next_link: target of ``rel="next"`` in the Link header.
-        framed: the headers gave the length of the body, so it is known to be complete.
-    """
+    """An answer of the server, and the request's URL; ``place`` is that URL without secrets."""
 
     url: str
     place: str
-    status: int
-    body: bytes
-    next_link: str | None
-    framed: bool
+    answer: Answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,16 +239,9 @@ class HttpClient:
             raise SplitReadError(
                 f"GET {self.shown(url)} failed: {self.masked(str(error))}", remedy=error.remedy
             ) from None
-        response = Response(
-            url=url,
-            place=self.shown(url),
-            status=answer.status,
-            body=answer.body.removeprefix(codecs.BOM_UTF8),
-            next_link=answer.next_link,
-            framed=answer.framed,
-        )
-        if response.status != HTTPStatus.OK and not also(response.status):
-            return self._failure_of_status(response, answer)
+        response = Response(url, self.shown(url), answer)
+        if answer.status != HTTPStatus.OK and not also(answer.status):
+            return self._failure_of_status(response)
         try:
             return accept(response)
         except Doubtful as doubt:
@@ -264,10 +250,11 @@ class HttpClient:
             # The error quotes the answer, and some servers quote the request in the answer.
             raise SplitReadError(self.masked(error.what), remedy=error.remedy) from None
 
-    def _failure_of_status(self, response: Response, answer: Any) -> _Failure:
-        status = response.status
+    def _failure_of_status(self, response: Response) -> _Failure:
+        answer = response.answer
+        status = answer.status
         phrase = next((known.phrase for known in HTTPStatus if known == status), "")
-        body = self.masked(response.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
+        body = self.masked(answer.body.decode("utf-8", "replace"))[:_SHOWN_CHARS]
         said = f"status {status} {phrase}".rstrip() + (f", {body!r}" if body else "")
         if status_cause(status) is BUSY:
             return _Failure(said, retry_after_s=self._retry_after_s(answer.headers.get("Retry-After")))

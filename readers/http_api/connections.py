@@ -7,6 +7,7 @@ It is imported by the first reader, because the package requests is optional.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import logging
 import os
@@ -53,7 +54,7 @@ class Answer:
     """A complete answer.
 
     Attributes:
-        body: the decompressed body; only its start if the status is an error.
+        body: the decompressed body, without a byte order mark; only its start if the status is an error.
         next_link: target of ``rel="next"`` in the Link header.
         framed: the headers gave the length of the body, so it is known to be complete.
     """
@@ -150,12 +151,13 @@ class Connections:
         return Unanswered(f"no complete answer within {self._timeout_s:g} seconds (requestTimeout)")
 
     def _taken(self, answer: Any) -> Answer:
+        is_whole = answer.status_code == 200
         return Answer(
             status=answer.status_code,
             headers=answer.headers,
             next_link=answer.links.get("next", {}).get("url"),
             framed=answer.raw.length_remaining is not None or bool(answer.raw.chunked),
-            body=self._body(answer) if answer.status_code == 200 else _beginning(answer),
+            body=(self._body(answer) if is_whole else _beginning(answer)).removeprefix(codecs.BOM_UTF8),
         )
 
     def _body(self, answer: Any) -> bytes:

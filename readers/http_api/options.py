@@ -18,7 +18,6 @@ from flip27_source.options import (
     one_of,
     optional,
     size_bytes,
-    text,
 )
 
 Path = tuple[str, ...]
@@ -48,14 +47,12 @@ RECORDS_PATH: Option[Path] = ReadingOption(
 PAGINATION: Option[str] = FirstStartOption(
     name="pagination",
     parse=one_of("none", "cursor", "link", "page", "since"),
-    default="none",
     doc="How the API is paged: cursor (in the answer, at cursorPath), link (the Link header, or a URL at "
     "linkPath), page (numbers), since (records not older than a time), none (one answer).",
 )
 AT_END: Option[str] = ReadingOption(
     name="atEnd",
     parse=one_of("poll", "finish"),
-    default="poll",
     doc="What to do with an endpoint that has no more records: poll requests it again later; finish ends it "
     "permanently after a batch that finds no new records.",
 )
@@ -66,11 +63,9 @@ CURSOR_PATH: Option[Path | None] = ReadingOption(
     "empty, the page is the last one.",
 )
 CURSOR_PARAM: Option[str] = ReadingOption(
-    name="cursorParam", parse=text, default="cursor", doc="URL parameter for the cursor."
+    name="cursorParam", default="cursor", doc="URL parameter for the cursor."
 )
-START_CURSOR: Option[str | None] = FirstStartOption(
-    name="startCursor", parse=optional(text), doc="Cursor of the first request."
-)
+START_CURSOR: Option[str | None] = FirstStartOption(name="startCursor", doc="Cursor of the first request.")
 LINK_PATH: Option[Path | None] = ReadingOption(
     name="linkPath",
     parse=optional(_path),
@@ -80,20 +75,17 @@ LINK_PATH: Option[Path | None] = ReadingOption(
 EMPTY_PAGE_ENDS: Option[bool] = ReadingOption(
     name="emptyPageEnds",
     parse=boolean,
-    default=False,
     doc="A page without records is the end for now, even if it links to a next page; for APIs where every "
     "page has such a link.",
 )
 PAGE_PARAM: Option[str] = ReadingOption(
-    name="pageParam", parse=text, default="page", doc="URL parameter for the number of the page."
+    name="pageParam", default="page", doc="URL parameter for the number of the page."
 )
 FIRST_PAGE: Option[int] = FirstStartOption(
     name="firstPage", parse=integer(minimum=0), default=1, doc="Number of the first page."
 )
 PAGE_SIZE_PARAM: Option[str | None] = ReadingOption(
-    name="pageSizeParam",
-    parse=optional(text),
-    doc="URL parameter for the number of records per page; needs pageSize.",
+    name="pageSizeParam", doc="URL parameter for the number of records per page; needs pageSize."
 )
 PAGE_SIZE: Option[int | None] = ReadingOption(
     name="pageSize",
@@ -103,7 +95,6 @@ PAGE_SIZE: Option[int | None] = ReadingOption(
 )
 SINCE_PARAM: Option[str] = ReadingOption(
     name="sinceParam",
-    parse=text,
     default="since",
     doc="URL parameter for the time; the API has to return records with exactly that time too.",
 )
@@ -115,7 +106,6 @@ SINCE_FIELD: Option[Path | None] = FirstStartOption(
 )
 START_SINCE: Option[str | None] = FirstStartOption(
     name="startSince",
-    parse=optional(text),
     default_text="not set: the first request has no sinceParam",
     doc="Time of the first request, as the API writes it.",
 )
@@ -141,27 +131,21 @@ HEADERS: Option[dict[str, str]] = ReadingOption(
     secret=True,
 )
 AUTH_ENV: Option[str | None] = ReadingOption(
-    name="authEnv",
-    parse=optional(text),
-    doc="Environment variable, on the executors, that contains the token or password.",
+    name="authEnv", doc="Environment variable, on the executors, that contains the token or password."
 )
 AUTH_TOKEN: Option[str | None] = ReadingOption(
-    name="authToken",
-    parse=optional(text),
-    doc="The token or password itself. Never stored or shown.",
-    secret=True,
+    name="authToken", doc="The token or password itself. Never stored or shown.", secret=True
 )
 AUTH_HEADER: Option[str] = ReadingOption(
-    name="authHeader", parse=text, default="Authorization", doc="Header for the token."
+    name="authHeader", default="Authorization", doc="Header for the token."
 )
 AUTH_SCHEME: Option[str | None] = ReadingOption(
     name="authScheme",
-    parse=optional(text),
     default_text="`Bearer` in the header Authorization, none in others",
     doc="Word before the token in the header.",
 )
 AUTH_PARAM: Option[str | None] = ReadingOption(
-    name="authParam", parse=optional(text), doc="URL parameter for the token, instead of a header."
+    name="authParam", doc="URL parameter for the token, instead of a header."
 )
 HTTP_RETRIES: Option[int] = ReadingOption(
     name="httpRetries",
@@ -173,7 +157,6 @@ HTTP_RETRIES: Option[int] = ReadingOption(
 MAX_BACKOFF: Option[float] = ReadingOption(
     name="maxBackoff",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="Longest pause before a request is retried, even if Retry-After asks for more; without Retry-After, "
     "pauses grow from 1 second.",
@@ -181,14 +164,12 @@ MAX_BACKOFF: Option[float] = ReadingOption(
 REQUEST_TIMEOUT: Option[float] = ReadingOption(
     name="requestTimeout",
     parse=duration_s,
-    default=60.0,
     default_text="1 minute",
     doc="Longest duration of a request, from the connection to the last byte of the answer.",
 )
 MAX_RESPONSE_BYTES: Option[int] = ReadingOption(
     name="maxResponseBytes",
     parse=size_bytes,
-    default=128 * 1024 * 1024,
     default_text="128m",
     doc="Largest answer, both as sent and after decompression. A larger answer fails the task.",
 )

@@ -72,7 +72,7 @@ class PageWalk(Walk):
         """A page; a page whose content is ``known`` is not the requested page."""
 
         def accept(response: Response) -> Page:
-            if response.status == HTTPStatus.NOT_FOUND:
+            if response.answer.status == HTTPStatus.NOT_FOUND:
                 return Page([], None, response.place)
             records = records_of(response, self._records_path)
             if self._checks and known and records and self._identity.page_digest(records) in known:

@@ -169,7 +169,7 @@ class ChainWalk(Walk):
         if self._kind == "none":
             return None
         if self._next_path is None:
-            position: Position | None = response.next_link
+            position: Position | None = response.answer.next_link
         else:
             position = cursor_of(response, self._next_path)
         if position is None:

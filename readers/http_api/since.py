@@ -116,7 +116,7 @@ class SinceWalk(Walk):
 
         def accept(response: Response) -> tuple[Page, list[_Dated]]:
             records = records_of(response, self._records_path)
-            page = Page(records, None, response.place, response.next_link is not None)
+            page = Page(records, None, response.place, response.answer.next_link is not None)
             new = self._new(page, split)
             if not new and (page.has_link or len(records) >= self._size):
                 raise Doubtful(

@@ -17,36 +17,23 @@ if TYPE_CHECKING:
 MULTI_LINE = WholeFilesOption(
     name="multiLine",
     parse=boolean,
-    default=False,
     doc="Read each file as one JSON document: an object is one row, an array has one row per object. The "
     "whole document is held in memory, and reading is many times slower than reading lines.",
 )
 _DIALECT: Mapping[str, Option[bool]] = {
-    "comments": ReadingOption(
-        name="allowComments", parse=boolean, default=False, doc="Allow Java and C++ style comments."
-    ),
-    "unquoted_names": ReadingOption(
-        name="allowUnquotedFieldNames", parse=boolean, default=False, doc="Allow field names without quotes."
-    ),
-    "single_quotes": ReadingOption(
-        name="allowSingleQuotes", parse=boolean, default=True,
-        doc="Allow single quotes for names and strings.",
-    ),
-    "leading_zeros": ReadingOption(
-        name="allowNumericLeadingZeros", parse=boolean, default=False, doc="Allow leading zeros in numbers."
-    ),
-    "words": ReadingOption(
-        name="allowNonNumericNumbers", parse=boolean, default=True,
-        doc="Allow NaN and Infinity as numbers, signed or unsigned, quoted or not.",
-    ),
-    "any_escape": ReadingOption(
-        name="allowBackslashEscapingAnyCharacter", parse=boolean, default=False,
-        doc="Allow a backslash before any character; the result is that character.",
-    ),
-    "control_characters": ReadingOption(
-        name="allowUnquotedControlChars", parse=boolean, default=False,
-        doc="Allow tabs and other control characters in strings.",
-    ),
+    attribute: ReadingOption(name=name, parse=boolean, default=default, doc=doc)
+    for attribute, name, default, doc in (
+        ("comments", "allowComments", False, "Allow Java and C++ style comments."),
+        ("unquoted_names", "allowUnquotedFieldNames", False, "Allow field names without quotes."),
+        ("single_quotes", "allowSingleQuotes", True, "Allow single quotes for names and strings."),
+        ("leading_zeros", "allowNumericLeadingZeros", False, "Allow leading zeros in numbers."),
+        ("words", "allowNonNumericNumbers", True,
+         "Allow NaN and Infinity as numbers, signed or unsigned, quoted or not."),
+        ("any_escape", "allowBackslashEscapingAnyCharacter", False,
+         "Allow a backslash before any character; the result is that character."),
+        ("control_characters", "allowUnquotedControlChars", False,
+         "Allow tabs and other control characters in strings."),
+    )
 }  # fmt: skip
 """The options of the dialect, by the attributes of ``JsonDialect``."""
 JSON_DIALECT_OPTIONS: tuple[Option[Any], ...] = tuple(_DIALECT.values())
@@ -56,7 +43,6 @@ def _inference_option(name: str, doc: str) -> Option[bool]:
     return Option(
         name=name,
         parse=boolean,
-        default=False,
         doc=f"Schema inference: {doc}",
         changes=Change.IGNORED,
         change_note="once the schema is recorded",

@@ -15,15 +15,11 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from flip27_source.enumerators.kafka.client import KafkaError, new_consumer
+from flip27_source.enumerators.kafka.client import Consumer, KafkaError, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
 from flip27_source.enumerators.kafka.cluster import Cluster
 from flip27_source.enumerators.kafka.split import KafkaSplit
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
 
 _PAUSE_S = 0.2
 

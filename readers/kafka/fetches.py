@@ -14,17 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
 from operator import is_not
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from flip27_source.enumerators.kafka.client import failed, imported
+from flip27_source.enumerators.kafka.client import Consumer, Message, failed, imported
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
-from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
+from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S, is_unknown
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer, Message
 
 GROUP_OFFSETS = 50_000
 """The most offsets of ranges that are fetched together; a longer range is fetched alone."""
@@ -90,8 +87,6 @@ class Fetches:
         self._lost = lost
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
-        error = self._kafka.KafkaError
-        self._unknown = (error.UNKNOWN_TOPIC_OR_PART, error._UNKNOWN_TOPIC, error._UNKNOWN_PARTITION)
         self._per_call = 500
         self._deadline = 0.0
         self._look_after = 0.0
@@ -193,7 +188,7 @@ class Fetches:
                 self._check_end(item)
         elif code in (kafka._AUTO_OFFSET_RESET, kafka.OFFSET_OUT_OF_RANGE):
             self._out_of_range(item)
-        elif code in self._unknown:
+        elif is_unknown(error):
             # librdkafka stops fetching after one such answer; _check_end resumes if the partition exists.
             item.has_failed = True
         elif code in (kafka._BAD_MSG, kafka._BAD_COMPRESSION, kafka.INVALID_MSG):
@@ -250,7 +245,7 @@ class Fetches:
             if error is None:
                 item.unknown_since = None
                 return int(answer.offset)
-        if error.code() not in self._unknown:
+        if not is_unknown(error):
             item.unknown_since = None
         elif item.unknown_since is None:
             item.unknown_since = time.monotonic()

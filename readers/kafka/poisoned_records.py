@@ -6,18 +6,16 @@ The split of a quarantined record has its bytes. Nothing else is needed to read 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from flip27_source.enumerators.kafka.client import Message
 from flip27_source.enumerators.kafka.split import KafkaSplit, record_id_of
 from flip27_source.errors import CorruptStateError, SplitReadError
 from flip27_source.reader import SourceReaderContext
 from flip27_source.readers.kafka.arrow_records import Run
 from flip27_source.readers.kafka.decoding.options import ON_RECORD_ERROR
-
-if TYPE_CHECKING:
-    from confluent_kafka import Message
 
 QUARANTINE = "quarantine"
 

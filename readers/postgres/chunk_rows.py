@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.csv as pc
@@ -17,15 +16,12 @@ import pyarrow.csv as pc
 from flip27_source.enumerators.postgres.catalog import CatalogColumn, columns_of, own_rows, table_of
 from flip27_source.enumerators.postgres.chunk_transactions import TransactionSnapshot
 from flip27_source.enumerators.postgres.chunks import key_range, where
-from flip27_source.enumerators.postgres.connection import row_of
+from flip27_source.enumerators.postgres.connection import Connection, row_of
 from flip27_source.enumerators.postgres.server import reach_id
 from flip27_source.enumerators.postgres.split import TableChunk, TableName
 from flip27_source.enumerators.postgres.table_patterns import quoted, quoted_with_parameters
 from flip27_source.errors import DataLossError, SplitReadError
 from flip27_source.readers.postgres.copied_rows import copied_rows
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 MOST_ROWS = 1 << 17
 """The maximum number of rows in a block: a row with one digit can become five hundred bytes of JSON."""

@@ -9,10 +9,9 @@ from __future__ import annotations
 import select
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
+from flip27_source.enumerators.postgres.connection import Connection
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ The caller provides the encoders of the values.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -35,9 +36,8 @@ class JsonObjects:
     def __init__(
         self, encoder: Callable[[PgType], Encode], placeholder: Callable[[PgType], str] | None = None
     ) -> None:
-        self._encoder = encoder
+        self._encoder = cache(encoder)
         self._placeholder = placeholder
-        self._encoders: dict[PgType, Encode] = {}
 
     def after(self, changes: DeliveredChanges, types: Mapping[str, PgType]) -> pa.Array:
         """The row after each change, and each row of a chunk; null for a delete and a TRUNCATE."""
@@ -96,12 +96,9 @@ class JsonObjects:
     def _member(
         self, name: str, kind: PgType, texts: pa.Array, table: str, unchanged: Bools | None = None
     ) -> Member:
-        encode = self._encoders.get(kind)
-        if encode is None:
-            encode = self._encoders[kind] = self._encoder(kind)
         texts = ValueConverter(column=name, type=kind, target=pa.string()).convert(texts, where=table)
         try:
-            values = encode(texts)
+            values = self._encoder(kind)(texts)
         except UnfitError as unfit:
             raise _refused(unfit, name, kind, table) from None
         if unchanged is None or not unchanged.any():

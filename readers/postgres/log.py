@@ -6,16 +6,13 @@ import logging
 import time
 from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
+from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.server import OBJECT_IN_USE
 from flip27_source.enumerators.postgres.split import lsn_text
 from flip27_source.enumerators.postgres.table_patterns import quoted
 from flip27_source.errors import SplitReadError
 from flip27_source.readers.postgres.copied_rows import CopiedBlock, copied_rows
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 _log = logging.getLogger(__name__)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -32,7 +33,7 @@ class TypedRows:
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
-        self._converters: dict[tuple[str, PgType, pa.DataType], ValueConverter] = {}
+        self._converter = cache(ValueConverter)
 
     @property
     def columns_read(self) -> list[str]:
@@ -47,7 +48,7 @@ class TypedRows:
         is_delete = pa.array(deletes) if deletes.any() else None
 
         def converted(field: pa.Field, texts: pa.Array) -> pa.Array:
-            converter = self._converter(field, types[field.name])
+            converter = self._converter(column=field.name, type=types[field.name], target=field.type)
             return converter.convert(texts, where=str(changes.relation))
 
         def value(field: pa.Field) -> pa.Array:
@@ -84,11 +85,3 @@ class TypedRows:
             for field in self._schema
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _converter(self, field: pa.Field, kind: PgType) -> ValueConverter:
-        place = (field.name, kind, field.type)
-        converter = self._converters.get(place)
-        if converter is None:
-            converter = ValueConverter(column=field.name, type=kind, target=field.type)
-            self._converters[place] = converter
-        return converter

@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres.catalog import current_columns, own_rows, table_of
+from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.table_patterns import quoted_with_parameters
 from flip27_source.readers.postgres.delivered_changes import CREATE, DeliveredChanges
 from flip27_source.readers.postgres.message_blocks import Bools, Int64s
 from flip27_source.readers.postgres.relations import Relation
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 PART_BYTES = 8 << 20
 """The size of the values that are read at once; a value that is longer is read alone."""

@@ -7,7 +7,6 @@ other types. What must not live here: reading the log, and making rows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +14,7 @@ import pyarrow.compute as pc
 
 from flip27_source.enumerators.postgres import options as opts
 from flip27_source.enumerators.postgres.catalog import find_table
+from flip27_source.enumerators.postgres.connection import Connection
 from flip27_source.enumerators.postgres.split import KeyColumn, LogWindow, TableRules
 from flip27_source.enumerators.postgres.table_patterns import matched
 from flip27_source.options import Options
@@ -28,9 +28,6 @@ from flip27_source.readers.postgres.message_blocks import Int64s
 from flip27_source.readers.postgres.pgoutput import Changes
 from flip27_source.readers.postgres.relations import Relation
 from flip27_source.readers.postgres.unchanged_values import rows_to_read, with_values_read
-
-if TYPE_CHECKING:
-    from flip27_source.enumerators.postgres.connection import Connection
 
 _INTEGERS = frozenset({"smallint", "integer", "bigint"})
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from flip27_source.errors import NewColumnsError, SchemaError
-from flip27_source.options import Change, Option, Options, ReadingOption, integer, one_of, optional, text
+from flip27_source.options import Change, Option, Options, ReadingOption, integer, one_of, optional
 from flip27_source.readers.schemas.merging import hinted
 from flip27_source.schemas.ddl import columns_text, parse_columns, type_name
 from flip27_source.schemas.new_columns import RECORDING_MODES, WIDENING_MODE, additions, evolved
@@ -50,7 +50,6 @@ SCHEMA_EVOLUTION_MODE: Option[str | None] = ReadingOption(
 )
 RESCUED_DATA_COLUMN: Option[str | None] = ReadingOption(
     name="rescuedDataColumn",
-    parse=optional(text),
     doc="Name of a string column for data that other columns cannot represent: a JSON object with "
     "_file_path and the fields of a row that are not in the schema or do not fit its types. Null if "
     "there are no such fields.",

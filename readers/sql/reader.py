@@ -11,11 +11,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import RowDatabase, connected
 from flip27_source.enumerators.sql.failures import DatabaseFailure
 from flip27_source.enumerators.sql.options import APPEND_ONLY, check_sql_options
 from flip27_source.enumerators.sql.split import SqlSplit
-from flip27_source.enumerators.sql.table import CursorTable
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
+from flip27_source.enumerators.sql.table import CursorTable, connected
 from flip27_source.errors import SchemaError, SplitReadError
 from flip27_source.options import Option, Options
 from flip27_source.reader import SplitReader
@@ -80,7 +80,7 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
     def _batches(self, table: CursorTable, split: SqlSplit) -> Iterator[pa.RecordBatch]:
         schema, database = self.context.schema, table.database
         sources = [self._source(table, field.name) for field in schema]
-        if isinstance(database, RowDatabase):
+        if isinstance(database, SqlAlchemyDatabase):
             # Only columns that are wanted as text are selected as text.
             sources = [
                 source if pa.types.is_string(field.type) else source.with_type(field.type)
@@ -91,7 +91,7 @@ class SqlReader(FindsSchema, SplitReader[SqlSplit]):
             for source, field in zip(sources, schema, strict=True)
         ]
         sql = table.queries.rows(split.after, split.upto, select)
-        if isinstance(database, RowDatabase):
+        if isinstance(database, SqlAlchemyDatabase):
             blocks = (list(zip(*block, strict=True)) for block in database.blocks(sql))
         else:
             blocks = (batch.columns for batch in database.batches(sql, first_rows=split.rows + 1))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from flip27_source.enumerators.sql.database import ArrowDatabase, RowDatabase
+from flip27_source.enumerators.sql.adbc import AdbcDatabase
 from flip27_source.enumerators.sql.options import TABLE
 from flip27_source.enumerators.sql.queries import probe, relation_of
+from flip27_source.enumerators.sql.sqlalchemy_rows import SqlAlchemyDatabase
 from flip27_source.options import Options
 from flip27_source.readers.sql.column_types import UTC_TIMESTAMP, affinity, spark_type
 
@@ -27,10 +28,10 @@ _OF_PYTHON: dict[type, pa.DataType] = {
 }
 
 
-def schema_of(database: ArrowDatabase | RowDatabase, options: Options) -> pa.Schema:
+def schema_of(database: AdbcDatabase | SqlAlchemyDatabase, options: Options) -> pa.Schema:
     """The columns, with types of Spark."""
     relation = relation_of(options)
-    if isinstance(database, RowDatabase):
+    if isinstance(database, SqlAlchemyDatabase):
         return _of_rows(database, relation, options[TABLE])
     if database.dialect.name == "sqlite":
         return _of_sqlite(database, relation, options[TABLE])
@@ -38,7 +39,7 @@ def schema_of(database: ArrowDatabase | RowDatabase, options: Options) -> pa.Sch
     return pa.schema([pa.field(field.name, spark_type(field)) for field in fields])
 
 
-def _of_sqlite(database: ArrowDatabase, relation: str, table: str | None) -> pa.Schema:
+def _of_sqlite(database: AdbcDatabase, relation: str, table: str | None) -> pa.Schema:
     """The columns with their declared types, if these imply one, otherwise with the types of the first rows.
 
     SQLite accepts values of any type in any column.
@@ -54,7 +55,7 @@ def _of_sqlite(database: ArrowDatabase, relation: str, table: str | None) -> pa.
     return pa.schema([(field.name, declared.get(field.name) or spark_type(field)) for field in fields])
 
 
-def _of_rows(database: RowDatabase, relation: str, table: str | None) -> pa.Schema:
+def _of_rows(database: SqlAlchemyDatabase, relation: str, table: str | None) -> pa.Schema:
     declared = {} if table is None else _reflected(database, table)
     names, rows = database.named_rows(f"SELECT * FROM {relation} LIMIT {_SAMPLE_ROWS}")
     columns: Any = list(zip(*rows, strict=True)) if rows else [()] * len(names)
@@ -66,7 +67,7 @@ def _of_rows(database: RowDatabase, relation: str, table: str | None) -> pa.Sche
     )
 
 
-def _reflected(database: RowDatabase, table: str) -> dict[str, pa.DataType]:
+def _reflected(database: SqlAlchemyDatabase, table: str) -> dict[str, pa.DataType]:
     """The types of those columns of a table whose declared type has a counterpart in Spark."""
     schema, _, name = table.rpartition(".")
     kinds = {}

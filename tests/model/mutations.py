@@ -172,11 +172,11 @@ def an_abort_forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
 def an_abort_keeps_the_same_instance(reach: Any, self: Cycle, offset: Any) -> Any:
     if self.run is not None and offset != self.at:
         coordinator = self.run.coordinator
-        coordinator._pending = None
-        coordinator._last_id = offset.checkpoint_id
+        coordinator.pending = None
+        coordinator.last_checkpoint_id = offset.checkpoint_id
         coordinator._ledger._planned_id = None
         for gateway in coordinator._queues._gateways.values():
-            gateway._state = GatewayState.OPEN
+            gateway.state = GatewayState.OPEN
             gateway._checkpoint_id = gateway._last_closed = offset.checkpoint_id
         self.at = offset
     return reach(self, offset)

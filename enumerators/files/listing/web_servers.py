@@ -38,9 +38,7 @@ class HttpLister(FsspecLister):
 
     def _entries(self, folder: str) -> Iterator[Mapping[str, Any]]:
         names = dict.fromkeys(name_of(folder, link) for link in self._links(folder))
-        for name in names:
-            if name is None:
-                continue
+        for name in filter(None, names):
             yield {"name": name, "size": None, "type": "directory" if name.endswith("/") else "file"}
 
     def _links(self, folder: str) -> list[str]:

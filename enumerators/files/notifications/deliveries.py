@@ -12,10 +12,10 @@ from dataclasses import replace
 
 from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.files.notifications.inbox import Inbox, Received, in_parts
-from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues
+from flip27_source.enumerators.files.notifications.queues import checked_queues
 from flip27_source.enumerators.files.notifications.rounds import NotificationRounds, NotifiedDiscovery
 from flip27_source.enumerators.files.notifications.state import DeleteMessages, NotificationsState
-from flip27_source.enumerators.files.options import NOTIFICATION_VISIBILITY_TIMEOUT, paths_of
+from flip27_source.enumerators.files.options import NOTIFICATION_VISIBILITY_TIMEOUT
 from flip27_source.enumerators.files.search import FileSearch
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.options import Options
@@ -82,7 +82,6 @@ class Deliveries:
         state: NotificationsState | None,
         may_wait: bool,
     ) -> None:
-        check_options(options, paths_of(options))
         self.state = NotificationsState() if state is None else state
         self._context = context
         self._acknowledgements = Acknowledgements()

@@ -48,8 +48,7 @@ def in_parts(messages: Iterable[Received]) -> Iterator[DeleteMessages]:
         by_queue.setdefault(item.queue, []).append(item.message.receipt)
     for queue, receipts in by_queue.items():
         for first in range(0, len(receipts), DELETED_AT_ONCE):
-            part = receipts[first : first + DELETED_AT_ONCE]
-            yield DeleteMessages(queue=queue, receipts=tuple(part))
+            yield DeleteMessages(queue=queue, receipts=tuple(receipts[first : first + DELETED_AT_ONCE]))
 
 
 @dataclass(slots=True)

@@ -18,10 +18,6 @@ SCHEMES = {"sqs": ("s3", "s3a"), "azurequeue": ("abfs", "abfss", "az", "wasb", "
 """The schemes of the paths for which a built-in service has events."""
 
 
-def is_notified(options: Options) -> bool:
-    return bool(options[opts.DISCOVERY] == "notifications")
-
-
 def service_of(options: Options) -> str:
     """The service that the options name, or the one that has events for the path."""
     given = options[opts.NOTIFICATION_SERVICE]
@@ -46,15 +42,15 @@ def delete_messages(queue: NotificationQueue, receipts: Sequence[str]) -> None:
 
 
 def checked_queues(options: Options) -> Mapping[str, NotificationQueue]:
-    """The queues of the source, by their URLs."""
+    """The queues of the source, by their URLs; refuses options that notifications cannot work with."""
+    _check_options(options)
     urls = options.require(
         opts.NOTIFICATION_QUEUES, why="discovery=notifications reads the events of files there"
     )
     return {url: open_queue(url, options) for url in urls}
 
 
-def check_options(options: Options, paths: Sequence[str]) -> None:
-    """Refuse options that notifications cannot work with."""
+def _check_options(options: Options) -> None:
     options.require(
         STATE_LOCATION,
         why="discovery=notifications deletes messages once their files are in the state, which grows too "
@@ -68,7 +64,7 @@ def check_options(options: Options, paths: Sequence[str]) -> None:
         )
     service = service_of(options).lower()
     schemes = SCHEMES.get(service, ())
-    for path in paths:
+    for path in opts.paths_of(options):
         if schemes and path.partition("://")[0] not in schemes:
             raise OptionError(
                 f"path {path} has no events in {service}: its events are only about {schemes[0]}://",

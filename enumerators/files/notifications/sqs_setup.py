@@ -10,6 +10,7 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from flip27_source.enumerators.files.notifications.sqs import DEFAULT_REGION, GONE, client, code_of
@@ -60,10 +61,10 @@ class Aws:
     """
 
     def __init__(self, storage: Mapping[str, Any], *, pauses_s: Sequence[float] = PAUSES_S) -> None:
-        self._storage = storage
         self._pauses_s = pauses_s
-        self._sqs: dict[str, Any] = {}
         self.s3 = client("s3", storage)
+        # SQS in the bucket's region, where S3 requires the queue to be.
+        self._sqs_in = cache(lambda region: client("sqs", storage, region=region))
 
     def facts_of(self, place: Place) -> Facts:
         """Request the current setup."""
@@ -73,7 +74,7 @@ class Aws:
         rules = _requested(bucket, self.s3.get_bucket_notification_configuration, Bucket=place.bucket)
         rules.pop("ResponseMetadata", None)
         facts = Facts(place=place, region=region, rules=rules)
-        sqs = self.sqs(region)
+        sqs = self._sqs_in(region)
         try:
             url = sqs.get_queue_url(QueueName=place.queue)["QueueUrl"]
         except Exception as error:
@@ -83,12 +84,6 @@ class Aws:
         attributes = _requested(queue, sqs.get_queue_attributes, QueueUrl=url, AttributeNames=["All"])
         tags = _requested(queue, sqs.list_queue_tags, QueueUrl=url).get("Tags") or {}
         return replace(facts, url=url, attributes=attributes["Attributes"], tags=tags)
-
-    def sqs(self, region: str) -> Any:
-        """A client of SQS in the bucket's region, where S3 requires the queue to be."""
-        if region not in self._sqs:
-            self._sqs[region] = client("sqs", self._storage, region=region)
-        return self._sqs[region]
 
     def creation(self, facts: Facts) -> Iterator[Step]:
         """The steps that create what is missing, in order."""
@@ -106,7 +101,7 @@ class Aws:
                 what="queue",
                 name=place.queue,
                 details=f"in {facts.region}; keeps messages for {days} days",
-                do=lambda: self.sqs(facts.region).create_queue(
+                do=lambda: self._sqs_in(facts.region).create_queue(
                     QueueName=place.queue, Attributes=QUEUE_ATTRIBUTES, tags={TAG: OUR_TAG}
                 ),
             )
@@ -164,13 +159,13 @@ class Aws:
                 remedy="drop the other paths too, if nobody needs their events",
             )
         if facts.is_ours:
-            self.sqs(facts.region).delete_queue(QueueUrl=facts.url)
+            self._sqs_in(facts.region).delete_queue(QueueUrl=facts.url)
 
     def _put_policy(self, place: Place, *, is_allowed: bool) -> None:
         facts = self._with_queue(place)
         statements = [*facts.other_statements, *([facts.statement] if is_allowed else [])]
         policy = json.dumps({**facts.policy, "Statement": statements}) if statements else ""
-        self.sqs(facts.region).set_queue_attributes(QueueUrl=facts.url, Attributes={"Policy": policy})
+        self._sqs_in(facts.region).set_queue_attributes(QueueUrl=facts.url, Attributes={"Policy": policy})
 
     def _put_rules(self, place: Place, *, is_sending: bool) -> None:
         """Replace the rules of the path; S3 takes the whole configuration, so the others are sent back."""

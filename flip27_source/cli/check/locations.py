@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from flip27_source.enumerators.files.listing.choice import Listing
-from flip27_source.enumerators.files.notifications.queues import check_options, checked_queues, is_notified
-from flip27_source.enumerators.files.options import CLEAN_SOURCE, PATHS, paths_of
+from flip27_source.enumerators.files.notifications.queues import checked_queues
+from flip27_source.enumerators.files.options import CLEAN_SOURCE, DISCOVERY, PATHS, paths_of
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error, MissingStateError, StateLocationError
 from flip27_source.file_systems.paths import local_path
@@ -72,10 +72,9 @@ def source_path(options: Options) -> tuple[list[Finding], FileSplit | None]:
 
 def queues(options: Options) -> Iterator[Finding]:
     """Check each queue of a files source; no message is removed."""
-    if not is_notified(options):
+    if options[DISCOVERY] != "notifications":
         return
     try:
-        check_options(options, paths_of(options))
         checked = checked_queues(options)
     except Flip27Error as error:
         yield failure("queue", error)

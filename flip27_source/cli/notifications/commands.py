@@ -98,11 +98,14 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
         for rule in facts.own_rules
     ]
     problems = facts.problems
-    rows: list[tuple[str, Any]] = [
-        ("queue", facts.url),
-        *(() if facts.url is None else _shown_messages(facts)),
-        *(("events", f"{', '.join(rule['events'])} of {keys_text(rule['prefix'])}") for rule in rules),
-    ]
+    rows: list[tuple[str, Any]] = [("queue", facts.url)]
+    if facts.url is not None:
+        rows += [
+            ("messages that wait", facts.messages["waiting"]),
+            ("messages that a query has received", facts.messages["hidden"]),
+            ("the bucket may send events", facts.is_allowed),
+        ]
+    rows += [("events", f"{', '.join(rule['events'])} of {keys_text(rule['prefix'])}") for rule in rules]
     return Answer(
         data={
             **_place(facts),
@@ -116,14 +119,6 @@ def show(path: Path, queue: Queue = None, storage: Storage = None) -> Answer:
         notes=[*problems, *(["flip27 notifications create creates what is missing"] if problems else [])],
         exit_code=CHECK_FAILED if problems else DONE,
     )
-
-
-def _shown_messages(facts: Facts) -> list[tuple[str, Any]]:
-    return [
-        ("messages that wait", facts.messages["waiting"]),
-        ("messages that a query has received", facts.messages["hidden"]),
-        ("the bucket may send events", facts.is_allowed),
-    ]
 
 
 def _done(aws: Aws, steps: Sequence[Step], *, execute: bool, yes: bool) -> bool:

@@ -155,7 +155,6 @@ def _answer(left: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
         )
     elif not is_dropped:
         notes.append(f"dry run: nothing was changed on {place(options)}; add --execute to drop them")
-    columns = ("what", "name", "outcome", "details")
     return Answer(
         data={
             "database": options[opts.DATABASE],
@@ -163,6 +162,6 @@ def _answer(left: Leftovers, options: Options, *, is_dropped: bool) -> Answer:
             "statements": left.statements,
             "is_dropped": is_dropped,
         },
-        shown=[Table(columns=columns, rows=rows)] if rows else [],
+        shown=[Table(columns=("what", "name", "outcome", "details"), rows=rows)] if rows else [],
         notes=notes,
     )

@@ -55,8 +55,7 @@ Limit = Annotated[int | None, option("--limit N", "Maximum number of rows.", int
 
 
 def _status_option(statuses: type[enum.StrEnum]) -> Any:
-    names = ", ".join(statuses)
-    return option("--status", f"Only with this status: {names}. Repeatable.")
+    return option("--status", f"Only with this status: {', '.join(statuses)}. Repeatable.")
 
 
 SplitStatuses = Annotated[list[SplitStatus] | None, _status_option(SplitStatus)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from operator import itemgetter
 from typing import Any
 
@@ -27,7 +27,10 @@ class AvroSchema:
     Attributes:
         place: where the schema comes from, for messages.
         stored: the fields, with the Arrow types of their values.
+        getter: returns the function that gets a field of a record, by its name.
     """
+
+    getter = staticmethod(itemgetter)
 
     def __init__(self, schema: Any, *, where: str, named: Mapping[str, Any] | None = None) -> None:
         with needed("fastavro", by="valueFormat=avro", extra="kafka,avro"):
@@ -74,10 +77,6 @@ class AvroSchema:
         if left:
             raise ValueError(f"{left} bytes follow the Avro record of {self.place}")
         return record
-
-    def getter(self, name: str) -> Callable[[Any], Any]:
-        """The function that returns a field of a record."""
-        return itemgetter(name)
 
 
 def _with_types(schema: Any, named: dict[str, Any], space: str = "") -> Any:

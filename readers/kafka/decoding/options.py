@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from flip27_source.environment_variables import variable_of
 from flip27_source.errors import OptionError
-from flip27_source.options import Option, Options, ReadingOption, one_of, optional, text
+from flip27_source.options import Option, Options, ReadingOption, one_of, optional
 
 
 def _registry_url(value: str) -> str:
@@ -27,14 +27,12 @@ VALUE_FORMAT: Option[str | None] = ReadingOption(
 )
 VALUE_SCHEMA_FILE: Option[str | None] = ReadingOption(
     name="valueSchemaFile",
-    parse=optional(text),
     doc="Path or URL of the schema of the values, which the driver and every executor can read: for json "
     "the columns as DDL, for avro a schema (.avsc), for protobuf a descriptor set (protoc "
     "--include_imports --descriptor_set_out).",
 )
 VALUE_MESSAGE: Option[str | None] = ReadingOption(
     name="valueMessage",
-    parse=optional(text),
     default_text="the first message type of the last file",
     doc="For protobuf, the full name of the message type: package.Message.",
 )
@@ -46,20 +44,17 @@ REGISTRY_URL: Option[str | None] = ReadingOption(
 )
 REGISTRY_AUTH_ENV: Option[str | None] = ReadingOption(
     name="schemaRegistryAuthEnv",
-    parse=optional(text),
     doc="Environment variable, on the driver and on every executor, that contains user:password for the "
     "registry.",
 )
 REGISTRY_TOKEN_ENV: Option[str | None] = ReadingOption(
     name="schemaRegistryTokenEnv",
-    parse=optional(text),
     doc="Environment variable, on the driver and on every executor, that contains a bearer token for the "
     "registry.",
 )
 ON_RECORD_ERROR: Option[str] = ReadingOption(
     name="onRecordError",
     parse=one_of("fail", "null", "quarantine"),
-    default="fail",
     doc="What to do with a record whose value cannot be decoded: fail the query, naming the record; deliver "
     "it with a null value (null); or leave it out and keep it in the state with its bytes and the error, to "
     "be read later (quarantine). quarantine needs a stateLocation; maxQuarantinedSplits limits the number.",

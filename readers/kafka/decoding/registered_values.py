@@ -7,6 +7,7 @@ with the indexes of its message type in the schema's file.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import cache
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -50,9 +51,8 @@ class FramedValues(ValueDecoder, Generic[KeyT]):
     ) -> None:
         self.type = kind
         self._unframed = unframed
-        self._decoder_of = decoder_of
+        self._decoder_of = cache(decoder_of)
         self._label = label
-        self._decoders: dict[KeyT, ValueDecoder] = {}
 
     def decode(self, values: pa.Array) -> Decoded:
         """The values, each decoded as its header says."""
@@ -61,12 +61,11 @@ class FramedValues(ValueDecoder, Generic[KeyT]):
         for header, (rows, payloads) in of_headers.items():
             label = self._label.format(header)
             try:
-                if header not in self._decoders:
-                    self._decoders[header] = self._decoder_of(header)
+                decoder = self._decoder_of(header)
             except (UnknownSchemaError, SchemaError) as error:
                 failures.update(dict.fromkeys(rows, f"{label}{error}"))
                 continue
-            decoded = self._decoders[header].decode(payloads)
+            decoded = decoder.decode(payloads)
             pieces.append((rows, decoded.values))
             failures.update({rows[row]: f"{label}{why}" for row, why in decoded.failures.items()})
         return Decoded(values=joined(pieces, len(values), self.type), failures=failures)

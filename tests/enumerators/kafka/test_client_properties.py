@@ -17,14 +17,14 @@ from tests.kafka_server import KafkaBroker
 SECRET = "correct-horse-7"
 
 
-def properties(environment: dict[str, str] | None = None, **given: str) -> ClientProperties:
+def properties(**given: str) -> ClientProperties:
     options = {
         "enumerator": "kafka",
         "subscribe": "orders",
         "kafka.bootstrap.servers": "localhost:9092",
         **{f"kafka.{name.replace('__', '.')}": value for name, value in given.items()},
     }
-    return client_properties(Source.resolve(options).options, environment=environment or {})
+    return client_properties(Source.resolve(options).options)
 
 
 def test_only_committed_records_are_read_unless_the_user_sets_otherwise() -> None:
@@ -57,9 +57,9 @@ def test_an_unparsable_login_is_refused_without_showing_it() -> None:
     assert SECRET not in str(raised.value)
 
 
-def test_a_secret_comes_from_the_environment() -> None:
-    found = properties({"KAFKA_PASSWORD": SECRET}, sasl__passwordEnv="KAFKA_PASSWORD")
-    assert found.values["sasl.password"] == SECRET
+def test_a_secret_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", SECRET)
+    assert properties(sasl__passwordEnv="KAFKA_PASSWORD").values["sasl.password"] == SECRET
 
 
 def test_a_secret_comes_from_a_file_without_its_line_end(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_missing_variable_or_file_is_named(tmp_path: Path) -> None:
 
 def test_a_secret_that_is_given_twice_is_refused() -> None:
     with pytest.raises(OptionError, match=r"kafka\.sasl\.password is set twice"):
-        properties({"P": SECRET}, sasl__password=SECRET, sasl__passwordEnv="P")
+        properties(sasl__password=SECRET, sasl__passwordEnv="PATH")
 
 
 @pytest.mark.parametrize(
