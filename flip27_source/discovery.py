@@ -143,8 +143,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
         """Splits that were found and not assigned (``HoldsSplits``); empty for a state of another type."""
         if not isinstance(state, DiscoveringState):
             return []
-        pages = map(cls._restored, state.pages)
-        return [split for page in pages for split in page.splits[page.taken :]]
+        return [split for page in map(cls._restored, state.pages) for split in page.splits[page.taken :]]
 
     @classmethod
     def without_splits(
@@ -223,8 +222,7 @@ class DiscoveringEnumerator(SplitEnumerator[SplitT], HoldsSplits):
             splits = page.splits.values(cls.resolve_split_type())
             page.splits.forget()
             return Page(splits, taken=page.taken, segment=page.splits)
-        raws = page.splits.values(Any)[page.taken :]
-        return Page([cls._upgraded(raw, page.split_version) for raw in raws])
+        return Page([cls._upgraded(raw, page.split_version) for raw in page.splits.values(Any)[page.taken :]])
 
     @classmethod
     def _upgraded(cls, raw: Any, version: int) -> SplitT:

@@ -16,5 +16,4 @@ def quotation(value: str | bytes, most: int = 200) -> str:
 
 def some_of(names: Sequence[str], most: int) -> str:
     """The first ``most`` names, separated by commas, and the number of the others."""
-    others = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(names[:most]) + others
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -195,8 +195,7 @@ class Options:
     def get(self, key: str, default: Any = None) -> Any:
         """Like ``options[key]``, but ``default`` if the option is neither set nor declared."""
         lowered = key.lower()
-        known = lowered in self._raw or lowered in self._declared
-        return self[key] if known else default
+        return self[key] if lowered in self._raw or lowered in self._declared else default
 
     def is_set(self, option: Option[Any]) -> bool:
         """Whether the user set the option, to any value."""

@@ -39,8 +39,7 @@ def _no_savepoint(name: str) -> AbstractContextManager[BinaryIO]:
 
 
 def _fatal_loss(what: str, split_id: str | None, remedy: str | None) -> None:
-    named = what if split_id is None else f"split {split_id!r}: {what}"
-    raise DataLossError(named, remedy=remedy)
+    raise DataLossError(what if split_id is None else f"split {split_id!r}: {what}", remedy=remedy)
 
 
 def _no_quarantine(part: Any, error: str, split_id: str) -> None:

@@ -105,8 +105,7 @@ class Rendering:
 
     def _json(self, data: Any) -> None:
         plain = self._hidden.in_data(msgspec.to_builtins(data))
-        text = msgspec.json.format(msgspec.json.encode(plain), indent=2).decode()
-        _print(self._out, text)
+        _print(self._out, msgspec.json.format(msgspec.json.encode(plain), indent=2).decode())
 
     def _line(self, console: Console, text: str) -> None:
         _print(console, _printable(self._hidden.in_text(text)))

@@ -358,11 +358,10 @@ class SourceCoordinator(Generic[SplitT]):
     def _snapshot(self, metadata: CheckpointMetadata, plan: Plan[SplitT]) -> Snapshot[SplitT]:
         state = self.enumerator.snapshot_state(metadata.checkpoint_id)
         self._settle_losses()
-        ledger = self._ledger.state(waiting=self._queues.splits(), events=self._queues.events())
         return Snapshot(
             metadata=metadata,
             enumerator_state=state,
-            ledger=ledger,
+            ledger=self._ledger.state(waiting=self._queues.splits(), events=self._queues.events()),
             plan=plan,
             actions=self._actions.pending,
             delayed=self._actions.delayed.stored(),

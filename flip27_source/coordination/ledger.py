@@ -125,8 +125,7 @@ class Ledger(Generic[SplitT]):
         if self._planned_id is not None:
             raise ProtocolError(f"checkpoint {checkpoint_id} was planned while {self._planned_id} is pending")
         self.restores_plan(checkpoint_id, split_ids)
-        waiting = (cut.split_id for cut in self.ranges)
-        self.finished += len(set(self._planned).difference(self._live, waiting))
+        self.finished += len(set(self._planned).difference(self._live, (cut.split_id for cut in self.ranges)))
 
     def restores_plan(self, checkpoint_id: int, split_ids: Iterable[str]) -> None:
         """Restore the plan of the checkpoint that this ledger was restored from; it is already counted."""

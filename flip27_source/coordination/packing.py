@@ -111,9 +111,8 @@ def pack(
         target = subtask % parallelism
         held.setdefault(target, []).append((False, index, split))
         load[target] = load.get(target, 0) + cost_of(split)
-    total = sum(costs) + sum(load.values())
     count = subtask_count(
-        total,
+        sum(costs) + sum(load.values()),
         parallelism=parallelism,
         max_partition_bytes=max_partition_bytes,
         min_partition_cost=min_partition_cost,

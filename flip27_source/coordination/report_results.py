@@ -109,8 +109,7 @@ class ReportResults(Generic[SplitT]):
     def _apply(self, split: SplitT, result: SplitResult[SplitT] | None, subtask_id: int) -> None:
         rules = self._rules
         if result is None:
-            required = self._pending.snapshot.plan.reports is ReportDemand.REQUIRED
-            if required and self._is_for_pages(split):
+            if self._pending.snapshot.plan.reports is ReportDemand.REQUIRED and self._is_for_pages(split):
                 raise CorruptStateError(
                     f"the report of subtask {subtask_id} for checkpoint {self._pending.checkpoint_id} "
                     f"has no result for split {split.split_id!r}",

@@ -57,8 +57,7 @@ class SplitResult(Generic[SplitT]):
 
     def same_range(self, other: SplitResult[SplitT]) -> bool:
         """Whether both results cover exactly the same rows."""
-        mine = (self.split_id, self.status, self.position)
-        return mine == (other.split_id, other.status, other.position)
+        return (self.split_id, self.status, self.position) == (other.split_id, other.status, other.position)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

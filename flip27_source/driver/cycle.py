@@ -271,9 +271,8 @@ class Cycle:
             more_to_come = run.runner.in_first_rounds
             with self._checkpoint_log.planning():
                 run.runner.drain(run.coordinator.handle_result)
-                metadata = self.requests.next_checkpoint(run.coordinator.last_checkpoint_id + 1)
                 pending = run.coordinator.checkpoint(
-                    metadata,
+                    self.requests.next_checkpoint(run.coordinator.last_checkpoint_id + 1),
                     bounds,
                     self._environment.steady_ms(),
                     is_first=self._savepoint is not None and self.at.is_initial and not more_to_come,

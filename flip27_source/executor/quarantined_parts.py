@@ -30,10 +30,9 @@ class QuarantinedParts:
     ) -> None:
         self._limit = policy.max_quarantined
         self._has_first = first is not None
-        results = () if first is None else first.results
         self.before = frozenset(
             item.split_id
-            for item in results
+            for item in (() if first is None else first.results)
             if item.status is SplitStatus.FAILED and item.position is not None
         )
         """The parts that the earlier attempt quarantined."""

@@ -107,7 +107,6 @@ class SplitsOfSubtask:
             duration_s=options[MAX_SPLIT_DURATION],
         )
         expected = self._expected.get(split.split_id)
-        sent = None if self._quarantine is None else self._quarantine.sent
         reading = partial(
             read_bounded,
             self._reader,
@@ -115,7 +114,7 @@ class SplitsOfSubtask:
             self._context,
             budget,
             expected,
-            sent=sent,
+            sent=None if self._quarantine is None else self._quarantine.sent,
             check_position=self._check_position,
         )
         return self._guarded(split.split_id, expected, reading)

@@ -49,8 +49,7 @@ class _Source:
             self.checkpoints += 1
             self.checkpoint_at = at
         if progress.max_event_time is not None:
-            known = self.max_event_time or progress.max_event_time
-            self.max_event_time = max(known, progress.max_event_time)
+            self.max_event_time = max(self.max_event_time or progress.max_event_time, progress.max_event_time)
 
 
 @dataclass(slots=True)

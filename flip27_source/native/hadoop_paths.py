@@ -79,5 +79,4 @@ def is_hidden_to_spark(name: str) -> bool:
     """Whether Spark leaves out a file with this name."""
     if name.startswith(("_metadata", "_common_metadata")):
         return False
-    is_hidden = (name.startswith("_") and "=" not in name) or name.startswith(".")
-    return is_hidden or name.endswith("._COPYING_")
+    return (name.startswith("_") and "=" not in name) or name.startswith(".") or name.endswith("._COPYING_")

@@ -47,7 +47,6 @@ class PlannedFiles:
             )
         listed = rows.select([name for name in COLUMNS if name != "modificationTime"]).to_pylist()
         times = pc.cast(rows.column("modificationTime"), pa.timestamp("us", "UTC"))
-        modified = pc.cast(times, pa.int64()).to_pylist()
         files = tuple(
             FileSplit(
                 path=row[PATH_COLUMN],
@@ -59,7 +58,7 @@ class PlannedFiles:
                 version=FileSplitId.parse(row["splitId"]).version,
                 etag=row["etag"],
             )
-            for row, time in zip(listed, modified, strict=True)
+            for row, time in zip(listed, pc.cast(times, pa.int64()).to_pylist(), strict=True)
         )
         names = sorted({row["checkpoint"] for row in listed} - {None})
         return cls.whole(files, names[0] if len(names) == 1 else None)

@@ -75,8 +75,7 @@ def check_claimable(savepoint: Savepoint, mine: Store, uid: str) -> None:
     mark = mark_of(savepoint.store, savepoint.folder)
     if mark is None:
         return
-    is_ours = (mark.state, mark.uid) == (mine.location, uid)
-    if is_ours and len(StoredLineage(mine, mark.lineage).names()) < 2:
+    if (mark.state, mark.uid) == (mine.location, uid) and len(StoredLineage(mine, mark.lineage).names()) < 2:
         return
     raise StateLocationError(
         f"savepoint {savepoint.location} is claimed by the query {mark}, which will delete the savepoint",

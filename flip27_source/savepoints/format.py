@@ -201,8 +201,7 @@ def open_savepoint(location: str, open_at: Callable[[str], Store]) -> Savepoint:
     Raises: see :func:`read_savepoint`.
     """
     refuse_credentials(location, "savepoint", StateLocationError)
-    directory = location.rstrip("/").removesuffix(f"/{METADATA}")
-    parent, slash, folder = directory.rpartition("/")
+    parent, slash, folder = location.rstrip("/").removesuffix(f"/{METADATA}").rpartition("/")
     return read_savepoint(open_at(parent or ("/" if slash or location[:1] == "/" else ".")), folder)
 
 

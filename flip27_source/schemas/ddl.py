@@ -48,8 +48,7 @@ def parse_columns(ddl: str) -> pa.Schema:
     fields = list(parser.fields(closed_by=""))
     if not fields:
         parser.fail("a column")
-    names = Counter(field.name.lower() for field in fields)
-    for name, times in names.items():
+    for name, times in Counter(field.name.lower() for field in fields).items():
         if times > 1:
             raise ValueError(f"the column {name} is duplicated")
     return pa.schema(fields)
@@ -98,8 +97,7 @@ class _Parser:
             name = self._name()
             if self._token == ":":
                 self._step()
-            kind = self._type()
-            yield pa.field(name, kind, nullable=not self._taken("not", "null"))
+            yield pa.field(name, self._type(), nullable=not self._taken("not", "null"))
             if self._taken("comment"):
                 self._step()
             if self._token != closed_by:

@@ -353,8 +353,7 @@ class SnapshotCodec:
         try:
             if stored == current:
                 return decode_json(raw, target_type, dec_hook=segment)
-            upgraded = upgrade(stored, decode_json(raw))
-            return msgspec.convert(upgraded, type=target_type, dec_hook=segment)
+            return msgspec.convert(upgrade(stored, decode_json(raw)), type=target_type, dec_hook=segment)
         except msgspec.MsgspecError as error:
             raise CorruptStateError(
                 f"the stored {what} of {self._enumerator_type.__qualname__} does not match its type: {error}",

@@ -61,8 +61,7 @@ def check_remote_folders(file_system: Any, root: str, name: str, location: str) 
         LinkedFolderError: a folder is a link.
     """
     for folder in _folders_of(name):
-        path = f"{root}/{folder}"
-        parent, _, own = path.rpartition("/")
+        parent, _, own = f"{root}/{folder}".rpartition("/")
         try:
             file_system.invalidate_cache(parent)
             entries = file_system.ls(parent, detail=True)

@@ -61,8 +61,7 @@ class ReportStorage:
         Raises:
             CorruptStateError: the report is truncated or altered.
         """
-        lineage = StoredLineage(self._store, place.lineage)
-        stored = lineage.report(place.name, place.subtask_id, surely=surely)
+        stored = StoredLineage(self._store, place.lineage).report(place.name, place.subtask_id, surely=surely)
         return None if stored is None else self._decoded(_file(place), stored)
 
     def rely_on(self, place: ReportPlace) -> SubtaskReport[Any] | None:

@@ -355,8 +355,7 @@ def edit_problem(edit: EditRequest) -> str | None:
 
 
 def _problems(edit: EditRequest) -> Iterator[str]:
-    texts = {"who": edit.who, "why": edit.why, "selected": edit.selected}
-    for name, text in texts.items():
+    for name, text in {"who": edit.who, "why": edit.why, "selected": edit.selected}.items():
         if not is_unicode(text):
             yield f"{name} is not Unicode: {text!r:.200}"
         if len(text) > _LONGEST_TEXT:

@@ -34,8 +34,7 @@ def unpack_segment(name: str, stored: bytes, size: int | None = None) -> bytes:
         CorruptStateError: the file is truncated or altered, or its size is wrong.
     """
     try:
-        full_size = _size_of(stored, size)
-        return bytes(pa.decompress(stored[_SIZE_BYTES:], full_size, codec="zstd", asbytes=True))
+        return bytes(pa.decompress(stored[_SIZE_BYTES:], _size_of(stored, size), codec="zstd", asbytes=True))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(name, stored, error) from error
 

@@ -172,8 +172,7 @@ def _parsed(log: str, batch_id: int) -> LoggedBatch:
     if lines[0] == "v1":
         named = {str(number): line for number, line in enumerate(lines[_HEADER_LINES:])}
     else:
-        parts = (line.partition(":") for line in lines[_HEADER_LINES:])
-        named = {name: offset for name, _, offset in parts}
+        named = {name: offset for name, _, offset in (line.partition(":") for line in lines[_HEADER_LINES:])}
     offsets = {name: offset for name, line in named.items() if (offset := _offset(line)) is not None}
     return LoggedBatch(batch_id=batch_id, lines=named, offsets=offsets)
 

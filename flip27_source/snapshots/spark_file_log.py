@@ -79,8 +79,7 @@ def read_file_log(store: Store, source: str, committed: int) -> FileLog:
 
 
 def file_of_log(files: Iterable[LoggedFile]) -> bytes:
-    encode = msgspec.json.Encoder().encode
-    return b"\n".join((_HEADER, *map(encode, files)))
+    return b"\n".join((_HEADER, *map(msgspec.json.Encoder().encode, files)))
 
 
 def _needed(store: Store, folder: str, committed: int) -> list[str]:
@@ -89,8 +88,7 @@ def _needed(store: Store, folder: str, committed: int) -> list[str]:
     for name in store.list(folder):
         if name.removesuffix(_COMPACT).isdigit():
             numbers[int(name.removesuffix(_COMPACT))] = name
-    compacts = [number for number, name in numbers.items() if name.endswith(_COMPACT)]
-    first = max(compacts, default=0)
+    first = max((number for number, name in numbers.items() if name.endswith(_COMPACT)), default=0)
     gone = [number for number in range(first, committed + 1) if number not in numbers]
     if gone:
         raise MissingStateError(

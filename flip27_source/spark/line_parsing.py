@@ -187,8 +187,7 @@ def _check_schema(parsed: StructType, corrupt: str) -> None:
 
 
 def _check_stream(stream: DataFrame, parsed: StructType, options: LineOptions) -> None:
-    fields = {field.name: field for field in stream.schema.fields}
-    lines = fields.get(LINES)
+    lines = {field.name: field for field in stream.schema.fields}.get(LINES)
     if lines is None or not isinstance(lines.dataType, StringType):
         there = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in stream.schema.fields)
         raise SchemaError(
@@ -219,8 +218,7 @@ def _check_header(lines: StructField, options: LineOptions) -> None:
     """Check ``header`` against the stream: the comment of its column records the options of its load."""
     if options.header is None:
         return
-    comment = (lines.metadata or {}).get("comment", "")
-    without_headers = header_in(comment)
+    without_headers = header_in((lines.metadata or {}).get("comment", ""))
     if options.header and without_headers is None:
         raise SchemaError(
             f"header is true, but the stream has no record of header=true: {LINES} may contain headers",

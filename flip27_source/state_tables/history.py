@@ -248,9 +248,10 @@ class History:
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)
 
     def _is_committed(self, line: Line) -> bool:
-        is_known = self.lineage.is_savepoint or line.is_complete
-        return is_known or any(
-            batch.committed and batch.name == line.newest for batch in self.lineage.batches or ()
+        return (
+            self.lineage.is_savepoint
+            or line.is_complete
+            or any(batch.committed and batch.name == line.newest for batch in self.lineage.batches or ())
         )
 
 

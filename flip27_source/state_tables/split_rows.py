@@ -363,8 +363,7 @@ def _quarantined_last(
 
     The reports of other splits are opened only to find a part whose id is wanted and not ``known``.
     """
-    newest = line.names[-1].checkpoint_id
-    narrowed = asked.narrowed("checkpoint_id", "=", [newest])
+    narrowed = asked.narrowed("checkpoint_id", "=", [line.names[-1].checkpoint_id])
     if asked.split_ids is not None and not asked.split_ids.issubset(known):
         narrowed = replace(narrowed, split_ids=None)
     for share in shares(history, line, narrowed):

@@ -37,8 +37,7 @@ class EnumeratorUnderTest:
     def cuts(self) -> list[int]:
         """Numbers of requests after which to stop: all, or a sample if there are many."""
         most = len(self.splits)
-        step = max(1, most // MOST_CUTS)
-        return sorted({*range(0, most + 1, step), 1, most})
+        return sorted({*range(0, most + 1, max(1, most // MOST_CUTS)), 1, most})
 
     def agree_on_all(self, what: str, splits: list[Any], *, in_order: bool = False) -> None:
         """Raise Disagreement unless these are the splits of the undisturbed run."""
@@ -103,8 +102,7 @@ def _nothing_is_found_twice(subject: EnumeratorUnderTest) -> None:
     for _ in range(2):
         run.discover()
         agree("splits after further rounds of discovery", _ids(run.drain()), [])
-    restored = subject.run(run.snapshot())
-    agree("splits of a run restored after the last split", _ids(restored.drain()), [])
+    agree("splits of a run restored after the last split", _ids(subject.run(run.snapshot()).drain()), [])
 
 
 def _who_asks_does_not_matter(subject: EnumeratorUnderTest) -> None:
@@ -166,10 +164,8 @@ def _a_snapshot_before_the_first_assignment_holds_all(subject: EnumeratorUnderTe
     run.ask()
     stored = run.snapshot()
     for checkpoint_id in (2, 3):
-        restored = EnumeratorRun(subject.source, stored)
-        stored = restored.snapshot(checkpoint_id)
-    rest = subject.run(stored).drain()
-    subject.agree_on_all("splits before and after", run.assigned + rest, in_order=True)
+        stored = EnumeratorRun(subject.source, stored).snapshot(checkpoint_id)
+    subject.agree_on_all("splits before and after", run.assigned + subject.run(stored).drain(), in_order=True)
 
 
 def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
@@ -178,8 +174,7 @@ def _found_and_not_handled_is_not_lost(subject: EnumeratorUnderTest) -> None:
     unstarted = run.snapshot()
     subject.agree_on_all("splits after a snapshot before the first round", subject.run(unstarted).drain())
     results = [(call, call.run()) for call in list(run.recorder.calls)]
-    stored = run.snapshot()
-    found = subject.run(stored).drain()
+    found = subject.run(run.snapshot()).drain()
     subject.agree_on_all("splits after a snapshot in between", run.assigned + found)
     for call, (result, error) in results:
         call.handler(result, error)
@@ -198,8 +193,7 @@ def _splits_that_come_back_are_assigned_again(subject: EnumeratorUnderTest) -> N
     run.enumerator.add_splits_back([second], 1)
     taken = run.assigned[2:]
     run.drain()
-    again = run.assigned[2:]
-    subject.agree_on_all("splits after two came back", again)
+    subject.agree_on_all("splits after two came back", run.assigned[2:])
     rest = restored.drain()
     subject.agree_on_all("splits after one came back, a snapshot and a restore", [*taken, *rest, second])
 
@@ -209,8 +203,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
         run = subject.run(boundedness=Boundedness.BOUNDED)
     except OptionError:
         return  # the source has no end, and the error says so
-    splits = run.drain()
-    subject.agree_on_all("splits of a bounded run", splits)
+    subject.agree_on_all("splits of a bounded run", run.drain())
     early = EnumeratorRun(subject.source, boundedness=Boundedness.BOUNDED)
     early.drain()
     early.discover()
@@ -234,8 +227,7 @@ def _completion_may_be_reported_again(subject: EnumeratorUnderTest) -> None:
     agree("the state after the second report", run.snapshot(2), once)
     restored = subject.run(once)
     restored.enumerator.notify_checkpoint_complete(1)
-    rest = restored.drain()
-    subject.agree_on_all("splits before and after", run.assigned + rest, in_order=True)
+    subject.agree_on_all("splits before and after", run.assigned + restored.drain(), in_order=True)
 
 
 def _cutting_is_repeatable_and_moves(subject: EnumeratorUnderTest) -> None:

@@ -77,10 +77,9 @@ class FakeSource(SourceUnderTest):
     def rows(self) -> list[Row]:
         """All current rows, split by split, without markers."""
         parts = (part for items in self.data.splits.values() for part in items)
-        pages = (part if isinstance(part, list) else [part] for part in parts)
         return [
             item if isinstance(item, tuple) else (item,)
-            for page in pages
+            for page in (part if isinstance(part, list) else [part] for part in parts)
             for item in page
             if not isinstance(item, Marker | Link | End)
         ]
@@ -290,5 +289,4 @@ def _inferred(rows: Sequence[Row]) -> pa.Schema:
             "rows of several columns need a schema",
             remedy='pass one: schema=pa.schema({"id": pa.int64(), "name": pa.string()})',
         )
-    kind = pa.array([row[0] for row in rows]).type if rows else pa.int64()
-    return pa.schema([pa.field("value", kind)])
+    return pa.schema([pa.field("value", pa.array([row[0] for row in rows]).type if rows else pa.int64())])

@@ -225,8 +225,7 @@ def _a_replay_ends_where_the_first_attempt_did(subject: ReaderUnderTest) -> None
     for split in subject.splits:
         share = subject.shares[split.split_id]
         for position, rows in _some_marks(share):
-            ends = {split.split_id: stored(position)}
-            with subject.run(end_positions=ends, attempt_number=1) as run:
+            with subject.run(end_positions={split.split_id: stored(position)}, attempt_number=1) as run:
                 found = run.read(stored(split), until=position)
             if not found.marks or found.marks[-1][0] != position:
                 raise Disagreement(f"a replay of {split!r:.200} does not reach {position!r:.200}")

@@ -76,8 +76,7 @@ def _limits(check: SourceCheck) -> None:
     if issubclass(check.given.resolve().reader_type, YieldsProgress):
         limits += [{"maxRowsPerSplit": few}, {"maxBytesPerSplit": "1"}, {"maxSplitDuration": "0s"}]
     for options in limits:
-        engine = check.ended_engine(check.given.with_options(**options))
-        check.agree(f"with {options}", engine)
+        check.agree(f"with {options}", check.ended_engine(check.given.with_options(**options)))
 
 
 def _crashes(check: SourceCheck) -> None:
@@ -95,8 +94,7 @@ def _crashes_again(check: SourceCheck) -> None:
     points = check.crash_points()
     for point in points:
         if point.batch_id == 1:
-            engine = check.run_through([point] * 2)
-            check.agree(f"after two crashes at {point.step.name} of batch 1", engine)
+            check.agree(f"after two crashes at {point.step.name} of batch 1", check.run_through([point] * 2))
     check.agree("after a crash at every step in one run", check.run_through(points))
 
 
@@ -183,8 +181,7 @@ def _no_data(check: SourceCheck) -> None:
 
 
 def _offsets(check: SourceCheck) -> None:
-    engine = check.ended_engine()
-    for text in engine.logs.offsets:
+    for text in check.ended_engine().logs.offsets:
         value = json.loads(text)
         agree("an offset, serialised again with sorted keys", json.dumps(value, sort_keys=True), text)
         if len(text) > LARGEST_OFFSET:
@@ -195,8 +192,7 @@ def _inline(check: SourceCheck) -> None:
     if check.needs_store:
         return
     check = check.with_options(inlineStateLimit="16m")
-    engine = check.ended_engine(inline_state=True)
-    check.agree("with the state inside the offsets", engine)
+    check.agree("with the state inside the offsets", check.ended_engine(inline_state=True))
     steps = (Step.OFFSET_RETURNED, Step.OFFSET_LOGGED, Step.TASKS_ENDED, Step.COMMIT_LOGGED)
     for step in steps[:1] if check.fast else steps:
         points = [point for point in check.crash_points() if point.step is step]

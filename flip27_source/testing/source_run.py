@@ -88,8 +88,7 @@ class SourceCheck:
         }
         if issubclass(engine.source.reader_type, YieldsProgress):
             limits["maxRowsPerSplit"] = str(max(1, rows // (2 * PARTS)))
-        names = {name.lower() for name in self.given.options}
-        if names.isdisjoint(name.lower() for name in LIMITS):
+        if {name.lower() for name in self.given.options}.isdisjoint(name.lower() for name in LIMITS):
             self.parted = self.given.with_options(**limits)
         engine = self.ended_engine()
         self.rehearsal = engine.passed

@@ -89,8 +89,7 @@ def _exactly_one_creates(subject: StoreUnderTest) -> None:
         def create(racer: int, name: str = name, stores: list[Store] = stores) -> bool:
             return stores[racer].create(name, _data_of(racer), exclusive=True)
 
-        outcomes = _at_once(create)
-        winners = [racer for racer, was_first in enumerate(outcomes) if was_first]
+        winners = [racer for racer, was_first in enumerate(_at_once(create)) if was_first]
         if len(winners) != 1:
             raise Disagreement(f"{len(winners)} of {RACERS} creators of {name!r} got True")
         if store.read(name) != _data_of(winners[0]):

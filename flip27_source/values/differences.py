@@ -159,8 +159,7 @@ def _items(value: Any, at: str) -> Iterable[tuple[str, Any]]:
         return ((f"{at}[{key!r:.100}]", item) for key, item in value.items())
     if isinstance(value, list | tuple | set | frozenset):
         return ((f"{at}[{index}]", item) for index, item in enumerate(value))
-    names = _field_names(value) or ()
-    return ((f"{at}.{name}", getattr(value, name, None)) for name in names)
+    return ((f"{at}.{name}", getattr(value, name, None)) for name in _field_names(value) or ())
 
 
 def _field_names(value: Any) -> tuple[str, ...] | None:

@@ -83,8 +83,7 @@ def committed_files(output: Path) -> list[Path]:
 
     Every tenth file of the log is named like ``9.compact`` and contains all entries before it.
     """
-    log = output / "_spark_metadata"
-    batches = _batches(log)
+    batches = _batches(output / "_spark_metadata")
     first = max((number for number, file in batches.items() if file.suffix), default=0)
     entries = (entry for number in sorted(batches) if number >= first for entry in _entries(batches[number]))
     return list(dict.fromkeys(Path(unquote(urlparse(entry["path"]).path)) for entry in entries))

@@ -118,8 +118,7 @@ def _rows(name: str, data: bytes, column: str) -> Iterable[tuple[str, int, bool]
         paths = table[column].cast(kind).cast(pa.string()).to_pylist()
     except pa.ArrowException as error:
         raise OptionError(f"{name}, column {column}: {error}", remedy="give paths that are UTF-8") from error
-    rows = zip(paths, times, committed, strict=False)
-    return (row for row in rows if row[0])
+    return (row for row in zip(paths, times, committed, strict=False) if row[0])
 
 
 def _table(name: str, data: bytes, column: str) -> Any:

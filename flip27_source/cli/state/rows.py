@@ -82,8 +82,7 @@ def checkpoint_row(history: History, name: CheckpointName | None) -> Row | None:
     """The row of one checkpoint; None if it does not exist, or was cleaned up meanwhile."""
     if name is None:
         return None
-    asked = EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id])
-    rows = view_rows("checkpoints", history, asked)
+    rows = view_rows("checkpoints", history, EVERYTHING.narrowed("checkpoint_id", "=", [name.checkpoint_id]))
     return next((row for row in rows if row["digest"] == name.digest), None)
 
 
