@@ -2,64 +2,41 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 
-@dataclass(frozen=True)
 class DemoFolder:
-    """One run of the demo on disk."""
+    """One run of the demo on disk.
 
-    root: Path
+    Attributes:
+        landing: where files arrive.
+        output: where the query writes Parquet.
+        state: the source's state location, inside the checkpoint location: they belong together.
+        scratch: Spark's temporary files, which a killed JVM leaves behind.
+        log: what the query's processes print.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.landing, self.output, self.checkpoint = root / "landing", root / "output", root / "checkpoint"
+        self.state, self.scratch = self.checkpoint / "flip27", root / "scratch"
+        self.log = root / "processes.log"
 
     @classmethod
     def new(cls, parent: Path) -> DemoFolder:
         """A new folder below ``parent``, named after the current time."""
         name = time.strftime("%Y-%m-%d_%H-%M-%S")
-        number = 1
-        while True:
-            root = parent / (name if number == 1 else f"{name}_{number}")
-            try:
-                root.mkdir(parents=True)
-            except FileExistsError:
-                number += 1
-                continue
-            folder = cls(root.resolve())
-            folder.landing.mkdir()
-            return folder
-
-    @property
-    def landing(self) -> Path:
-        """Where files arrive."""
-        return self.root / "landing"
-
-    @property
-    def output(self) -> Path:
-        """Where the query writes Parquet."""
-        return self.root / "output"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.root / "checkpoint"
-
-    @property
-    def state(self) -> Path:
-        """The source's state location, inside the checkpoint location: they belong together."""
-        return self.checkpoint / "flip27"
-
-    @property
-    def scratch(self) -> Path:
-        """Spark's temporary files, which a killed JVM leaves behind."""
-        return self.root / "scratch"
-
-    @property
-    def log(self) -> Path:
-        """What the query's processes print."""
-        return self.root / "processes.log"
+        for root in (parent / f"{name}{f'_{number}' if number > 1 else ''}" for number in count(1)):
+            with contextlib.suppress(FileExistsError):
+                (root / "landing").mkdir(parents=True)
+                break
+        return cls(root.resolve())
 
     def committed_batches(self) -> int:
         return 1 + max(_batches(self.checkpoint / "commits"), default=-1)
