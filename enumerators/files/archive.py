@@ -33,32 +33,13 @@ class File(Protocol):
         """False if ``target`` has other bytes; else it has those of the file, which is gone."""
 
 
-class _Names:
-    """Lets one thread at a time archive under a name, whichever query of the process it serves."""
-
-    def __init__(self) -> None:
-        self._busy: set[str] = set()
-        self._changed = threading.Condition()
-
-    @contextlib.contextmanager
-    def alone(self, name: str) -> Iterator[None]:
-        with self._changed:
-            self._changed.wait_for(lambda: name not in self._busy)
-            self._busy.add(name)
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._busy.remove(name)
-                self._changed.notify_all()
-
-
-_names = _Names()
+_locks = [threading.Lock() for _ in range(256)]
+"""A name belongs to one of them: one thread at a time archives under a name, whichever query it serves."""
 
 
 def archive(file: File, target: str, modified_us: int) -> None:
     """Move a file to ``target``, or to a name with its modification time if that name is taken."""
-    with _names.alone(target):
+    with _locks[hash(target) % len(_locks)]:
         next(name for name in _possible(target, modified_us) if file.move(name))
 
 
@@ -92,9 +73,9 @@ class LocalFile:
         try:
             self._files.move(self._name, target, folder=self._folder)
             return True
-        except FileExistsError:
-            return False
         except OSError as error:
+            if isinstance(error, FileExistsError):
+                return False
             if error.errno != errno.EXDEV:
                 raise
         with contextlib.suppress(FileExistsError):
