@@ -7,9 +7,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-CHECKPOINT_COLUMN = "checkpoint_id"
-SPLIT_COLUMN = "split_id"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Predicate:
@@ -43,10 +40,10 @@ class Predicate:
         Args:
             comparison: ``=`` (to one of the values), ``>=``, ``>``, ``<=`` or ``<``.
         """
-        if column == SPLIT_COLUMN and comparison == "=":
+        if column == "split_id" and comparison == "=":
             texts = frozenset(str(value) for value in values)
             return replace(self, split_ids=texts if self.split_ids is None else self.split_ids & texts)
-        if column != CHECKPOINT_COLUMN or not all(isinstance(value, int) for value in values):
+        if column != "checkpoint_id" or not all(isinstance(value, int) for value in values):
             return self
         if comparison == "=":
             known = self.checkpoint_ids
