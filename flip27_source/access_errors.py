@@ -100,6 +100,7 @@ _TYPES = {
         NETWORK,
     ),
 }  # fmt: skip
+_STATUSES = {401: CREDENTIALS, 403: PERMISSION, 407: NETWORK, **dict.fromkeys((408, 425, 429), BUSY)}
 _SQLSTATES = {"08": NETWORK, "28": CREDENTIALS, "42501": PERMISSION, "53": BUSY, "57": BUSY, "58": DISK}
 _SQLITE = {  # SQLite's errors of access have the same type as those of wrong SQL
     **dict.fromkeys((3, 23), PERMISSION), **dict.fromkeys((5, 6, 9, 15), BUSY), 7: MEMORY,
@@ -246,10 +247,4 @@ def _by_status(error: BaseException) -> Cause | None:
 
 def status_cause(status: int) -> Cause | None:
     """What an HTTP status says about access; None if it says nothing."""
-    if status == 401:
-        return CREDENTIALS
-    if status == 403:
-        return PERMISSION
-    if status == 407:
-        return NETWORK
-    return BUSY if status in (408, 425, 429) or 500 <= status < 600 else None
+    return _STATUSES.get(status) or (BUSY if 500 <= status < 600 else None)

@@ -115,13 +115,10 @@ def _plain(distribution: str) -> str:
 
 
 def _find(group: str, name: str) -> type[Any]:
-    path = _BUILT_IN[group].get(name.lower())
-    if path is None and ":" in name:
-        path = name
+    path = _BUILT_IN[group].get(name.lower()) or (name if ":" in name else None)
+    path = path or next((point.value for point in _entry_points(group=group, name=name)), None)
     if path is not None:
         return _checked(group, name, _imported(group, name, path))
-    for point in _entry_points(group=group, name=name):
-        return _checked(group, name, _imported(group, name, point.value))
     near = difflib.get_close_matches(name, known_names(group), n=1)
     raise RegistryError(
         f"{_WORD[group]} {name!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else ""),

@@ -121,8 +121,7 @@ def declared_options(
     """Every option that a source of these classes takes."""
     core = CORE_OPTIONS
     if not issubclass(enumerator, DiscoveringEnumerator):
-        unused = (DISCOVERY_INTERVAL, DISCOVERY_RETRIES)
-        core = tuple(option for option in core if option not in unused)
+        core = tuple(option for option in core if option not in (DISCOVERY_INTERVAL, DISCOVERY_RETRIES))
     if issubclass(reader, YieldsProgress):
         core = (*core, *READER_BOUNDED_OPTIONS)
     if issubclass(enumerator, PerformsActions):

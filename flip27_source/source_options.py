@@ -19,11 +19,10 @@ from .options import (
     size_bytes,
 )
 
-PATH: Option[str | None] = Option(
+PATH: Option[str | None] = ReadingOption(
     name="path",
     doc="Location of the data; set by load(path).",
     names_data=True,
-    changes=Change.PENDING_BATCH,
     change_note="its splits stay, and partition columns are counted from the new path",
 )
 ENUMERATOR: Option[str | None] = Option(
@@ -31,11 +30,10 @@ ENUMERATOR: Option[str | None] = Option(
     doc="The enumerator, which finds the splits: a built-in name, an entry point, or package.module:Class.",
     changes=Change.REFUSED,
 )
-READER: Option[str | None] = Option(
+READER: Option[str | None] = ReadingOption(
     name="reader",
     default_text="the enumerator's own reader, if it has one",
     doc="The reader, which reads the splits: a built-in name, an entry point, or package.module:Class.",
-    changes=Change.PENDING_BATCH,
     change_note="its splits are read by the new reader; refused if only one of the two yields Progress",
 )
 UID: Option[str | None] = Option(
@@ -122,19 +120,17 @@ TASK_REPORTS: Option[str] = NextBatchOption(
     doc="auto: tasks write a report to the stateLocation only if the source needs one; always: "
     "tasks always report, so that rows, bytes and durations are known.",
 )
-ON_MISSING_REPORT: Option[str] = Option(
+ON_MISSING_REPORT: Option[str] = ReadingOption(
     name="onMissingReport",
     parse=one_of("fail", "repeat"),
     doc="What to do when a batch is complete and a required report is missing (after a foreachBatch that "
     "took only a few rows): fail the query, or repeat the splits of that task in the next batch: rows that "
     "the sink has written then arrive twice.",
-    changes=Change.PENDING_BATCH,
     change_note="decides if its reports are missing",
 )
-EVENT_TIME_COLUMN: Option[str | None] = Option(
+EVENT_TIME_COLUMN: Option[str | None] = ReadingOption(
     name="eventTimeColumn",
     doc="Column of times or dates whose largest value the tasks report, for the query's progress events.",
-    changes=Change.PENDING_BATCH,
     change_note="if its tasks report",
 )
 ON_SPLIT_ERROR: Option[str] = ReadingOption(
@@ -169,27 +165,24 @@ MAX_QUARANTINED_SPLITS: Option[int] = ReadingOption(
     doc="Maximum number of quarantined splits and records (onSplitError, onRecordError); the query "
     "fails if there are more.",
 )
-MAX_ROWS_PER_SPLIT: Option[int | None] = Option(
+MAX_ROWS_PER_SPLIT: Option[int | None] = ReadingOption(
     name="maxRowsPerSplit",
     parse=optional(integer(minimum=1)),
     doc="Maximum rows per batch of a split that its reader bounds (pages): its share of the batch ends with "
     "the first page that reaches this number.",
-    changes=Change.PENDING_BATCH,
     change_note="for tasks that have not reported yet",
 )
-MAX_BYTES_PER_SPLIT: Option[int | None] = Option(
+MAX_BYTES_PER_SPLIT: Option[int | None] = ReadingOption(
     name="maxBytesPerSplit",
     parse=optional(size_bytes),
     doc="Like maxRowsPerSplit, for bytes of Arrow data.",
-    changes=Change.PENDING_BATCH,
     change_note="for tasks that have not reported yet",
 )
-MAX_SPLIT_DURATION: Option[float] = Option(
+MAX_SPLIT_DURATION: Option[float] = ReadingOption(
     name="maxSplitDuration",
     parse=duration_s,
     default_text="1 minute",
     doc="Like maxRowsPerSplit, for the time spent reading the split in this batch.",
-    changes=Change.PENDING_BATCH,
     change_note="for tasks that have not reported yet",
 )
 POLL_INTERVAL: Option[float] = NextBatchOption(

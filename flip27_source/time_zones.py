@@ -59,9 +59,7 @@ def _fixed_offset(text: str, name: str) -> tzinfo:
     total_s = parts[0] * 3600 + parts[1] * 60 + parts[2]
     if parts[1] > 59 or parts[2] > 59 or total_s > 18 * 3600:
         raise _unknown_zone(name)
-    if total_s == 0:
-        return UTC
-    return timezone(timedelta(seconds=-total_s if sign == "-" else total_s))
+    return timezone(timedelta(seconds=-total_s if sign == "-" else total_s)) if total_s else UTC
 
 
 def _unknown_zone(name: str) -> OptionError:

@@ -6,11 +6,20 @@ import re
 import sys
 from pathlib import Path
 
+import pyarrow as pa
+
 from flip27_source.spark.state_options import STATE_OPTIONS
-from flip27_source.state_tables.views import SPARK_NAMES, VIEWS, View
+from flip27_source.state_tables.views import VIEWS, View
 from scripts.made_page import write_or_check
 
 PAGE = Path(__file__).parents[1] / "docs" / "state.md"
+SPARK_NAMES = {
+    pa.int64(): "long",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.timestamp("us", "UTC"): "timestamp",
+    pa.map_(pa.string(), pa.string()): "map<string,string>",
+}
 
 
 def page(text: str) -> str:

@@ -47,13 +47,11 @@ def command(
     """
 
     def add(function: CommandT) -> CommandT:
-        parameters = list(_parameters(function))
-
         def run(*, as_json: bool, **values: Any) -> None:
             raise typer.Exit(_run(lambda: _called(function, values), values, as_json=as_json))
 
         json = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson)
-        signature = inspect.Signature([*parameters, json])
+        signature = inspect.Signature([*_parameters(function), json])
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {name: item.annotation for name, item in signature.parameters.items()}
         run.__doc__ = function.__doc__

@@ -100,7 +100,7 @@ class PendingActions:
             self._next += 1
             self._running.add(number)
             self._taken[number] = (item, taken)
-            if not taken.is_stored:
+            if taken.page is None:
                 self._keep(number)
             due.append((number, item.action))
         return due

@@ -8,8 +8,8 @@ from ..errors import ContractError
 from ..events import SourceEvent
 from ..split import SplitSize, SplitT
 from .batch_limits import BatchBudget
+from .context import CoordinatorSettings
 from .packing import MIN_PARTITION_COST_BYTES, Assignment, Plan, cost_bytes, cost_of_naming, pack
-from .subtask_reports import ReportDemand
 
 
 class Batch(Generic[SplitT]):
@@ -52,28 +52,16 @@ class Batch(Generic[SplitT]):
         """Plan at least this number of subtasks, if there are as many splits."""
         self._subtasks = max(self._subtasks, least)
 
-    def plan(
-        self,
-        *,
-        parallelism: int,
-        max_partition_bytes: int | None,
-        reports: ReportDemand,
-        each_apart: bool,
-        names_only: bool = False,
-    ) -> Plan[SplitT]:
-        """The plan of the batch.
-
-        Args:
-            each_apart: one subtask per split, while there are subtasks left.
-            names_only: the reader only names data, so the number of bytes in a split does not count.
-        """
+    def plan(self, settings: CoordinatorSettings, *, each_apart: bool) -> Plan[SplitT]:
+        """The plan of the batch; ``each_apart``: one subtask per split, while there are subtasks left."""
         packed = pack(
             self._free,
             self._pinned,
-            parallelism=max(parallelism, min(self._subtasks, len(self._free))),
-            max_partition_bytes=max_partition_bytes,
+            parallelism=max(settings.parallelism, min(self._subtasks, len(self._free))),
+            max_partition_bytes=settings.max_partition_bytes,
             min_partition_cost=1 if each_apart else MIN_PARTITION_COST_BYTES,
-            cost_of=cost_of_naming if names_only else cost_bytes,
+            # The number of bytes in a split does not count if the reader only names data.
+            cost_of=cost_of_naming if settings.reader_type.reads_later else cost_bytes,
         )
         return Plan(
             assignments=tuple(
@@ -84,7 +72,7 @@ class Batch(Generic[SplitT]):
                 )
                 for subtask_id in sorted(packed.keys() | self._events.keys())
             ),
-            reports=reports,
+            reports=settings.reports,
         )
 
     def __bool__(self) -> bool:

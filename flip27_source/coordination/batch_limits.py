@@ -14,12 +14,8 @@ from ..split import SplitSize
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(Budget):
     """Limits of one batch; None means no limit. The first limit reached ends the batch."""
-
-    files: int | None = None
-    rows: int | None = None
-    bytes: int | None = None
 
     @classmethod
     def of(cls, options: Options) -> Limits:

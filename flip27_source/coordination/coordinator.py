@@ -158,14 +158,9 @@ class SourceCoordinator(Generic[SplitT]):
         if not batch and not is_needed:
             return None
         self._queues.mark_for_checkpoint(metadata.checkpoint_id)
-        plan = batch.plan(
-            parallelism=self.settings.parallelism,
-            max_partition_bytes=self.settings.max_partition_bytes,
-            reports=self.settings.reports,
-            # A slow page or partition must not delay the others.
-            each_apart=self._rules.cuts_splits or self._rules.reader_bounds_splits,
-            names_only=self.settings.reader_type.reads_later,
-        )
+        # A slow page or partition must not delay the others.
+        each_apart = self._rules.cuts_splits or self._rules.reader_bounds_splits
+        plan = batch.plan(self.settings, each_apart=each_apart)
         self._ledger.planned(metadata.checkpoint_id, batch.owners)
         snapshot = self._snapshot(metadata, plan)
         self._delay_is_unsaved = False
@@ -235,14 +230,7 @@ class SourceCoordinator(Generic[SplitT]):
             self.send_event(subtask_id % parallelism, event)
         for subtask_id in range(parallelism):
             self._queues.open_after(checkpoint_id, subtask_id)
-        notify_enumerator(
-            self.enumerator,
-            pending,
-            folded,
-            options=self.settings.options,
-            parallelism=parallelism,
-            quietly=quietly,
-        )
+        notify_enumerator(self.enumerator, pending, folded, settings=self.settings, quietly=quietly)
         self._completing, self._drops_actions = None, False
         self._completed = checkpoint_id
         # Otherwise each restart that finds nothing to read would start the delay again.

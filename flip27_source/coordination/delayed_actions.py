@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -78,23 +78,15 @@ class _OpenPage:
         self.page = replace(self.page, done=done)
 
 
-class Taken:
-    """Where a taken action came from; passed to :meth:`DelayedActions.ended`."""
+class Taken(NamedTuple):
+    """Where a taken action came from; passed to :meth:`DelayedActions.ended`.
 
-    __slots__ = ("_page", "_place")
+    Attributes:
+        page: the page that contains the action until it has ended; None if no document contains it yet.
+    """
 
-    def __init__(self, page: _OpenPage | None, place: int) -> None:
-        self._page = page
-        self._place = place
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether a page contains the action until it has ended."""
-        return self._page is not None
-
-    def end(self) -> None:
-        if self._page is not None:
-            self._page.ended(self._place)
+    page: _OpenPage | None
+    place: int = 0
 
 
 class DelayedActions:
@@ -158,7 +150,8 @@ class DelayedActions:
     def ended(self, taken: Taken) -> None:
         """A taken action is done, or is kept elsewhere with its error."""
         self._taken -= 1
-        taken.end()
+        if taken.page is not None:
+            taken.page.ended(taken.place)
         while self._open and not self._open[0].page.left:
             self._open.popleft()
 
@@ -208,7 +201,7 @@ class DelayedActions:
         action = DelayedAction(action=group.actions.popleft(), due_checkpoint_id=group.due_checkpoint_id)
         if not group.actions:
             self._fresh.popleft()
-        return action, Taken(None, 0)
+        return action, Taken(None)
 
 
 def _encoded(group: _Fresh) -> ActionGroup:

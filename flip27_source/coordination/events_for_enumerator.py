@@ -7,9 +7,9 @@ the readers sent, in the order of their subtasks: this is where a reader's event
 from __future__ import annotations
 
 from ..enumerator import SplitEnumerator
-from ..options import Options
 from ..split import SplitT
 from .checkpoints import PendingCheckpoint
+from .context import CoordinatorSettings
 from .report_results import Folded
 
 
@@ -18,18 +18,18 @@ def notify_enumerator(
     pending: PendingCheckpoint[SplitT],
     folded: Folded[SplitT],
     *,
-    options: Options,
-    parallelism: int,
-    quietly: bool = False,
+    settings: CoordinatorSettings,
+    quietly: bool,
 ) -> None:
     """Notify the enumerator of a complete checkpoint.
 
     Args:
-        parallelism: the registered subtasks. A batch may have had more; their ids are given modulo this
-            number, so that the enumerator can answer the sender of an event.
+        settings: with the number of registered subtasks. A batch may have had more; their ids are given
+            modulo this number, so that the enumerator can answer the sender of an event.
         quietly: for a savepoint, which commits nothing (I12): there is no notice of the completion, and the
             actions that are requested are dropped.
     """
+    parallelism = settings.parallelism
     for split, subtask_id in folded.returned:
         enumerator.add_splits_back([split], subtask_id % parallelism)
     checkpoint_id = pending.checkpoint_id
@@ -37,7 +37,7 @@ def notify_enumerator(
         for report in pending.reports_in_order:
             if report.metrics.attempt_number > 0:
                 enumerator.subtask_reset(report.subtask_id % parallelism, checkpoint_id - 1)
-    if enumerator.wants_finished_splits(options):
+    if enumerator.wants_finished_splits(settings.options):
         enumerator.notify_splits_finished(checkpoint_id, folded.finished)
     if not quietly:
         enumerator.notify_checkpoint_complete(checkpoint_id)

@@ -61,18 +61,13 @@ class Ledger(Generic[SplitT]):
     def is_live(self, split_id: str) -> bool:
         return split_id in self._live
 
-    @property
-    def pins(self) -> dict[str, int]:
-        """The subtask that a live split stays with, for splits that were assigned to a subtask."""
-        return dict(self._pins)
-
     def state(
         self, *, waiting: tuple[WaitingSplit[SplitT], ...], events: tuple[WaitingEvent, ...]
     ) -> LedgerState[SplitT]:
         """The ledger as a value, with the splits and events that wait in the gateways."""
         return LedgerState(
             live=self.live,
-            pins=self.pins,
+            pins=dict(self._pins),
             waiting=waiting,
             ranges=tuple(self.ranges),
             events=events,

@@ -56,9 +56,12 @@ class ActionRunner:
             number, action = self._due.get()
             if self._closed.is_set():
                 return
-            try:
-                self._perform(action)
-            except Exception as error:  # noqa: BLE001 - stored with the action, shown and retried
-                self._ended.put((number, kept_text(error)))
-            else:
-                self._ended.put((number, None))
+            self._ended.put((number, self._outcome(action)))
+
+    def _outcome(self, action: Any) -> str | None:
+        """Perform an action; return its error if it fails."""
+        try:
+            self._perform(action)
+        except Exception as error:  # noqa: BLE001 - stored with the action, shown and retried
+            return kept_text(error)
+        return None

@@ -51,9 +51,8 @@ class BackgroundCleaner:
         name, lineage, store = offset.name, offset.lineage, self._storage.store
         if store is None or name is None or lineage is None:
             return
-        if name.checkpoint_id < self._cleaned_at + CLEAN_EVERY:
-            return
-        if self._thread is not None and self._thread.is_alive():
+        is_cleaning = self._thread is not None and self._thread.is_alive()
+        if is_cleaning or name.checkpoint_id < self._cleaned_at + CLEAN_EVERY:
             return
         self._cleaned_at = name.checkpoint_id
         if self._cleaner is None or self._cleaner.lineage != lineage:

@@ -88,11 +88,10 @@ class CoordinatorHolder:
         )
         self._reports = None if store is None else SubtaskReports(source, store, codec)
         shared = None if one_batch else store
-        editing = Editing(rules=self._rules, options=options)
         self._driving = Driving(shared, environment, is_renewed=options[REQUEST_INTERVAL] > 0)
         requests = Requests(
             shared,
-            editing,
+            Editing(rules=self._rules, options=options),
             self._storage,
             codec,
             RequestedSavepoints(shared, storage_options, environment.open_store, environment.new_random),

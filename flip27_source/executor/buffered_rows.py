@@ -53,19 +53,23 @@ class BufferedRows:
             return
         self._items.append(item)
         self._bytes += bytes_of(item)
-        if not isinstance(item, pa.RecordBatch):
-            self._check_tuples()
-        elif self._bytes > BATCHES_BYTES:
-            self._spill(item.schema)
+        if isinstance(item, pa.RecordBatch):
+            if self._bytes > BATCHES_BYTES:
+                self._spill(item.schema)
+        elif self._bytes > TUPLES_BYTES:
+            raise HeldRowsError(
+                f"{self._what}: more than {TUPLES_BYTES >> 20} MiB of tuples would have to be buffered in "
+                "memory until they may be delivered",
+                remedy="have the reader yield Arrow batches, which can be buffered on disk, or Progress more "
+                "often; or set onSplitError=fail, which buffers nothing",
+            )
 
     def given(self) -> Iterator[Item]:
         """Yield all rows and release them."""
         yield from self._items
-        self._items = []
-        self._bytes = 0
         if self._writer is not None:
             yield from self._read()
-            self.close()
+        self.close()
 
     def close(self) -> None:
         self._items = []
@@ -100,15 +104,6 @@ class BufferedRows:
             raise self._no_room(error) from error
         with ipc.open_stream(self._file) as stored:
             yield from stored
-
-    def _check_tuples(self) -> None:
-        if self._bytes > TUPLES_BYTES:
-            raise HeldRowsError(
-                f"{self._what}: more than {TUPLES_BYTES >> 20} MiB of tuples would have to be buffered in "
-                "memory until they may be delivered",
-                remedy="have the reader yield Arrow batches, which can be buffered on disk, or Progress more "
-                "often; or set onSplitError=fail, which buffers nothing",
-            )
 
     def _no_room(self, error: OSError) -> HeldRowsError:
         return HeldRowsError(

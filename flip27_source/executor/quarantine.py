@@ -17,6 +17,7 @@ from typing import Any
 from ..coordination.split_errors import SplitErrorPolicy
 from ..coordination.subtask_reports import SplitResult, SplitStatus
 from ..errors import AttemptError, DataLossError, QuarantineError, kept_text
+from ..reader import SourceReaderContext
 from ..snapshots.failure_counts import FailureLog, FailureRecord
 from .buffered_rows import bytes_of
 from .events_and_losses import LossReports, SentEvents
@@ -44,16 +45,13 @@ class Quarantine:
         log: FailureLog | None,
         losses: LossReports,
         sent: SentEvents,
-        *,
-        subtask_id: int,
-        attempt_number: int,
+        context: SourceReaderContext,
     ) -> None:
         self._policy = policy
         self._log = log
-        self._subtask_id = subtask_id
         self._losses = losses
         self.sent = sent
-        self._attempt_number = attempt_number
+        self._context = context
         self._quarantined = 0
 
     def may_give_up(self, error: Exception) -> bool:
@@ -122,8 +120,8 @@ class Quarantine:
         record = FailureRecord(
             split=split_id,
             error=kept_text(error),
-            subtask=self._subtask_id,
-            attempt=self._attempt_number,
+            subtask=self._context.subtask_id,
+            attempt=self._context.attempt_number,
             host=socket.gethostname(),
         )
         return self._log.add(record)

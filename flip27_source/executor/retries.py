@@ -85,14 +85,8 @@ class SubtaskAttempt:
         )
         self._quarantine = None
         if not policy.fails_always:
-            self._quarantine = Quarantine(
-                policy,
-                FailureLog(store, place.lineage, place.name),
-                self._losses,
-                self._sent,
-                subtask_id=place.subtask_id,
-                attempt_number=context.attempt_number,
-            )
+            log = FailureLog(store, place.lineage, place.name)
+            self._quarantine = Quarantine(policy, log, self._losses, self._sent, context)
 
     def _with_lost_splits(self, reported: SubtaskReport[Any]) -> SubtaskReport[Any]:
         """The report that counts, with the splits that a later attempt has lost: no other one reads them."""

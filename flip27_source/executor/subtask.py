@@ -67,18 +67,11 @@ def _read(
     # Without reports, events of readers are checked but not delivered.
     policy = _policy_without_reports(source, planned)
     losses = LossReports(policy, context.checkpoint_id)
-    context = replace(context, loss_reporter=losses.report)
-    context = replace(context, event_sender=EventCodec(source.enumerator_type).check)
+    events = EventCodec(source.enumerator_type)
+    context = replace(context, loss_reporter=losses.report, event_sender=events.check)
     quarantine = None
     if not (policy.fails_always or issubclass(source.reader_type, YieldsProgress)):
-        quarantine = Quarantine(
-            policy,
-            None,
-            losses,
-            SentEvents(),
-            subtask_id=context.subtask_id,
-            attempt_number=context.attempt_number,
-        )
+        quarantine = Quarantine(policy, None, losses, SentEvents(), context)
     with opened(reader, context, map(codec.events_to_readers.decode, planned.events)):
         yield from SplitsOfSubtask(reader, context, quarantine, reports=False).rows(splits)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 
 from pyspark.sql.streaming.listener import (
-    QueryIdleEvent,
     QueryProgressEvent,
     QueryStartedEvent,
     QueryTerminatedEvent,
@@ -16,7 +15,10 @@ from .query_metrics import QueryMetrics
 
 
 class MetricsListener(StreamingQueryListener):
-    """Feeds ``metrics`` with every query of the session to which it is added."""
+    """Feeds ``metrics`` with every query of the session to which it is added.
+
+    While a query is idle, its numbers stay, and its lags grow with time.
+    """
 
     def __init__(self, metrics: QueryMetrics) -> None:
         self._metrics = metrics
@@ -26,9 +28,6 @@ class MetricsListener(StreamingQueryListener):
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
         self._metrics.progressed(json.loads(event.progress.json))
-
-    def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        """No new data: the numbers stay, and the lags grow with time."""
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._metrics.terminated(str(event.id), failed=event.exception is not None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from .._version import __version__
-from ..errors import RegistryError
+from ..optional_packages import needed
 from .catalog import CATALOG, Kind, Metric
 from .query_metrics import QueryMetrics
 
@@ -26,13 +26,13 @@ def export_to_opentelemetry(metrics: QueryMetrics, provider: MeterProvider | Non
     Raises:
         RegistryError: opentelemetry-api is not installed.
     """
-    try:
+    with needed(
+        "opentelemetry-api",
+        by="the export to OpenTelemetry",
+        extra="otel",
+        where="on the machine that starts the query",
+    ):
         from opentelemetry.metrics import get_meter_provider
-    except ImportError as error:
-        raise RegistryError(
-            "metrics for OpenTelemetry need the package opentelemetry-api, which is not installed",
-            remedy="pip install 'flip27-source[otel]'",
-        ) from error
     meter = (provider or get_meter_provider()).get_meter(METER, __version__)
     for metric in CATALOG:
         make: Any = (

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..errors import ContractError, RegistryError
+from ..errors import ContractError
+from ..optional_packages import needed
 from .catalog import CATALOG, Kind, Metric
 from .query_metrics import QueryMetrics
 
@@ -44,13 +45,13 @@ def export_to_prometheus(
         RegistryError: prometheus_client is not installed.
         ContractError: the metrics are already registered.
     """
-    try:
+    with needed(
+        "prometheus_client",
+        by="the export to Prometheus",
+        extra="prometheus",
+        where="on the machine that starts the query",
+    ):
         from prometheus_client import REGISTRY
-    except ImportError as error:
-        raise RegistryError(
-            "metrics for Prometheus need the package prometheus_client, which is not installed",
-            remedy="pip install 'flip27-source[prometheus]'",
-        ) from error
     collector = PrometheusCollector(metrics)
     try:
         (registry or REGISTRY).register(collector)

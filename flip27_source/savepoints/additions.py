@@ -61,7 +61,10 @@ def added_to(
             _log.error("%s cannot be added to the savepoint %s: %s", name, place.directory, error)
             state = store or open_store(str(source.options[STATE_LOCATION]), storage_options)
             why = Hidden(storage_options).in_text(kept_text(error))
-            _record_failure(state, place, context.subtask_id, name, why)
+            failed = _FailedAddition(subtask=context.subtask_id, file=name, error=why)
+            file = file_names.failed_addition_file(place.lineage, place.name, context.subtask_id)
+            # Durable; only the first failure of a subtask is kept.
+            state.create(file, msgspec.json.encode(failed, order="sorted"))
 
     return replace(context, is_savepoint=True, savepoint_opener=opened)
 
@@ -70,13 +73,6 @@ class _FailedAddition(msgspec.Struct, frozen=True, kw_only=True):
     subtask: int
     file: str
     error: str
-
-
-def _record_failure(store: Store, place: SavepointPlace, subtask_id: int, file: str, why: str) -> None:
-    """Record durably that a subtask could not add a file; only its first failure is kept."""
-    failed = _FailedAddition(subtask=subtask_id, file=file, error=why)
-    name = file_names.failed_addition_file(place.lineage, place.name, subtask_id)
-    store.create(name, msgspec.json.encode(failed, order="sorted"))
 
 
 def failed_additions(store: Store, lineage: str, name: CheckpointName) -> str | None:

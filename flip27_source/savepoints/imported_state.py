@@ -39,11 +39,10 @@ def write_imported(
         StateLocationError: the savepoint cannot be written.
     """
     created_ms = now_ms()
-    identity = identity_of(source, reader_name=ANY_READER if any_reader else None)
     memory = MemoryStore()
     storage = CheckpointStorage(
         SnapshotCodec(source.enumerator_type, source.reader_type),
-        identity,
+        identity_of(source, reader_name=ANY_READER if any_reader else None),
         store=memory,
         inline_limit_bytes=0,
         new_random=lambda: os.urandom(8).hex(),

@@ -6,7 +6,6 @@ import datetime as dt
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from ..errors import (
@@ -249,20 +248,19 @@ def _entry(location: str, storage_options: Mapping[str, Any] | None) -> Savepoin
 
 
 def _verified(savepoint: Savepoint) -> Iterator[VerifiedFile]:
-    yield _looked_at(METADATA, partial(_metadata_bytes, savepoint))
+    yield _looked_at(METADATA, _metadata_bytes, savepoint)
     stored, sizes = savepoint.stored(), savepoint.document.segment_bytes
     for name in sorted(savepoint.document.segments):
-        content_bytes = partial(_segment_bytes, stored, name, sizes.get(name))
-        yield _looked_at(f"{file_names.SEGMENTS}/{name}", content_bytes)
+        yield _looked_at(f"{file_names.SEGMENTS}/{name}", _segment_bytes, stored, name, sizes.get(name))
     for name in savepoint.metadata.reports:
         file = f"{file_names.REPORTS}/{file_names.checked_report_name(name)}"
-        yield _looked_at(file, partial(_report_bytes, savepoint, file))
+        yield _looked_at(file, _report_bytes, savepoint, file)
     query = savepoint.metadata.query
     further = ((READERS, savepoint.metadata.readers), (QUERY, {} if query is None else query.files))
     for folder, digests in further:
         for name, digest in sorted(digests.items()):
             file = f"{folder}/{file_names.checked_relative(name)}"
-            yield _looked_at(file, partial(_file_bytes, savepoint, file, digest))
+            yield _looked_at(file, _file_bytes, savepoint, file, digest)
     for folder in savepoint.source_folders:
         yield from _verified_source(savepoint, folder)
 
@@ -279,9 +277,9 @@ def _verified_source(savepoint: Savepoint, folder: str) -> Iterator[VerifiedFile
         yield replace(file, name=f"{inside}/{file.name}")
 
 
-def _looked_at(name: str, content_bytes: Callable[[], int]) -> VerifiedFile:
+def _looked_at(name: str, content_bytes: Callable[..., int], *arguments: Any) -> VerifiedFile:
     try:
-        return VerifiedFile(name=name, bytes=content_bytes())
+        return VerifiedFile(name=name, bytes=content_bytes(*arguments))
     except (CorruptStateError, MissingStateError, IncompatibleStateError) as error:
         return VerifiedFile(name=name, problem=error.what)
 

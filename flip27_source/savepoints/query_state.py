@@ -26,7 +26,9 @@ def newest_batch(state: str, checkpoint: str | None, options: dict[str, Any]) ->
         StateLocationError: ``checkpoint`` is not a Spark checkpoint.
         MissingStateError: no batch is committed yet.
     """
-    for location in [checkpoint] if checkpoint is not None else _parents(state):
+    parent = state.rstrip("/").rpartition("/")[0]
+    above = [folder for folder in (parent, parent.rpartition("/")[0]) if folder.rpartition("/")[2]]
+    for location in above if checkpoint is None else [checkpoint]:
         store = open_store(location, options)
         if is_spark_checkpoint(store):
             batch = newest_committed(store)
@@ -153,8 +155,3 @@ def state_in(checkpoint: str, options: dict[str, Any]) -> str:
             else "state inside the offsets needs no savepoint: copy the checkpoint",
         )
     return str(locations.pop())
-
-
-def _parents(state: str) -> list[str]:
-    parent = state.rstrip("/").rpartition("/")[0]
-    return [folder for folder in (parent, parent.rpartition("/")[0]) if folder.rpartition("/")[2]]

@@ -17,15 +17,13 @@ from .format import METADATA, savepoint_folder, write_savepoint
 
 _log = logging.getLogger("flip27_source")
 
-OpenStore = Callable[[str, Mapping[str, Any]], Store]
-
 
 class RequestedSavepoints:
     def __init__(
         self,
         store: Store | None,
         storage_options: Mapping[str, Any],
-        open_store: OpenStore,
+        open_store: Callable[[str, Mapping[str, Any]], Store],
         new_random: Callable[[], str],
     ) -> None:
         self._store = store

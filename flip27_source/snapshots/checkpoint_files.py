@@ -133,7 +133,12 @@ class CheckpointStorage:
                 f"the offset belongs to checkpoint {offset.checkpoint_id}, but its document belongs to "
                 f"checkpoint {document.checkpoint_id}"
             )
-        self._check_source(document.source)
+        changed = differences(document.source, self._source, self._options)
+        if changed:
+            raise IncompatibleStateError(
+                "the query's checkpoint was written with other settings:" + as_lines(changed),
+                remedy="restore the old settings, or start again with a new checkpoint location",
+            )
         return document
 
     def restore(self, offset: Offset, *, with_plan: bool = False) -> Snapshot[Any] | None:
@@ -261,14 +266,6 @@ class CheckpointStorage:
         if self._creates_exclusively:
             store.check_exclusive(file, source)
         return lineage
-
-    def _check_source(self, stored: SourceIdentity) -> None:
-        changed = differences(stored, self._source, self._options)
-        if changed:
-            raise IncompatibleStateError(
-                "the query's checkpoint was written with other settings:" + as_lines(changed),
-                remedy="restore the old settings, or start again with a new checkpoint location",
-            )
 
 
 class InUse:

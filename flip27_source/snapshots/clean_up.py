@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from ..errors import CorruptStateError
 from . import file_names
 from .checkpoint_files import InUse
-from .documents import CheckpointDocument
 from .file_names import CheckpointName
 from .linked_folders import Deletion
 from .store import Store
@@ -40,10 +39,6 @@ class KnownDocument:
 
     parent: CheckpointName | None
     segments: frozenset[str] = field(default_factory=frozenset)
-
-    @classmethod
-    def of(cls, document: CheckpointDocument) -> KnownDocument:
-        return cls(parent=document.parent, segments=document.segments)
 
 
 def plan_cleanup(
@@ -165,5 +160,6 @@ class Cleaner:
 
     def _read(self, name: CheckpointName) -> KnownDocument:
         if name not in self._known:
-            self._known[name] = KnownDocument.of(self._stored.document(name))
+            document = self._stored.document(name)
+            self._known[name] = KnownDocument(parent=document.parent, segments=document.segments)
         return self._known[name]

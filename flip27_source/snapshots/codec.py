@@ -207,16 +207,15 @@ class SnapshotCodec:
             loss_count=raw.ledger.loss_count,
             finished=raw.ledger.finished,
         )
-        metadata = CheckpointMetadata(
-            checkpoint_id=raw.id,
-            timestamp_ms=raw.timestamp,
-            is_savepoint=raw.kind == "savepoint",
-            target_directory=raw.target,
-            edits=tuple(raw.edits),
-            answered=tuple(raw.answered),
-        )
         return Snapshot(
-            metadata=metadata,
+            metadata=CheckpointMetadata(
+                checkpoint_id=raw.id,
+                timestamp_ms=raw.timestamp,
+                is_savepoint=raw.kind == "savepoint",
+                target_directory=raw.target,
+                edits=tuple(raw.edits),
+                answered=tuple(raw.answered),
+            ),
             enumerator_state=state,
             ledger=ledger,
             plan=self._decode_plan(document, load, with_events=with_events) if with_plan else Plan(),
@@ -277,12 +276,11 @@ class SnapshotCodec:
     def _decode_plan(
         self, document: CheckpointDocument, load: Callable[[str], bytes], *, with_events: bool
     ) -> Plan[Any]:
-        version = document.source.split_version
         return Plan(
             assignments=tuple(
                 Assignment(
                     subtask_id=stored.subtask,
-                    splits=tuple(self.decode_splits(version, segment)),
+                    splits=tuple(self.decode_splits(document.source.split_version, segment)),
                     events=tuple(
                         self.events_to_readers.decode(event)
                         for event in (stored.events if with_events else ())

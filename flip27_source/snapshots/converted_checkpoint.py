@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -77,8 +77,10 @@ def write_converted(
     last = [msgspec.structs.replace(file, batch=_LOG_OFFSET) for file in logged[-1:]]
     for batch, entries in ((0, logged[:-1]), (_LOG_OFFSET, last)):
         target.replace(f"sources/{name}/{batch}", file_of_log(entries))
-    for file in _others(files_of_batch(location, storage_options, batch_id), name):
-        target.replace(file, origin.read(file))
+    # The logs of other sources, and the state of operators, stay as they are.
+    for file in files_of_batch(location, storage_options, batch_id):
+        if file.startswith(("state/", "sources/")) and not file.startswith(f"sources/{name}/"):
+            target.replace(file, origin.read(file))
     commit = origin.read(f"{COMMITS}/{batch_id}")
     for batch, data in ((number - 1, before), (number, offsets)):
         target.replace(f"{OFFSETS}/{batch}", data)
@@ -89,15 +91,6 @@ def write_converted(
 
 def _offset(batch: int) -> bytes:
     return msgspec.json.encode({"logOffset": batch})
-
-
-def _others(names: Sequence[str], source: str) -> list[str]:
-    """The files that stay as they are: the logs of other sources, and the state of operators."""
-    return [
-        name
-        for name in names
-        if name.startswith(("state/", "sources/")) and not name.startswith(f"sources/{source}/")
-    ]
 
 
 def _check_free(target: Store) -> None:

@@ -286,11 +286,10 @@ def decode_document(data: bytes, name: CheckpointName | None = None) -> Checkpoi
             f"checkpoint document {where} cannot be read: {error}",
             remedy="restore the document from a backup of the state location or checkpoint",
         ) from error
-    parent = None if raw.parent is None else CheckpointName.parse(raw.parent)
     beside = (n for n, e in raw.segments.items() if not bytes(e.json) and e.base64 is None)
     return CheckpointDocument(
         checkpoint_id=raw.id,
-        parent=parent,
+        parent=None if raw.parent is None else CheckpointName.parse(raw.parent),
         timestamp_ms=raw.timestamp,
         is_savepoint=raw.kind == "savepoint",
         source=raw.source,

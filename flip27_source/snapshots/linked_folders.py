@@ -10,19 +10,14 @@ import logging
 import os
 import stat
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ..errors import StateLocationError
 
+if TYPE_CHECKING:
+    from .store import Store
+
 _log = logging.getLogger("flip27_source")
-
-
-class Deletes(Protocol):
-    """The methods of a store that delete."""
-
-    def delete(self, name: str) -> None: ...
-
-    def remove_empty(self, folder: str) -> None: ...
 
 
 class LinkedFolderError(StateLocationError):
@@ -75,7 +70,7 @@ def check_remote_folders(file_system: Any, root: str, name: str, location: str) 
 class Deletion:
     """Deletes files of a store; keeps files behind a link, with one warning for each link."""
 
-    def __init__(self, store: Deletes) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self._said: set[str] = set()
 

@@ -92,7 +92,12 @@ def find_lineages(
     else:
         lineages = [Lineage(name=name, parent=place, folder=name) for name in lineages_in(store, names)]
     if not lineages:
-        raise _nothing_there(location, names)
+        what = "contains no state of flip27" if names else "is empty or does not exist"
+        raise StateLocationError(
+            f"{redacted(location)} {what}",
+            remedy="give a state location (option stateLocation of the query), one of the lineages in it, a "
+            "savepoint, or the checkpoint location of a Spark query",
+        )
     if only is None:
         return lineages
     name = chosen_lineage([lineage.name for lineage in lineages], only, location)
@@ -132,10 +137,9 @@ def _of_spark_checkpoint(
                 data = msgspec.json.encode(offset.inline)
                 name = CheckpointName(offset.checkpoint_id, content_digest(data))
                 inline.setdefault(lineage, []).append((name, data))
-            batch = SparkBatch(
-                batch_id=logged.batch_id, name=name, committed=committed, summary=offset.summary
+            batches.setdefault(lineage, []).append(
+                SparkBatch(batch_id=logged.batch_id, name=name, committed=committed, summary=offset.summary)
             )
-            batches.setdefault(lineage, []).append(batch)
     if not batches:
         raise StateLocationError(
             f"the Spark checkpoint {store.location} contains no batch of a flip27 source yet",
@@ -215,13 +219,4 @@ def chosen_lineage(names: Sequence[str], only: str | None, location: str) -> str
         f"there is no lineage {only} in {redacted(location)}"
         + (f"; did you mean {near[0]}?" if near else ""),
         remedy="use one of: " + ", ".join(names[:20]),
-    )
-
-
-def _nothing_there(location: str, names: set[str]) -> StateLocationError:
-    what = "is empty or does not exist" if not names else "contains no state of flip27"
-    return StateLocationError(
-        f"{redacted(location)} {what}",
-        remedy="give a state location (option stateLocation of the query), one of the lineages in it, a "
-        "savepoint, or the checkpoint location of a Spark query",
     )

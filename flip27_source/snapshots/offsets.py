@@ -128,8 +128,7 @@ def _summary(pending: PendingCheckpoint[Any], positions: Mapping[str, Any]) -> d
     known = {name: value for name, value in numbers.items() if value or name == "splits"}
     # At most 20 gauges with short names keep the offset under 4 KiB. Spark's JSON writes a
     # non-ASCII character as six or twelve characters.
-    gauges = sorted(metrics.gauges.items())[:20]
-    published = {ascii(name)[1:-1][:60]: value for name, value in gauges}
+    published = {ascii(name)[1:-1][:60]: value for name, value in sorted(metrics.gauges.items())[:20]}
     of_live = {"positions": positions} if positions else {}
     return known | published | metrics.backlog.numbers() | of_live
 

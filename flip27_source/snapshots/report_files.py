@@ -110,12 +110,11 @@ class ReportStorage:
         return seal("report", stored)
 
     def _decoded(self, file: str, stored: StoredReport) -> SubtaskReport[Any]:
-        results = results_of(file, stored, self._codec)
         name = CheckpointName.parse(stored.checkpoint)
         return SubtaskReport(
             checkpoint_id=0 if name is None else name.checkpoint_id,
             subtask_id=stored.subtask,
-            results=results,
+            results=results_of(file, stored, self._codec),
             events=tuple(self.events.decode(event) for event in stored.events),
             losses=tuple(loss.loss() for loss in stored.losses),
             metrics=stored.metrics,

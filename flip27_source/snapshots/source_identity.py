@@ -63,11 +63,10 @@ def savepoint_differences(document: CheckpointDocument, source: Source) -> list[
     result = differences(stored, mine, source.options)
     if stored.reader not in (ANY_READER, mine.reader):
         result.append(Difference(what="reader", was=stored.reader, now=mine.reader, is_fatal=False))
-    versions = (
+    for what, was, now in (
         ("state", document.raw.enumerator.version, mine.state_version),
         ("split", stored.split_version, mine.split_version),
-    )
-    for what, was, now in versions:
+    ):
         if was > now or (was < now and not _can_upgrade(source.enumerator_type, f"upgrade_{what}")):
             result.append(Difference(what=f"{what} version", was=was, now=now))
     return result

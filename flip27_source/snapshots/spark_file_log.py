@@ -84,10 +84,8 @@ def file_of_log(files: Iterable[LoggedFile]) -> bytes:
 
 def _needed(store: Store, folder: str, committed: int) -> list[str]:
     """The newest compact file and the files after it."""
-    numbers: dict[int, str] = {}
-    for name in store.list(folder):
-        if name.removesuffix(_COMPACT).isdigit():
-            numbers[int(name.removesuffix(_COMPACT))] = name
+    names = store.list(folder)
+    numbers = {int(number): name for name in names if (number := name.removesuffix(_COMPACT)).isdigit()}
     first = max((number for number, name in numbers.items() if name.endswith(_COMPACT)), default=0)
     gone = [number for number in range(first, committed + 1) if number not in numbers]
     if gone:

@@ -110,14 +110,6 @@ class Store(ABC):
     def make_durable(self, name: str) -> None:  # noqa: B027 - objects are durable as soon as they are seen
         """Make an existing name survive a power cut, even if the process that created it was killed."""
 
-    def create_once(self, name: str, data: bytes) -> bool:
-        """Create ``name``; return False if it exists with other data.
-
-        No other process creates the name with other data. The response to a first attempt may be lost: a
-        second attempt then finds its own data.
-        """
-        return self.create(name, data) or self.read(name) == data
-
     def ensure(self, name: str, data: bytes) -> None:
         """Write ``data`` to ``name``, which is a digest of its content; durable on return.
 
@@ -125,11 +117,9 @@ class Store(ABC):
         """
         if self.create(name, data):
             return
-        try:
+        with contextlib.suppress(StateError):  # an unreadable file is treated like a damaged one
             if self.read(name) == data:
                 return
-        except StateError:
-            pass  # an unreadable file is treated like a damaged one
         self.replace(name, data)
 
     @contextlib.contextmanager

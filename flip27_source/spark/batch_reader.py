@@ -28,11 +28,7 @@ class Flip27BatchReader(DataSourceReader):
         self._data_source = data_source
         self._schema = to_arrow_schema(schema, timezone="UTC")
         self._pushed = PushedFilters(schema)
-
-    @property
-    def pushFilters(self) -> PushedFilters:  # type: ignore[override] # a method of Spark's, see PushedFilters
-        """Called by Spark with ``spark.sql.python.filterPushdown.enabled``."""
-        return self._pushed
+        self.pushFilters = self._pushed  # type: ignore[method-assign] # a method of Spark's, see PushedFilters
 
     def partitions(self) -> Sequence[InputPartition]:
         source = self._pushed.applied_to(self._data_source.source(), self._schema)

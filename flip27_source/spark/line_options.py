@@ -144,15 +144,13 @@ def line_options(format_name: str, given: Mapping[str, Any]) -> LineOptions:
             f"format {format_name!r} is invalid", remedy='give "csv" or "json" as the format of parsed'
         )
     texts = dict(_texts(format_name, given))
-    mode = _parsed(texts, "mode", one_of(*MODES), "PERMISSIVE")
-    encoding = texts.get("encoding", texts.get("charset", "UTF-8"))
     own = {"mode", "header", "encoding", "charset", "columnNameOfCorruptRecord"}
     options = LineOptions(
         format=format_name,
-        mode=mode,
+        mode=_parsed(texts, "mode", one_of(*MODES), "PERMISSIVE"),
         header=_parsed(texts, "header", boolean, None),
         comment=texts.get("comment", ""),
-        encoding=_encoding(format_name, encoding),
+        encoding=_encoding(format_name, texts.get("encoding", texts.get("charset", "UTF-8"))),
         corrupt_column=texts.get("columnNameOfCorruptRecord"),
         variant_column=texts.get("singleVariantColumn"),
         allows_comments=_parsed(texts, "allowComments", boolean, False),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import decimal
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -63,10 +64,10 @@ class PushedFilters:
         self._schema = schema
         self._filters: list[Filter] = []
 
-    def __call__(self, pushed: list[Filter]) -> Iterable[Filter]:
+    def __call__(self, filters: list[Filter]) -> Iterable[Filter]:
         """Keep the comparable filters, and return all filters: Spark still has to evaluate every one."""
-        self._filters = [one for one in pushed if self._is_comparable(_column_of(one))]
-        return pushed
+        self._filters = [one for one in filters if self._is_comparable(_column_of(one))]
+        return filters
 
     def applied_to(self, source: Source, schema: pa.Schema) -> Source:
         """The source without the splits that have no row for the filters."""
@@ -95,14 +96,11 @@ class PushedFilters:
 
 def may_have_rows(conditions: Iterable[Filter], constants: Constants) -> bool:
     """Whether a split with these constant columns may have rows for which all filters are true."""
-    return all(_may_be_true(one, constants) for one in conditions)
-
-
-def _may_be_true(condition: Filter, constants: Constants) -> bool:
-    try:
-        return _result(condition, constants) is True
-    except _UnknownError:
-        return True
+    for one in conditions:
+        with suppress(_UnknownError):
+            if _result(one, constants) is not True:
+                return False
+    return True
 
 
 def _result(condition: Filter, constants: Constants) -> bool | None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from ..coordination.subtask_reports import CheckpointMetrics
 from ..snapshots.action_codec import StoredAction
 from ..snapshots.documents import CheckpointDocument, timestamp
 from ..snapshots.file_names import CheckpointName
+from ..values.times import event_time
 from .history import History, canonical, canonical_text
 from .predicates import Predicate
 from .split_rows import Row
@@ -35,12 +34,19 @@ def report_rows(history: History, asked: Predicate) -> Iterator[Row]:
         for subtask in history.reports.get(name, ()):
             report = history.report(name, subtask)
             if report is not None:
+                metrics = report.metrics
                 yield {
                     "lineage": history.lineage.name,
                     "checkpoint_id": name.checkpoint_id,
                     "batch_id": history.batch_id(name),
                     "subtask": subtask,
-                    **_metrics(report.metrics),
+                    "attempt": metrics.attempt_number,
+                    "host": metrics.host,
+                    "rows": metrics.rows,
+                    "bytes": metrics.bytes,
+                    "splits": metrics.splits,
+                    "duration_ms": metrics.duration_ms,
+                    "max_event_time": event_time(metrics.max_event_time),
                     "events": len(report.events),
                     "results": canonical(report.results),
                 }
@@ -58,8 +64,6 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
         yield {
             **newest,
             "due_checkpoint": item.due,
-            "waits_since": None,
-            "due_at": None,
             "action": canonical_text(item.action),
             "attempts": item.attempts,
             "error": item.error,
@@ -74,7 +78,6 @@ def action_rows(history: History, _asked: Predicate) -> Iterator[Row]:
                 "due_at": None if delay_ms is None else timestamp(group.since_ms + delay_ms),
                 "action": canonical_text(action),
                 "attempts": 0,
-                "error": None,
             }
 
 
@@ -170,23 +173,3 @@ def _checkpoint_row(
         "edits": canonical(raw.edits) if raw.edits else None,
         "restored_from": document.restored_from,
     }
-
-
-def _metrics(metrics: CheckpointMetrics) -> Row:
-    return {
-        "attempt": metrics.attempt_number,
-        "host": metrics.host,
-        "rows": metrics.rows,
-        "bytes": metrics.bytes,
-        "splits": metrics.splits,
-        "duration_ms": metrics.duration_ms,
-        "max_event_time": _time(metrics.max_event_time),
-    }
-
-
-def _time(text: str | None) -> dt.datetime | None:
-    """A time from a report; UTC if it has no zone."""
-    if text is None:
-        return None
-    time = dt.datetime.fromisoformat(text)
-    return time.replace(tzinfo=dt.UTC) if time.tzinfo is None else time.astimezone(dt.UTC)

@@ -28,7 +28,7 @@ from ..snapshots.late_reports import FIRST_LATE_SUBTASK
 from ..snapshots.locations import Lineage
 from ..snapshots.report_contents import StoredReport
 from ..snapshots.store import Store
-from ..snapshots.stored_lineage import Line, StoredLineage, steps_back
+from ..snapshots.stored_lineage import StoredLineage, steps_back
 from ..values.stored_json import decode_json
 
 T = TypeVar("T")
@@ -109,7 +109,10 @@ class History:
         if not line.is_complete:
             status.update(dict.fromkeys(self._after(newest, names), PENDING))
         status.update(dict.fromkeys(line.names, COMPLETE))
-        if not self._is_committed(line):
+        is_committed = self.lineage.is_savepoint or any(
+            batch.committed and batch.name == newest for batch in self.lineage.batches or ()
+        )
+        if not (is_committed or line.is_complete):
             status[newest] = PENDING
         return Ancestry(names=line.names, status=status)
 
@@ -246,13 +249,6 @@ class History:
 
     def driver(self) -> NewestDriver | None:
         return None if self._store is None else newest_driver(self._store, self.lineage.folder)
-
-    def _is_committed(self, line: Line) -> bool:
-        return (
-            self.lineage.is_savepoint
-            or line.is_complete
-            or any(batch.committed and batch.name == line.newest for batch in self.lineage.batches or ())
-        )
 
 
 class _SourceFile(msgspec.Struct, frozen=True):

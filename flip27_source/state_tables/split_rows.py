@@ -28,8 +28,6 @@ WAITING, PLANNED, FINISHED = "waiting", "planned", "finished"
 LIVE, RETURNED, QUARANTINED, IGNORED = "live", "returned", "quarantined", "ignored"
 DROPPED, UNDONE = "dropped", "undone"
 
-_RECORD_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value")
-
 Row = dict[str, Any]
 
 _Unread = tuple[StoredSplit, int, int, str]  # with the checkpoint, the attempts and the error
@@ -407,10 +405,6 @@ def _file_row(history: History, split: StoredSplit, status: str) -> Row:
         "end": split.fields.get("end"),
         "length": split.fields.get("length"),
         "modified_at": datetime_or_none(0, modified) if isinstance(modified, int) else None,
-        "checkpoint_id": None,
-        "batch_id": None,
-        "planned_at": None,
-        "subtask": None,
     }
 
 
@@ -421,20 +415,19 @@ class _Record(msgspec.Struct):
 
 
 def _record_columns(split: StoredSplit) -> dict[str, Any]:
-    """The columns of the record of Kafka that a split keeps; None in each if the split keeps none.
+    """The columns of the record of Kafka that a split keeps; none of them if the split keeps none.
 
     ``timestamp`` is also None if its year is not in 1 to 9999.
     """
-    nothing = dict.fromkeys(_RECORD_COLUMNS)
     text = split.fields.get("record")
     topic, _, place = split.split_id.rpartition("/")
     partition, _, offset = place.partition("@")
     if not (isinstance(text, str) and topic and partition.isdigit() and offset.isdigit()):
-        return nothing
+        return {}
     try:
         record = decode_json(text.encode(), _Record)
     except msgspec.MsgspecError:
-        return nothing
+        return {}
     return {
         "topic": topic,
         "partition": int(partition),

@@ -21,15 +21,6 @@ _LONG, _STRING, _BINARY = pa.int64(), pa.string(), pa.binary()
 _TIME = pa.timestamp("us", "UTC")
 _TEXTS = pa.map_(pa.string(), pa.string())
 
-SPARK_NAMES = {
-    _LONG: "long",
-    _STRING: "string",
-    _BINARY: "binary",
-    _TIME: "timestamp",
-    _TEXTS: "map<string,string>",
-}
-"""Spark's names of the column types."""
-
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -43,6 +34,8 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
+    """One view; a column that its ``rows`` leave out is null."""
+
     name: str
     doc: str
     columns: tuple[Column, ...]

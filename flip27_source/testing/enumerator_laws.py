@@ -27,10 +27,12 @@ class EnumeratorUnderTest:
     grow: Callable[[], object] | None
     splits: list[Any] = field(default_factory=list)
 
-    def run(self, stored: bytes | None = None, **more: Any) -> EnumeratorRun:
-        """A run after its first round of discovery."""
+    def run(self, stored: bytes | None = None, *, requests: int = 0, **more: Any) -> EnumeratorRun:
+        """A run after its first round of discovery, and then this number of requests."""
         run = EnumeratorRun(self.source, stored, **more)
         run.discover()
+        for _ in range(requests):
+            run.ask()
         return run
 
     @property
@@ -86,8 +88,7 @@ def _construction_does_nothing(subject: EnumeratorUnderTest) -> None:
         run = EnumeratorRun(subject.source, stored, start=False)
         if run.recorder.uses:
             raise Disagreement(f"__init__ calls context.{run.recorder.uses[0]}: move the call to start()")
-    first = subject.run()
-    first.ask()
+    first = subject.run(requests=1)
     for stored in states:
         EnumeratorRun(subject.source, stored, start=False)
     first.drain()
@@ -132,9 +133,7 @@ def _a_snapshot_is_a_value(subject: EnumeratorUnderTest) -> None:
 def _restored_assigns_the_rest(subject: EnumeratorUnderTest) -> None:
     for asks in subject.cuts:
         for discovers in (True, False):
-            run = subject.run()
-            for _ in range(asks):
-                run.ask()
+            run = subject.run(requests=asks)
             assigned = list(run.assigned)
             restored = EnumeratorRun(subject.source, run.snapshot(), asks=asks)
             if discovers:
@@ -151,17 +150,13 @@ def _restored_assigns_the_rest(subject: EnumeratorUnderTest) -> None:
 
 def _a_snapshot_of_the_restored_is_the_same(subject: EnumeratorUnderTest) -> None:
     for asks in subject.cuts:
-        run = subject.run()
-        for _ in range(asks):
-            run.ask()
-        stored = run.snapshot()
+        stored = subject.run(requests=asks).snapshot()
         restored = EnumeratorRun(subject.source, stored)
         agree(f"the state restored after {asks} requests", restored.snapshot(), stored)
 
 
 def _a_snapshot_before_the_first_assignment_holds_all(subject: EnumeratorUnderTest) -> None:
-    run = subject.run()
-    run.ask()
+    run = subject.run(requests=1)
     stored = run.snapshot()
     for checkpoint_id in (2, 3):
         stored = EnumeratorRun(subject.source, stored).snapshot(checkpoint_id)
@@ -218,8 +213,7 @@ def _a_bounded_run_ends(subject: EnumeratorUnderTest) -> None:
 
 
 def _completion_may_be_reported_again(subject: EnumeratorUnderTest) -> None:
-    run = subject.run()
-    run.ask()
+    run = subject.run(requests=1)
     run.snapshot(1)
     run.enumerator.notify_checkpoint_complete(1)
     once = run.snapshot(2)

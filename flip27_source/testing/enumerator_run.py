@@ -102,12 +102,9 @@ class EnumeratorRun:
         context = RecordedContext(self.recorder, self.recorder, source.enumerator_type)
         self.enumerator: SplitEnumerator[Any] = source.enumerator_type(context, source.options, state)
         if start:
-            self.start()
-
-    def start(self) -> None:
-        self.enumerator.start()
-        for number in range(self._parallelism):
-            self.enumerator.add_reader(number)
+            self.enumerator.start()
+            for number in range(parallelism):
+                self.enumerator.add_reader(number)
 
     @property
     def assigned(self) -> list[Any]:
@@ -173,6 +170,6 @@ class EnumeratorRun:
 
     def _round(self, call: AsyncCall) -> None:
         result, error = call.run()
-        if error is not None or not call.has_next_round:
+        if error is not None or call.period_s is None:
             self.recorder.calls.remove(call)
         call.handler(result, error)

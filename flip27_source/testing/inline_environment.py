@@ -16,7 +16,7 @@ from ..driver.action_runner import ActionRunner
 from ..driver.background import BackgroundRunner, Deliver
 from ..driver.environment import Environment
 from ..enumerator_context import RetryPolicy
-from ..errors import is_final, kept_text
+from ..errors import is_final
 
 
 @dataclass(slots=True, eq=False)
@@ -39,10 +39,6 @@ class AsyncCall:
                 if failures == self.retry.retries or is_final(error):
                     return None, error
         raise AssertionError("unreachable: the last failure returns")
-
-    @property
-    def has_next_round(self) -> bool:
-        return self.rounds == 0 or self.period_s is not None
 
 
 class InlineRunner(BackgroundRunner):
@@ -67,7 +63,7 @@ class InlineRunner(BackgroundRunner):
     def _end_round(self, call: AsyncCall) -> tuple[Handler, Any, BaseException | None]:
         """Run one round; a call without a further round is forgotten."""
         result, error = call.run()
-        if error is not None or not call.has_next_round:
+        if error is not None or call.period_s is None:
             self._calls.remove(call)
         return call.handler, result, error
 
@@ -99,13 +95,6 @@ class InlineActions(ActionRunner):
 
     def close(self) -> None:
         """No action waits."""
-
-    def _outcome(self, action: Any) -> str | None:
-        try:
-            self._perform(action)
-        except Exception as error:  # noqa: BLE001 - its text is stored with the action, as in the base class
-            return kept_text(error)
-        return None
 
 
 def inline_environment(

@@ -49,27 +49,23 @@ class Law(Generic[SubjectT]):
     text: str
     check: Callable[[SubjectT], None]
 
-    def enforce(self, subject: SubjectT) -> None:
-        """Check it.
 
-        Raises:
-            LawBroken: the law is broken.
-            TrivialInput: the subject is too small for the check.
-        """
+def enforce(laws: Iterable[Law[SubjectT]], subject: SubjectT) -> None:
+    """Check laws in order.
+
+    Raises:
+        LawBroken: the law is broken, the first one.
+        TrivialInput: the subject is too small for the check.
+    """
+    for law in laws:
         try:
-            self.check(subject)
+            law.check(subject)
         except (TrivialInput, LawBroken):
             raise
         except Disagreement as disagreement:
-            raise LawBroken(self.text, str(disagreement)) from None
+            raise LawBroken(law.text, str(disagreement)) from None
         except Exception as error:
-            raise LawBroken(self.text, f"{type(error).__name__}: {error}") from error
-
-
-def enforce(laws: Iterable[Law[SubjectT]], subject: SubjectT) -> None:
-    """Check laws in order; raises LawBroken for the first that is broken."""
-    for law in laws:
-        law.enforce(subject)
+            raise LawBroken(law.text, f"{type(error).__name__}: {error}") from error
 
 
 def agree(what: str, found: object, expected: object) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any
 
@@ -220,11 +221,9 @@ def _zombies(check: SourceCheck) -> None:
 
 def _ends(zombie: Any) -> None:
     # It may succeed or fail; its result no longer counts.
-    try:
+    with suppress(Exception):
         for _ in zombie:
             pass
-    except Exception:  # noqa: BLE001
-        pass
 
 
 def _growth(check: SourceCheck) -> None:

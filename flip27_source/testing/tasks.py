@@ -75,10 +75,7 @@ class TaskRunner:
             Exception: the error of the last attempt of a task.
             ExecutorLost: the last attempt of a task was killed.
         """
-        rows: list[Row] = []
-        for index, task in enumerate(tasks):
-            rows.extend(self._run(index, task, stage, speculation))
-        return rows
+        return [row for index, task in enumerate(tasks) for row in self._run(index, task, stage, speculation)]
 
     def _run(
         self, index: int, task: PlannedSubtask, stage: int, speculation: Speculation | None

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from ..file_systems.durable_files import ABANDONED_AFTER_S
 from ..snapshots.store import Store
 from .steps import Killed
+
+
+def _passed_on(name: str) -> Any:
+    def call(self: WatchedStore, *arguments: Any, **more: Any) -> Any:
+        return getattr(self._living, name)(*arguments, **more)
+
+    return call
 
 
 class WatchedStore(Store):
@@ -27,8 +34,14 @@ class WatchedStore(Store):
         """The process is dead: its clean-up code no longer has an effect."""
         self._dead = True
 
-    def read(self, name: str, limit: int | None = None) -> bytes:
-        return self._living.read(name, limit)
+    read = _passed_on("read")
+    list = _passed_on("list")
+    delete = _passed_on("delete")
+    check_exclusive = _passed_on("check_exclusive")
+    check_inside = _passed_on("check_inside")
+    make_durable = _passed_on("make_durable")
+    remove_empty = _passed_on("remove_empty")
+    remove_abandoned = _passed_on("remove_abandoned")
 
     def create(self, name: str, data: bytes, *, exclusive: bool = False) -> bool:
         store = self._living
@@ -37,32 +50,11 @@ class WatchedStore(Store):
         self._after()
         return created
 
-    def check_exclusive(self, name: str, data: bytes) -> None:
-        self._living.check_exclusive(name, data)
-
     def replace(self, name: str, data: bytes) -> None:
         store = self._living
         self._before()
         store.replace(name, data)
         self._after()
-
-    def list(self, folder: str) -> list[str]:
-        return self._living.list(folder)
-
-    def delete(self, name: str) -> None:
-        self._living.delete(name)
-
-    def make_durable(self, name: str) -> None:
-        self._living.make_durable(name)
-
-    def remove_empty(self, folder: str) -> None:
-        self._living.remove_empty(folder)
-
-    def remove_abandoned(self, folder: str, *, older_than_s: float = ABANDONED_AFTER_S) -> int:
-        return self._living.remove_abandoned(folder, older_than_s=older_than_s)
-
-    def check_inside(self, name: str) -> None:
-        self._living.check_inside(name)
 
     @property
     def _living(self) -> Store:

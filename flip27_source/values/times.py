@@ -16,12 +16,11 @@ def datetime_or_none(milliseconds: int, microseconds: int = 0) -> dt.datetime | 
 
 
 def event_time(text: object) -> dt.datetime | None:
-    """An event time as tasks and enumerators report it, in UTC if it has no zone; None if it is no time."""
+    """An event time as tasks and enumerators report it, UTC if it has no zone; None if it is no time."""
     try:
-        time = dt.datetime.fromisoformat(text)  # type: ignore[arg-type]
+        return in_utc(dt.datetime.fromisoformat(text), dt.UTC)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
-    return time if time.tzinfo is not None else time.replace(tzinfo=dt.UTC)
 
 
 def in_utc(moment: dt.datetime, zone: dt.tzinfo | None = None) -> dt.datetime:

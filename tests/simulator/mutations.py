@@ -236,7 +236,7 @@ def reports_count_by_the_options_of_the_present_run(patch: pytest.MonkeyPatch) -
 @mutation
 @around(coordination, "notify_enumerator")
 def senders_of_events_have_the_numbers_of_an_earlier_run(notify: Any, *more: Any, **named: Any) -> None:
-    notify(*more, **{**named, "parallelism": 1000})
+    notify(*more, **{**named, "settings": replace(named["settings"], parallelism=1000)})
 
 
 @mutation

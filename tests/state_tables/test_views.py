@@ -24,7 +24,7 @@ from flip27_source.snapshots.offsets import Offset
 from flip27_source.snapshots.store import MemoryStore
 from flip27_source.state_tables.history import History
 from flip27_source.state_tables.predicates import EVERYTHING, Predicate
-from flip27_source.state_tables.views import SPARK_NAMES, VIEWS
+from flip27_source.state_tables.views import VIEWS
 from tests.driver.batches import Batches
 from tests.driver.test_delayed_actions import Removes
 from tests.driver.test_ranges_read_again import Numbers
@@ -449,8 +449,3 @@ def test_a_bounded_source_ends_with_every_split_planned() -> None:
     while made.batch() is not None:
         pass
     assert rows("splits", made)[0]["rows"] == 3
-
-
-def test_every_column_has_a_type_that_spark_has_a_name_for() -> None:
-    types = {column.type for view in VIEWS.values() for column in view.columns}
-    assert types <= SPARK_NAMES.keys()

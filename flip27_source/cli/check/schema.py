@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pyarrow as pa
 
 from flip27_source.enumerators.files.split import FileSplit
@@ -30,7 +28,10 @@ def schema_fits(source: Source, schema: pa.Schema, split: FileSplit) -> Finding:
     if first is None:
         return warning("schema", f"{split.path} has no rows to test the schema", "use a file with rows")
     said = f"{len(schema)} columns; the first rows of {split.path} match the schema"
-    empty = _empty_columns(first)
+    empty = []
+    if isinstance(first, pa.RecordBatch) and first.num_rows:
+        columns = zip(first.schema, first.columns, strict=True)
+        empty = [field.name for field, column in columns if column.null_count == first.num_rows]
     if empty:
         return warning(
             "schema",
@@ -50,13 +51,3 @@ def wanted_schema(source: Source, ddl: str | None) -> pa.Schema | Finding:
         return parse_columns(ddl)
     except ValueError as error:
         return skipped("schema", f"only Spark can parse it: {error}", "add --spark to use Spark's parser")
-
-
-def _empty_columns(item: Any) -> list[str]:
-    if not isinstance(item, pa.RecordBatch) or item.num_rows == 0:
-        return []
-    return [
-        field.name
-        for field, column in zip(item.schema, item.columns, strict=True)
-        if column.null_count == item.num_rows
-    ]

@@ -8,7 +8,7 @@ from functools import partial
 import typer
 from rich.console import Console
 
-from ..commands import command
+from ..commands import DONE, REFUSED, command
 from ..rendering import Answer
 from .display import render
 from .program import DemoResult, DemoSettings, run
@@ -43,4 +43,5 @@ def answer_of(result: DemoResult) -> Answer:
         "state": str(result.folder.state),
         "seconds": result.seconds,
     }
-    return Answer(data=data, shown=[partial(render, result=result)], exit_code=result.exit_code)
+    exit_code = DONE if result.comparison.exactly_once else REFUSED
+    return Answer(data=data, shown=[partial(render, result=result)], exit_code=exit_code)

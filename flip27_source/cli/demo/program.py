@@ -94,11 +94,6 @@ class DemoResult:
     comparison: Comparison
     seconds: float
 
-    @property
-    def exit_code(self) -> int:
-        """0 if every row was delivered exactly once."""
-        return 0 if self.comparison.exactly_once else 1
-
 
 def run(settings: DemoSettings, console: Console) -> DemoResult:
     """Run the whole demo, without printing the result.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import suppress
 from typing import Annotated
 
 import msgspec
@@ -78,7 +79,7 @@ def drop_leftovers(
     given = {"host": host, "port": port, "database": database, "user": user, "passwordEnv": password_env}
     raw = {name: value for name, value in given.items() if value is not None}
     options = Options.parse(raw | pairs(given_options, "--option"), opts.CONNECTION_OPTIONS)
-    state = None if location is None else _state(stored.at(location))
+    state = None if location is None else _state(Place(location=location, stored=stored))
     slot = _slot(state, slot)
     if slot is None:
         return _answer(Leftovers(slot=None, publication=None), options, is_dropped=False)
@@ -123,11 +124,9 @@ def _state(at: Place) -> _State:
             remedy="give the slot with --slot; SELECT slot_name FROM pg_replication_slots; lists them",
         )
     _, document = newest
-    try:
+    with suppress(msgspec.MsgspecError):
         if document.source.enumerator == "postgres":
             return decode_json(document.raw.enumerator.state, _State)
-    except msgspec.MsgspecError:
-        pass
     raise StateLocationError(
         f"{history.lineage.name} is the state of the enumerator {document.source.enumerator}: it has no slot",
         remedy="give the state of a query of the postgres source, or choose its lineage with --lineage",

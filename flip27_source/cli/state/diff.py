@@ -15,7 +15,7 @@ from flip27_source.snapshots.file_names import CheckpointName
 from flip27_source.state_tables.history import History, StoredSplit
 from flip27_source.state_tables.split_rows import IGNORED, LIVE, QUARANTINED, WAITING
 
-from .rows import StoredState, named_checkpoint
+from .rows import Place, StoredState, named_checkpoint
 
 _AT_CHECKPOINT = re.compile(r"(.+)@(\d{1,18})")
 
@@ -59,7 +59,7 @@ def point_at(text: str, stored: StoredState) -> Point:
     """
     match = _AT_CHECKPOINT.fullmatch(text)
     location, checkpoint_id = (match[1], int(match[2])) if match else (text, None)
-    history = stored.at(location).history()
+    history = Place(location=location, stored=stored).history()
     name = named_checkpoint(history, checkpoint_id)
     document = history.document(name)
     if document is None:
@@ -73,12 +73,8 @@ def changes(before: Point, after: Point) -> list[Change]:
     Raises:
         MissingStateError: clean-up has meanwhile removed one of the checkpoints.
     """
-    return [
-        *_compared("source", _source(before), _source(after)),
-        *_compared("ledger", _numbers(before), _numbers(after)),
-        *_compared("state", _state(before), _state(after)),
-        *_compared("splits", _splits(before), _splits(after)),
-    ]
+    parts = {"source": _source, "ledger": _numbers, "state": _state, "splits": _splits}
+    return [change for part, of in parts.items() for change in _compared(part, of(before), of(after))]
 
 
 def _compared(part: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[Change]:

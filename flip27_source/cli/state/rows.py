@@ -27,9 +27,6 @@ class StoredState(OptionGroup):
     state_location: StateLocation = None
     files: FileSystem = field(default_factory=FileSystem)
 
-    def at(self, location: str) -> Place:
-        return Place(location=location, stored=self)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place(OptionGroup):

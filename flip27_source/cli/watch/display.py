@@ -36,10 +36,10 @@ def _panel(frame: Frame) -> Panel:
     numbers = Table.grid(padding=(0, 2))
     for left, right in (
         (("checkpoint", _checkpoint(frame)), ("batches retained", str(frame.batches))),
-        (("backlog", _backlog(frame)), ("lag", _seconds(frame.lag_s))),
-        (("rows/s", _rate(frame.rows_per_s)), ("splits/s", _rate(frame.splits_per_s))),
+        (("backlog", _backlog(frame)), ("lag", _measured(frame.lag_s, " s"))),
+        (("rows/s", _measured(frame.rows_per_s)), ("splits/s", _measured(frame.splits_per_s))),
         (("live", _count(frame.live, "split")), ("finished", _count(frame.finished, "split"))),
-        (("quarantined", _quarantined(frame)), ("event time lag", _seconds(frame.event_time_lag_s))),
+        (("quarantined", _quarantined(frame)), ("event time lag", _measured(frame.event_time_lag_s, " s"))),
     ):
         numbers.add_row(f"[dim]{left[0]}[/]", left[1], f"[dim]{right[0]}[/]", right[1])
     return Panel(Group(numbers, _subtasks(frame.subtasks)), title=escape(frame.lineage), title_align="left")
@@ -73,7 +73,7 @@ def _backlog(frame: Frame) -> str:
     if frame.backlog_bytes is not None:
         parts.append(decimal(frame.backlog_bytes))
     if frame.backlog_age_s is not None:
-        parts.append(f"since {_seconds(frame.backlog_age_s)}")
+        parts.append(f"since {_measured(frame.backlog_age_s, ' s')}")
     return ", ".join(parts)
 
 
@@ -81,9 +81,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _rate(number: float | None) -> str:
-    return "unknown" if number is None else f"{number:,.1f}"
-
-
-def _seconds(number: float | None) -> str:
-    return "unknown" if number is None else f"{number:,.1f} s"
+def _measured(number: float | None, unit: str = "") -> str:
+    return "unknown" if number is None else f"{number:,.1f}{unit}"

@@ -88,11 +88,6 @@ class _Batch:
     row: Row
     reports: dict[int, Row]
 
-    @property
-    def created_at(self) -> dt.datetime:
-        made: dt.datetime = self.row["created_at"]
-        return made
-
 
 @dataclass(slots=True)
 class Watcher:
@@ -152,8 +147,8 @@ class Watcher:
             checkpoint_id=newest.checkpoint_id,
             batch_id=row["batch_id"],
             status=line.status[newest],
-            created_at=batch.created_at,
-            lag_s=(now - batch.created_at).total_seconds(),
+            created_at=row["created_at"],
+            lag_s=(now - row["created_at"]).total_seconds(),
             event_time_lag_s=_event_time_lag_s(batches, now),
             backlog=max(_count_in(summary, "backlogSplits") or 0, row["waiting"] + held),
             backlog_rows=_count_in(summary, "backlogRows"),
@@ -206,8 +201,9 @@ def _passed_s(batches: Sequence[_Batch], now: dt.datetime, *, is_complete: bool)
     If the newest batch is complete, its splits count, and so does all time since it began. If it is still
     running, its splits do not count, and of its time only what exceeds the average of the earlier batches.
     """
-    until_newest_s = (batches[-1].created_at - batches[0].created_at).total_seconds()
-    since_newest_s = (now - batches[-1].created_at).total_seconds()
+    oldest, newest = batches[0].row["created_at"], batches[-1].row["created_at"]
+    until_newest_s: float = (newest - oldest).total_seconds()
+    since_newest_s: float = (now - newest).total_seconds()
     if is_complete:
         return until_newest_s + since_newest_s
     usual_s = until_newest_s / max(1, len(batches) - 1)
