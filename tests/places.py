@@ -262,14 +262,9 @@ def in_memory(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 PLACES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
-    "local": on_local_disk,
-    "s3": on_s3,
-    "azure": on_azure,
-    "gcs": on_gcs,
-    "sftp": on_sftp,
-    "memory": in_memory,
-    "web": on_web,
-}
+    "local": on_local_disk, "s3": on_s3, "azure": on_azure, "gcs": on_gcs, "sftp": on_sftp,
+    "memory": in_memory, "web": on_web,
+}  # fmt: skip
 
 WRITABLE = [name for name in PLACES if name != "web"]
 

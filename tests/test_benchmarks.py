@@ -262,29 +262,15 @@ def test_the_full_sizes_are_those_of_the_targets() -> None:
     assert FULL.rounds >= 5
     bounds = {name: (case.target.bound, case.target.value) for name, case in BY_NAME.items()}
     assert bounds == {
-        "tiny": ("at least", 15),
-        "tiny-often": ("at least", 8),
-        "tiny-parquet": ("at least", 8),
-        "parquet": ("at least", 1.4),
-        "json": ("at least", 1.6),
-        "csv": ("at least", 2),
-        "one-json": ("at least", 1.6),
-        "one-csv": ("at least", 2),
-        "known-tree": ("at least", 5),
-        "one-row": ("at most", 1.0),
-        "one-row-sockets": ("at most", 0.75),
-        "start": ("at most", 500),
-        "known": ("at most", 100),
-        "known-10x": ("at most", 10),
-        "reports": ("at most", 25),
-        "parsed-json": ("at least", 0.4),
-        "parsed-csv": ("at least", 0.6),
-        "postgres": ("at least", 0.5),
-        "kafka": ("at least", 0.5),
-        "native": ("at least", 0.95),
-        "native-pruned": ("at least", 0.95),
+        "tiny": ("at least", 15), "tiny-often": ("at least", 8), "tiny-parquet": ("at least", 8),
+        "parquet": ("at least", 1.4), "json": ("at least", 1.6), "csv": ("at least", 2),
+        "one-json": ("at least", 1.6), "one-csv": ("at least", 2), "known-tree": ("at least", 5),
+        "one-row": ("at most", 1.0), "one-row-sockets": ("at most", 0.75), "start": ("at most", 500),
+        "known": ("at most", 100), "known-10x": ("at most", 10), "reports": ("at most", 25),
+        "parsed-json": ("at least", 0.4), "parsed-csv": ("at least", 0.6), "postgres": ("at least", 0.5),
+        "kafka": ("at least", 0.5), "native": ("at least", 0.95), "native-pruned": ("at least", 0.95),
         "native-tiny": ("at least", 2),
-    }
+    }  # fmt: skip
 
 
 def test_a_case_can_be_run_alone() -> None:

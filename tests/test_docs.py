@@ -19,15 +19,10 @@ README = (REPOSITORY / "README.md").read_text()
 @pytest.mark.parametrize(
     "script",
     [
-        "api_page",
-        "batch_picture",
-        "cli_page",
-        "differences_table",
-        "options_table",
-        "protocol_page",
+        "api_page", "batch_picture", "cli_page", "differences_table", "options_table", "protocol_page",
         "state_page",
     ],
-)
+)  # fmt: skip
 def test_generated_pages_are_up_to_date(script: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"scripts.{script}", "--check"], cwd=REPOSITORY, check=False)
     assert done.returncode == 0, f"run python -m scripts.{script}"

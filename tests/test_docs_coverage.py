@@ -53,13 +53,8 @@ def test_every_option_is_in_the_docs() -> None:
 def test_options_that_decide_about_data_loss_are_on_the_page_about_guarantees() -> None:
     guarantees = PAGES["guarantees.md"]
     deciding = [
-        "onSplitError",
-        "onLateFile",
-        "mode",
-        "checkRecords",
-        "onActionError",
-        "allowNonRestoredState",
-    ]
+        "onSplitError", "onLateFile", "mode", "checkRecords", "onActionError", "allowNonRestoredState",
+    ]  # fmt: skip
     assert [name for name in deciding if name not in guarantees] == []
 
 

@@ -17,21 +17,11 @@ REPOSITORY = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("target", "part"),
     [
-        ("demo", "demo"),
-        ("docs", "docs"),
-        ("lint", "lint"),
-        ("format", "lint"),
-        ("types", "types"),
-        ("test", "test"),
-        ("test-slow", "test"),
-        ("test-long", "test"),
-        ("test-fast", "test"),
-        ("compat", "test"),
-        ("oldest", "venv"),
-        ("bench", "test"),
-        ("wheel-test", "wheel"),
+        ("demo", "demo"), ("docs", "docs"), ("lint", "lint"), ("format", "lint"), ("types", "types"),
+        ("test", "test"), ("test-slow", "test"), ("test-long", "test"), ("test-fast", "test"),
+        ("compat", "test"), ("oldest", "venv"), ("bench", "test"), ("wheel-test", "wheel"),
     ],
-)
+)  # fmt: skip
 def test_a_make_target_sets_up_its_own_part(target: str, part: str) -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", target],

@@ -122,14 +122,10 @@ def test_marking_with_an_id_that_is_not_higher_is_a_programming_error_S31(checkp
 @pytest.mark.parametrize(
     ("state", "checkpoint_id", "closes"),
     [
-        (OPEN, 5, False),
-        (MARKED, 4, False),
-        (MARKED, 5, True),
-        (MARKED, 6, False),
-        (CLOSED, 5, False),
+        (OPEN, 5, False), (MARKED, 4, False), (MARKED, 5, True), (MARKED, 6, False), (CLOSED, 5, False),
         (CLOSED, 6, False),
     ],
-)
+)  # fmt: skip
 def test_a_gateway_closes_only_for_the_id_it_is_marked_for_S27(
     state: GatewayState, checkpoint_id: int, closes: bool
 ) -> None:

@@ -157,20 +157,13 @@ def test_a_split_of_unknown_size_counts_as_some_work() -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        (Limits(), "abcd"),
-        (Limits(files=3), "abc"),
-        (Limits(files=1), "a"),
-        (Limits(rows=25), "ab"),
-        (Limits(rows=20), "ab"),
-        (Limits(rows=19), "a"),
-        (Limits(files=3, rows=25), "ab"),
-        (Limits(files=1, rows=25), "a"),
-        (Limits(files=9, rows=99, bytes=1000), "a"),
-        (Limits(files=9, rows=99, bytes=1001), "ab"),
-        (Limits(files=2, bytes=100_000), "ab"),
+        (Limits(), "abcd"), (Limits(files=3), "abc"), (Limits(files=1), "a"), (Limits(rows=25), "ab"),
+        (Limits(rows=20), "ab"), (Limits(rows=19), "a"), (Limits(files=3, rows=25), "ab"),
+        (Limits(files=1, rows=25), "a"), (Limits(files=9, rows=99, bytes=1000), "a"),
+        (Limits(files=9, rows=99, bytes=1001), "ab"), (Limits(files=2, bytes=100_000), "ab"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_the_limit_that_is_reached_first_ends_the_batch(limits: Limits, expected: str) -> None:
     splits = [Item(split_id=name, rows=10, bytes=1000) for name in "abcd"]
     assert "".join(taken(limits, splits)) == expected

@@ -475,11 +475,6 @@ def test_gauge_names_are_in_the_summary_of_the_offset_unchanged() -> None:
     source = lists_source("gauges", lambda position: ["a"] if position is None else [])
     offset = bounded(source, MemoryStore()).latest_offset(INITIAL, ALL)
     assert offset["summary"] == {
-        "backlogBytes": 0,
-        "backlogRows": 0,
-        "backlogSplits": 0,
-        "files": 1,
-        "finishedSplits": 1,
-        "pendingSplits": 0,
-        "splits": 1,
-    }
+        "backlogBytes": 0, "backlogRows": 0, "backlogSplits": 0, "files": 1, "finishedSplits": 1,
+        "pendingSplits": 0, "splits": 1,
+    }  # fmt: skip

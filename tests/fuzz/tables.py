@@ -37,18 +37,8 @@ OTHER_TYPES = (
     "struct<x:int>", "map<string,int>",
 )  # fmt: skip
 _TEXTS = (
-    "",
-    "a",
-    "caf\u00e9",
-    "\u65e5\u672c",
-    "\U0001f600",
-    " ",
-    "\x00",
-    "a" * 200,
-    "null",
-    "2024-01-01",
-    "1",
-)
+    "", "a", "caf\u00e9", "\u65e5\u672c", "\U0001f600", " ", "\x00", "a" * 200, "null", "2024-01-01", "1",
+)  # fmt: skip
 _FLOATS = (0.0, -0.0, 1.5, -1e300, 5e-324, float("nan"), float("inf"), float("-inf"), 16777217.0)
 _GREGORIAN_DAYS = -141_427  # 15 October 1582
 _MANY = Context(prec=60)

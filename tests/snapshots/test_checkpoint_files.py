@@ -36,13 +36,9 @@ from tests.toy_sources import (
 
 def identity(**changes: Any) -> SourceIdentity:
     values: dict[str, Any] = {
-        "uid": "orders",
-        "enumerator": "Shelf",
-        "reader": "EchoReader",
-        "state_version": 1,
-        "split_version": 1,
-        "library": "0.1.0",
-    }
+        "uid": "orders", "enumerator": "Shelf", "reader": "EchoReader", "state_version": 1,
+        "split_version": 1, "library": "0.1.0",
+    }  # fmt: skip
     return SourceIdentity(**{**values, **changes})
 
 

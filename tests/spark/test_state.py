@@ -34,15 +34,9 @@ def test_every_view_has_its_declared_columns_and_can_be_queried(
         assert frame.columns == view.schema.names
         counts[name] = len(frame.collect())
     assert counts == {
-        "checkpoints": 2,
-        "splits": 2,
-        "files": 2,
-        "quarantine": 0,
-        "losses": 0,
-        "reports": 2,
-        "actions": 0,
+        "checkpoints": 2, "splits": 2, "files": 2, "quarantine": 0, "losses": 0, "reports": 2, "actions": 0,
         "source": 1,
-    }
+    }  # fmt: skip
     assert state(spark, folders.checkpoint).columns == VIEWS["checkpoints"].schema.names
     (row,) = (
         state(spark, folders.state, view="source").selectExpr("start_options", "driver_started_at").collect()

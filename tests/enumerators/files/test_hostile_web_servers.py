@@ -104,17 +104,11 @@ def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
 @pytest.mark.parametrize(
     "location",
     [
-        "//{other}/a.txt",
-        "http:\\\\{other}\\a.txt",
-        "http://{other}\\@{own}/a.txt",
-        "http://{own}@{other}/a.txt",
-        "https://{own}/a.txt",
-        "http://[{other}/a.txt",
-        "ftp://{other}/a.txt",
-        "file:///etc/passwd",
-        "",
+        "//{other}/a.txt", "http:\\\\{other}\\a.txt", "http://{other}\\@{own}/a.txt",
+        "http://{own}@{other}/a.txt", "https://{own}/a.txt", "http://[{other}/a.txt", "ftp://{other}/a.txt",
+        "file:///etc/passwd", "",
     ],
-)
+)  # fmt: skip
 def test_only_the_server_of_the_path_is_contacted_whatever_a_redirect_says(
     location: str, tmp_path: Path
 ) -> None:

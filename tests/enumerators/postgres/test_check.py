@@ -368,14 +368,11 @@ def test_an_unreachable_server_is_the_only_finding(shop: TestedDatabase) -> None
 @pytest.mark.parametrize(
     ("version", "is_local", "sslmode", "status"),
     [
-        (None, True, None, Status.OK),
-        (None, False, "prefer", Status.WARNING),
-        ("TLSv1.3", False, None, Status.WARNING),
-        ("TLSv1.3", False, "require", Status.WARNING),
-        ("TLSv1.3", False, "verify-full", Status.OK),
-        ("TLSv1.3", True, None, Status.OK),
+        (None, True, None, Status.OK), (None, False, "prefer", Status.WARNING),
+        ("TLSv1.3", False, None, Status.WARNING), ("TLSv1.3", False, "require", Status.WARNING),
+        ("TLSv1.3", False, "verify-full", Status.OK), ("TLSv1.3", True, None, Status.OK),
     ],
-)
+)  # fmt: skip
 def test_connections_over_a_network_need_tls_with_a_checked_certificate(
     version: str | None, is_local: bool, sslmode: str | None, status: Status
 ) -> None:

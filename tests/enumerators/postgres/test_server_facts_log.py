@@ -80,14 +80,10 @@ def test_logical_messages_and_empty_transactions_are_not_sent(database: TestedDa
 
 
 VALUES = {
-    "d date": "2024-03-01",
-    "ts timestamp": "2024-03-01 10:11:12.5",
-    "tz timestamptz": "2024-03-01 10:11:12+00",
-    "i interval": "1 year 2 days 03:04:05",
-    "f float8": "0.30000000000000004",
-    "b bytea": "\\xff00",
-    "m money": "$1.50",
-}
+    "d date": "2024-03-01", "ts timestamp": "2024-03-01 10:11:12.5",
+    "tz timestamptz": "2024-03-01 10:11:12+00", "i interval": "1 year 2 days 03:04:05",
+    "f float8": "0.30000000000000004", "b bytea": "\\xff00", "m money": "$1.50",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("is_hostile", [False, True])

@@ -197,16 +197,11 @@ def test_invalid_snapshots_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("short", "near", "whole"),
     [
-        (700, 702, 700),
-        (702, 700, 702),
-        (3, EPOCH - 2, EPOCH + 3),
-        (EPOCH - 2, EPOCH + 3, EPOCH - 2),
-        (5, 7 * EPOCH + 9, 7 * EPOCH + 5),
-        (EPOCH - 1, 7 * EPOCH, 7 * EPOCH - 1),
-        (0, 7 * EPOCH - 1, 7 * EPOCH),
-        ((1 << 31) + 6, EPOCH + 5, (1 << 31) + 6),
+        (700, 702, 700), (702, 700, 702), (3, EPOCH - 2, EPOCH + 3), (EPOCH - 2, EPOCH + 3, EPOCH - 2),
+        (5, 7 * EPOCH + 9, 7 * EPOCH + 5), (EPOCH - 1, 7 * EPOCH, 7 * EPOCH - 1),
+        (0, 7 * EPOCH - 1, 7 * EPOCH), ((1 << 31) + 6, EPOCH + 5, (1 << 31) + 6),
     ],
-)
+)  # fmt: skip
 def test_an_id_of_32_bits_gets_the_epoch_that_makes_it_nearest_to_the_reference(
     short: int, near: int, whole: int
 ) -> None:

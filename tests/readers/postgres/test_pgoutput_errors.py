@@ -60,15 +60,9 @@ def test_a_copy_row_shorter_than_its_frame_is_refused() -> None:
 
 
 MESSAGES = [
-    commit(9),
-    described(ORDERS),
-    origin("other"),
-    type_named(9, "mood"),
-    logical_message("p", b"content"),
-    INSERT,
-    update(ORDERS, b"1", b"a"),
-    delete(ORDERS, key=(b"1", None)),
-]
+    commit(9), described(ORDERS), origin("other"), type_named(9, "mood"), logical_message("p", b"content"),
+    INSERT, update(ORDERS, b"1", b"a"), delete(ORDERS, key=(b"1", None)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -61,24 +61,12 @@ WIDER: list[tuple[str, str, str]] = [
     ("map<int, float>", "map<bigint, double>", "map<bigint, double>"),
 ]
 STAYS: list[tuple[str, str]] = [
-    ("bigint", "int"),
-    ("double", "float"),
-    ("double", "int"),
-    ("decimal(10,2)", "tinyint"),
-    ("timestamp_ntz", "date"),
-    ("bigint", "double"),
-    ("double", "bigint"),
-    ("float", "bigint"),
-    ("bigint", "decimal(38,20)"),
-    ("double", "decimal(5,2)"),
-    ("date", "timestamp"),
-    ("timestamp", "timestamp_ntz"),
-    ("int", "string"),
-    ("string", "int"),
-    ("boolean", "int"),
-    ("int", "array<int>"),
-    ("struct<a: int>", "int"),
-]
+    ("bigint", "int"), ("double", "float"), ("double", "int"), ("decimal(10,2)", "tinyint"),
+    ("timestamp_ntz", "date"), ("bigint", "double"), ("double", "bigint"), ("float", "bigint"),
+    ("bigint", "decimal(38,20)"), ("double", "decimal(5,2)"), ("date", "timestamp"),
+    ("timestamp", "timestamp_ntz"), ("int", "string"), ("string", "int"), ("boolean", "int"),
+    ("int", "array<int>"), ("struct<a: int>", "int"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("held", "found", "wide"), WIDER)
