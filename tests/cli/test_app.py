@@ -55,8 +55,7 @@ def test_every_command_has_the_option_json_and_describes_itself_and_its_options(
 ) -> None:
     command = COMMANDS[words]
     assert command.help
-    options = [option for parameter in command.params for option in parameter.opts]
-    assert "--json" in options
+    assert "--json" in [option for parameter in command.params for option in parameter.opts]
     assert [parameter.name for parameter in command.params if not parameter.help] == []
     said = flip27(*words, "--help")
     assert said.code == 0

@@ -108,8 +108,7 @@ def test_one_request_may_be_answered_with_many_splits() -> None:
     first = frozen(coordinator, Limits(files=2))
     assert all_ids(first.snapshot.plan) == ["a", "b"]
     assert first.summary.waiting_splits == 1
-    restored = coordinator_of(AllAtOnce, restored=first.snapshot)
-    assert all_ids(frozen(restored).snapshot.plan) == ["c"]
+    assert all_ids(frozen(coordinator_of(AllAtOnce, restored=first.snapshot)).snapshot.plan) == ["c"]
 
 
 def test_complete_is_idempotent_and_notifies_the_enumerator_once_S33_R7() -> None:
@@ -311,8 +310,7 @@ def test_ranges_of_a_split_that_stays_live_are_not_counted_as_finished_splits() 
         def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
             return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=split)
 
-    coordinator = with_items("t0", kind=LivesOn)
-    assert frozen(coordinator).summary.finished_splits == 0
+    assert frozen(with_items("t0", kind=LivesOn)).summary.finished_splits == 0
 
 
 def test_an_unbounded_split_assigned_without_a_request_stays_with_its_subtask() -> None:
@@ -349,8 +347,7 @@ def test_many_waiting_splits_are_planned_with_one_request_for_each() -> None:
 
     coordinator = coordinator_of(Counts, parallelism=4)
     shelf_of(coordinator).shelf.extend(Item(split_id=str(i)) for i in range(20_000))
-    pending = frozen(coordinator, Limits(files=1000))
-    assert pending.summary.splits == 1000
+    assert frozen(coordinator, Limits(files=1000)).summary.splits == 1000
     assert isinstance(coordinator.enumerator, Counts)
     assert coordinator.enumerator.requests <= 1000 + 4
     assert len(coordinator.enumerator.shelf) >= 20_000 - 1001

@@ -99,8 +99,7 @@ def test_splits_of_a_subtask_keep_the_order_they_came_in() -> None:
 
 def test_pinned_splits_stay_with_their_subtask_and_keep_their_order() -> None:
     pinned = [(1, Item(split_id="p0")), (0, Item(split_id="p1")), (1, Item(split_id="p2"))]
-    packed = ids(pack([], pinned, parallelism=2))
-    assert packed == {0: ["p1"], 1: ["p0", "p2"]}
+    assert ids(pack([], pinned, parallelism=2)) == {0: ["p1"], 1: ["p0", "p2"]}
 
 
 def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_an_existing_subtask() -> None:
@@ -109,8 +108,7 @@ def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_an_existing_s
 
 def test_free_splits_fill_the_room_that_pinned_splits_leave() -> None:
     pinned = [(0, Item(split_id="p", bytes=40 * MIB))]
-    packed = ids(pack(mib(10, 10, 10), pinned, parallelism=2))
-    assert packed == {0: ["p"], 1: ["0", "1", "2"]}
+    assert ids(pack(mib(10, 10, 10), pinned, parallelism=2)) == {0: ["p"], 1: ["0", "1", "2"]}
 
 
 def test_pinned_splits_are_read_before_free_ones_however_many_they_are() -> None:
@@ -140,8 +138,7 @@ def test_little_work_makes_one_subtask_and_much_work_at_most_parallelism() -> No
 
 def test_more_subtasks_than_parallelism_are_made_for_batches_of_many_partitions() -> None:
     assert subtask_count(100 * MIB, parallelism=2, max_partition_bytes=10 * MIB) == 10
-    packed = pack(mib(*[10] * 10), (), parallelism=2, max_partition_bytes=11 * MIB)
-    assert len(packed) == 10
+    assert len(pack(mib(*[10] * 10), (), parallelism=2, max_partition_bytes=11 * MIB)) == 10
 
 
 def test_subtasks_fill_whole_rounds_so_that_no_core_waits_for_the_last_one() -> None:

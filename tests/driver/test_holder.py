@@ -135,8 +135,7 @@ def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
     feed.extend(items("a"))
     holder_of(source, store).latest_offset(INITIAL, ALL)
     restarted = holder_of(source, store)
-    end = restarted.latest_offset(INITIAL, ALL)
-    assert read_ids(source, restarted.plan(INITIAL, end)) == ["a"]
+    assert read_ids(source, restarted.plan(INITIAL, restarted.latest_offset(INITIAL, ALL))) == ["a"]
 
 
 @pytest.mark.parametrize("new_store", STORES)
@@ -192,8 +191,7 @@ def test_a_lost_commit_of_the_last_batch_reads_nothing_again_S97(source: Source,
     store = MemoryStore()
     feed.extend(items("a", "b"))
     end = through_spark(holder_of(source, store).latest_offset(INITIAL, ALL))
-    restarted = holder_of(source, store)
-    assert restarted.latest_offset(end, ALL) == end
+    assert holder_of(source, store).latest_offset(end, ALL) == end
 
 
 class FailingStore(MemoryStore):
@@ -220,8 +218,7 @@ def test_splits_of_a_checkpoint_that_could_not_be_written_are_in_the_next_one(
     with pytest.raises(StateLocationError, match="no room"):
         holder.latest_offset(first, ALL)
     store.fails = False
-    second = holder.latest_offset(first, ALL)
-    assert read_ids(source, holder.plan(first, second)) == ["b"]
+    assert read_ids(source, holder.plan(first, holder.latest_offset(first, ALL))) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -256,8 +253,7 @@ def test_parallelism_comes_from_the_option_or_the_cores_of_the_driver() -> None:
     for options, cores, expected in (({}, 3, 6), ({"parallelism": "4"}, 3, 4), ({"parallelism": "4"}, 9, 4)):
         source = source_of(Feed, {"feed": "wide", **options})
         holder = holder_of(source, MemoryStore(), cores=cores)
-        end = holder.latest_offset(INITIAL, ALL)
-        assert len(holder.plan(INITIAL, end)) == expected
+        assert len(holder.plan(INITIAL, holder.latest_offset(INITIAL, ALL))) == expected
 
 
 def test_a_report_exists_only_after_the_first_checkpoint(source: Source, feed: list[Item]) -> None:
@@ -332,8 +328,7 @@ def test_a_discovery_that_ends_during_a_checkpoint_attempt_is_not_missed() -> No
     Lists.lists["meanwhile"] = lambda position: ["a"] if position is None and go.wait(10) else []
     source = source_of(EndsMeanwhile, {"feed": "meanwhile", "requestInterval": "0s"})
     holder = bounded(source)
-    end = holder.latest_offset(INITIAL, AS_USUAL)
-    assert read_ids(source, holder.plan(INITIAL, end)) == ["a"]
+    assert read_ids(source, holder.plan(INITIAL, holder.latest_offset(INITIAL, AS_USUAL))) == ["a"]
 
 
 def test_calls_started_by_a_handler_belong_to_the_first_rounds() -> None:
@@ -357,8 +352,7 @@ def test_calls_started_by_a_handler_belong_to_the_first_rounds() -> None:
 
     source = source_of(TwoSteps, {})
     holder = bounded(source)
-    end = holder.latest_offset(INITIAL, ALL)
-    assert read_ids(source, holder.plan(INITIAL, end)) == ["topic-1"]
+    assert read_ids(source, holder.plan(INITIAL, holder.latest_offset(INITIAL, ALL))) == ["topic-1"]
 
 
 def test_a_discovery_that_keeps_failing_fails_the_query_with_its_cause() -> None:

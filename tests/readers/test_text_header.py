@@ -53,8 +53,7 @@ def test_a_header_ends_with_the_separator_of_the_lines(tmp_path: Path, separator
     for name in "ab":
         paths.append(tmp_path / name)
         paths[-1].write_text(separator.join([" ", "#", "id", f"1{name}", "", "2", ""]))
-    left = ["1a", "", "2", "1b", "", "2"]
-    assert lines(paths, **HEADER, comment="#", lineSep=separator) == left
+    assert lines(paths, **HEADER, comment="#", lineSep=separator) == ["1a", "", "2", "1b", "", "2"]
 
 
 def test_the_header_is_left_out_once_wherever_the_file_is_cut(tmp_path: Path) -> None:

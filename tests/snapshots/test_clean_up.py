@@ -230,8 +230,7 @@ def test_after_a_restart_leftovers_are_deleted_and_retained_checkpoints_can_be_r
     store = MemoryStore()
     run = Run(store, "cleaned", 30)
     run.restart()
-    plan = run.clean(5)
-    assert [item.checkpoint_id for item in plan.documents] == list(range(25, 0, -1))
+    assert [item.checkpoint_id for item in run.clean(5).documents] == list(range(25, 0, -1))
     assert run.restorable() == [26, 27, 28, 29, 30]
     # Ten marks in each state; the five newest states name marks 16 to 29 together.
     assert len(store.list(f"{run.offsets[-1].lineage}/segments")) == 14

@@ -269,8 +269,7 @@ def test_if_the_log_is_not_far_behind_it_is_not_read_while_chunks_are_read() -> 
 
 
 def test_a_window_ends_at_the_newest_horizon_while_chunks_are_unread() -> None:
-    assigner = settled(10, lsn=130, end=200)
-    assert window(assigner).end == 130
+    assert window(settled(10, lsn=130, end=200)).end == 130
 
 
 def test_a_window_ends_at_the_horizon_of_a_chunk_that_is_assigned_and_not_read() -> None:

@@ -110,8 +110,7 @@ def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> 
     def value_with(**given: str) -> Any:
         given = {"database": "shop", "changeFormat": "debezium", **given}
         rows = change_rows(DEBEZIUM_SCHEMA, Options.parse(given, POSTGRES_OPTIONS))
-        batch = rows.batch(chunk(types, ["1.50", "1 day"]), types, key=[])
-        return values(batch)[0]
+        return values(rows.batch(chunk(types, ["1.50", "1 day"]), types, key=[]))[0]
 
     ordinary = value_with()
     assert ordinary["source"]["name"] == "shop"
@@ -123,8 +122,7 @@ def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> 
 
 def test_a_schema_may_have_some_of_the_columns() -> None:
     schema = pa.schema([("value", pa.string())])
-    batch = debezium(schema).batch(changed(TABLE, truncate(TABLE)), TYPES, key=["id"])
-    assert batch.schema == schema
+    assert debezium(schema).batch(changed(TABLE, truncate(TABLE)), TYPES, key=["id"]).schema == schema
     with pytest.raises(SchemaError, match="the schema has the column after, which changeFormat=debezium"):
         debezium(pa.schema([("after", pa.string())]))
 

@@ -139,8 +139,7 @@ def test_a_change_of_a_table_without_a_description_is_refused() -> None:
 
 
 def test_a_delete_without_an_old_tuple_is_refused() -> None:
-    message = b"D" + INSERT[1:]
-    assert "byte 5: a delete of public.orders without an old tuple" in refusal(message)
+    assert "byte 5: a delete of public.orders without an old tuple" in refusal(b"D" + INSERT[1:])
 
 
 def test_an_update_or_insert_without_a_new_tuple_is_refused() -> None:

@@ -237,8 +237,7 @@ def test_csv_columns_have_the_names_that_spark_gives_them(
 ) -> None:
     folder = write_lines(tmp_path / "in", ["#x,y", header, "1,2,3", "#z", "4,5"])
     options = {"header": "true", "inferSchema": "true", "comment": "#"}
-    theirs = spark.read.options(**options).csv(str(folder))
-    assert found_out(folder, "csv", options) == by_spark(theirs)
+    assert found_out(folder, "csv", options) == by_spark(spark.read.options(**options).csv(str(folder)))
 
 
 def test_csv_files_with_columns_at_different_positions_are_refused(tmp_path: Path) -> None:
@@ -416,8 +415,7 @@ def test_partition_columns_have_the_types_that_spark_infers(spark: SparkSession,
         folder = tmp_path / "in" / "/".join(f"{key}={both[number]}" for key, both in PARTITIONS.items())
         folder.mkdir(parents=True)
         (folder / "a.json").write_text('{"id": 1, "z": "x"}\n')
-    theirs = spark.read.json(str(tmp_path / "in"))
-    assert found_out(tmp_path / "in", "json") == by_spark(theirs)
+    assert found_out(tmp_path / "in", "json") == by_spark(spark.read.json(str(tmp_path / "in")))
 
 
 def test_a_partition_column_that_is_always_null_is_a_string(tmp_path: Path) -> None:
