@@ -80,9 +80,7 @@ def test_a_missing_file_is_left_out_counted_and_listed(
     "option", ["onDataLoss=report", "onSplitError=quarantine", "ignoreMissingFiles=true"]
 )
 @pytest.mark.parametrize("path", ["in", "in/*.txt"])
-def test_files_whose_whole_folder_is_gone_are_read_once_it_is_back(
-    tmp_path: Path, path: str, option: str
-) -> None:
+def test_files_whose_folder_is_gone_are_read_once_it_is_back(tmp_path: Path, path: str, option: str) -> None:
     (tmp_path / "in").mkdir()
     land(tmp_path / "in", a="1", b="2")
     batches = files_at(tmp_path / path, **dict([option.split("=")]))

@@ -35,9 +35,7 @@ def batch(first: int, rows: int, text: str = "x") -> pa.RecordBatch:
     ],
     ids=str,
 )
-def test_small_adjacent_batches_are_joined_and_large_ones_are_cut(
-    rows: list[int], expected: list[int]
-) -> None:
+def test_small_adjacent_batches_are_joined_and_large_ones_cut(rows: list[int], expected: list[int]) -> None:
     firsts = [sum(rows[:at]) for at in range(len(rows))]
     given = [batch(first, count) for first, count in zip(firsts, rows, strict=True)]
     made = list(spark_sized(given))
