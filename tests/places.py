@@ -175,9 +175,7 @@ class LocalPlace(Place):
 
     def names(self, folder: str = "landing") -> set[str]:
         root = os.path.join(self._root, folder)
-        return {
-            os.path.relpath(os.path.join(at, name), root) for at, _, names in os.walk(root) for name in names
-        }
+        return {os.path.relpath(os.path.join(at, n), root) for at, _, names in os.walk(root) for n in names}
 
     def _content(self, name: str) -> bytes:
         return Path(self._root, name).read_bytes()

@@ -254,9 +254,7 @@ def test_a_state_location_that_the_source_would_read_is_refused(
         (tmp_path / name).write_text("1\n")
     options = {"path": path, "stateLocation": state, "reader": "text", "enumerator": "files"} | options
     options = {name: value.format(tmp_path) for name, value in options.items()}
-    words = [
-        word for pair in options.items() if pair[0] != "enumerator" for word in ("--option", "=".join(pair))
-    ]
+    words = [w for pair in options.items() if pair[0] != "enumerator" for w in ("--option", "=".join(pair))]
     findings = flip27("check", *words, "--json").data["findings"]
     assert any("which the source reads" in item["found"] for item in findings) is is_refused
     with pytest.raises(OptionError, match="which the source reads") if is_refused else nullcontext():

@@ -39,9 +39,7 @@ def log_of(query: FileQuery, source: str = "0") -> list[str]:
     folder = query.checkpoint.parent / "spark/sources" / source
     entries = [line for file in sorted(folder.iterdir()) for line in file.read_text().split("\n")[1:]]
     assert [file.name for file in sorted(folder.iterdir())] == ["0", "1"]
-    return sorted(
-        json.loads(line)["path"].removeprefix(f"file://{query.landing}/") for line in entries if line
-    )
+    return sorted(json.loads(one)["path"].removeprefix(f"file://{query.landing}/") for one in entries if one)
 
 
 def numbers(query: FileQuery) -> tuple[list[str], list[str]]:

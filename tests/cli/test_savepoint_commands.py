@@ -96,9 +96,7 @@ def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(saved: Pa
     (saved.parent / "savepoint-8-damaged" / "_metadata").write_text("{")
     (saved.parent / "notes.txt").write_text("of the user")
     (saved.parent / "other").mkdir()
-    found = {
-        Path(entry["directory"]): entry for entry in flip27("savepoint", "list", saved.parent, "--json").data
-    }
+    found = {Path(one["directory"]): one for one in flip27("savepoint", "list", saved.parent, "--json").data}
     assert {path.name: entry["status"] for path, entry in found.items()} == {
         saved.name: "readable",
         "savepoint-8-damaged": "damaged",

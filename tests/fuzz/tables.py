@@ -144,9 +144,7 @@ def _maker(
         item = _nullable(rng, _maker(rng, kind.item_type, limits, nulls, old), nulls)
         return lambda: [(key, item()) for key in rng.sample(("a", "b", "", "\u00e9"), rng.randint(0, 3))]
     if types.is_struct(kind):
-        makers = {
-            field.name: _nullable(rng, _maker(rng, field.type, limits, nulls, old), nulls) for field in kind
-        }
+        makers = {f.name: _nullable(rng, _maker(rng, f.type, limits, nulls, old), nulls) for f in kind}
         return lambda: {name: make() for name, make in makers.items()}
     return lambda: _flat(rng, kind, rng.random() < limits, old)
 

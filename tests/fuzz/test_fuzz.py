@@ -60,12 +60,8 @@ def contents(case: Case) -> dict[str, bytes]:
 
 def with_a_wrong_nine(case: Case, schema: pa.Schema) -> Mapping[str, pa.Table]:
     """The rows of a reader that reads a line ``9`` as ``8``."""
-    texts = {
-        path: re.findall(r"(?m)^([^,\n]+)", content.decode()) for path, content in contents(case).items()
-    }
-    numbers = {
-        path: [int(text) if text.isdigit() else None for text in found] for path, found in texts.items()
-    }
+    texts = {path: re.findall(r"(?m)^([^,\n]+)", data.decode()) for path, data in contents(case).items()}
+    numbers = {path: [int(one) if one.isdigit() else None for one in found] for path, found in texts.items()}
     return {
         path: pa.table(
             [pa.array([8 if number == 9 else number for number in found], pa.int64())], schema=schema

@@ -120,10 +120,7 @@ def test_a_document_that_sparks_log_does_not_name_yet_is_pending(tmp_path: Path)
     query = query_of(tmp_path, "a.txt", "b.txt")
     for folder in ("offsets", "commits"):
         (query.checkpoint / folder / "1").unlink()
-    assert [row["status"] for row in view_rows("checkpoints", found(query.checkpoint))] == [
-        "complete",
-        "pending",
-    ]
+    assert [r["status"] for r in view_rows("checkpoints", found(query.checkpoint))] == ["complete", "pending"]
     assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
 
 

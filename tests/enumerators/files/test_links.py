@@ -158,9 +158,7 @@ def test_links_on_an_sftp_server_are_read_if_they_lead_to_a_file(
     with sftp_server(tmp_path) as server:
         lister = open_listers([f"{server.url}/in"], {"username": USER, "password": PASSWORD})
         for _ in range(2):
-            listed = {
-                path.removeprefix(f"{server.url}/in/"): info() for path, info in lister.files(recursive=True)
-            }
+            listed = {p.removeprefix(f"{server.url}/in/"): info() for p, info in lister.files(recursive=True)}
             known = {name: info.length for name, info in listed.items() if info is not None}
             assert known == {"a": 5, "x/b": 5, "file": 5}
     passed_over = {text.partition(" is skipped")[0] for text in caplog.messages}

@@ -59,9 +59,7 @@ def assert_as_spark(spark: SparkSession, folder: Path, lines: list[bytes], ddl: 
 
 def test_every_value_for_every_type_of_column(spark: SparkSession, tmp_path: Path) -> None:
     columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(TYPES))
-    lines = [
-        b"{%s}" % b",".join(b'"c%d":%s' % (number, value) for number in range(len(TYPES))) for value in VALUES
-    ]
+    lines = [b"{%s}" % b",".join(b'"c%d":%s' % (n, value) for n in range(len(TYPES))) for value in VALUES]
     assert_as_spark(spark, tmp_path, lines, f"{columns}, _corrupt_record string")
 
 

@@ -226,9 +226,7 @@ def test_a_chunk_of_narrow_rows_is_read_in_blocks_that_stay_small_as_json(databa
     ]
     assert sum(batch.num_rows for batch in batches) == 300_000
     assert max(batch.nbytes for batch in batches) < 100 << 20
-    digits = [
-        json.loads(value)["after"]["n"] for batch in batches for value in batch["value"].to_pylist()[-3:]
-    ]
+    digits = [json.loads(v)["after"]["n"] for batch in batches for v in batch["value"].to_pylist()[-3:]]
     assert digits == [0, 1, 2, 2, 3, 4, 8, 9, 0]
 
 

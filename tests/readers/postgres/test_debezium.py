@@ -137,9 +137,7 @@ def value_of(kind: PgType | str, text: str | None, **more: Any) -> str:
 
     def written(*column: str | None) -> list[str]:
         batch = rows.batch(chunk(types, *[[value] for value in column]), types, key=[])
-        return [
-            value.split('"after":{"x":')[1].split('},"source":')[0] for value in batch["value"].to_pylist()
-        ]
+        return [v.split('"after":{"x":')[1].split('},"source":')[0] for v in batch["value"].to_pylist()]
 
     (alone,) = written(text)
     assert written(None, text, None, text) == ["null", alone, "null", alone]

@@ -250,6 +250,4 @@ def test_all_bytes_and_all_days_of_four_centuries_are_read(connection: psycopg.C
     found = ValueConverter(column="x", type=PgType(name="bytea"), target=pa.binary()).convert(
         copied(connection), where="t"
     )
-    assert found.to_pylist() == [
-        bytes([number // 2, 0] if number % 2 == 0 else [0, number // 2]) for number in range(512)
-    ]
+    assert found.to_pylist() == [bytes([n // 2, 0] if n % 2 == 0 else [0, n // 2]) for n in range(512)]
