@@ -142,9 +142,7 @@ def test_values_have_the_schemas_type_as_in_spark(spark: SparkSession, tmp_path:
         ("1e99999999999", "decimal(5,2)"),
     ],
 )
-def test_a_partition_value_that_does_not_fit_its_type_is_an_error_with_the_path(
-    tmp_path: Path, raw: str, kind: str
-) -> None:
+def test_an_unfit_partition_value_is_an_error_with_the_path(tmp_path: Path, raw: str, kind: str) -> None:
     (tmp_path / f"k={raw}").mkdir()
     (tmp_path / f"k={raw}" / "a.txt").write_text("x\n")
     with pytest.raises(SplitReadError, match=rf"k={raw}/a\.txt: the directory name contains '{raw}'"):
@@ -169,9 +167,7 @@ def test_the_partition_value_wins_over_the_file_as_in_spark(spark: SparkSession,
     assert_df_equality(ours(spark, ParquetReader, tmp_path, schema), theirs)
 
 
-def test_with_recursive_file_lookup_directories_are_not_columns_as_in_spark(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_with_recursive_file_lookup_directories_are_not_columns(spark: SparkSession, tmp_path: Path) -> None:
     folder_of(spark, "json", tmp_path)
     schema = "value string, year int"
     found = ours(spark, JsonLinesReader, tmp_path, schema, {"recursiveFileLookup": "true"})

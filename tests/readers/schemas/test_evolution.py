@@ -76,9 +76,7 @@ def test_rows_without_a_column_of_the_schema_are_kept_without_rescued_data(tmp_p
 
 @pytest.mark.parametrize("names", [["id", "value"], ["_col0", "_col1"]], ids=["named", "as in old Hive"])
 @pytest.mark.parametrize("name", COLUMNAR)
-def test_a_schema_of_partition_columns_reads_no_column_of_the_files(
-    tmp_path: Path, name: str, names: list[str]
-) -> None:
+def test_a_schema_of_partition_columns_reads_no_content(tmp_path: Path, name: str, names: list[str]) -> None:
     folder = tmp_path / "day=7"
     folder.mkdir()
     write_row(name, folder / "a", dict.fromkeys(names, 1))
@@ -99,9 +97,7 @@ def test_by_default_columns_missing_from_the_schema_are_not_read(tmp_path: Path,
 @pytest.mark.parametrize(
     "options", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}]
 )
-def test_new_columns_are_rescued_with_the_path_of_their_file(
-    tmp_path: Path, name: str, options: dict[str, str]
-) -> None:
+def test_new_columns_are_rescued_with_their_path(tmp_path: Path, name: str, options: dict[str, str]) -> None:
     write_row(name, tmp_path / "old", {"id": 1})
     write_row(name, tmp_path / "new", {"id": 2, "name": "x"})
     found = read(
