@@ -154,9 +154,7 @@ def test_only_consecutive_failures_are_counted() -> None:
     assert set(outcomes.errors) == {None}
 
 
-@pytest.mark.parametrize(
-    "error", [SystemExit(1), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"]
-)
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()], ids=repr)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_work_that_ends_its_thread_is_reported_as_an_error(error: BaseException) -> None:
     """Otherwise, if a library called sys.exit(), callers would wait for the first round for ever."""

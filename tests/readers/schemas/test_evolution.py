@@ -94,15 +94,13 @@ def test_by_default_columns_missing_from_the_schema_are_not_read(tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "options", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}]
-)
-def test_new_columns_are_rescued_with_their_path(tmp_path: Path, name: str, options: dict[str, str]) -> None:
+@pytest.mark.parametrize("given", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}])
+def test_new_columns_are_rescued_with_their_path(tmp_path: Path, name: str, given: dict[str, str]) -> None:
     write_row(name, tmp_path / "old", {"id": 1})
     write_row(name, tmp_path / "new", {"id": 2, "name": "x"})
     found = read(
         READERS[name], [tmp_path / "old", tmp_path / "new"], "_rescued_data string, id bigint",
-        **options_of(name, **options),
+        **options_of(name, **given),
     )  # fmt: skip
     assert found == [
         {"_rescued_data": None, "id": 1},
