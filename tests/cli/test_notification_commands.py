@@ -37,7 +37,6 @@ def rules(bucket: S3Bucket) -> dict[str, Any]:
 
 
 def prefixes(bucket: S3Bucket) -> list[str]:
-    """The prefixes of the bucket's rules."""
     found = rules(bucket).get("QueueConfigurations", ())
     return [rule["Filter"]["Key"]["FilterRules"][0]["Value"] for rule in found]
 

@@ -132,10 +132,7 @@ def test_history_shows_no_row_counts_if_tasks_did_not_report(query: FileQuery) -
 
 
 def changes(said: Any) -> dict[str, tuple[Any, Any]]:
-    return {
-        f"{change['part']} {change['what']}": (change["before"], change["after"])
-        for change in said.data["changes"]
-    }
+    return {f"{one['part']} {one['what']}": (one["before"], one["after"]) for one in said.data["changes"]}
 
 
 def test_diff_of_two_checkpoints_shows_the_progress_of_each_split(tmp_path: Path) -> None:

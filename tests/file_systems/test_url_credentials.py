@@ -83,12 +83,9 @@ def test_a_text_is_shown_without_the_credentials_of_the_urls_in_it() -> None:
 
 
 def test_neither_an_error_nor_its_stored_text_shows_the_credentials_of_a_url() -> None:
-    error = OptionError("sftp://tom:pw@host/a is none", remedy="try https://h/a?sig=abc or /data/?sig=abc")
-    assert str(error) == "sftp://host/a is none\n  What to do: try https://h/a?sig=*** or /data/?sig=abc"
-    assert (error.what, error.remedy) == (
-        "sftp://host/a is none",
-        "try https://h/a?sig=*** or /data/?sig=abc",
-    )
+    told = OptionError("sftp://tom:pw@host/a is none", remedy="try https://h/a?sig=abc or /data/?sig=abc")
+    assert str(told) == "sftp://host/a is none\n  What to do: try https://h/a?sig=*** or /data/?sig=abc"
+    assert (told.what, told.remedy) == ("sftp://host/a is none", "try https://h/a?sig=*** or /data/?sig=abc")
     assert kept_text(OSError("GET https://h/a?sig=abc")) == "OSError: GET https://h/a?sig=***"
 
 

@@ -18,8 +18,6 @@ Write: TypeAlias = Callable[[Path, int], None]
 
 
 def one_file(line: Callable[[int], str | bytes], *, end: bytes = b"\n", head: bytes = b"") -> Write:
-    """Writes all rows to one file."""
-
     def write(folder: Path, rows: int) -> None:
         lines = (line(number) for number in range(rows))
         encoded = (text if isinstance(text, bytes) else text.encode() for text in lines)

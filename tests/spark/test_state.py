@@ -59,13 +59,9 @@ def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushe
         return sorted(row.checkpoint_id for row in rows)
 
     def seen() -> list[object]:
-        conditions = ["checkpoint_id >= 2", "checkpoint_id in (1, 3)", "checkpoint_id < 2 or splits > 99"]
-        conditions += [
-            "not checkpoint_id = 2",
-            "checkpoint_id > 1 and checkpoint_id <= 2",
-            "batch_id is null",
-        ]
-        return [batches_of_b(), *map(ids, conditions)]
+        filters = ["checkpoint_id >= 2", "checkpoint_id in (1, 3)", "checkpoint_id < 2 or splits > 99"]
+        filters += ["not checkpoint_id = 2", "checkpoint_id > 1 and checkpoint_id <= 2", "batch_id is null"]
+        return [batches_of_b(), *map(ids, filters)]
 
     plain = seen()
     assert plain == [[(1, "finished")], [2, 3], [1, 3], [1], [1, 3], [2], []]

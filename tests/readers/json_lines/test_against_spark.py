@@ -25,7 +25,7 @@ from tests.readers.spark_reading import (
     split_of,
 )
 
-SURROUNDINGS = [
+AROUND = [
     b'{"c":%s,"z":7}',
     b'{ "k" : 3 , "c" : %s }',
     b'{"z":[%s],"k":2}',
@@ -69,7 +69,7 @@ def test_every_value_for_every_type_of_column(spark: SparkSession, tmp_path: Pat
 def test_values_after_a_broken_value_are_read_as_far_as_spark_reads_them(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    lines = [around.replace(b"%s", value) for value in VALUES for around in SURROUNDINGS]
+    lines = [around.replace(b"%s", value) for value in VALUES for around in AROUND]
     assert_as_spark(spark, tmp_path, lines, f"k int, c {kind}, z int, _corrupt_record string")
 
 

@@ -79,11 +79,8 @@ def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
 def test_a_value_that_is_missing_from_the_log_becomes_the_placeholder() -> None:
     table = relation(columns=("id", "name", "tags", "numbers"))
     tags, numbers = (PgType(name=name, is_array=True) for name in ("text", "int4"))
-    messages = [
-        update(table, b"1", UNCHANGED, UNCHANGED, UNCHANGED),
-        update(table, b"2", b"a", b"{x}", b"{7}"),
-    ]
-    first, second = values(rows_of(table, *messages, tags=tags, numbers=numbers))
+    sent = [update(table, b"1", UNCHANGED, UNCHANGED, UNCHANGED), update(table, b"2", b"a", b"{x}", b"{7}")]
+    first, second = values(rows_of(table, *sent, tags=tags, numbers=numbers))
     assert first["after"] == {
         "id": 1,
         "name": "__debezium_unavailable_value",
