@@ -260,20 +260,12 @@ def test_a_document_of_another_format_is_refused_before_the_rest_is_looked_at(ve
 @pytest.mark.parametrize(
     "data",
     [
-        b"",
-        b"null",
-        b"[]",
-        b"{}",
-        b'{"format":"1"}',
-        with_changes(id="7"),
-        with_changes(kind="backup"),
-        with_changes(ledger={}),
-        with_changes(source=None),
-        with_changes(plan=[{"subtask": 0}]),
+        b"", b"null", b"[]", b"{}", b'{"format":"1"}', with_changes(id="7"), with_changes(kind="backup"),
+        with_changes(ledger={}), with_changes(source=None), with_changes(plan=[{"subtask": 0}]),
         with_changes(plan=[{"subtask": 0, "splits": 5}]),
     ],
     ids=lambda data: data[:24].decode(),
-)
+)  # fmt: skip
 def test_data_that_is_not_a_document_is_refused(data: bytes) -> None:
     with pytest.raises(CorruptStateError, match="cannot be read"):
         decode_document(data)

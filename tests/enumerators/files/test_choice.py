@@ -198,12 +198,18 @@ def test_invalid_lists_of_paths_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("glob", "recursive", "expected"),
     [
-        ("2026-*", False, ["1", "2"]), ("2026-*", True, ["1", "2", "3"]), ("*/2", False, ["2"]),
-        ("{2026-01,2027-01}", False, ["1", "5"]), ("{2026-01/1,2027-01/5}", False, ["1", "5"]),
-        ("202[67]-*/[1-4]", False, ["1", "2"]), ("*", False, ["1", "2", "5", "top"]),
-        ("*/*/*", False, ["3"]), ("nothing-*", False, []), ("_*", False, ["hidden"]),
+        ("2026-*", False, ["1", "2"]),
+        ("2026-*", True, ["1", "2", "3"]),
+        ("*/2", False, ["2"]),
+        ("{2026-01,2027-01}", False, ["1", "5"]),
+        ("{2026-01/1,2027-01/5}", False, ["1", "5"]),
+        ("202[67]-*/[1-4]", False, ["1", "2"]),
+        ("*", False, ["1", "2", "5", "top"]),
+        ("*/*/*", False, ["3"]),
+        ("nothing-*", False, []),
+        ("_*", False, ["hidden"]),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("place", ["local", "s3"], indirect=True)
 def test_a_path_may_be_a_glob(place: Place, glob: str, recursive: bool, expected: list[str]) -> None:
     for name in ("2026-01/1", "2026-02/2", "2026-02/deep/3", "2027-01/5", "2026-02/.4", "_x/hidden", "top"):

@@ -167,7 +167,9 @@ def test_the_partition_value_wins_over_the_file_as_in_spark(spark: SparkSession,
     assert_df_equality(ours(spark, ParquetReader, tmp_path, schema), theirs)
 
 
-def test_with_recursive_file_lookup_directories_are_not_columns(spark: SparkSession, tmp_path: Path) -> None:
+def test_with_recursive_file_lookup_directories_are_not_columns_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder_of(spark, "json", tmp_path)
     schema = "value string, year int"
     found = ours(spark, JsonLinesReader, tmp_path, schema, {"recursiveFileLookup": "true"})

@@ -68,17 +68,12 @@ MESSAGES = [
 @pytest.mark.parametrize(
     "message",
     [
-        *MESSAGES,
-        begin(9),
-        insert(ORDERS, None, b""),
-        insert(ORDERS, b"1", None),
-        update(ORDERS, b"1", b"a", key=(b"1", None)),
-        update(ORDERS, b"1", b"a", old=(b"1", b"secret")),
-        delete(ORDERS, old=(b"1", b"secret")),
-        truncate(ORDERS, ORDERS),
+        *MESSAGES, begin(9), insert(ORDERS, None, b""), insert(ORDERS, b"1", None),
+        update(ORDERS, b"1", b"a", key=(b"1", None)), update(ORDERS, b"1", b"a", old=(b"1", b"secret")),
+        delete(ORDERS, old=(b"1", b"secret")), truncate(ORDERS, ORDERS),
     ],
     ids=lambda message: f"{message[:1].decode()}{len(message)}",
-)
+)  # fmt: skip
 def test_a_message_is_refused_wherever_it_is_truncated(message: bytes) -> None:
     before = [described(ORDERS)] if message[:1] == b"B" else [begin(9), described(ORDERS)]
     for length in range(len(message)):

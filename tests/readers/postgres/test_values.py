@@ -248,17 +248,12 @@ ORDINARY = {
 @pytest.mark.parametrize(
     ("type", "odd", "target"),
     [
-        ("int4", "2147483648", None),
-        ("numeric", "NaN", pa.decimal128(7, 2)),
-        ("numeric", "1" + "0" * 400, pa.float64()),
-        ("float8", "0.1", pa.int32()),
-        ("date", "infinity", None),
-        ("timestamp", "0044-03-15 00:00:00 BC", None),
-        ("timestamptz", "0001-01-01 00:00:00+05:30", None),
-        ("bool", "x", None),
-        ("bytea", "\\x0\\x", None),
+        ("int4", "2147483648", None), ("numeric", "NaN", pa.decimal128(7, 2)),
+        ("numeric", "1" + "0" * 400, pa.float64()), ("float8", "0.1", pa.int32()),
+        ("date", "infinity", None), ("timestamp", "0044-03-15 00:00:00 BC", None),
+        ("timestamptz", "0001-01-01 00:00:00+05:30", None), ("bool", "x", None), ("bytea", "\\x0\\x", None),
     ],
-)
+)  # fmt: skip
 def test_an_error_names_one_bad_value_among_many(type: str, odd: str, target: pa.DataType | None) -> None:
     texts = [ORDINARY[type]] * 100
     texts[70] = odd
