@@ -81,9 +81,7 @@ class Azurite(ServerProcess):
         flags = ["--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck"]
         accounts = {"AZURITE_ACCOUNTS": f"{self.account}:{self.key}"}
         process = self._spawn([*program, *services, *flags], environment=accounts)
-        self._started(
-            process, lambda: next((name for name in ("blob", "queue") if not _answers(ports[name])), None)
-        )
+        self._started(process, lambda: next((n for n in ("blob", "queue") if not _answers(ports[n])), None))
 
     def kill(self) -> None:
         """Send SIGKILL; everything that the server held is lost."""

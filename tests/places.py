@@ -175,9 +175,7 @@ class LocalPlace(Place):
 
     def names(self, folder: str = "landing") -> set[str]:
         root = os.path.join(self._root, folder)
-        return {
-            os.path.relpath(os.path.join(at, name), root) for at, _, names in os.walk(root) for name in names
-        }
+        return {os.path.relpath(os.path.join(at, n), root) for at, _, names in os.walk(root) for n in names}
 
     def _content(self, name: str) -> bytes:
         return Path(self._root, name).read_bytes()
@@ -262,14 +260,9 @@ def in_memory(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 PLACES: dict[str, Callable[[pytest.FixtureRequest], Any]] = {
-    "local": on_local_disk,
-    "s3": on_s3,
-    "azure": on_azure,
-    "gcs": on_gcs,
-    "sftp": on_sftp,
-    "memory": in_memory,
-    "web": on_web,
-}
+    "local": on_local_disk, "s3": on_s3, "azure": on_azure, "gcs": on_gcs, "sftp": on_sftp,
+    "memory": in_memory, "web": on_web,
+}  # fmt: skip
 
 WRITABLE = [name for name in PLACES if name != "web"]
 

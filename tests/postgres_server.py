@@ -38,13 +38,9 @@ SUPERUSER = "postgres"
 
 # Without fsync a killed server still finds what it wrote; only a crash of the machine would lose that.
 SETTINGS = {
-    "wal_level": "logical",
-    "fsync": "off",
-    "max_connections": "200",
-    "max_replication_slots": "50",
-    "max_prepared_transactions": "10",
-    "track_commit_timestamp": "off",
-}
+    "wal_level": "logical", "fsync": "off", "max_connections": "200", "max_replication_slots": "50",
+    "max_prepared_transactions": "10", "track_commit_timestamp": "off",
+}  # fmt: skip
 
 ACCESS = f"""\
 local all all trust

@@ -82,9 +82,7 @@ class QuickAnswers:
     def _answer(self, head: bytes) -> bytes | None:
         first, *lines = head.decode("latin-1").split("\r\n")
         method, target, _ = first.split(" ")
-        headers = {
-            name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines if line)
-        }
+        headers = {name.lower(): v.strip() for name, _, v in (line.partition(":") for line in lines if line)}
         parts = urlsplit(target)
         query = parse_qs(parts.query, keep_blank_values=True)
         bucket, _, key = unquote(parts.path.lstrip("/")).partition("/")

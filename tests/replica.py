@@ -96,9 +96,7 @@ class Replica:
             self.rows.pop(key, None)
         else:
             former = before or (None,) * len(row)
-            self.rows[key] = tuple(
-                old if value is UNCHANGED else value for old, value in zip(former, row, strict=True)
-            )
+            self.rows[key] = tuple(old if v is UNCHANGED else v for old, v in zip(former, row, strict=True))
 
 
 class Writers:

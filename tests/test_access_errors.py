@@ -114,11 +114,8 @@ ACCESS: dict[str, tuple[Exception, str]] = {
     **{
         name: (OSError(getattr(errno, name), os.strerror(getattr(errno, name))), what)
         for name, what in {
-            "EUCLEAN": "the disk is full",
-            "ENOMEDIUM": "the disk is full",
-            "EAGAIN": "overloaded",
-            "ENOLINK": "cannot be reached",
-            "EKEYEXPIRED": "have expired",
+            "EUCLEAN": "the disk is full", "ENOMEDIUM": "the disk is full", "EAGAIN": "overloaded",
+            "ENOLINK": "cannot be reached", "EKEYEXPIRED": "have expired",
             "ENOKEY": "credentials are missing",
         }.items()
         if hasattr(errno, name)
@@ -167,7 +164,7 @@ ACCESS: dict[str, tuple[Exception, str]] = {
         while_handling(ConnectionResetError(), BadZipFile("File is not a zip file")),
         "the server cannot be reached",
     ),
-}
+}  # fmt: skip
 
 CONTENT: dict[str, Exception] = {
     "no such column": of_sqlite("SELECT foo"),

@@ -150,8 +150,7 @@ def test_the_position_of_a_checkpoint_is_that_of_the_delivered_results() -> None
     assert pending.snapshot.enumerator_state.position == 1
     coordinator.handle_result(handler, late, None)
     coordinator.complete(1)
-    second = frozen(coordinator)
-    assert all_ids(second.snapshot.plan) == ["b"]
+    assert all_ids(frozen(coordinator).snapshot.plan) == ["b"]
     again, works = restored(stored(pending.snapshot))
     works.run(again)
     assert all_ids(frozen(again).snapshot.plan) == ["b"]

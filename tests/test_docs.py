@@ -19,15 +19,10 @@ README = (REPOSITORY / "README.md").read_text()
 @pytest.mark.parametrize(
     "script",
     [
-        "api_page",
-        "batch_picture",
-        "cli_page",
-        "differences_table",
-        "options_table",
-        "protocol_page",
+        "api_page", "batch_picture", "cli_page", "differences_table", "options_table", "protocol_page",
         "state_page",
     ],
-)
+)  # fmt: skip
 def test_generated_pages_are_up_to_date(script: str) -> None:
     done = subprocess.run([sys.executable, "-m", f"scripts.{script}", "--check"], cwd=REPOSITORY, check=False)
     assert done.returncode == 0, f"run python -m scripts.{script}"
@@ -81,9 +76,7 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="the script of the site runs in node here")
 @pytest.mark.parametrize(("protocol", "says_so"), [("file:", True), ("http:", False)])
-def test_the_search_field_of_a_page_opened_from_disk_says_that_it_needs_a_server(
-    protocol: str, says_so: bool
-) -> None:
+def test_search_on_a_page_from_disk_says_that_it_needs_a_server(protocol: str, says_so: bool) -> None:
     script = (REPOSITORY / "docs" / "javascripts" / "search_from_disk.js").read_text()
     page = """
         const field = { placeholder: "Search", disabled: false };

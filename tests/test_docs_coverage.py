@@ -53,13 +53,8 @@ def test_every_option_is_in_the_docs() -> None:
 def test_options_that_decide_about_data_loss_are_on_the_page_about_guarantees() -> None:
     guarantees = PAGES["guarantees.md"]
     deciding = [
-        "onSplitError",
-        "onLateFile",
-        "mode",
-        "checkRecords",
-        "onActionError",
-        "allowNonRestoredState",
-    ]
+        "onSplitError", "onLateFile", "mode", "checkRecords", "onActionError", "allowNonRestoredState",
+    ]  # fmt: skip
     assert [name for name in deciding if name not in guarantees] == []
 
 
@@ -71,9 +66,7 @@ def test_every_public_name_is_in_the_docs(module: str) -> None:
 def test_names_for_authors_are_on_the_pages_for_authors() -> None:
     pages = {name: PAGES[name] for name in ("write_an_enumerator.md", "write_a_reader.md")}
     for base in FOR_AUTHORS:
-        names = [
-            name for name in dir(base) if not name.startswith(("_", "resolve_")) and name not in INTERNAL
-        ]
+        names = [one for one in dir(base) if not one.startswith(("_", "resolve_")) and one not in INTERNAL]
         assert [name for name in names if without(name, pages)] == [], base.__name__
 
 
@@ -91,9 +84,7 @@ def test_messages_in_troubleshooting_exist_in_the_code() -> None:
     code = re.sub(r'"\s*\n\s*f?"', "", text)  # joins adjacent string literals on consecutive lines
     table = re.findall(r"^\| (\".*?) \|", PAGES["troubleshooting.md"], re.MULTILINE)
     quoted = [text for cell in table for text in re.findall(r'"([^"]+)"', cell)]
-    pieces = [
-        piece.strip(" ,;") for text in quoted for piece in re.split(r"\.\.\.", text) if piece.strip(" ,;")
-    ]
+    pieces = [part.strip(" ,;") for text in quoted for part in re.split(r"\.\.\.", text) if part.strip(" ,;")]
     assert len(pieces) > 40
     assert [piece for piece in pieces if piece not in code and piece not in OF_SPARK] == []
 

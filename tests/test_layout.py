@@ -153,11 +153,7 @@ def test_the_contributors_guide_names_files_that_exist() -> None:
     files = re.findall(r"`([\w/]+(?:\.py|\.md|\.cfg|/))`", section)
     assert len(files) > 30
     at_the_top = (*LINKED_FOLDERS, "docs", "setup.cfg")
-    wrong = [
-        name
-        for name in files
-        if not (TOP / name if name.startswith(at_the_top) else TOP / PACKAGE / name).exists()
-    ]
+    wrong = [n for n in files if not (TOP / n if n.startswith(at_the_top) else TOP / PACKAGE / n).exists()]
     assert wrong == []
 
 
@@ -194,12 +190,7 @@ def test_only_the_spark_package_imports_pyspark() -> None:
 
 
 def test_coordination_uses_no_input_output_clock_or_thread() -> None:
-    wrong = [
-        f"{module.name}: {name}"
-        for module in MODULES
-        if module.part == "coordination"
-        for name in impurities(module)
-    ]
+    wrong = [f"{m.name}: {name}" for m in MODULES if m.part == "coordination" for name in impurities(m)]
     assert wrong == []
 
 
@@ -325,9 +316,7 @@ def test_no_file_names_a_machine_path_or_a_package_registry() -> None:
         if file == Path(__file__) or file.is_symlink() or not file.is_file():
             continue
         text = file.read_bytes().decode("utf-8", errors="replace")
-        hits += [
-            f"{name}: {match[0]}" for pattern in (MACHINE_PATH, REGISTRY) for match in pattern.finditer(text)
-        ]
+        hits += [f"{name}: {m[0]}" for pattern in (MACHINE_PATH, REGISTRY) for m in pattern.finditer(text)]
     assert hits == []
 
 

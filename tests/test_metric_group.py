@@ -79,15 +79,11 @@ def test_a_number_that_json_or_float_cannot_represent_is_not_published(number: A
 @pytest.mark.parametrize(
     ("number", "published"),
     [
-        (np.int64(5), 5),
-        (np.float32(0.5), 0.5),
-        (np.uint64(2**64 - 1), 2**64 - 1),
-        (Decimal("2.5"), 2.5),
-        (Fraction(1, 4), 0.25),
-        (True, 1),
+        (np.int64(5), 5), (np.float32(0.5), 0.5), (np.uint64(2**64 - 1), 2**64 - 1), (Decimal("2.5"), 2.5),
+        (Fraction(1, 4), 0.25), (True, 1),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_numbers_of_any_library_are_published(number: Any, published: float) -> None:
     metrics = MetricGroup()
     metrics.gauge("lag", number)

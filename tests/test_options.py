@@ -59,9 +59,7 @@ def test_an_absent_option_has_its_default() -> None:
         ("zzz", "is unknown\n"),
     ],
 )
-def test_an_unknown_option_is_refused_with_a_suggestion_and_all_that_are_known(
-    given: str, suggested: str
-) -> None:
+def test_an_unknown_option_is_refused_with_a_suggestion_and_all_known(given: str, suggested: str) -> None:
     with pytest.raises(OptionError, match=f"option {given.lower()} is unknown") as caught:
         parsed(**{given: "1"})
     assert suggested in str(caught.value)
@@ -136,17 +134,10 @@ def test_options_that_name_the_data_are_kept_without_credentials() -> None:
 @pytest.mark.parametrize(
     ("written", "bytes_"),
     [
-        ("1", 1),
-        ("1048576", 1 << 20),
-        ("64m", 64 << 20),
-        ("64MB", 64 << 20),
-        ("64 mib", 64 << 20),
-        ("1.5g", 3 << 29),
-        (" 2 K ", 2048),
-        ("1t", 1 << 40),
-        ("7b", 7),
+        ("1", 1), ("1048576", 1 << 20), ("64m", 64 << 20), ("64MB", 64 << 20), ("64 mib", 64 << 20),
+        ("1.5g", 3 << 29), (" 2 K ", 2048), ("1t", 1 << 40), ("7b", 7),
     ],
-)
+)  # fmt: skip
 def test_sizes_are_written_as_in_spark(written: str, bytes_: int) -> None:
     assert size_bytes(written) == bytes_
 
@@ -160,17 +151,11 @@ def test_an_invalid_size_is_refused(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "seconds"),
     [
-        ("10 seconds", 10.0),
-        ("1 second", 1.0),
-        ("500ms", 0.5),
-        ("1h", 3600.0),
-        ("1 hour 30 minutes", 5400.0),
-        ("1h30m", 5400.0),
-        ("0.5 s", 0.5),
-        ("2 Days", 172800.0),
+        ("10 seconds", 10.0), ("1 second", 1.0), ("500ms", 0.5), ("1h", 3600.0),
+        ("1 hour 30 minutes", 5400.0), ("1h30m", 5400.0), ("0.5 s", 0.5), ("2 Days", 172800.0),
         ("1 week", 604800.0),
     ],
-)
+)  # fmt: skip
 def test_durations_are_written_as_in_spark(written: str, seconds: float) -> None:
     assert duration_s(written) == seconds
 

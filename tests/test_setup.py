@@ -17,21 +17,11 @@ REPOSITORY = Path(__file__).parents[1]
 @pytest.mark.parametrize(
     ("target", "part"),
     [
-        ("demo", "demo"),
-        ("docs", "docs"),
-        ("lint", "lint"),
-        ("format", "lint"),
-        ("types", "types"),
-        ("test", "test"),
-        ("test-slow", "test"),
-        ("test-long", "test"),
-        ("test-fast", "test"),
-        ("compat", "test"),
-        ("oldest", "venv"),
-        ("bench", "test"),
-        ("wheel-test", "wheel"),
+        ("demo", "demo"), ("docs", "docs"), ("lint", "lint"), ("format", "lint"), ("types", "types"),
+        ("test", "test"), ("test-slow", "test"), ("test-long", "test"), ("test-fast", "test"),
+        ("compat", "test"), ("oldest", "venv"), ("bench", "test"), ("wheel-test", "wheel"),
     ],
-)
+)  # fmt: skip
 def test_a_make_target_sets_up_its_own_part(target: str, part: str) -> None:
     done = subprocess.run(
         ["make", "--no-print-directory", "--dry-run", target],
@@ -85,9 +75,7 @@ def checkout(tmp_path: Path) -> Checkout:
         ("test", "--editable .[test]"),
     ],
 )
-def test_a_part_is_installed_once_and_nothing_else_is_installed(
-    part: str, asked: str, checkout: Checkout
-) -> None:
+def test_a_part_is_installed_once_and_nothing_else_is(part: str, asked: str, checkout: Checkout) -> None:
     assert checkout.set_up(part) == (0, [asked])
     assert checkout.set_up(part) == (0, [])
 

@@ -26,7 +26,6 @@ class SparkQuery:
             (self.landing / name).write_text(name)
 
     def log(self, file: str, *entries: str) -> None:
-        """Write a file of the seen-file log."""
         (self.checkpoint / "sources" / self._source / file).write_text("\n".join(["v1", *entries]))
 
     def entry(self, name: str, batch: int) -> str:

@@ -50,13 +50,10 @@ def test_the_page_has_an_example_of_every_command_and_names_every_option(words: 
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_has_the_option_json_and_describes_itself_and_its_options(
-    words: tuple[str, ...],
-) -> None:
+def test_every_command_has_option_json_and_describes_itself_and_its_options(words: tuple[str, ...]) -> None:
     command = COMMANDS[words]
     assert command.help
-    options = [option for parameter in command.params for option in parameter.opts]
-    assert "--json" in options
+    assert "--json" in [option for parameter in command.params for option in parameter.opts]
     assert [parameter.name for parameter in command.params if not parameter.help] == []
     said = flip27(*words, "--help")
     assert said.code == 0

@@ -136,9 +136,7 @@ def says(folder: Path, *lines: str) -> str:
         (["echo hello from sitecustomize", answer()], "it started in"),
     ],
 )
-def test_the_python_of_the_workers_is_named_with_its_problem(
-    lines: list[str], found: str, tmp_path: Path
-) -> None:
+def test_the_workers_python_is_named_with_its_problem(lines: list[str], found: str, tmp_path: Path) -> None:
     command = says(tmp_path, *lines)
     finding = spark_python({**os.environ, "PYSPARK_PYTHON": command})
     assert f"{command} (PYSPARK_PYTHON)" in finding.found
@@ -199,9 +197,7 @@ class Honest(Careless):
 
 
 @pytest.mark.parametrize(("kind", "status", "code"), [(Careless, "failed", 3), (Honest, "warning", 0)])
-def test_a_file_system_without_exclusive_creation_is_detected(
-    kind: type[MemoryFileSystem], status: str, code: int
-) -> None:
+def test_missing_exclusive_creation_is_detected(kind: type[MemoryFileSystem], status: str, code: int) -> None:
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
     said = flip27("check", "--state", f"{kind.protocol}://bucket/state", "--json")
     assert statuses(said)["conditional create"] == status
@@ -256,9 +252,7 @@ def test_a_state_location_that_the_source_would_read_is_refused(
         (tmp_path / name).write_text("1\n")
     options = {"path": path, "stateLocation": state, "reader": "text", "enumerator": "files"} | options
     options = {name: value.format(tmp_path) for name, value in options.items()}
-    words = [
-        word for pair in options.items() if pair[0] != "enumerator" for word in ("--option", "=".join(pair))
-    ]
+    words = [w for pair in options.items() if pair[0] != "enumerator" for w in ("--option", "=".join(pair))]
     findings = flip27("check", *words, "--json").data["findings"]
     assert any("which the source reads" in item["found"] for item in findings) is is_refused
     with pytest.raises(OptionError, match="which the source reads") if is_refused else nullcontext():
@@ -363,9 +357,7 @@ def test_a_world_writable_parent_directory_without_the_sticky_bit_is_a_warning(t
     assert found["status"] == "warning"
 
 
-def test_a_umask_that_makes_new_directories_world_writable_is_a_warning(
-    tmp_path: Path, umask: Callable[[int], None]
-) -> None:
+def test_a_umask_that_lets_everyone_write_is_a_warning(tmp_path: Path, umask: Callable[[int], None]) -> None:
     umask(0o000)
     assert permissions(tmp_path / "new")["status"] == "warning"
     umask(0o002)
@@ -373,9 +365,7 @@ def test_a_umask_that_makes_new_directories_world_writable_is_a_warning(
     assert not (tmp_path / "new").exists()
 
 
-def test_spark_archives_without_bytecode_are_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_archives_without_bytecode_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert statuses(flip27("check", "--json"))["pyspark.zip"] == "ok"
     library = tmp_path / "python" / "lib"

@@ -39,9 +39,7 @@ def log_of(query: FileQuery, source: str = "0") -> list[str]:
     folder = query.checkpoint.parent / "spark/sources" / source
     entries = [line for file in sorted(folder.iterdir()) for line in file.read_text().split("\n")[1:]]
     assert [file.name for file in sorted(folder.iterdir())] == ["0", "1"]
-    return sorted(
-        json.loads(line)["path"].removeprefix(f"file://{query.landing}/") for line in entries if line
-    )
+    return sorted(json.loads(one)["path"].removeprefix(f"file://{query.landing}/") for one in entries if one)
 
 
 def numbers(query: FileQuery) -> tuple[list[str], list[str]]:
@@ -50,9 +48,7 @@ def numbers(query: FileQuery) -> tuple[list[str], list[str]]:
     return sorted(os.listdir(root / "offsets")), sorted(os.listdir(root / "commits"))
 
 
-def test_files_of_committed_batches_are_exported_and_waiting_files_are_not(
-    tmp_path: Path, query: FileQuery
-) -> None:
+def test_only_files_of_committed_batches_are_exported(tmp_path: Path, query: FileQuery) -> None:
     query.limits = Limits(files=2)
     query.land("a", "b", "c")
     query.batch()
@@ -108,9 +104,7 @@ def test_an_uncommitted_batch_without_files_of_this_source_names_nothing(query: 
     assert (said.code, said.data["read_twice"], said.data["batch_id"]) == (0, [], 2)
 
 
-def test_the_state_of_operators_is_copied_unless_it_belongs_to_another_batch(
-    tmp_path: Path, query: FileQuery
-) -> None:
+def test_operator_state_is_copied_unless_it_is_of_another_batch(tmp_path: Path, query: FileQuery) -> None:
     read(query, "a", "b")
     (query.checkpoint / "state/0/0").mkdir(parents=True)
     (query.checkpoint / "state/0/0/2.delta").write_text("sums")

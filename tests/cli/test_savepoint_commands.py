@@ -96,9 +96,7 @@ def test_list_distinguishes_readable_damaged_and_unfinished_savepoints(saved: Pa
     (saved.parent / "savepoint-8-damaged" / "_metadata").write_text("{")
     (saved.parent / "notes.txt").write_text("of the user")
     (saved.parent / "other").mkdir()
-    found = {
-        Path(entry["directory"]): entry for entry in flip27("savepoint", "list", saved.parent, "--json").data
-    }
+    found = {Path(one["directory"]): one for one in flip27("savepoint", "list", saved.parent, "--json").data}
     assert {path.name: entry["status"] for path, entry in found.items()} == {
         saved.name: "readable",
         "savepoint-8-damaged": "damaged",
@@ -163,9 +161,7 @@ def test_damaged_metadata_is_found_by_verify_and_never_deleted(saved: Path) -> N
     assert segment_of(saved).exists()
 
 
-def test_delete_asks_for_confirmation_and_deletes_nothing_without_it(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_delete_deletes_nothing_without_confirmation(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for answer in ("n\n", ""):
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
         said = flip27("savepoint", "delete", saved)
@@ -193,9 +189,7 @@ def test_deleting_a_location_that_is_not_a_savepoint_is_refused(location: str, s
     assert sorted(saved.parent.rglob("*")) == before
 
 
-def test_a_half_deleted_savepoint_is_no_longer_a_savepoint(
-    saved: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_half_deleted_savepoint_is_no_savepoint(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from flip27_source.snapshots.store import LocalStore
 
     deleted: list[str] = []

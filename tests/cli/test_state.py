@@ -128,17 +128,11 @@ def test_the_limit_of_the_history_is_for_all_lineages_together(tmp_path: Path) -
 
 def test_history_shows_no_row_counts_if_tasks_did_not_report(query: FileQuery) -> None:
     found = flip27("state", "history", query.checkpoint, "--status", "complete", "--json").data
-    assert [(row["checkpoint_id"], row["files"], row["rows"]) for row in found] == [
-        (2, 1, None),
-        (1, 2, None),
-    ]
+    assert [(r["checkpoint_id"], r["files"], r["rows"]) for r in found] == [(2, 1, None), (1, 2, None)]
 
 
 def changes(said: Any) -> dict[str, tuple[Any, Any]]:
-    return {
-        f"{change['part']} {change['what']}": (change["before"], change["after"])
-        for change in said.data["changes"]
-    }
+    return {f"{one['part']} {one['what']}": (one["before"], one["after"]) for one in said.data["changes"]}
 
 
 def test_diff_of_two_checkpoints_shows_the_progress_of_each_split(tmp_path: Path) -> None:

@@ -175,8 +175,7 @@ def test_the_plan_of_an_abandoned_checkpoint_is_made_again_from_the_previous_che
     shelf_of(coordinator).context.assign_split(Item(split_id="c"), 0)
     restored = coordinator_of(restored=first)
     shelf_of(restored).shelf.extend(items("b"))
-    again = frozen(restored)
-    assert again == given_up
+    assert frozen(restored) == given_up
     assert restored.pending is not coordinator.pending
 
 

@@ -108,8 +108,7 @@ def test_one_request_may_be_answered_with_many_splits() -> None:
     first = frozen(coordinator, Limits(files=2))
     assert all_ids(first.snapshot.plan) == ["a", "b"]
     assert first.summary.waiting_splits == 1
-    restored = coordinator_of(AllAtOnce, restored=first.snapshot)
-    assert all_ids(frozen(restored).snapshot.plan) == ["c"]
+    assert all_ids(frozen(coordinator_of(AllAtOnce, restored=first.snapshot)).snapshot.plan) == ["c"]
 
 
 def test_complete_is_idempotent_and_notifies_the_enumerator_once_S33_R7() -> None:
@@ -172,9 +171,7 @@ def test_start_comes_before_the_readers_and_close_is_passed_on_S44_S64() -> None
 
 
 @pytest.mark.parametrize("subtask_id", [-1, 2, 99])
-def test_assigning_to_a_subtask_that_does_not_exist_is_an_error_and_leaves_the_split_free_S63(
-    subtask_id: int,
-) -> None:
+def test_assigning_to_a_missing_subtask_is_an_error_and_leaves_the_split_free_S63(subtask_id: int) -> None:
     coordinator = coordinator_of(parallelism=2)
     context = shelf_of(coordinator).context
     with pytest.raises(ContractError, match=f"subtask {subtask_id} is not registered: there are 2"):
@@ -196,9 +193,7 @@ def test_a_split_in_flight_cannot_be_assigned_again_and_a_completed_split_can() 
 
 
 @pytest.mark.parametrize("boundedness", Boundedness)
-def test_a_subtask_that_received_no_split_requests_one_again_at_the_next_checkpoint(
-    boundedness: Boundedness,
-) -> None:
+def test_a_subtask_without_a_split_asks_again_at_the_next_checkpoint(boundedness: Boundedness) -> None:
     """An empty request does not end a subtask: no reader outlives its batch, so none is told to finish."""
     coordinator = coordinator_of(boundedness=boundedness)
     assert freeze(coordinator) is None
@@ -311,8 +306,7 @@ def test_ranges_of_a_split_that_stays_live_are_not_counted_as_finished_splits() 
         def bound_split(self, split: Item, budget: Budget) -> BoundedRange[Item] | None:
             return BoundedRange(read=Item(split_id=f"{split.split_id}@0-10", rows=10), rest=split)
 
-    coordinator = with_items("t0", kind=LivesOn)
-    assert frozen(coordinator).summary.finished_splits == 0
+    assert frozen(with_items("t0", kind=LivesOn)).summary.finished_splits == 0
 
 
 def test_an_unbounded_split_assigned_without_a_request_stays_with_its_subtask() -> None:
@@ -349,8 +343,7 @@ def test_many_waiting_splits_are_planned_with_one_request_for_each() -> None:
 
     coordinator = coordinator_of(Counts, parallelism=4)
     shelf_of(coordinator).shelf.extend(Item(split_id=str(i)) for i in range(20_000))
-    pending = frozen(coordinator, Limits(files=1000))
-    assert pending.summary.splits == 1000
+    assert frozen(coordinator, Limits(files=1000)).summary.splits == 1000
     assert isinstance(coordinator.enumerator, Counts)
     assert coordinator.enumerator.requests <= 1000 + 4
     assert len(coordinator.enumerator.shelf) >= 20_000 - 1001

@@ -59,9 +59,7 @@ def test_every_split_is_packed_once(sizes: list[int], parallelism: int) -> None:
 
 @settings(max_examples=150, derandomize=True)
 @given(SIZES_MIB, st.integers(1, 6))
-def test_no_subtask_exceeds_the_least_loaded_one_by_more_than_one_split(
-    sizes: list[int], parallelism: int
-) -> None:
+def test_no_subtask_exceeds_the_least_loaded_by_more_than_a_split(sizes: list[int], parallelism: int) -> None:
     """Placing each split into the least loaded subtask guarantees this for all sizes."""
     splits = mib(*sizes)
     packed = pack(splits, (), parallelism=parallelism)
@@ -74,9 +72,7 @@ def test_no_subtask_exceeds_the_least_loaded_one_by_more_than_one_split(
 
 @settings(max_examples=40, derandomize=True)
 @given(st.lists(st.integers(4, 40), min_size=1, max_size=7), st.integers(1, 3))
-def test_the_longest_subtask_is_within_four_thirds_of_the_best_possible(
-    sizes: list[int], parallelism: int
-) -> None:
+def test_the_longest_subtask_is_within_four_thirds_of_the_best(sizes: list[int], parallelism: int) -> None:
     splits = mib(*sizes)
     packed = pack(splits, (), parallelism=parallelism)
     best = min(
@@ -99,8 +95,7 @@ def test_splits_of_a_subtask_keep_the_order_they_came_in() -> None:
 
 def test_pinned_splits_stay_with_their_subtask_and_keep_their_order() -> None:
     pinned = [(1, Item(split_id="p0")), (0, Item(split_id="p1")), (1, Item(split_id="p2"))]
-    packed = ids(pack([], pinned, parallelism=2))
-    assert packed == {0: ["p1"], 1: ["p0", "p2"]}
+    assert ids(pack([], pinned, parallelism=2)) == {0: ["p1"], 1: ["p0", "p2"]}
 
 
 def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_an_existing_subtask() -> None:
@@ -109,8 +104,7 @@ def test_a_pinned_split_of_a_subtask_that_no_longer_exists_goes_to_an_existing_s
 
 def test_free_splits_fill_the_room_that_pinned_splits_leave() -> None:
     pinned = [(0, Item(split_id="p", bytes=40 * MIB))]
-    packed = ids(pack(mib(10, 10, 10), pinned, parallelism=2))
-    assert packed == {0: ["p"], 1: ["0", "1", "2"]}
+    assert ids(pack(mib(10, 10, 10), pinned, parallelism=2)) == {0: ["p"], 1: ["0", "1", "2"]}
 
 
 def test_pinned_splits_are_read_before_free_ones_however_many_they_are() -> None:
@@ -140,8 +134,7 @@ def test_little_work_makes_one_subtask_and_much_work_at_most_parallelism() -> No
 
 def test_more_subtasks_than_parallelism_are_made_for_batches_of_many_partitions() -> None:
     assert subtask_count(100 * MIB, parallelism=2, max_partition_bytes=10 * MIB) == 10
-    packed = pack(mib(*[10] * 10), (), parallelism=2, max_partition_bytes=11 * MIB)
-    assert len(packed) == 10
+    assert len(pack(mib(*[10] * 10), (), parallelism=2, max_partition_bytes=11 * MIB)) == 10
 
 
 def test_subtasks_fill_whole_rounds_so_that_no_core_waits_for_the_last_one() -> None:
@@ -157,20 +150,13 @@ def test_a_split_of_unknown_size_counts_as_some_work() -> None:
 @pytest.mark.parametrize(
     ("limits", "expected"),
     [
-        (Limits(), "abcd"),
-        (Limits(files=3), "abc"),
-        (Limits(files=1), "a"),
-        (Limits(rows=25), "ab"),
-        (Limits(rows=20), "ab"),
-        (Limits(rows=19), "a"),
-        (Limits(files=3, rows=25), "ab"),
-        (Limits(files=1, rows=25), "a"),
-        (Limits(files=9, rows=99, bytes=1000), "a"),
-        (Limits(files=9, rows=99, bytes=1001), "ab"),
-        (Limits(files=2, bytes=100_000), "ab"),
+        (Limits(), "abcd"), (Limits(files=3), "abc"), (Limits(files=1), "a"), (Limits(rows=25), "ab"),
+        (Limits(rows=20), "ab"), (Limits(rows=19), "a"), (Limits(files=3, rows=25), "ab"),
+        (Limits(files=1, rows=25), "a"), (Limits(files=9, rows=99, bytes=1000), "a"),
+        (Limits(files=9, rows=99, bytes=1001), "ab"), (Limits(files=2, bytes=100_000), "ab"),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_the_limit_that_is_reached_first_ends_the_batch(limits: Limits, expected: str) -> None:
     splits = [Item(split_id=name, rows=10, bytes=1000) for name in "abcd"]
     assert "".join(taken(limits, splits)) == expected

@@ -116,22 +116,16 @@ def test_a_split_that_ends_leaves_its_unused_share_to_the_others() -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 200))
-def test_a_limit_is_used_up_if_there_is_enough_data_and_never_exceeded(
-    backlogs: list[int], limit: int
-) -> None:
+def test_a_limit_is_used_up_given_enough_data_and_never_exceeded(backlogs: list[int], limit: int) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
     assert sum(given_rows.values()) == min(limit, sum(backlogs))
     assert all(rows <= backlogs[int(name)] for name, rows in given_rows.items())
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 200))
-def test_no_split_gets_two_rows_more_than_a_split_with_a_larger_backlog(
-    backlogs: list[int], limit: int
-) -> None:
+def test_no_split_gets_two_rows_more_than_one_with_a_larger_backlog(backlogs: list[int], limit: int) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
-    hungry = [
-        given_rows.get(str(n), 0) for n, backlog in enumerate(backlogs) if given_rows.get(str(n), 0) < backlog
-    ]
+    hungry = [given_rows.get(str(n), 0) for n, has in enumerate(backlogs) if given_rows.get(str(n), 0) < has]
     most = max(given_rows.values())
     assert all(most - rows <= 1 for rows in hungry)
 
@@ -203,10 +197,7 @@ def test_no_partition_waits_for_more_batches_than_there_are_other_partitions(
     ]
     waits = dict.fromkeys((split.split_id for split in queue), 0)
     for number, more in [*arrivals, *[(0, 0)] * len(queue)]:
-        queue = [
-            replace(split, backlog=split.backlog + (more if int(split.split_id) == number else 0))
-            for split in queue
-        ]
+        queue = [replace(s, backlog=s.backlog + (more if int(s.split_id) == number else 0)) for s in queue]
         backlogs = {split.split_id: split.backlog for split in queue}
         given_rows, queue = batch_of(queue, limit)
         _check_limit(given_rows, limit, kinds)

@@ -99,9 +99,7 @@ def test_splits_keep_the_order_of_their_place_and_each_place_has_its_turn(
         pending = freeze(coordinator, Limits(files=limit))
         if pending is None:
             break
-        planned = {
-            name: subtask for subtask, names in plan_ids(pending.snapshot.plan).items() for name in names
-        }
+        planned = {name: task for task, names in plan_ids(pending.snapshot.plan).items() for name in names}
         for place, ids in assigned.items():
             has_waiting = len(read[place]) < len(ids)
             # Free splits may be packed into different subtasks; their ids show the order of assignment.

@@ -154,9 +154,7 @@ def test_only_consecutive_failures_are_counted() -> None:
     assert set(outcomes.errors) == {None}
 
 
-@pytest.mark.parametrize(
-    "error", [SystemExit(1), KeyboardInterrupt()], ids=["SystemExit", "KeyboardInterrupt"]
-)
+@pytest.mark.parametrize("error", [SystemExit(1), KeyboardInterrupt()], ids=repr)
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_work_that_ends_its_thread_is_reported_as_an_error(error: BaseException) -> None:
     """Otherwise, if a library called sys.exit(), callers would wait for the first round for ever."""
@@ -275,9 +273,7 @@ def test_a_drain_ends_although_results_keep_arriving() -> None:
     assert outcomes.results == ["first", "later"]
 
 
-def test_repeated_work_continues_after_an_error_and_ends_with_the_runner(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_repeated_work_outlives_an_error_and_ends_with_the_runner(caplog: pytest.LogCaptureFixture) -> None:
     runner = BackgroundRunner()
     rounds = itertools.count(1)
     done: queue.SimpleQueue[int] = queue.SimpleQueue()

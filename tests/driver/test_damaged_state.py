@@ -125,8 +125,7 @@ def test_starting_another_enumerator_on_the_same_checkpoint_is_refused(query: Qu
 def test_the_error_for_state_that_outgrows_the_offset_log_names_the_option_to_set(query: Query) -> None:
     for number in range(20):
         query.land(f"{number}.txt", "1")
-    message = query.refusal(stateLocation=None, inlineStateLimit="1k")
-    assert 'set .option("stateLocation"' in message
+    assert 'set .option("stateLocation"' in query.refusal(stateLocation=None, inlineStateLimit="1k")
     assert query.run() == ["1"] * 20
 
 
@@ -227,9 +226,7 @@ class RunsOnLoad:
         return (Path.touch, (Path("it_was_run"),))
 
 
-def test_a_pickle_is_refused_and_not_loaded(
-    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pickle_is_refused_unloaded(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (saved / "_metadata").write_bytes(pickle.dumps(RunsOnLoad()))
     with pytest.raises(StateError, match="cannot be read"):

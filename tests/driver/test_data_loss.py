@@ -237,8 +237,7 @@ def drained(options: dict[str, str]) -> Batches:
 
 
 def test_discovery_reports_loss_from_its_thread() -> None:
-    batches = drained(REPORT)
-    assert losses(batches) == [(2, None, "table orders was recreated")]
+    assert losses(drained(REPORT)) == [(2, None, "table orders was recreated")]
 
 
 def test_discovery_that_finds_data_loss_is_not_retried_and_its_error_names_the_loss() -> None:

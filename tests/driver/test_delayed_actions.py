@@ -191,9 +191,7 @@ def test_an_action_that_fails_stays_with_its_error_and_later_actions_are_perform
     assert batches.removed(HOUR_MS) == ["a", "b", "c", "d"]
     batches.read("e")
     snapshot = batches.snapshot()
-    assert [(item.action, item.attempts, item.error) for item in snapshot.actions] == [
-        ("b", 1, "OSError: it is in use")
-    ]
+    assert [(a.action, a.attempts, a.error) for a in snapshot.actions] == [("b", 1, "OSError: it is in use")]
     assert [page.left for page in snapshot.delayed] == []
     Removes.broken.clear()
     batches.restart()

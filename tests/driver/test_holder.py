@@ -128,15 +128,12 @@ def test_a_plan_depends_only_on_the_stored_state_S95(
     assert not isinstance(store, MemoryStore) or store.files == files
 
 
-def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
-    source: Source, feed: list[Item]
-) -> None:
+def test_a_restart_before_the_first_checkpoint_begins_anew_S48(source: Source, feed: list[Item]) -> None:
     store = MemoryStore()
     feed.extend(items("a"))
     holder_of(source, store).latest_offset(INITIAL, ALL)
     restarted = holder_of(source, store)
-    end = restarted.latest_offset(INITIAL, ALL)
-    assert read_ids(source, restarted.plan(INITIAL, end)) == ["a"]
+    assert read_ids(source, restarted.plan(INITIAL, restarted.latest_offset(INITIAL, ALL))) == ["a"]
 
 
 @pytest.mark.parametrize("new_store", STORES)
@@ -192,8 +189,7 @@ def test_a_lost_commit_of_the_last_batch_reads_nothing_again_S97(source: Source,
     store = MemoryStore()
     feed.extend(items("a", "b"))
     end = through_spark(holder_of(source, store).latest_offset(INITIAL, ALL))
-    restarted = holder_of(source, store)
-    assert restarted.latest_offset(end, ALL) == end
+    assert holder_of(source, store).latest_offset(end, ALL) == end
 
 
 class FailingStore(MemoryStore):
@@ -207,9 +203,7 @@ class FailingStore(MemoryStore):
         return super().create(name, data)
 
 
-def test_splits_of_a_checkpoint_that_could_not_be_written_are_in_the_next_one(
-    source: Source, feed: list[Item]
-) -> None:
+def test_splits_of_an_unwritten_checkpoint_are_in_the_next_one(source: Source, feed: list[Item]) -> None:
     """Spark never learns of a checkpoint that is not durable; the coordinator returns to the last one."""
     store = FailingStore()
     holder = holder_of(source, store)
@@ -220,8 +214,7 @@ def test_splits_of_a_checkpoint_that_could_not_be_written_are_in_the_next_one(
     with pytest.raises(StateLocationError, match="no room"):
         holder.latest_offset(first, ALL)
     store.fails = False
-    second = holder.latest_offset(first, ALL)
-    assert read_ids(source, holder.plan(first, second)) == ["b"]
+    assert read_ids(source, holder.plan(first, holder.latest_offset(first, ALL))) == ["b"]
 
 
 @pytest.mark.parametrize(
@@ -256,8 +249,7 @@ def test_parallelism_comes_from_the_option_or_the_cores_of_the_driver() -> None:
     for options, cores, expected in (({}, 3, 6), ({"parallelism": "4"}, 3, 4), ({"parallelism": "4"}, 9, 4)):
         source = source_of(Feed, {"feed": "wide", **options})
         holder = holder_of(source, MemoryStore(), cores=cores)
-        end = holder.latest_offset(INITIAL, ALL)
-        assert len(holder.plan(INITIAL, end)) == expected
+        assert len(holder.plan(INITIAL, holder.latest_offset(INITIAL, ALL))) == expected
 
 
 def test_a_report_exists_only_after_the_first_checkpoint(source: Source, feed: list[Item]) -> None:
@@ -306,9 +298,7 @@ def bounded(source: Source, store: Store | None = None) -> CoordinatorHolder:
 
 
 @pytest.mark.parametrize("limits", [ALL, AS_USUAL], ids=["all", "as usual"])
-def test_a_run_waits_for_its_first_discovery_before_it_reports_that_there_is_no_data(
-    limits: Limits | None,
-) -> None:
+def test_a_run_waits_for_its_first_discovery_before_it_reports_no_data(limits: Limits | None) -> None:
     source = lists_source("first", lambda position: ["a", "b"] if position is None else [])
     holder = bounded(source)
     end = holder.latest_offset(INITIAL, limits)
@@ -332,8 +322,7 @@ def test_a_discovery_that_ends_during_a_checkpoint_attempt_is_not_missed() -> No
     Lists.lists["meanwhile"] = lambda position: ["a"] if position is None and go.wait(10) else []
     source = source_of(EndsMeanwhile, {"feed": "meanwhile", "requestInterval": "0s"})
     holder = bounded(source)
-    end = holder.latest_offset(INITIAL, AS_USUAL)
-    assert read_ids(source, holder.plan(INITIAL, end)) == ["a"]
+    assert read_ids(source, holder.plan(INITIAL, holder.latest_offset(INITIAL, AS_USUAL))) == ["a"]
 
 
 def test_calls_started_by_a_handler_belong_to_the_first_rounds() -> None:
@@ -357,8 +346,7 @@ def test_calls_started_by_a_handler_belong_to_the_first_rounds() -> None:
 
     source = source_of(TwoSteps, {})
     holder = bounded(source)
-    end = holder.latest_offset(INITIAL, ALL)
-    assert read_ids(source, holder.plan(INITIAL, end)) == ["topic-1"]
+    assert read_ids(source, holder.plan(INITIAL, holder.latest_offset(INITIAL, ALL))) == ["topic-1"]
 
 
 def test_a_discovery_that_keeps_failing_fails_the_query_with_its_cause() -> None:
@@ -448,9 +436,7 @@ def play(engine: MicroBatchEngine, step: str) -> None:
 
 @settings(max_examples=120, derandomize=True)
 @given(st.lists(st.sampled_from("pppbbb12345rui"), max_size=40), st.sampled_from(["inline", "files", "bulk"]))
-def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
-    steps: list[str], kind: str
-) -> None:
+def test_every_split_is_read_once_wherever_the_driver_dies_R1_R2_R3_R8(steps: list[str], kind: str) -> None:
     """Items arrive at p; the other steps are those of ``play``."""
     feed = FEEDS["engine"] = []
     engine = MicroBatchEngine(
@@ -475,11 +461,6 @@ def test_gauge_names_are_in_the_summary_of_the_offset_unchanged() -> None:
     source = lists_source("gauges", lambda position: ["a"] if position is None else [])
     offset = bounded(source, MemoryStore()).latest_offset(INITIAL, ALL)
     assert offset["summary"] == {
-        "backlogBytes": 0,
-        "backlogRows": 0,
-        "backlogSplits": 0,
-        "files": 1,
-        "finishedSplits": 1,
-        "pendingSplits": 0,
-        "splits": 1,
-    }
+        "backlogBytes": 0, "backlogRows": 0, "backlogSplits": 0, "files": 1, "finishedSplits": 1,
+        "pendingSplits": 0, "splits": 1,
+    }  # fmt: skip

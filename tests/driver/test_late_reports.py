@@ -34,9 +34,7 @@ def test_a_late_report_sets_a_split_aside_when_the_batch_is_complete(tmp_path: P
     engine.restart()
     engine.process_all_available()
     ledger = engine.holder.coordinator_at(engine.logs.committed).standing(0).ledger
-    assert [(item.split.split_id, item.error) for item in ledger.quarantined] == [
-        (str(landing / "b"), "torn")
-    ]
+    assert [(one.split.split_id, one.error) for one in ledger.quarantined] == [(str(landing / "b"), "torn")]
     assert [item.split.split_id for item in ledger.ignored] == [str(landing / "c")]
 
 

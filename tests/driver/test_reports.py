@@ -317,9 +317,7 @@ class Chats(Tells):
         pass
 
 
-def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_tasks_than_are_registered() -> (
-    None
-):
+def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_tasks_than_registered() -> None:
     """A large batch at default parallelism has more; so has the last batch before parallelism was reduced."""
     batches = Batches(Answers, Chats, {"parallelism": "3"})
     enumerator = batches.enumerator()
@@ -667,9 +665,7 @@ def test_reports_and_failures_are_cleaned_up_with_their_documents() -> None:
 
 
 @pytest.mark.parametrize("options", [{"onSplitError": "quarantine"}, {"taskReports": "always"}])
-def test_a_sink_that_has_a_batch_may_skip_it_whatever_the_options_of_its_repetition_demand(
-    options: dict[str, str],
-) -> None:
+def test_a_sink_that_has_a_batch_may_skip_it_whatever_its_repetition_demands(options: dict[str, str]) -> None:
     batches = InlineBatches(Shelf, EchoReader, {"onMissingReport": "repeat"})
     batches.shelve("a")
     assert batches.attempt(batches.next_task()) == ["a"]

@@ -77,8 +77,7 @@ def test_a_redis_stream_keeps_the_laws(source: SourceUnderTest, server: redis.Re
 
 def test_entries_become_rows_with_their_id_and_fields(source: SourceUnderTest, server: redis.Redis) -> None:
     table = pa.Table.from_batches(run(source))
-    rows = [(row["id"], dict(row["fields"])) for row in table.to_pylist()]
-    assert rows == MORNING
+    assert [(row["id"], dict(row["fields"])) for row in table.to_pylist()] == MORNING
 
 
 def test_entries_are_kept_unless_the_user_wants_them_deleted(

@@ -76,16 +76,12 @@ def test_a_missing_file_is_left_out_counted_and_listed(
     assert (batches.holder.report() or {})["ignoredSplits"] == 1
 
 
-@pytest.mark.parametrize(
-    "option", ["onDataLoss=report", "onSplitError=quarantine", "ignoreMissingFiles=true"]
-)
+@pytest.mark.parametrize("given", ["onDataLoss=report", "onSplitError=quarantine", "ignoreMissingFiles=true"])
 @pytest.mark.parametrize("path", ["in", "in/*.txt"])
-def test_files_whose_whole_folder_is_gone_are_read_once_it_is_back(
-    tmp_path: Path, path: str, option: str
-) -> None:
+def test_files_whose_folder_is_gone_are_read_once_it_is_back(tmp_path: Path, path: str, given: str) -> None:
     (tmp_path / "in").mkdir()
     land(tmp_path / "in", a="1", b="2")
-    batches = files_at(tmp_path / path, **dict([option.split("=")]))
+    batches = files_at(tmp_path / path, **dict([given.split("=")]))
     batches.trigger()
     (tmp_path / "in").rename(tmp_path / "unmounted")
     with pytest.raises(AccessError, match=rf"its folder {tmp_path}/in is not there"):
@@ -144,9 +140,7 @@ def test_a_file_that_was_lost_before_its_rows_were_delivered_is_not_deleted(tmp_
 @pytest.mark.parametrize(
     "options", [{"ignoreMissingFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}]
 )
-def test_a_file_that_was_read_once_is_required_when_the_batch_is_repeated_R5(
-    tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_a_file_read_once_is_required_when_repeated_R5(tmp_path: Path, options: dict[str, str]) -> None:
     land(tmp_path, a="1", b="2")
     batches = files_at(tmp_path, **options)
     batches.trigger()

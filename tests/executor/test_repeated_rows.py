@@ -123,13 +123,11 @@ def test_a_repeat_with_another_number_of_rows_fails_and_names_the_remedy_R16(
         batches.attempt(batches.tasks()[0])
 
 
-@pytest.mark.parametrize(
-    ("enumerator", "reader"), [(Shelf, ChangingTableReader), (ChangingShelf, TableReader)]
-)
+@pytest.mark.parametrize(("shelf", "reader"), [(Shelf, ChangingTableReader), (ChangingShelf, TableReader)])
 def test_a_source_whose_rows_may_change_can_deliver_newer_rows(
-    enumerator: type[Shelf], reader: type[SplitReader[Any]]
+    shelf: type[Shelf], reader: type[SplitReader[Any]]
 ) -> None:
-    batches = planned(enumerator, reader, "a")
+    batches = planned(shelf, reader, "a")
     (task,) = batches.tasks()
     assert batches.attempt(task) == ["1", "2"]
     TABLE["a"] = ["new"]
@@ -171,9 +169,7 @@ def losses_of(batches: Batches) -> list[tuple[str | None, str]]:
     return [(loss.split_id, loss.what) for loss in ledger.losses]
 
 
-def test_rows_that_expired_after_they_were_reported_are_a_further_loss_R16(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_rows_expired_after_their_report_are_a_further_loss_R16(caplog: pytest.LogCaptureFixture) -> None:
     batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
     TABLE["a"] = [None, "2"]
     with caplog.at_level(logging.WARNING, "flip27_source"):

@@ -100,9 +100,7 @@ def rows_of(*names: str) -> list[str]:
 
 
 @pytest.mark.parametrize("reader", [Tells, TellsTogether])
-@pytest.mark.parametrize(
-    ("failures", "delivered"), [(1, "abc"), (99, "ac")], ids=["read again", "quarantined"]
-)
+@pytest.mark.parametrize(("failures", "delivered"), [(1, "abc"), (99, "ac")], ids=["repeated", "quarantined"])
 def test_events_arrive_once_with_the_rows_of_their_split(
     reader: type[SplitReader[Any]], failures: int, delivered: str
 ) -> None:

@@ -58,7 +58,7 @@ USES: dict[str, Callable[[str], object]] = {
         ("ftp://tom:hunter2@host/a", "ftp://host/a"),
         ("ftp://tom:hunter2@host", "ftp://host"),
         ("/landing/ftp://tom:hunter2@host", "/landing/ftp://tom:hunter2@host"),
-        ("oci://bucket@namespace/a", "oci://bucket@namespace/a"),
+        ("oci://bucket@space/a", "oci://bucket@space/a"),
         ("s3://bucket/a@b:c", "s3://bucket/a@b:c"),
         ("http://[::1]:80/a@b", "http://[::1]:80/a@b"),
         ("https://host:443/a@b", "https://host:443/a@b"),
@@ -83,12 +83,9 @@ def test_a_text_is_shown_without_the_credentials_of_the_urls_in_it() -> None:
 
 
 def test_neither_an_error_nor_its_stored_text_shows_the_credentials_of_a_url() -> None:
-    error = OptionError("sftp://tom:pw@host/a is none", remedy="try https://h/a?sig=abc or /data/?sig=abc")
-    assert str(error) == "sftp://host/a is none\n  What to do: try https://h/a?sig=*** or /data/?sig=abc"
-    assert (error.what, error.remedy) == (
-        "sftp://host/a is none",
-        "try https://h/a?sig=*** or /data/?sig=abc",
-    )
+    told = OptionError("sftp://tom:pw@host/a is none", remedy="try https://h/a?sig=abc or /data/?sig=abc")
+    assert str(told) == "sftp://host/a is none\n  What to do: try https://h/a?sig=*** or /data/?sig=abc"
+    assert (told.what, told.remedy) == ("sftp://host/a is none", "try https://h/a?sig=*** or /data/?sig=abc")
     assert kept_text(OSError("GET https://h/a?sig=abc")) == "OSError: GET https://h/a?sig=***"
 
 
@@ -115,9 +112,7 @@ def test_a_hostile_text_is_masked_in_one_pass(text: str, length: int) -> None:
         assert len(masked(text * length)) <= 4 * len(text) * length
 
 
-@pytest.mark.parametrize(
-    "url", [f"abfs://landing@{ACCOUNT}/a", "oci://bucket@namespace/a", "s3://bucket/a@b"]
-)
+@pytest.mark.parametrize("url", [f"abfs://landing@{ACCOUNT}/a", "oci://bucket@space/a", "s3://bucket/a@b"])
 def test_a_container_before_the_at_sign_is_not_a_user(url: str) -> None:
     assert not names_a_user(url)
 
@@ -175,9 +170,7 @@ def test_printed_text_keeps_the_container_and_hides_users_and_keys() -> None:
     ],
 )
 @pytest.mark.parametrize("use", USES)
-def test_a_url_with_credentials_is_refused_as_a_path_a_state_location_and_a_savepoint(
-    use: str, url: str
-) -> None:
+def test_a_url_with_credentials_is_refused_as_path_state_location_and_savepoint(use: str, url: str) -> None:
     with pytest.raises((OptionError, StateLocationError)) as caught:
         USES[use](url)
     assert "s3cr3t" not in str(caught.value)

@@ -26,9 +26,7 @@ def main() -> int:
     )
     parser.add_argument("--format", choices=FORMATS, action="append", help="the reader (default: all)")
     parser.add_argument("--cases", type=int, default=1000, help="the number of cases of each format")
-    parser.add_argument(
-        "--seed", type=int, default=None, help="the random seed (default: a new one, printed)"
-    )
+    parser.add_argument("--seed", type=int, default=None, help="the seed (default: a new one, printed)")
     parser.add_argument("--case", type=int, default=None, help="run only the case with this number")
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--shrink", type=int, default=5, help="how many mismatches of each format to shrink")

@@ -31,9 +31,7 @@ def avro_bytes(
 ) -> bytes:
     """The content of a file."""
     names = iter(range(10_000))
-    fields = [
-        {"name": field.name, "type": _avro_type(field.type, names, null_last)} for field in table.schema
-    ]
+    fields = [{"name": one.name, "type": _avro_type(one.type, names, null_last)} for one in table.schema]
     columns = [[_plain(value, field.type) for value in _values(table, field)] for field in table.schema]
     records = [dict(zip(table.column_names, row, strict=True)) for row in zip(*columns, strict=True)]
     schema = fastavro.parse_schema({"type": "record", "name": "row", "fields": fields})

@@ -193,9 +193,7 @@ def _top_level(struct: str) -> list[str]:
 def _sorted_maps(value: Any) -> Any:
     if isinstance(value, list):
         items = [_sorted_maps(item) for item in value]
-        is_map = all(
-            isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], bytes) for item in items
-        )
+        is_map = all(isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], bytes) for one in items)
         return sorted(items, key=lambda item: item[0]) if is_map else items
     return tuple(map(_sorted_maps, value)) if isinstance(value, tuple) else value
 

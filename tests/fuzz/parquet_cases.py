@@ -15,20 +15,12 @@ from .line_cases import files_of_a_case
 from .tables import PLAIN, RARE, Flat, columnar_case, random_kinds, random_table_file, wanted_columns
 
 _SETTINGS: Mapping[str, tuple[Any, ...]] = {
-    "compression": ("none", "gzip", "zstd", "lz4"),
-    "use_dictionary": (False,),
-    "data_page_version": ("2.0",),
-    "version": ("1.0", "2.4", "2.6"),
-    "use_deprecated_int96_timestamps": (True,),
-    "store_schema": (False,),
-    "write_page_index": (True,),
-    "data_page_size": (1, 64),
-    "store_decimal_as_integer": (True,),
-    "row_group_size": (1, 2, 5),
-    "empty_groups": (True,),
-    "write_statistics": (False,),
-    "use_byte_stream_split": (True,),
-}
+    "compression": ("none", "gzip", "zstd", "lz4"), "use_dictionary": (False,),
+    "data_page_version": ("2.0",), "version": ("1.0", "2.4", "2.6"),
+    "use_deprecated_int96_timestamps": (True,), "store_schema": (False,), "write_page_index": (True,),
+    "data_page_size": (1, 64), "store_decimal_as_integer": (True,), "row_group_size": (1, 2, 5),
+    "empty_groups": (True,), "write_statistics": (False,), "use_byte_stream_split": (True,),
+}  # fmt: skip
 _ONLY_PARQUET: tuple[Flat, ...] = (
     (pa.timestamp("ns", "UTC"), "timestamp"), (pa.timestamp("ns"), "timestamp_ntz"), (pa.null(), "int"),
     (pa.decimal128(9, 0), "decimal(9,0)"), (pa.time64("us"), "bigint"), (pa.float16(), "float"),

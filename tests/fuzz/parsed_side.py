@@ -60,9 +60,7 @@ class ParsedSide:
         self._wanted = schema
         self._read = {}
         wholes: list[tuple[FileSplit, ...]] = [(split,) for split in self._splits.values()]
-        self._read |= self._outcomes(
-            [*wholes, *((part,) for parts in self._ranges.values() for part in parts)]
-        )
+        self._read |= self._outcomes([*wholes, *((p,) for parts in self._ranges.values() for p in parts)])
         return to_arrow_schema(schema, timezone="UTC")
 
     def found_schema(self) -> StructType | Failed:

@@ -50,16 +50,10 @@ def parsed_case(make: Maker) -> Maker:
 
 
 MAKERS: Mapping[str, Maker] = {
-    "csv": csv_case,
-    "json": json_case,
-    "text": text_case,
-    "parquet": parquet_case,
-    "orc": orc_case,
-    "avro": avro_case,
-    "arrow": arrow_case,
-    "parsed-csv": parsed_case(csv_case),
+    "csv": csv_case, "json": json_case, "text": text_case, "parquet": parquet_case, "orc": orc_case,
+    "avro": avro_case, "arrow": arrow_case, "parsed-csv": parsed_case(csv_case),
     "parsed-json": parsed_case(json_case),
-}
+}  # fmt: skip
 FORMATS = tuple(MAKERS)
 
 _READERS = 2

@@ -37,18 +37,8 @@ OTHER_TYPES = (
     "struct<x:int>", "map<string,int>",
 )  # fmt: skip
 _TEXTS = (
-    "",
-    "a",
-    "caf\u00e9",
-    "\u65e5\u672c",
-    "\U0001f600",
-    " ",
-    "\x00",
-    "a" * 200,
-    "null",
-    "2024-01-01",
-    "1",
-)
+    "", "a", "caf\u00e9", "\u65e5\u672c", "\U0001f600", " ", "\x00", "a" * 200, "null", "2024-01-01", "1",
+)  # fmt: skip
 _FLOATS = (0.0, -0.0, 1.5, -1e300, 5e-324, float("nan"), float("inf"), float("-inf"), 16777217.0)
 _GREGORIAN_DAYS = -141_427  # 15 October 1582
 _MANY = Context(prec=60)
@@ -154,9 +144,7 @@ def _maker(
         item = _nullable(rng, _maker(rng, kind.item_type, limits, nulls, old), nulls)
         return lambda: [(key, item()) for key in rng.sample(("a", "b", "", "\u00e9"), rng.randint(0, 3))]
     if types.is_struct(kind):
-        makers = {
-            field.name: _nullable(rng, _maker(rng, field.type, limits, nulls, old), nulls) for field in kind
-        }
+        makers = {f.name: _nullable(rng, _maker(rng, f.type, limits, nulls, old), nulls) for f in kind}
         return lambda: {name: make() for name, make in makers.items()}
     return lambda: _flat(rng, kind, rng.random() < limits, old)
 

@@ -87,16 +87,10 @@ class Flavour:
 
 
 FLAVOURS: Sequence[Flavour] = (
-    Flavour(),
-    Flavour(),
-    Flavour(limit=0.3),
-    Flavour(limit=1.0),
-    Flavour(limit=0.1, odd=0.1),
-    Flavour(limit=0.1, odd=0.2, wrong=0.05),
-    Flavour(odd=0.6, wrong=0.1, damaged=0.1),
-    Flavour(limit=0.2, odd=0.2, wrong=0.2, damaged=0.2),
-    Flavour(wrong=1.0),
-)
+    Flavour(), Flavour(), Flavour(limit=0.3), Flavour(limit=1.0), Flavour(limit=0.1, odd=0.1),
+    Flavour(limit=0.1, odd=0.2, wrong=0.05), Flavour(odd=0.6, wrong=0.1, damaged=0.1),
+    Flavour(limit=0.2, odd=0.2, wrong=0.2, damaged=0.2), Flavour(wrong=1.0),
+)  # fmt: skip
 
 
 def random_type(rng: random.Random) -> str:

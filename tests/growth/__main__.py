@@ -20,12 +20,8 @@ _FEW_MS = 60.0
 def main() -> int:
     parser = argparse.ArgumentParser(prog="make growth", description=__doc__)
     parser.add_argument("--only", default="", help="cases whose names contain this")
-    parser.add_argument(
-        "--rows", type=int, default=500, help="the smallest number of rows (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--most-rows", type=int, default=8_000, help="the largest number of rows (default: %(default)s)"
-    )
+    parser.add_argument("--rows", type=int, default=500, help="the fewest rows (default: %(default)s)")
+    parser.add_argument("--most-rows", type=int, default=8_000, help="the most rows (default: %(default)s)")
     parser.add_argument("--limit", type=float, default=3.0, help="the largest ratio (default: %(default)s)")
     arguments = parser.parse_args()
     chosen = [case for case in cases() if arguments.only in case.name]

@@ -18,8 +18,6 @@ Write: TypeAlias = Callable[[Path, int], None]
 
 
 def one_file(line: Callable[[int], str | bytes], *, end: bytes = b"\n", head: bytes = b"") -> Write:
-    """Writes all rows to one file."""
-
     def write(folder: Path, rows: int) -> None:
         lines = (line(number) for number in range(rows))
         encoded = (text if isinstance(text, bytes) else text.encode() for text in lines)
@@ -49,17 +47,10 @@ def one_record(record: Callable[[int], str]) -> Write:
 
 def _object(number: int, **others: object) -> str:
     fields = {
-        "id": number,
-        "name": f"näme {number}",
-        "at": f"2024-02-29T12:{number % 60:02}:00Z",
-        "day": "2024-02-29",
-        "price": 1.25,
-        "ratio": number / 8,
-        "flag": number % 2 == 0,
-        "raw": "QUJD",
-        "tags": ["a", f"b{number}"],
-        "place": {"x": number, "y": "z"},
-    }
+        "id": number, "name": f"näme {number}", "at": f"2024-02-29T12:{number % 60:02}:00Z",
+        "day": "2024-02-29", "price": 1.25, "ratio": number / 8, "flag": number % 2 == 0, "raw": "QUJD",
+        "tags": ["a", f"b{number}"], "place": {"x": number, "y": "z"},
+    }  # fmt: skip
     return json.dumps(fields | others)
 
 

@@ -54,8 +54,7 @@ def test_without_task_reports_their_fields_are_empty() -> None:
 
 
 def test_the_backlog_includes_splits_of_the_enumerator_and_splits_held_back_by_a_limit() -> None:
-    source = only_source(changed(FIRST, summary={"waitingSplits": 4}))
-    assert source.backlog_splits == 3 + 4
+    assert only_source(changed(FIRST, summary={"waitingSplits": 4})).backlog_splits == 3 + 4
 
 
 def test_counts_of_late_files_are_distinguished_from_gauges_of_an_author() -> None:

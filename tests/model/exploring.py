@@ -101,13 +101,9 @@ def _explore(world: World, moves: Sequence[str], length: int) -> Found:
 def replay(world: World, order: Iterable[str]) -> dict[str, str]:
     """Play an order without its illegal moves; return what the first step that breaks an invariant breaks."""
     with undisturbed():
-        return _replay(world, order)
-
-
-def _replay(world: World, order: Iterable[str]) -> dict[str, str]:
-    for move in order:
-        if world.is_legal(move) and (wrong := broken(world, world.play(move))):
-            return wrong
+        for move in order:
+            if world.is_legal(move) and (wrong := broken(world, world.play(move))):
+                return wrong
     return {}
 
 

@@ -34,7 +34,6 @@ class ModelRunner(BackgroundRunner):
         return [(handler, work()) for work, handler in self._calls]
 
     def ended(self, handler: Handler, result: Any) -> None:
-        """A round has ended with this result."""
         self._results.append((handler, result))
 
     def drain(self, deliver: Deliver) -> None:

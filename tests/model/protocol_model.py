@@ -593,12 +593,7 @@ class World(SparkQuery):
 
     def expected_heard(self) -> list[str]:
         """All events that readers sent in committed batches, by subtask and in the order of sending."""
-        return [
-            text
-            for doc in self.chain
-            for subtask in sorted(doc.plan)
-            for text in self.first[doc.file, subtask].texts
-        ]
+        return [t for doc in self.chain for n in sorted(doc.plan) for t in self.first[doc.file, n].texts]
 
 
 def returns(piece: Json) -> bool:

@@ -140,12 +140,10 @@ def test_options_are_split_into_sparks_and_our_own() -> None:
     assert found.own.with_prefix("storage.") == {"key": "k"}
 
 
-@pytest.mark.parametrize(
-    "name", ["pathGlobFilter", "ignoreMissingFiles", "basePath", "modifiedAfter", "path"]
-)
-def test_options_that_choose_files_belong_to_the_stream(name: str) -> None:
-    with pytest.raises(OptionError, match=f"option {name} cannot be an option of native_batches"):
-        NativeOptions.parse({name: "x"})
+@pytest.mark.parametrize("key", ["pathGlobFilter", "ignoreMissingFiles", "basePath", "modifiedAfter", "path"])
+def test_options_that_choose_files_belong_to_the_stream(key: str) -> None:
+    with pytest.raises(OptionError, match=f"option {key} cannot be an option of native_batches"):
+        NativeOptions.parse({key: "x"})
 
 
 def test_an_option_that_was_renamed_is_refused_with_its_new_name() -> None:

@@ -149,7 +149,7 @@ def test_the_growth_is_measured_with_every_option_of_the_http_reader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "page_size"), [*((option, 4) for option in HTTP_USES), ("pagination", 10_000)]
+    ("option", "page_size"), [*((name, 4) for name in HTTP_USES), ("pagination", 10_000)]
 )
 def test_work_on_pages_grows_no_faster_than_the_records(option: str, page_size: int) -> None:
     for kind, options in HTTP_USES[option]:

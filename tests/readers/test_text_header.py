@@ -53,8 +53,7 @@ def test_a_header_ends_with_the_separator_of_the_lines(tmp_path: Path, separator
     for name in "ab":
         paths.append(tmp_path / name)
         paths[-1].write_text(separator.join([" ", "#", "id", f"1{name}", "", "2", ""]))
-    left = ["1a", "", "2", "1b", "", "2"]
-    assert lines(paths, **HEADER, comment="#", lineSep=separator) == left
+    assert lines(paths, **HEADER, comment="#", lineSep=separator) == ["1a", "", "2", "1b", "", "2"]
 
 
 def test_the_header_is_left_out_once_wherever_the_file_is_cut(tmp_path: Path) -> None:
@@ -85,9 +84,7 @@ def default_schema(**options: str) -> pa.Schema:
     return TextReader.default_schema(Options.parse(options, TextReader.options))
 
 
-def test_the_comment_of_the_column_says_that_headers_are_left_out(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_the_comment_of_a_column_says_that_headers_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"id\n1\n")
 
     def comment(**options: str) -> str | None:

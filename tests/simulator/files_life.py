@@ -47,18 +47,12 @@ class FilesLife(Life):
     """The files source: files with any names arrive, some broken; with cleaning, replays and savepoints."""
 
     OPTIONS: ClassVar = {
-        "maxFilesPerTrigger": (None, "1", "3"),
-        "taskReports": (None, "always"),
-        "onSplitError": (None, "quarantine"),
-        "onDataLoss": (None, "report"),
-        "maxSplitAttempts": (None, "1"),
-        "discoveryRetries": ("0", "3"),
-        "parallelism": (None, "1", "3"),
-        "onMissingReport": (None, "repeat"),
-        "ignoreMissingFiles": (None, None, "true"),
-        "maxQuarantinedSplits": (None, None, "1"),
-        "latestFirst": (None, "true"),
-    }
+        "maxFilesPerTrigger": (None, "1", "3"), "taskReports": (None, "always"),
+        "onSplitError": (None, "quarantine"), "onDataLoss": (None, "report"),
+        "maxSplitAttempts": (None, "1"), "discoveryRetries": ("0", "3"), "parallelism": (None, "1", "3"),
+        "onMissingReport": (None, "repeat"), "ignoreMissingFiles": (None, None, "true"),
+        "maxQuarantinedSplits": (None, None, "1"), "latestFirst": (None, "true"),
+    }  # fmt: skip
     RARELY_CHANGED: ClassVar = {
         "cleanSource": (None, None, "delete", "archive"),
         "retainedCheckpoints": (None, None, None, "2", "5"),

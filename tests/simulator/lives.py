@@ -36,7 +36,6 @@ class DefectFound(AssertionError):  # noqa: N818 - it is the result of a search,
 
 
 def document_at(store: Store, offset: Offset) -> CheckpointDocument:
-    """The document of an offset."""
     if offset.lineage is None or offset.name is None:
         raise DefectFound(f"the offset of checkpoint {offset.checkpoint_id} names no document")
     return decode_document(store.read(file_names.checkpoint_file(offset.lineage, offset.name)), offset.name)
@@ -83,7 +82,6 @@ class Life:
         """Called when a run finds nothing new."""
 
     def given(self) -> SourceUnderTest:
-        """The source."""
         raise NotImplementedError
 
     def arrive(self) -> None:

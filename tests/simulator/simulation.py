@@ -378,7 +378,6 @@ class Simulation:
             self.fault("full disk", f"{self.disk.room_bytes} bytes are left on the disk")
 
     def make_read_only(self) -> None:
-        """Make the state location read-only."""
         self.is_read_only = True
         self.fault("read-only", "the state location is read-only")
 
@@ -388,16 +387,13 @@ class Simulation:
         self.is_read_only = False
 
     def pass_some_time(self) -> None:
-        """Let some time pass."""
         self.pass_time(self.random.choice((1, 1000, 60_000, 4_000_000)))
 
     def pass_time(self, passed_ms: int) -> None:
-        """Let time pass."""
         self.steady_ms += passed_ms
         self.set_clock(self.now_ms + passed_ms)
 
     def set_clock(self, now_ms: int) -> None:
-        """Set the wall clock."""
         self.now_ms = now_ms
         self.latest_ms = max(self.latest_ms, now_ms)
         self.disk.now = now_ms / 1000

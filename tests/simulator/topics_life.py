@@ -21,14 +21,10 @@ class TopicsLife(Life):
     """The kafka source: records, transactions, new partitions, expiry, and topics that are recreated."""
 
     OPTIONS: ClassVar = {
-        "onDataLoss": (None, "report", "report"),
-        "maxOffsetsPerTrigger": (None, "3", "20"),
-        "maxOffsetsPerPartition": (None, None, "2"),
-        "maxRecordsPerPartition": (None, None, "2"),
-        "taskReports": (None, "always"),
-        "discoveryRetries": ("0", "3"),
-        "parallelism": (None, "1", "3"),
-    }
+        "onDataLoss": (None, "report", "report"), "maxOffsetsPerTrigger": (None, "3", "20"),
+        "maxOffsetsPerPartition": (None, None, "2"), "maxRecordsPerPartition": (None, None, "2"),
+        "taskReports": (None, "always"), "discoveryRetries": ("0", "3"), "parallelism": (None, "1", "3"),
+    }  # fmt: skip
 
     def begin(self) -> None:
         draw = self.random

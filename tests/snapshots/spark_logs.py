@@ -53,11 +53,7 @@ def view_rows(
     view: str, lineages: list[Lineage], asked: Predicate = EVERYTHING, storage: Mapping[str, Any] = STORAGE
 ) -> list[dict[str, Any]]:
     """The rows of a view, converted by its schema."""
-    found = [
-        row
-        for lineage in lineages
-        for row in VIEWS[view].rows(History(lineage.store(storage), lineage), asked)
-    ]
+    found = [row for one in lineages for row in VIEWS[view].rows(History(one.store(storage), one), asked)]
     return list(pa.RecordBatch.from_pylist(found, schema=VIEWS[view].schema).to_pylist())
 
 

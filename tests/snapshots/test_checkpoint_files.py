@@ -36,13 +36,9 @@ from tests.toy_sources import (
 
 def identity(**changes: Any) -> SourceIdentity:
     values: dict[str, Any] = {
-        "uid": "orders",
-        "enumerator": "Shelf",
-        "reader": "EchoReader",
-        "state_version": 1,
-        "split_version": 1,
-        "library": "0.1.0",
-    }
+        "uid": "orders", "enumerator": "Shelf", "reader": "EchoReader", "state_version": 1,
+        "split_version": 1, "library": "0.1.0",
+    }  # fmt: skip
     return SourceIdentity(**{**values, **changes})
 
 
@@ -284,9 +280,7 @@ def test_an_offset_whose_document_belongs_to_another_checkpoint_is_refused() -> 
         ({"start_options": {"start": "5"}}, "option start: was None, is '5'"),
     ],
 )
-def test_the_state_of_another_source_is_refused_with_the_differences(
-    changes: dict[str, Any], told: str
-) -> None:
+def test_the_state_of_another_source_is_refused_with_differences(changes: dict[str, Any], told: str) -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     for call in (storage_of(store, **changes).restore, storage_of(store, **changes).read):

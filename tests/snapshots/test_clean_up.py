@@ -230,8 +230,7 @@ def test_after_a_restart_leftovers_are_deleted_and_retained_checkpoints_can_be_r
     store = MemoryStore()
     run = Run(store, "cleaned", 30)
     run.restart()
-    plan = run.clean(5)
-    assert [item.checkpoint_id for item in plan.documents] == list(range(25, 0, -1))
+    assert [item.checkpoint_id for item in run.clean(5).documents] == list(range(25, 0, -1))
     assert run.restorable() == [26, 27, 28, 29, 30]
     # Ten marks in each state; the five newest states name marks 16 to 29 together.
     assert len(store.list(f"{run.offsets[-1].lineage}/segments")) == 14
@@ -385,9 +384,7 @@ def test_a_damaged_document_that_is_older_than_all_kept_ones_is_cleaned_up_too()
     [(7, 9), (8, 9), (9, 9), (9, 8), (1, None)],
     ids=["oldest kept", "kept", "committed", "newer than the committed one", "the committed one is missing"],
 )
-def test_a_damaged_document_that_may_be_needed_stops_the_clean_up(
-    damaged: int, committed: int | None
-) -> None:
+def test_a_torn_document_that_may_be_needed_stops_the_clean_up(damaged: int, committed: int | None) -> None:
     """A newer one may be an orphan, or belong to a batch that is running: its segments are not known."""
     store = MemoryStore()
     run = Run(store, "damaged", 9)

@@ -113,16 +113,10 @@ def test_an_offset_cannot_refer_to_a_file_outside_the_state_location(lineage: st
 @pytest.mark.parametrize(
     "name",
     [
-        "../../etc/passwd",
-        f"../{DIGEST}.seen.bin",
-        f"{DIGEST}.seen.bin/..",
-        f"{DIGEST}.seen.exe",
-        f"{DIGEST}..bin",
-        f"{DIGEST.upper()}.seen.bin",
-        f"{DIGEST}.seen.bin\n",
-        "",
+        "../../etc/passwd", f"../{DIGEST}.seen.bin", f"{DIGEST}.seen.bin/..", f"{DIGEST}.seen.exe",
+        f"{DIGEST}..bin", f"{DIGEST.upper()}.seen.bin", f"{DIGEST}.seen.bin\n", "",
     ],
-)
+)  # fmt: skip
 def test_a_segment_name_cannot_leave_its_folder(name: str) -> None:
     with pytest.raises(CorruptStateError, match="is not the name of a segment"):
         checked_segment_name(name)
@@ -131,20 +125,10 @@ def test_a_segment_name_cannot_leave_its_folder(name: str) -> None:
 @pytest.mark.parametrize(
     "uid",
     [
-        "orders",
-        "Orders v2",
-        "a/../b",
-        "..",
-        "...",
-        "",
-        ".hidden",
-        "orders..v2",
-        "päckchen",
-        "x" * 500,
-        "a\nb",
-        "-",
+        "orders", "Orders v2", "a/../b", "..", "...", "", ".hidden", "orders..v2", "päckchen", "x" * 500,
+        "a\nb", "-",
     ],
-)
+)  # fmt: skip
 def test_the_lineage_of_any_uid_can_be_found_again(uid: str) -> None:
     name = lineage_name(uid, "0123456789abcdef")
     assert checked_lineage_name(name) == name

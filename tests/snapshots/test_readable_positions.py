@@ -81,13 +81,8 @@ def test_fields_that_are_not_set_and_credentials_are_not_shown() -> None:
 
 
 def test_fields_of_inner_values_are_shown_by_their_names() -> None:
-    stored = {
-        "split_id": "log",
-        "chunk": None,
-        "log": {"first": 500, "end": None, "rules": []},
-        "lag_bytes": 0,
-    }
-    assert readable_position(stored) == "log.first=500 lag_bytes=0"
+    raw = {"split_id": "log", "chunk": None, "log": {"first": 500, "end": None, "rules": []}, "lag_bytes": 0}
+    assert readable_position(raw) == "log.first=500 lag_bytes=0"
 
 
 def test_a_source_without_live_splits_has_no_positions() -> None:

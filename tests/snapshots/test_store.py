@@ -180,8 +180,7 @@ def test_a_local_directory_is_found_in_every_spelling_that_spark_uses(
     prefix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    store = open_store(f"{prefix}{tmp_path}/state", {})
-    store.create("f/a", b"1")
+    open_store(f"{prefix}{tmp_path}/state", {}).create("f/a", b"1")
     assert (tmp_path / "state" / "f" / "a").read_bytes() == b"1"
 
 

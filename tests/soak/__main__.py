@@ -42,15 +42,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make soak", description=__doc__)
     for name, part in PARTS.items():
         parser.add_argument(f"--{name}", type=int, default=part.count, help=f"{part.counts}; 0 for none")
-    parser.add_argument(
-        "--fault-rate", type=float, default=FAULT_RATE, help="the share of faults among kills and faults"
-    )
-    parser.add_argument(
-        "--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries to run"
-    )
-    parser.add_argument(
-        "--seed", type=int, default=None, help="the random seed (default: a new one, printed)"
-    )
+    parser.add_argument("--fault-rate", type=float, default=FAULT_RATE, help="the share of faults")
+    parser.add_argument("--shapes", nargs="*", default=list(SHAPES), choices=list(SHAPES), help="the queries")
+    parser.add_argument("--seed", type=int, default=None, help="the seed (default: a new one, printed)")
     parser.add_argument("--life", type=float, default=2.0, help="the longest life of a driver, in seconds")
     arguments = parser.parse_args()
     if arguments.disasters:

@@ -59,7 +59,6 @@ class Landing:
             self._server.delete_object(self._bucket.name, f"{self._prefix}/{name}")
 
     def rows(self, name: str, version: int = -1) -> list[str]:
-        """The rows of one version."""
         return self.versions[name][version]
 
     def contents(self, prefix: str) -> dict[str, list[str]]:

@@ -127,12 +127,10 @@ class WrittenTopics:
         return self._numbers
 
     def add_topic(self, partitions: int) -> None:
-        """Add a topic."""
         name = self._broker.topic(partitions, name=f"orders_{len(self._partitions)}")
         self._partitions[name] = partitions
 
     def add_partitions(self) -> None:
-        """Add partitions to a topic."""
         name = self._chance.choice(list(self._partitions))
         total = self._partitions[name] + self._chance.randint(1, 4)
         self._broker.add_partitions(name, total)

@@ -39,8 +39,7 @@ def stream(spark: SparkSession, folders: Folders, api: HttpApi, kind: str, **opt
 
 
 def lake_ids(spark: SparkSession, folders: Folders) -> list[int]:
-    rows = spark.read.schema("id long").parquet(str(folders.lake)).collect()
-    return sorted(row.id for row in rows)
+    return sorted(row.id for row in spark.read.schema("id long").parquet(str(folders.lake)).collect())
 
 
 @pytest.mark.parametrize(

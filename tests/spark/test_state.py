@@ -24,9 +24,7 @@ def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: s
     run_files(spark, folders, maxFilesPerTrigger="1", **options)
 
 
-def test_every_view_has_its_declared_columns_and_can_be_queried(
-    spark: SparkSession, folders: Folders
-) -> None:
+def test_every_view_has_declared_columns_and_can_be_queried(spark: SparkSession, folders: Folders) -> None:
     run_batches(spark, folders, "a.txt", "b.txt", taskReports="always")
     counts = {}
     for name, view in VIEWS.items():
@@ -34,15 +32,9 @@ def test_every_view_has_its_declared_columns_and_can_be_queried(
         assert frame.columns == view.schema.names
         counts[name] = len(frame.collect())
     assert counts == {
-        "checkpoints": 2,
-        "splits": 2,
-        "files": 2,
-        "quarantine": 0,
-        "losses": 0,
-        "reports": 2,
-        "actions": 0,
+        "checkpoints": 2, "splits": 2, "files": 2, "quarantine": 0, "losses": 0, "reports": 2, "actions": 0,
         "source": 1,
-    }
+    }  # fmt: skip
     assert state(spark, folders.checkpoint).columns == VIEWS["checkpoints"].schema.names
     (row,) = (
         state(spark, folders.state, view="source").selectExpr("start_options", "driver_started_at").collect()
@@ -67,13 +59,9 @@ def test_a_file_can_be_followed_to_the_batch_that_read_it_with_and_without_pushe
         return sorted(row.checkpoint_id for row in rows)
 
     def seen() -> list[object]:
-        conditions = ["checkpoint_id >= 2", "checkpoint_id in (1, 3)", "checkpoint_id < 2 or splits > 99"]
-        conditions += [
-            "not checkpoint_id = 2",
-            "checkpoint_id > 1 and checkpoint_id <= 2",
-            "batch_id is null",
-        ]
-        return [batches_of_b(), *map(ids, conditions)]
+        filters = ["checkpoint_id >= 2", "checkpoint_id in (1, 3)", "checkpoint_id < 2 or splits > 99"]
+        filters += ["not checkpoint_id = 2", "checkpoint_id > 1 and checkpoint_id <= 2", "batch_id is null"]
+        return [batches_of_b(), *map(ids, filters)]
 
     plain = seen()
     assert plain == [[(1, "finished")], [2, 3], [1, 3], [1], [1, 3], [2], []]

@@ -71,9 +71,7 @@ def test_a_lineage_can_be_given_directly_with_or_without_a_slash_and_as_a_relati
         assert paths(found(location)) == {"a.txt": "planned"}
 
 
-def test_a_savepoint_is_read_as_a_single_complete_checkpoint(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_savepoint_is_one_complete_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     query = query_of(tmp_path, "a.txt", "b.txt")
     (lineage,) = found(query.checkpoint / "flip27")
     offset = Offset.from_json(json.loads((query.checkpoint / "offsets" / "1").read_text().splitlines()[-1]))
@@ -122,10 +120,7 @@ def test_a_document_that_sparks_log_does_not_name_yet_is_pending(tmp_path: Path)
     query = query_of(tmp_path, "a.txt", "b.txt")
     for folder in ("offsets", "commits"):
         (query.checkpoint / folder / "1").unlink()
-    assert [row["status"] for row in view_rows("checkpoints", found(query.checkpoint))] == [
-        "complete",
-        "pending",
-    ]
+    assert [r["status"] for r in view_rows("checkpoints", found(query.checkpoint))] == ["complete", "pending"]
     assert paths(found(query.checkpoint)) == {"a.txt": "finished"}
 
 
@@ -214,9 +209,7 @@ def test_sources_of_an_offset_log_of_version_2_have_names(tmp_path: Path) -> Non
     assert found(query.checkpoint) == in_version_1
 
 
-def test_a_spark_checkpoint_and_its_state_are_read_from_an_object_store(
-    tmp_path: Path, s3_bucket: S3Bucket
-) -> None:
+def test_a_checkpoint_and_its_state_are_read_from_object_stores(tmp_path: Path, s3_bucket: S3Bucket) -> None:
     query = query_of(tmp_path, "a.txt")
     s3_bucket.file_system.put(str(query.checkpoint), f"{s3_bucket.name}/checkpoint", recursive=True)
     storage = {

@@ -263,9 +263,7 @@ def test_a_quarantined_range_of_a_split_that_is_read_on_has_its_own_row() -> Non
         assert {row["status"] for row in others} <= {"quarantined"}
         listed = [(row["split"], row["last_checkpoint"], row["error"]) for row in others]
         assert len(listed) == min(batch - 1, 2)
-        assert listed == [
-            (row["split"], row["checkpoint_id"], row["error"]) for row in rows("quarantine", made)
-        ]
+        assert listed == [(r["split"], r["checkpoint_id"], r["error"]) for r in rows("quarantine", made)]
 
 
 def test_a_failure_fixed_by_a_retry_is_shown_with_the_split() -> None:

@@ -37,13 +37,10 @@ def as_parquet(rows: list[tuple[int, str]], file: Path) -> None:
 
 
 FILES: dict[str, tuple[str, Callable[[list[tuple[int, str]], Path], None], pa.Schema | None]] = {
-    "json": ("json", as_json, SCHEMA),
-    "json.gz": ("json", as_gzipped_json, SCHEMA),
-    "csv": ("csv", as_csv, SCHEMA),
-    "parquet": ("parquet", as_parquet, SCHEMA),
-    "text": ("text", as_csv, None),
-    "binary": ("binary", as_csv, None),
-}
+    "json": ("json", as_json, SCHEMA), "json.gz": ("json", as_gzipped_json, SCHEMA),
+    "csv": ("csv", as_csv, SCHEMA), "parquet": ("parquet", as_parquet, SCHEMA),
+    "text": ("text", as_csv, None), "binary": ("binary", as_csv, None),
+}  # fmt: skip
 
 
 class Landing:

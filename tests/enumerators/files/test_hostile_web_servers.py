@@ -88,9 +88,7 @@ def test_a_redirect_to_another_server_is_refused_without_a_request_to_it(
 
 
 @pytest.mark.parametrize("options", CREDENTIALS, ids=str)
-def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
-    options: dict[str, str], tmp_path: Path
-) -> None:
+def test_a_planned_file_is_not_redirected_to_another_server(options: dict[str, str], tmp_path: Path) -> None:
     parsed = Options.parse(options, TextReader.options)
     with another_server() as other, http_files(tmp_path, redirecting("a.txt", f"{other.url}/a.txt")) as url:
         split = FileSplit(path=f"{url}/a.txt", length=7, modified_us=0)
@@ -104,20 +102,12 @@ def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
 @pytest.mark.parametrize(
     "location",
     [
-        "//{other}/a.txt",
-        "http:\\\\{other}\\a.txt",
-        "http://{other}\\@{own}/a.txt",
-        "http://{own}@{other}/a.txt",
-        "https://{own}/a.txt",
-        "http://[{other}/a.txt",
-        "ftp://{other}/a.txt",
-        "file:///etc/passwd",
-        "",
+        "//{other}/a.txt", "http:\\\\{other}\\a.txt", "http://{other}\\@{own}/a.txt",
+        "http://{own}@{other}/a.txt", "https://{own}/a.txt", "http://[{other}/a.txt", "ftp://{other}/a.txt",
+        "file:///etc/passwd", "",
     ],
-)
-def test_only_the_server_of_the_path_is_contacted_whatever_a_redirect_says(
-    location: str, tmp_path: Path
-) -> None:
+)  # fmt: skip
+def test_only_the_server_of_the_path_is_asked_whatever_a_redirect_says(location: str, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("ours\n")
     with another_server() as other:
 

@@ -38,13 +38,8 @@ def read(engine: MicroBatchEngine) -> list[str]:
 
 def test_files_of_a_web_server_that_lists_directories_are_read(tmp_path: Path) -> None:
     landing, state = tmp_path / "landing", tmp_path / "state"
-    contents = {
-        "a b.txt": b"a\n",
-        "b.txt.gz": gzip.compress(b"b\n"),
-        "day=1/c.txt": b"c\n",
-        "_ignored": b"x\n",
-    }
-    for name, data in contents.items():
+    files = {"a b.txt": b"a\n", "b.txt.gz": gzip.compress(b"b\n"), "day=1/c.txt": b"c\n", "_ignored": b"x\n"}
+    for name, data in files.items():
         write(landing, name, data=data)
     with http_files(tmp_path) as url:
         engine = files_query(f"{url}/landing", stateLocation=str(state), maxFilesPerTrigger="1")

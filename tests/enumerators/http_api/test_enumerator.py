@@ -135,16 +135,10 @@ def test_a_bounded_run_ends() -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        "orders",
-        "ftp://x/y",
-        "https://",
-        "http://[1",
-        "/landing",
-        "https://a\\@b/x",
-        "https://a\t.b/x",
+        "orders", "ftp://x/y", "https://", "http://[1", "/landing", "https://a\\@b/x", "https://a\t.b/x",
         "https://a/\0",
     ],
-)
+)  # fmt: skip
 def test_a_path_that_is_not_a_url_of_an_api_is_refused(path: str) -> None:
     with pytest.raises(OptionError, match="which is not a URL of an HTTP API"):
         coordinator(http(path))

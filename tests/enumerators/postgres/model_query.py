@@ -125,9 +125,7 @@ class ModelQuery:
             self.server.reach_id(request.pending.xid)
         seen = self.server.observe(makes_horizon=request.makes_horizon or bool(new))
         uncut = [(table.oid, last) for table, _, last in request.cut]
-        self.polled.append(
-            Polled(seen=seen, new=listed, cuts=tuple(self._cut(*each) for each in uncut + new))
-        )
+        self.polled.append(Polled(seen=seen, new=listed, cuts=tuple(self._cut(*one) for one in uncut + new)))
         # The next poll may begin before this result is applied and query the server afterwards.
         self.next_request = self._request_of_poll() if self.rng.random() < 0.3 else None
 

@@ -80,7 +80,6 @@ class Query(TestedDatabase):
         self.catch_up()
 
     def restart_without_end(self) -> None:
-        """Start again as a run without an end."""
         self.engine.restart(available_now=False)
 
     def read_all(self) -> None:

@@ -108,9 +108,7 @@ def test_no_chunk_is_assigned_before_a_horizon_exists() -> None:
 
 
 @pytest.mark.parametrize(("xmin", "is_settled"), [(6, False), (7, False), (8, True)])
-def test_a_horizon_settles_once_its_own_and_all_earlier_transactions_have_ended(
-    xmin: int, is_settled: bool
-) -> None:
+def test_a_horizon_settles_once_its_own_and_earlier_transactions_ended(xmin: int, is_settled: bool) -> None:
     assigner = unread_and_cut()
     assigner.observe(seen(100, xmin=5, horizon=Horizon(lsn=100, xid=7)))
     assigner.observe(seen(100, xmin=xmin))
@@ -269,8 +267,7 @@ def test_if_the_log_is_not_far_behind_it_is_not_read_while_chunks_are_read() -> 
 
 
 def test_a_window_ends_at_the_newest_horizon_while_chunks_are_unread() -> None:
-    assigner = settled(10, lsn=130, end=200)
-    assert window(assigner).end == 130
+    assert window(settled(10, lsn=130, end=200)).end == 130
 
 
 def test_a_window_ends_at_the_horizon_of_a_chunk_that_is_assigned_and_not_read() -> None:
@@ -355,9 +352,7 @@ def test_adjacent_chunks_with_the_same_snapshot_become_one_range() -> None:
     assert rules.rules == (RowRule(snapshot="8:8:"), RowRule(snapshot="9:9:"))
 
 
-def test_rules_are_dropped_past_the_position_by_which_all_transactions_seen_by_a_snapshot_have_ended() -> (
-    None
-):
+def test_rules_are_dropped_past_the_position_by_which_all_transactions_seen_by_a_snapshot_ended() -> None:
     assigner = settled()
     chunks(assigner)
     read(assigner, FIRST, "8:20:9")

@@ -24,26 +24,14 @@ def numeric(precision: int, scale: int) -> int:
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [
-        ("bool", pa.bool_()),
-        ("int2", pa.int16()),
-        ("int4", pa.int32()),
-        ("int8", pa.int64()),
-        ("oid", pa.int64()),
-        ("float4", pa.float32()),
-        ("float8", pa.float64()),
-        ("bytea", pa.binary()),
-        ("date", pa.date32()),
-        ("timestamp", pa.timestamp("us")),
-        ("timestamptz", pa.timestamp("us", "UTC")),
-        ("text", pa.string()),
-        ("jsonb", pa.string()),
-        ("money", pa.string()),
-        ("time", pa.string()),
-        ("interval", pa.string()),
-        ("int2vector", pa.string()),
-        ("numeric", pa.string()),
+        ("bool", pa.bool_()), ("int2", pa.int16()), ("int4", pa.int32()), ("int8", pa.int64()),
+        ("oid", pa.int64()), ("float4", pa.float32()), ("float8", pa.float64()), ("bytea", pa.binary()),
+        ("date", pa.date32()), ("timestamp", pa.timestamp("us")),
+        ("timestamptz", pa.timestamp("us", "UTC")), ("text", pa.string()), ("jsonb", pa.string()),
+        ("money", pa.string()), ("time", pa.string()), ("interval", pa.string()),
+        ("int2vector", pa.string()), ("numeric", pa.string()),
     ],
-)
+)  # fmt: skip
 def test_each_type_and_its_array_type_have_an_arrow_type(name: str, wanted: pa.DataType) -> None:
     assert arrow_type(PgType(name=name)) == wanted
     assert arrow_type(PgType(name=name, is_array=True)) == pa.list_(wanted)
@@ -52,21 +40,12 @@ def test_each_type_and_its_array_type_have_an_arrow_type(name: str, wanted: pa.D
 @pytest.mark.parametrize(
     ("precision", "scale", "wanted"),
     [
-        (12, 2, pa.decimal128(12, 2)),
-        (38, 0, pa.decimal128(38, 0)),
-        (38, 38, pa.decimal128(38, 38)),
-        (1, 1, pa.decimal128(1, 1)),
-        (39, 0, pa.string()),
-        (1000, 500, pa.string()),
-        (2, 5, pa.string()),
-        (5, -3, pa.string()),
-        (1000, -1000, pa.string()),
-        (1000, 1000, pa.string()),
+        (12, 2, pa.decimal128(12, 2)), (38, 0, pa.decimal128(38, 0)), (38, 38, pa.decimal128(38, 38)),
+        (1, 1, pa.decimal128(1, 1)), (39, 0, pa.string()), (1000, 500, pa.string()), (2, 5, pa.string()),
+        (5, -3, pa.string()), (1000, -1000, pa.string()), (1000, 1000, pa.string()),
     ],
-)
-def test_numeric_is_a_decimal_if_an_arrow_decimal_has_enough_digits(
-    precision: int, scale: int, wanted: pa.DataType
-) -> None:
+)  # fmt: skip
+def test_numeric_is_a_decimal_if_it_fits_arrows(precision: int, scale: int, wanted: pa.DataType) -> None:
     assert numeric_digits(numeric(precision, scale)) == (precision, scale)
     assert arrow_type(PgType(name="numeric", modifier=numeric(precision, scale))) == wanted
 

@@ -222,6 +222,5 @@ def test_a_copy_of_a_slot_is_a_failover_slot_if_the_option_is_set(server: Postgr
 
 
 def failover_slots(shop: FaultyShop) -> dict[str, bool]:
-    """Return which slots are failover slots."""
     slots = "SELECT slot_name, to_jsonb(s) ->> 'failover' = 'true' FROM pg_replication_slots s"
     return {name: bool(is_failover) for name, is_failover in shop.rows(slots)}

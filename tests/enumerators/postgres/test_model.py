@@ -223,9 +223,7 @@ def a_horizon_settles_at_once(patch: pytest.MonkeyPatch) -> None:
 def windows_go_beyond_the_horizon_of_a_chunk_that_is_not_read(patch: pytest.MonkeyPatch) -> None:
     def window(self: Assigner, first: int, most_bytes: int | None) -> object:
         tables, settled = self._tables, self._settled
-        self._tables = {
-            oid: real_assigner.replace(progress, assigned={}) for oid, progress in self._tables.items()
-        }
+        self._tables = {oid: real_assigner.replace(one, assigned={}) for oid, one in self._tables.items()}
         found = _window(self, first, most_bytes)
         self._tables, self._settled = tables, settled
         return found

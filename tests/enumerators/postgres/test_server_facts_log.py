@@ -44,9 +44,7 @@ def test_truncate_is_one_message_for_all_its_published_tables(database: TestedDa
     assert (second.op, sorted(second.tables)) == ("T", ["public.a", "public.b"])
 
 
-def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
-    database: TestedDatabase,
-) -> None:
+def test_changes_of_partitions_belong_to_the_root_if_a_publication_says_so(database: TestedDatabase) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
         "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
@@ -80,20 +78,14 @@ def test_logical_messages_and_empty_transactions_are_not_sent(database: TestedDa
 
 
 VALUES = {
-    "d date": "2024-03-01",
-    "ts timestamp": "2024-03-01 10:11:12.5",
-    "tz timestamptz": "2024-03-01 10:11:12+00",
-    "i interval": "1 year 2 days 03:04:05",
-    "f float8": "0.30000000000000004",
-    "b bytea": "\\xff00",
-    "m money": "$1.50",
-}
+    "d date": "2024-03-01", "ts timestamp": "2024-03-01 10:11:12.5",
+    "tz timestamptz": "2024-03-01 10:11:12+00", "i interval": "1 year 2 days 03:04:05",
+    "f float8": "0.30000000000000004", "b bytea": "\\xff00", "m money": "$1.50",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("is_hostile", [False, True])
-def test_texts_in_the_log_follow_the_settings_of_the_reading_session(
-    database: TestedDatabase, is_hostile: bool
-) -> None:
+def test_texts_in_the_log_follow_the_readers_settings(database: TestedDatabase, is_hostile: bool) -> None:
     database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {', '.join(VALUES)})")
     writer = database.session()
     writer.execute("SET bytea_output = hex")
@@ -186,9 +178,7 @@ def test_adjacent_windows_have_each_transaction_once_and_complete(
     assert found == everything
 
 
-def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_window(
-    database: TestedDatabase,
-) -> None:
+def test_a_peek_returns_messages_beyond_its_window_only_after_those_in_it(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
     one, two, three = database.peek()
@@ -205,9 +195,7 @@ def test_begin_and_commit_name_the_same_position(one_row: TestedDatabase) -> Non
 
 
 @pytest.mark.parametrize("beside", [-3, 0])
-def test_a_slot_advanced_to_or_before_a_commit_still_sends_the_commit(
-    one_row: TestedDatabase, beside: int
-) -> None:
+def test_a_slot_advanced_to_or_before_a_commit_still_sends_it(one_row: TestedDatabase, beside: int) -> None:
     (transaction,) = one_row.peek()
     assert one_row.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
     assert one_row.confirmed() == transaction.final_lsn + beside
@@ -233,9 +221,7 @@ def test_a_slot_can_advance_to_its_own_position_but_not_back(one_row: TestedData
         one_row.advance(transaction.final_lsn)
 
 
-def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
-    database: TestedDatabase,
-) -> None:
+def test_an_unflushed_commit_is_visible_but_missing_from_its_window(database: TestedDatabase) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     session = database.session(synchronous_commit="off")
     found: list[tuple[int, int, list[Transaction]]] = []
@@ -304,9 +290,7 @@ def restart(database: TestedDatabase) -> int:
     return parse_lsn(database.one(query, database.slot))
 
 
-def test_a_peek_decodes_again_from_the_last_list_of_running_transactions_before_the_slot(
-    one_row: TestedDatabase,
-) -> None:
+def test_a_peek_decodes_again_from_the_list_of_transactions_before_the_slot(one_row: TestedDatabase) -> None:
     before = one_row.flushed()
     one_row.execute("CHECKPOINT")
     listed = one_row.flushed()

@@ -99,9 +99,7 @@ def test_a_table_with_exactly_the_rows_of_a_chunk_is_one_chunk(postgres: Postgre
     assert bounds(postgres, ID, *statements, rows=30) == []
 
 
-def test_a_key_of_two_columns_is_also_cut_between_rows_with_equal_first_columns(
-    postgres: PostgresServer,
-) -> None:
+def test_a_key_of_two_columns_is_cut_between_rows_with_equal_first_columns(postgres: PostgresServer) -> None:
     key = KeyColumn(name="a", type="integer"), KeyColumn(name="b", type="text")
     statements = (
         "CREATE TABLE t (a int, b text, PRIMARY KEY (a, b))",
@@ -197,19 +195,12 @@ def test_invalid_snapshots_are_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("short", "near", "whole"),
     [
-        (700, 702, 700),
-        (702, 700, 702),
-        (3, EPOCH - 2, EPOCH + 3),
-        (EPOCH - 2, EPOCH + 3, EPOCH - 2),
-        (5, 7 * EPOCH + 9, 7 * EPOCH + 5),
-        (EPOCH - 1, 7 * EPOCH, 7 * EPOCH - 1),
-        (0, 7 * EPOCH - 1, 7 * EPOCH),
-        ((1 << 31) + 6, EPOCH + 5, (1 << 31) + 6),
+        (700, 702, 700), (702, 700, 702), (3, EPOCH - 2, EPOCH + 3), (EPOCH - 2, EPOCH + 3, EPOCH - 2),
+        (5, 7 * EPOCH + 9, 7 * EPOCH + 5), (EPOCH - 1, 7 * EPOCH, 7 * EPOCH - 1),
+        (0, 7 * EPOCH - 1, 7 * EPOCH), ((1 << 31) + 6, EPOCH + 5, (1 << 31) + 6),
     ],
-)
-def test_an_id_of_32_bits_gets_the_epoch_that_makes_it_nearest_to_the_reference(
-    short: int, near: int, whole: int
-) -> None:
+)  # fmt: skip
+def test_an_id_of_32_bits_gets_the_epoch_nearest_to_the_reference(short: int, near: int, whole: int) -> None:
     assert widened(ids(short), near).tolist() == [whole]
 
 

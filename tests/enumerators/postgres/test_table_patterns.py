@@ -15,21 +15,14 @@ from flip27_source.enumerators.postgres.table_patterns import (
 @pytest.mark.parametrize(
     ("pattern", "schema", "name"),
     [
-        ("orders", "public", "orders"),
-        ("shop.orders", "shop", "orders"),
-        ("Shop.ORDERS", "shop", "orders"),
-        ("shop.*", "shop", "anything at all"),
-        ("shop.order_*", "shop", "order_2024"),
-        ("*.orders", "archive", "orders"),
-        ("*.*", "a", "b"),
-        ('public."Orders"', "public", "Orders"),
-        ('"My Shop"."a.b,c"', "My Shop", "a.b,c"),
-        ('"say ""hi"""', "public", 'say "hi"'),
-        ('"*"', "public", "*"),
-        (" shop . orders ", "shop", "orders"),
-        ("größe", "public", "größe"),
+        ("orders", "public", "orders"), ("shop.orders", "shop", "orders"),
+        ("Shop.ORDERS", "shop", "orders"), ("shop.*", "shop", "anything at all"),
+        ("shop.order_*", "shop", "order_2024"), ("*.orders", "archive", "orders"), ("*.*", "a", "b"),
+        ('public."Orders"', "public", "Orders"), ('"My Shop"."a.b,c"', "My Shop", "a.b,c"),
+        ('"say ""hi"""', "public", 'say "hi"'), ('"*"', "public", "*"),
+        (" shop . orders ", "shop", "orders"), ("größe", "public", "größe"),
     ],
-)
+)  # fmt: skip
 def test_a_pattern_matches_the_tables_that_it_names(pattern: str, schema: str, name: str) -> None:
     assert matched(table_patterns(pattern), schema, name)
 
@@ -37,17 +30,11 @@ def test_a_pattern_matches_the_tables_that_it_names(pattern: str, schema: str, n
 @pytest.mark.parametrize(
     ("pattern", "schema", "name"),
     [
-        ("orders", "shop", "orders"),
-        ("orders", "public", "orders2"),
-        ("orders", "public", "Orders"),
-        ("order_s", "public", "orderXs"),
-        ("a.b", "axb", "b"),
-        ('"*"', "public", "orders"),
-        ('"Orders"', "public", "orders"),
-        ("shop.*", "workshop", "orders"),
-        ("a+", "public", "aa"),
+        ("orders", "shop", "orders"), ("orders", "public", "orders2"), ("orders", "public", "Orders"),
+        ("order_s", "public", "orderXs"), ("a.b", "axb", "b"), ('"*"', "public", "orders"),
+        ('"Orders"', "public", "orders"), ("shop.*", "workshop", "orders"), ("a+", "public", "aa"),
     ],
-)
+)  # fmt: skip
 def test_a_pattern_matches_no_other_tables(pattern: str, schema: str, name: str) -> None:
     assert not matched(table_patterns(pattern), schema, name)
 

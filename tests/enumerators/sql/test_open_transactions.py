@@ -90,9 +90,7 @@ def test_an_id_that_is_committed_late_is_not_lost(begin: Begin, engine: MicroBat
     assert polled(engine) == [[1, 2]]
 
 
-def test_without_the_wait_an_id_that_is_committed_late_is_lost(
-    shop: Shop, begin: Begin, flip27_engine: Engine
-) -> None:
+def test_without_waits_an_id_committed_late_is_lost(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
     engine = flip27_engine(shop.with_options(waitForTransactions="false"))
     assert batches_of(engine) == []
     late, early = begin(), begin()
@@ -102,9 +100,7 @@ def test_without_the_wait_an_id_that_is_committed_late_is_lost(
     assert polled(engine) == []
 
 
-def test_rows_wait_for_an_id_that_was_drawn_but_not_yet_inserted(
-    shop: Shop, begin: Begin, engine: MicroBatchEngine
-) -> None:
+def test_rows_wait_for_an_id_drawn_not_inserted(shop: Shop, begin: Begin, engine: MicroBatchEngine) -> None:
     late = begin("SELECT nextval('events_id_seq')")
     shop.execute(EVENT)
     assert polled(engine) == []
@@ -113,9 +109,7 @@ def test_rows_wait_for_an_id_that_was_drawn_but_not_yet_inserted(
     assert polled(engine) == [[1, 2]]
 
 
-def test_rows_stop_waiting_for_a_transaction_that_is_rolled_back(
-    shop: Shop, begin: Begin, engine: MicroBatchEngine
-) -> None:
+def test_rows_wait_for_no_rolled_back_transaction(shop: Shop, begin: Begin, engine: MicroBatchEngine) -> None:
     late = begin()
     shop.execute(EVENT)
     assert polled(engine) == []
@@ -142,18 +136,14 @@ def test_rows_wait_for_a_prepared_transaction(shop: Shop, begin: Begin, engine: 
     assert polled(engine) == [[1, 2]]
 
 
-def test_rows_do_not_wait_for_transactions_that_only_read(
-    shop: Shop, begin: Begin, flip27_engine: Engine
-) -> None:
+def test_rows_do_not_wait_for_reading_transactions(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
     engine = flip27_engine(shop.options)
     begin("SELECT * FROM events")
     shop.execute(EVENT)
     assert polled(engine) == [[1]]
 
 
-def test_after_a_restart_rows_still_wait_for_open_transactions(
-    shop: Shop, begin: Begin, flip27_engine: Engine
-) -> None:
+def test_after_a_restart_rows_still_wait_for_writers(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
     engine = flip27_engine(shop.options)
     late = begin()
     shop.execute(EVENT)

@@ -164,9 +164,7 @@ def test_a_file_that_has_grown_since_it_was_found_is_refused() -> None:
 
 
 def test_local_files_are_not_read_ahead(tmp_path: Path) -> None:
-    splits = [
-        FileSplit(path=path, length=1, modified_us=0) for path in (f"{tmp_path}/a", f"file://{tmp_path}/b")
-    ]
+    splits = [FileSplit(path=p, length=1, modified_us=0) for p in (f"{tmp_path}/a", f"file://{tmp_path}/b")]
     assert list(fetched_ahead(splits, OPTIONS)) == [(split, None) for split in splits]
 
 

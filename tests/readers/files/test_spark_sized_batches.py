@@ -21,23 +21,14 @@ def batch(first: int, rows: int, text: str = "x") -> pa.RecordBatch:
 @pytest.mark.parametrize(
     ("rows", "expected"),
     [
-        ([], []),
-        ([0], []),
-        ([1], [1]),
-        ([1, 1, 1], [3]),
-        ([0, 0], []),
-        ([1, 0, 2], [3]),
-        ([ENOUGH_ROWS], [ENOUGH_ROWS]),
-        ([1, ENOUGH_ROWS, 1], [1, ENOUGH_ROWS, 1]),
-        ([ENOUGH_ROWS - 1, 2, 1], [ENOUGH_ROWS + 1, 1]),
-        ([MOST_ROWS, 1], [MOST_ROWS, 1]),
+        ([], []), ([0], []), ([1], [1]), ([1, 1, 1], [3]), ([0, 0], []), ([1, 0, 2], [3]),
+        ([ENOUGH_ROWS], [ENOUGH_ROWS]), ([1, ENOUGH_ROWS, 1], [1, ENOUGH_ROWS, 1]),
+        ([ENOUGH_ROWS - 1, 2, 1], [ENOUGH_ROWS + 1, 1]), ([MOST_ROWS, 1], [MOST_ROWS, 1]),
         ([2 * MOST_ROWS + 1, 1], [MOST_ROWS, MOST_ROWS, 2]),
     ],
     ids=str,
-)
-def test_small_adjacent_batches_are_joined_and_large_ones_are_cut(
-    rows: list[int], expected: list[int]
-) -> None:
+)  # fmt: skip
+def test_small_adjacent_batches_are_joined_and_large_ones_cut(rows: list[int], expected: list[int]) -> None:
     firsts = [sum(rows[:at]) for at in range(len(rows))]
     given = [batch(first, count) for first, count in zip(firsts, rows, strict=True)]
     made = list(spark_sized(given))

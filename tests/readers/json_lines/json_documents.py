@@ -135,10 +135,7 @@ _PIECES = [
 def documents(draw: st.DrawFn) -> bytes:
     """Draw a line: usually a document that fits LINES_SCHEMA, sometimes with misfits and damage."""
     names = draw(st.lists(st.sampled_from([*_FITTING, "u"]), unique=True))
-    values = {
-        name: draw(st.one_of(_FITTING.get(name, _TREES), _FITTING.get(name, _TREES), _TREES))
-        for name in names
-    }
+    values = {n: draw(st.one_of(_FITTING.get(n, _TREES), _FITTING.get(n, _TREES), _TREES)) for n in names}
     separators = draw(st.sampled_from([(",", ":"), (", ", ": ")]))
     text = json.dumps(values, ensure_ascii=draw(st.booleans()), separators=separators)
     line = text.encode("utf-8", "replace")

@@ -25,7 +25,7 @@ from tests.readers.spark_reading import (
     split_of,
 )
 
-SURROUNDINGS = [
+AROUND = [
     b'{"c":%s,"z":7}',
     b'{ "k" : 3 , "c" : %s }',
     b'{"z":[%s],"k":2}',
@@ -59,9 +59,7 @@ def assert_as_spark(spark: SparkSession, folder: Path, lines: list[bytes], ddl: 
 
 def test_every_value_for_every_type_of_column(spark: SparkSession, tmp_path: Path) -> None:
     columns = ", ".join(f"c{number} {kind}" for number, kind in enumerate(TYPES))
-    lines = [
-        b"{%s}" % b",".join(b'"c%d":%s' % (number, value) for number in range(len(TYPES))) for value in VALUES
-    ]
+    lines = [b"{%s}" % b",".join(b'"c%d":%s' % (n, value) for n in range(len(TYPES))) for value in VALUES]
     assert_as_spark(spark, tmp_path, lines, f"{columns}, _corrupt_record string")
 
 
@@ -71,13 +69,11 @@ def test_every_value_for_every_type_of_column(spark: SparkSession, tmp_path: Pat
 def test_values_after_a_broken_value_are_read_as_far_as_spark_reads_them(
     spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
-    lines = [around.replace(b"%s", value) for value in VALUES for around in SURROUNDINGS]
+    lines = [around.replace(b"%s", value) for value in VALUES for around in AROUND]
     assert_as_spark(spark, tmp_path, lines, f"k int, c {kind}, z int, _corrupt_record string")
 
 
-def test_lines_that_are_not_exactly_one_object_are_read_as_in_spark(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_lines_that_are_not_just_one_object_are_read_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert_as_spark(spark, tmp_path, LINES, LINES_SCHEMA)
 
 

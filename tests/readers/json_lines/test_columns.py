@@ -60,9 +60,7 @@ def test_lines_that_look_like_an_object(line: bytes) -> None:
 
 @given(documents().filter(is_shaped_like_an_object))
 def test_random_documents(line: bytes) -> None:
-    without_map = [
-        field for field in arrow_schema(LINES_SCHEMA) if field.name not in ("m", "_corrupt_record")
-    ]
+    without_map = [one for one in arrow_schema(LINES_SCHEMA) if one.name not in ("m", "_corrupt_record")]
     schema = pa.schema(without_map)
     check_line(line.replace(b"\n", b"").replace(b"\r", b""), schema, JsonColumnsParser(schema, "UTC"))
 

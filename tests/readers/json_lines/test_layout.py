@@ -244,13 +244,9 @@ def test_the_layout_is_tried_less_and_less_often_while_blocks_have_several_layou
 
 def plain(n: int) -> str:
     row = {
-        "k": n,
-        "s": f"name, {n}",
-        "d": n + 0.5,
-        "t": f"2024-01-{n % 28 + 1:02}T10:00:00Z",
-        "b": True,
+        "k": n, "s": f"name, {n}", "d": n + 0.5, "t": f"2024-01-{n % 28 + 1:02}T10:00:00Z", "b": True,
         "c": {"x": n},
-    }
+    }  # fmt: skip
     return json.dumps(row, separators=(",", ":"))
 
 
@@ -290,14 +286,10 @@ def test_a_large_file_is_read_with_only_the_column_for_malformed_lines(tmp_path:
 @pytest.mark.parametrize(
     ("program", "one_layout"),
     [
-        (plain, True),
-        (escapes, True),
-        (nulls, True),
-        (a_few_bad_values, False),
-        (doubtful_values, True),
+        (plain, True), (escapes, True), (nulls, True), (a_few_bad_values, False), (doubtful_values, True),
         (several_layouts, False),
     ],
-)
+)  # fmt: skip
 def test_large_files(
     spark: SparkSession, tmp_path: Path, program: Callable[[int], str], one_layout: bool
 ) -> None:

@@ -67,13 +67,9 @@ def test_broken_lines_among_good_lines_are_read_as_in_spark(json: Compared, mode
 @pytest.mark.parametrize("bad_each", [2, 7, 300])
 def test_the_order_of_lines_is_kept_whatever_the_share_of_bad_lines(json: Compared, bad_each: int) -> None:
     bad = [
-        b'{"k":"x"}',
-        b'{"k":1.5,"s":"y"}',
-        b"nonsense",
-        b'{"t":"2024-1-1","k":5}',
-        b'[{"k":1},{"k":2}]',
+        b'{"k":"x"}', b'{"k":1.5,"s":"y"}', b"nonsense", b'{"t":"2024-1-1","k":5}', b'[{"k":1},{"k":2}]',
         b"",
-    ]
+    ]  # fmt: skip
     lines = GOOD.split(b"\n")[:-1]
     mixed = [bad[n // bad_each % len(bad)] if n % bad_each == 0 else line for n, line in enumerate(lines)]
     ddl = f"{GOOD_SCHEMA}, _corrupt_record string"
@@ -163,9 +159,7 @@ def test_the_column_for_malformed_lines_must_be_a_nullable_string(tmp_path: Path
         read_table(JsonLinesReader(), [path], pa.schema([("_corrupt_record", pa.int32())]))
 
 
-def test_a_schema_may_consist_of_only_the_column_for_malformed_lines(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_a_schema_may_be_only_the_column_for_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
     path = write(tmp_path, b'{"k":1}\nx\n\n[{},{}]\n')
     assert our_rows(path, "_corrupt_record string") == [(None,), (b"x",), (None,), (None,)]
 
@@ -192,14 +186,10 @@ def test_a_line_with_a_word_for_a_number_is_malformed_but_adjacent_lines_are_not
 @pytest.mark.parametrize(
     "number",
     [
-        "123456789012345678901234567890",
-        "4",
-        "-7",
-        "1e25",
-        "1E+20",
+        "123456789012345678901234567890", "4", "-7", "1e25", "1E+20",
         "9.316989393092496535264159604956020129809",
     ],
-)
+)  # fmt: skip
 def test_a_number_too_large_for_its_decimal_is_malformed_in_a_block_of_good_lines(
     json: Compared, kind: str, number: str
 ) -> None:

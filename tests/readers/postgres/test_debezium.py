@@ -79,11 +79,8 @@ def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
 def test_a_value_that_is_missing_from_the_log_becomes_the_placeholder() -> None:
     table = relation(columns=("id", "name", "tags", "numbers"))
     tags, numbers = (PgType(name=name, is_array=True) for name in ("text", "int4"))
-    messages = [
-        update(table, b"1", UNCHANGED, UNCHANGED, UNCHANGED),
-        update(table, b"2", b"a", b"{x}", b"{7}"),
-    ]
-    first, second = values(rows_of(table, *messages, tags=tags, numbers=numbers))
+    sent = [update(table, b"1", UNCHANGED, UNCHANGED, UNCHANGED), update(table, b"2", b"a", b"{x}", b"{7}")]
+    first, second = values(rows_of(table, *sent, tags=tags, numbers=numbers))
     assert first["after"] == {
         "id": 1,
         "name": "__debezium_unavailable_value",
@@ -110,8 +107,7 @@ def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> 
     def value_with(**given: str) -> Any:
         given = {"database": "shop", "changeFormat": "debezium", **given}
         rows = change_rows(DEBEZIUM_SCHEMA, Options.parse(given, POSTGRES_OPTIONS))
-        batch = rows.batch(chunk(types, ["1.50", "1 day"]), types, key=[])
-        return values(batch)[0]
+        return values(rows.batch(chunk(types, ["1.50", "1 day"]), types, key=[]))[0]
 
     ordinary = value_with()
     assert ordinary["source"]["name"] == "shop"
@@ -123,8 +119,7 @@ def test_the_options_choose_the_name_of_the_source_and_the_forms_of_values() -> 
 
 def test_a_schema_may_have_some_of_the_columns() -> None:
     schema = pa.schema([("value", pa.string())])
-    batch = debezium(schema).batch(changed(TABLE, truncate(TABLE)), TYPES, key=["id"])
-    assert batch.schema == schema
+    assert debezium(schema).batch(changed(TABLE, truncate(TABLE)), TYPES, key=["id"]).schema == schema
     with pytest.raises(SchemaError, match="the schema has the column after, which changeFormat=debezium"):
         debezium(pa.schema([("after", pa.string())]))
 
@@ -139,9 +134,7 @@ def value_of(kind: PgType | str, text: str | None, **more: Any) -> str:
 
     def written(*column: str | None) -> list[str]:
         batch = rows.batch(chunk(types, *[[value] for value in column]), types, key=[])
-        return [
-            value.split('"after":{"x":')[1].split('},"source":')[0] for value in batch["value"].to_pylist()
-        ]
+        return [v.split('"after":{"x":')[1].split('},"source":')[0] for v in batch["value"].to_pylist()]
 
     (alone,) = written(text)
     assert written(None, text, None, text) == ["null", alone, "null", alone]

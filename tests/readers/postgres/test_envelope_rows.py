@@ -77,8 +77,7 @@ def test_a_value_that_is_missing_from_the_log_is_left_out_and_named() -> None:
 
 def test_the_first_column_can_be_left_out() -> None:
     table = relation(columns=("name", "id"))
-    rows = rows_of(table, update(table, UNCHANGED, b"1"))
-    assert column(rows, "after") == ['{"id":1}']
+    assert column(rows_of(table, update(table, UNCHANGED, b"1")), "after") == ['{"id":1}']
 
 
 def test_an_unchanged_key_is_taken_from_the_old_row() -> None:
@@ -107,8 +106,7 @@ def test_rows_of_a_chunk_have_the_op_of_a_snapshot_read() -> None:
 
 
 def test_rows_of_a_table_without_columns_are_empty_objects() -> None:
-    rows = rows_of_chunk({}, [], [])
-    assert column(rows, "after") == ["{}", "{}"]
+    assert column(rows_of_chunk({}, [], []), "after") == ["{}", "{}"]
 
 
 def test_all_columns_of_a_table_are_read() -> None:

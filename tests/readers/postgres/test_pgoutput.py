@@ -304,7 +304,6 @@ TABLES = st.builds(
 
 @st.composite
 def changes(draw: st.DrawFn, tables: dict[int, Relation]) -> bytes:
-    """Draw a change of a known table."""
     table = draw(st.sampled_from(sorted(tables.values(), key=lambda known: known.oid)))
     row = st.lists(VALUES, min_size=len(table.columns), max_size=len(table.columns))
     kind = draw(st.sampled_from("IIIUUDT"))

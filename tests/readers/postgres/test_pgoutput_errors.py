@@ -60,31 +60,20 @@ def test_a_copy_row_shorter_than_its_frame_is_refused() -> None:
 
 
 MESSAGES = [
-    commit(9),
-    described(ORDERS),
-    origin("other"),
-    type_named(9, "mood"),
-    logical_message("p", b"content"),
-    INSERT,
-    update(ORDERS, b"1", b"a"),
-    delete(ORDERS, key=(b"1", None)),
-]
+    commit(9), described(ORDERS), origin("other"), type_named(9, "mood"), logical_message("p", b"content"),
+    INSERT, update(ORDERS, b"1", b"a"), delete(ORDERS, key=(b"1", None)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        *MESSAGES,
-        begin(9),
-        insert(ORDERS, None, b""),
-        insert(ORDERS, b"1", None),
-        update(ORDERS, b"1", b"a", key=(b"1", None)),
-        update(ORDERS, b"1", b"a", old=(b"1", b"secret")),
-        delete(ORDERS, old=(b"1", b"secret")),
-        truncate(ORDERS, ORDERS),
+        *MESSAGES, begin(9), insert(ORDERS, None, b""), insert(ORDERS, b"1", None),
+        update(ORDERS, b"1", b"a", key=(b"1", None)), update(ORDERS, b"1", b"a", old=(b"1", b"secret")),
+        delete(ORDERS, old=(b"1", b"secret")), truncate(ORDERS, ORDERS),
     ],
     ids=lambda message: f"{message[:1].decode()}{len(message)}",
-)
+)  # fmt: skip
 def test_a_message_is_refused_wherever_it_is_truncated(message: bytes) -> None:
     before = [described(ORDERS)] if message[:1] == b"B" else [begin(9), described(ORDERS)]
     for length in range(len(message)):
@@ -145,8 +134,7 @@ def test_a_change_of_a_table_without_a_description_is_refused() -> None:
 
 
 def test_a_delete_without_an_old_tuple_is_refused() -> None:
-    message = b"D" + INSERT[1:]
-    assert "byte 5: a delete of public.orders without an old tuple" in refusal(message)
+    assert "byte 5: a delete of public.orders without an old tuple" in refusal(b"D" + INSERT[1:])
 
 
 def test_an_update_or_insert_without_a_new_tuple_is_refused() -> None:

@@ -156,9 +156,7 @@ def test_decimals_are_exact() -> None:
         (PgType(name="int4", is_array=True), "{1,{2", pa.string(), "{1,{2"),
     ],
 )
-def test_a_schema_may_choose_another_type(
-    type: PgType | str, text: str, target: pa.DataType, value: Any
-) -> None:
+def test_a_schema_may_choose_a_type(type: PgType | str, text: str, target: pa.DataType, value: Any) -> None:
     assert repr(converted(type, [None, text], target).to_pylist()) == repr([None, value])
 
 
@@ -232,9 +230,7 @@ def test_a_schema_may_choose_another_type(
         ("text", b"a\xff", pa.string(), "not valid UTF-8"),
     ],
 )
-def test_a_value_that_does_not_fit_is_refused(
-    type: str, text: str | bytes, target: pa.DataType, reason: str
-) -> None:
+def test_a_misfit_is_refused(type: str, text: str | bytes, target: pa.DataType, reason: str) -> None:
     said = refused(type, text, target)
 
     assert said.startswith("public.t: the column x has the value ")
@@ -252,20 +248,13 @@ ORDINARY = {
 @pytest.mark.parametrize(
     ("type", "odd", "target"),
     [
-        ("int4", "2147483648", None),
-        ("numeric", "NaN", pa.decimal128(7, 2)),
-        ("numeric", "1" + "0" * 400, pa.float64()),
-        ("float8", "0.1", pa.int32()),
-        ("date", "infinity", None),
-        ("timestamp", "0044-03-15 00:00:00 BC", None),
-        ("timestamptz", "0001-01-01 00:00:00+05:30", None),
-        ("bool", "x", None),
-        ("bytea", "\\x0\\x", None),
+        ("int4", "2147483648", None), ("numeric", "NaN", pa.decimal128(7, 2)),
+        ("numeric", "1" + "0" * 400, pa.float64()), ("float8", "0.1", pa.int32()),
+        ("date", "infinity", None), ("timestamp", "0044-03-15 00:00:00 BC", None),
+        ("timestamptz", "0001-01-01 00:00:00+05:30", None), ("bool", "x", None), ("bytea", "\\x0\\x", None),
     ],
-)
-def test_the_error_names_the_bad_value_among_many_good_ones(
-    type: str, odd: str, target: pa.DataType | None
-) -> None:
+)  # fmt: skip
+def test_an_error_names_one_bad_value_among_many(type: str, odd: str, target: pa.DataType | None) -> None:
     texts = [ORDINARY[type]] * 100
     texts[70] = odd
 

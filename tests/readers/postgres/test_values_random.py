@@ -105,10 +105,7 @@ def test_dates(values: list[date | None]) -> None:
 def test_timestamps(values: list[datetime], minutes: int) -> None:
     texts = [_trimmed(value) for value in values]
     assert converted("timestamp", texts).to_pylist() == values
-    read = [
-        value.astimezone(UTC)
-        for value in converted("timestamptz", [f"{text}+00" for text in texts]).to_pylist()
-    ]
+    read = [v.astimezone(UTC) for v in converted("timestamptz", [f"{text}+00" for text in texts]).to_pylist()]
     assert read == [value.replace(tzinfo=UTC) for value in values]
     zone = timezone(timedelta(minutes=minutes))
     inner = [value for value in values if datetime(2, 1, 1) < value < datetime(9998, 1, 1)]

@@ -214,15 +214,11 @@ def test_random_floats_of_the_server_are_read_exactly(connection: psycopg.Connec
     assert found.to_numpy().astype(">f8").tobytes() == b"".join(row[0] for row in wanted)
 
 
-@pytest.mark.parametrize(
-    "time_zone", ["Africa/Monrovia", "Asia/Kolkata", "America/Denver", "Pacific/Kiritimati"]
-)
-def test_instants_do_not_depend_on_the_time_zone_of_the_session(
-    connection: psycopg.Connection, time_zone: str
-) -> None:
+@pytest.mark.parametrize("zone", ["Africa/Monrovia", "Asia/Kolkata", "America/Denver", "Pacific/Kiritimati"])
+def test_instants_are_the_same_in_every_time_zone(connection: psycopg.Connection, zone: str) -> None:
     insert(connection, "timestamptz", ["'1890-06-01 12:00:00.25+00'", "'2024-02-29 00:00:00+00'"])
     with connection.transaction():
-        connection.execute(f"SET LOCAL TimeZone = '{time_zone}'")
+        connection.execute(f"SET LOCAL TimeZone = '{zone}'")
         texts = copied(connection)
 
     found = ValueConverter(column="x", type=PgType(name="timestamptz"), target=pa.timestamp("us", "UTC"))
@@ -252,6 +248,4 @@ def test_all_bytes_and_all_days_of_four_centuries_are_read(connection: psycopg.C
     found = ValueConverter(column="x", type=PgType(name="bytea"), target=pa.binary()).convert(
         copied(connection), where="t"
     )
-    assert found.to_pylist() == [
-        bytes([number // 2, 0] if number % 2 == 0 else [0, number // 2]) for number in range(512)
-    ]
+    assert found.to_pylist() == [bytes([n // 2, 0] if n % 2 == 0 else [0, n // 2]) for n in range(512)]

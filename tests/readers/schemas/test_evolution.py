@@ -67,9 +67,7 @@ def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", COLUMNAR)
-def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data(
-    tmp_path: Path, name: str
-) -> None:
+def test_rows_without_a_column_of_the_schema_are_kept_without_rescued_data(tmp_path: Path, name: str) -> None:
     folder = tmp_path / "day=7"
     folder.mkdir()
     write_row(name, folder / "a", {"day": 1})
@@ -80,9 +78,7 @@ def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data
 
 @pytest.mark.parametrize("names", [["id", "value"], ["_col0", "_col1"]], ids=["named", "as in old Hive"])
 @pytest.mark.parametrize("name", COLUMNAR)
-def test_a_schema_of_partition_columns_reads_no_column_of_the_files(
-    tmp_path: Path, name: str, names: list[str]
-) -> None:
+def test_a_schema_of_partition_columns_reads_no_content(tmp_path: Path, name: str, names: list[str]) -> None:
     folder = tmp_path / "day=7"
     folder.mkdir()
     write_row(name, folder / "a", dict.fromkeys(names, 1))
@@ -100,17 +96,13 @@ def test_by_default_columns_missing_from_the_schema_are_not_read(tmp_path: Path,
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "options", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}]
-)
-def test_new_columns_are_rescued_with_the_path_of_their_file(
-    tmp_path: Path, name: str, options: dict[str, str]
-) -> None:
+@pytest.mark.parametrize("given", [{"schemaEvolutionMode": "rescue"}, {"rescuedDataColumn": "_rescued_data"}])
+def test_new_columns_are_rescued_with_their_path(tmp_path: Path, name: str, given: dict[str, str]) -> None:
     write_row(name, tmp_path / "old", {"id": 1})
     write_row(name, tmp_path / "new", {"id": 2, "name": "x"})
     found = read(
         READERS[name], [tmp_path / "old", tmp_path / "new"], "_rescued_data string, id bigint",
-        **options_of(name, **options),
+        **options_of(name, **given),
     )  # fmt: skip
     assert found == [
         {"_rescued_data": None, "id": 1},
@@ -119,9 +111,7 @@ def test_new_columns_are_rescued_with_the_path_of_their_file(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_values_that_do_not_fit_are_rescued_and_their_rows_are_not_malformed(
-    tmp_path: Path, name: str
-) -> None:
+def test_misfits_are_rescued_and_their_rows_are_not_malformed(tmp_path: Path, name: str) -> None:
     write_row(name, tmp_path / "a", {"id": "many", "name": "x"})
     options = options_of(name, rescuedDataColumn="_rescued") | (
         {"mode": "FAILFAST"} if name in ("json", "csv", "avro") else {}

@@ -130,9 +130,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_fields_of_the_same_name_are_refused_as_by_spark(
-    spark: SparkSession, tmp_path: Path, kind: str
-) -> None:
+def test_fields_of_equal_name_are_refused_as_by_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     first, second, said = REFUSED[kind]
     folder = write_lines(tmp_path / "in", first, second)
     with pytest.raises(AnalysisException, match="COLUMN_ALREADY_EXISTS"):
@@ -171,9 +169,7 @@ def test_nested_names_that_differ_only_in_case_are_refused_where_spark_loses_a_v
     ],
     ids=str,
 )
-def test_json_fields_have_the_types_that_spark_finds(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_json_fields_have_sparks_types(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     # With prefersDecimal, a line with NaN is malformed to Spark.
     lines = json_lines(without="not a number" if "prefersDecimal" in options else "")
     folder = write_lines(tmp_path / "in", [*lines, *(['{"broken'] if "bad" in options.values() else [])])
@@ -214,9 +210,7 @@ CSV = {
     [{"inferSchema": "true"}, {"inferSchema": "true", "preferDate": "false"}, {"inferSchema": "false"}, {}],
     ids=str,
 )
-def test_csv_columns_have_the_types_that_spark_infers(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str]
-) -> None:
+def test_csv_columns_have_sparks_types(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
     """There is one column for each case. Fields without a text do not influence its type."""
     lines = [",".join(values) for values in zip_longest(*CSV.values(), fillvalue="")]
     folder = write_lines(tmp_path / "in", [f"x,{line}" for line in lines])
@@ -232,13 +226,10 @@ def _types(schema: str) -> list[str]:
 
 
 @pytest.mark.parametrize("header", ["id,,name", 'a,A,"a b",a'])
-def test_csv_columns_have_the_names_that_spark_gives_them(
-    spark: SparkSession, tmp_path: Path, header: str
-) -> None:
+def test_csv_columns_are_named_as_by_spark(spark: SparkSession, tmp_path: Path, header: str) -> None:
     folder = write_lines(tmp_path / "in", ["#x,y", header, "1,2,3", "#z", "4,5"])
     options = {"header": "true", "inferSchema": "true", "comment": "#"}
-    theirs = spark.read.options(**options).csv(str(folder))
-    assert found_out(folder, "csv", options) == by_spark(theirs)
+    assert found_out(folder, "csv", options) == by_spark(spark.read.options(**options).csv(str(folder)))
 
 
 def test_csv_files_with_columns_at_different_positions_are_refused(tmp_path: Path) -> None:
@@ -403,23 +394,14 @@ def test_the_error_for_a_malformed_hint_says_where_it_is_and_what_is_expected(tm
 
 
 PARTITIONS = {
-    "whole": ["1", "2"],
-    "long": ["1", "3000000000"],
-    "beyond long": ["1", "12345678901234567890"],
-    "fraction": ["1", "2.5"],
-    "long and fraction": ["3000000000", "2.5"],
-    "day": ["2026-01-01", "2026-01-02"],
-    "no day": ["2026-02-30", "2026-01-01"],
-    "time": ["2026-01-01 10%3A00%3A00", "2026-01-01"],
-    "text and number": ["a", "1"],
-    "null": ["__HIVE_DEFAULT_PARTITION__", "1"],
-    "padded": ["01", "12"],
-    "exponent": ["1e5", "-1.0E2"],
-    "exponent of a fraction": ["1e-3", "1e5"],
-    "large exponent": ["1e38", "1"],
-    "id": ["7", "8"],
+    "whole": ["1", "2"], "long": ["1", "3000000000"], "beyond long": ["1", "12345678901234567890"],
+    "fraction": ["1", "2.5"], "long and fraction": ["3000000000", "2.5"],
+    "day": ["2026-01-01", "2026-01-02"], "no day": ["2026-02-30", "2026-01-01"],
+    "time": ["2026-01-01 10%3A00%3A00", "2026-01-01"], "text and number": ["a", "1"],
+    "null": ["__HIVE_DEFAULT_PARTITION__", "1"], "padded": ["01", "12"], "id": ["7", "8"],
+    "exponent": ["1e5", "-1.0E2"], "exponent of a fraction": ["1e-3", "1e5"], "large exponent": ["1e38", "1"],
     "a%20b": ["x%2Fy", "1,000"],
-}
+}  # fmt: skip
 """Values of a partition column in two directories."""
 
 
@@ -428,8 +410,7 @@ def test_partition_columns_have_the_types_that_spark_infers(spark: SparkSession,
         folder = tmp_path / "in" / "/".join(f"{key}={both[number]}" for key, both in PARTITIONS.items())
         folder.mkdir(parents=True)
         (folder / "a.json").write_text('{"id": 1, "z": "x"}\n')
-    theirs = spark.read.json(str(tmp_path / "in"))
-    assert found_out(tmp_path / "in", "json") == by_spark(theirs)
+    assert found_out(tmp_path / "in", "json") == by_spark(spark.read.json(str(tmp_path / "in")))
 
 
 def test_a_partition_column_that_is_always_null_is_a_string(tmp_path: Path) -> None:

@@ -61,30 +61,16 @@ WIDER: list[tuple[str, str, str]] = [
     ("map<int, float>", "map<bigint, double>", "map<bigint, double>"),
 ]
 STAYS: list[tuple[str, str]] = [
-    ("bigint", "int"),
-    ("double", "float"),
-    ("double", "int"),
-    ("decimal(10,2)", "tinyint"),
-    ("timestamp_ntz", "date"),
-    ("bigint", "double"),
-    ("double", "bigint"),
-    ("float", "bigint"),
-    ("bigint", "decimal(38,20)"),
-    ("double", "decimal(5,2)"),
-    ("date", "timestamp"),
-    ("timestamp", "timestamp_ntz"),
-    ("int", "string"),
-    ("string", "int"),
-    ("boolean", "int"),
-    ("int", "array<int>"),
-    ("struct<a: int>", "int"),
-]
+    ("bigint", "int"), ("double", "float"), ("double", "int"), ("decimal(10,2)", "tinyint"),
+    ("timestamp_ntz", "date"), ("bigint", "double"), ("double", "bigint"), ("float", "bigint"),
+    ("bigint", "decimal(38,20)"), ("double", "decimal(5,2)"), ("date", "timestamp"),
+    ("timestamp", "timestamp_ntz"), ("int", "string"), ("string", "int"), ("boolean", "int"),
+    ("int", "array<int>"), ("struct<a: int>", "int"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("held", "found", "wide"), WIDER)
-def test_a_type_widens_once_to_the_smallest_type_that_holds_all_values(
-    held: str, found: str, wide: str
-) -> None:
+def test_a_type_widens_once_to_the_smallest_that_holds_all_values(held: str, found: str, wide: str) -> None:
     schema, file = parse_columns(f"c {held}, d int"), parse_columns(f"C {found}")
     grown = evolved(schema, file, widens=True)
     assert grown == parse_columns(f"c {wide}, d int")
