@@ -29,7 +29,7 @@ from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
-from flip27_source.readers.files.input import Fetched, check_length, open_raw, opened_by_arrow, reading
+from flip27_source.readers.files.input import Fetched, open_raw, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
 from flip27_source.readers.schemas.merging import spark_type
 
@@ -108,10 +108,9 @@ def _opened(split: FileSplit, options: Options, fetched: Fetched | None = None) 
             yield parquet
         return
     with (
-        open_raw(split.path, options) as stream,
+        open_raw(split, options) as stream,
         _parquet_file(split.path, stream, pre_buffer=True, **how) as parquet,
     ):
-        check_length(split, stream.seek(0, 2))
         yield parquet
 
 

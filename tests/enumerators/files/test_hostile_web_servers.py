@@ -97,7 +97,7 @@ def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
         with pytest.raises(SplitReadError, match=f"redirects from {url} to {other.url}"):
             read_whole(split, parsed)
         with pytest.raises(SplitReadError, match=f"redirects from {url} to {other.url}"):
-            open_raw(split.path, parsed)
+            open_raw(split, parsed)
         assert other.connections == 0
 
 
