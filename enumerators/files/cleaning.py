@@ -64,18 +64,26 @@ class PartlyRead:
     """A file with some ranges in complete batches and others not.
 
     Attributes:
-        path, modified_us: the file and its version.
+        path, modified_us, length, etag: the version of the file; an old state has no length (-1) and ETag.
         ranges: start and end of the ranges that were read, in order; adjacent ranges are joined.
     """
 
     path: str
     modified_us: int
     ranges: tuple[tuple[int, int], ...]
+    length: int = -1
+    etag: str | None = None
 
     @classmethod
     def of(cls, action: CleanFile) -> PartlyRead:
         """A file that was read to its end."""
-        return cls(path=action.path, modified_us=action.modified_us, ranges=((0, action.length),))
+        return cls(
+            path=action.path,
+            modified_us=action.modified_us,
+            ranges=((0, action.length),),
+            length=action.length,
+            etag=action.etag,
+        )
 
     def without(self, again: Iterable[FileSplitId]) -> PartlyRead:
         """What was read, without ranges that are read again."""
@@ -90,15 +98,19 @@ class FinishedRanges:
     """Keeps the finished ranges of large files until the whole file was read; duplicates are allowed."""
 
     def __init__(self, restored: Iterable[PartlyRead] = ()) -> None:
-        self._read = {(item.path, item.modified_us): item.ranges for item in restored}
+        self._read = {replace(item, ranges=()): item.ranges for item in restored}
 
     def completes(self, split: FileSplit) -> bool:
         """Add a finished split; True if its file is now read to the end."""
-        key = (split.path, split.modified_us)
+        path, modified_us = split.path, split.modified_us
+        key = PartlyRead(path=path, modified_us=modified_us, ranges=(), length=split.length, etag=split.etag)
         end = split.length if split.end is None else split.end
         if split.start == 0 and end == split.length:
             return True
-        ranges = _joined((*self._read.get(key, ()), (split.start, end)))
+        read = self._read.get(key, ())
+        if split.version is None:
+            read = (*read, *self._read.pop(replace(key, length=-1, etag=None), ()))
+        ranges = _joined((*read, (split.start, end)))
         if ranges == ((0, split.length),):
             self._read.pop(key, None)
             return True
@@ -107,10 +119,8 @@ class FinishedRanges:
 
     def stored(self) -> tuple[PartlyRead, ...]:
         """The state to restore after a restart."""
-        return tuple(
-            PartlyRead(path=path, modified_us=modified, ranges=ranges)
-            for (path, modified), ranges in sorted(self._read.items())
-        )
+        stored = (replace(file, ranges=ranges) for file, ranges in self._read.items())
+        return tuple(sorted(stored, key=lambda item: (item.path, item.modified_us, item.length)))
 
 
 def _joined(ranges: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -147,7 +147,8 @@ class FilesEnumerator(
 
     @classmethod
     def rewrite_split(cls, split: FileSplit, rewrite: PathRewrite) -> FileSplit:
-        return replace(split, path=rewrite.now(split.path))
+        path = rewrite.now(split.path)
+        return split if path == split.path else replace(split, path=path, moved=True)
 
     @classmethod
     def rewrite_state(cls, state: Any, rewrite: PathRewrite, options: Options) -> Any:

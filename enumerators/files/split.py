@@ -6,13 +6,20 @@ Pure: no pyspark, no I/O.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
+
+import msgspec
 
 from flip27_source.file_systems.file_ids import FileSplitId
 from flip27_source.split import SplitSize
 
 SPLIT_VERSION: Final = 1
 """The version of stored splits."""
+
+
+def version_of(etag: str, modified_us: int, length: int) -> str:
+    """What distinguishes the versions of one path."""
+    return etag.strip('"') or f"{modified_us}-{length}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +34,7 @@ class FileSplit:
         end: first byte after the range; None for the end of the file.
         version: distinguishes versions of one path if overwrites are allowed; otherwise None.
         etag: the object's ETag, if it is checked again before the file is cleaned; otherwise None.
+        moved: true if the file was moved after it was discovered: a copy may have another time and ETag.
     """
 
     path: str
@@ -36,6 +44,17 @@ class FileSplit:
     end: int | None = None
     version: str | None = None
     etag: str | None = None
+    moved: Literal[True] | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def is_whole(self) -> bool:
+        return self.start == 0 and self.end is None
+
+    @property
+    def known_etag(self) -> str | None:
+        """The ETag, which is also the version unless the file system has none; None if it is not known."""
+        by_time = version_of("", self.modified_us, self.length)
+        return self.etag or (None if self.version == by_time else self.version)
 
     @property
     def split_id(self) -> str:

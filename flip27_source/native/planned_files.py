@@ -71,7 +71,7 @@ class PlannedFiles:
             ContractError: a split is a range of a file, or a file occurs twice.
         """
         for split in splits:
-            if split.start != 0 or split.end is not None:
+            if not split.is_whole:
                 raise ContractError(
                     f"a row is bytes {split.start} to {split.end} of {split.path}, which has "
                     f"{split.length}: Spark's readers read whole files, and cut large ones into ranges "

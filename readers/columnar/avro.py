@@ -20,7 +20,7 @@ from flip27_source.readers.columnar.avro_blocks import AvroBlock, blocks_of, rea
 from flip27_source.readers.columnar.avro_types import AvroTypes
 from flip27_source.readers.columnar.conversions import MismatchError
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader
-from flip27_source.readers.files.input import Fetched, check_length, damaged, open_raw, reading
+from flip27_source.readers.files.input import Fetched, damaged, open_raw, reading
 from flip27_source.readers.files.spark_options import SPARK_AVRO
 
 _BATCH_ROWS = 1 << 16
@@ -40,7 +40,7 @@ class AvroReader(ColumnarReader):
     @classmethod
     def stored_schema(cls, split: FileSplit, options: Options) -> pa.Schema:
         fastavro, path = _fastavro(), split.path
-        with reading(path, options), open_raw(path, options) as raw:
+        with reading(path, options), open_raw(split, options) as raw:
             stream: Any = io.BufferedReader(raw, 1 << 16) if isinstance(raw, io.FileIO) else raw
             schema = _parsed(fastavro, read_header(stream, path).schema, path)
         return _schema_of(AvroTypes(schema), schema, path)
@@ -51,9 +51,7 @@ class AvroReader(ColumnarReader):
 
     def rows_of_file(self, split: FileSplit, fetched: Fetched | None) -> Iterator[pa.RecordBatch]:
         path = split.path
-        with open_raw(path, self.context.options, fetched) as raw:
-            check_length(split, raw.seek(0, 2))
-            raw.seek(0)
+        with open_raw(split, self.context.options, fetched) as raw:
             stream: Any = io.BufferedReader(raw, 1 << 20) if isinstance(raw, io.FileIO) else raw
             header = read_header(stream, path)
             schema = _parsed(self._fastavro, header.schema, path)

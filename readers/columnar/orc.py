@@ -107,7 +107,7 @@ def _stripe(file: Any, number: int, names: list[str], path: str) -> pa.RecordBat
 
 def _rows(file: Any, split: FileSplit) -> int:
     """The number of rows of the split, counted without reading columns if it is a whole file."""
-    if split.start == 0 and split.end is None:
+    if split.is_whole:
         return int(file.nrows)
     # Only a column shows how many rows a stripe has. The rows must be those of the same stripes as with
     # columns, because a restart may change the schema while other ranges of the file wait.

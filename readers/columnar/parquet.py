@@ -29,7 +29,7 @@ from flip27_source.readers.columnar.named_columns import NamedColumns
 from flip27_source.readers.columnar.old_calendars import refuse_dates_of_spark_2
 from flip27_source.readers.columnar.parquet_footer import with_plain_lists
 from flip27_source.readers.columnar.reader import COLUMNAR_OPTIONS, ColumnarReader, is_in_range
-from flip27_source.readers.files.input import Fetched, check_length, open_raw, opened_by_arrow, reading
+from flip27_source.readers.files.input import Fetched, open_raw, opened_by_arrow, reading
 from flip27_source.readers.files.spark_options import SPARK_PARQUET
 from flip27_source.readers.schemas.merging import with_leaves
 
@@ -99,10 +99,8 @@ def _stored(parquet: pq.ParquetFile) -> pa.Schema:
 @contextmanager
 def _opened(split: FileSplit, options: Options, fetched: Fetched | None = None) -> Iterator[pq.ParquetFile]:
     is_at_hand = fetched is not None or local_path(split.path) is not None
-    opened = opened_by_arrow(split, options, fetched) if is_at_hand else open_raw(split.path, options)
+    opened = opened_by_arrow(split, options, fetched) if is_at_hand else open_raw(split, options)
     with opened as source, _parquet_file(split.path, source, pre_buffer=not is_at_hand) as parquet:
-        if not is_at_hand:
-            check_length(split, source.seek(0, 2))
         yield parquet
 
 

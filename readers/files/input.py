@@ -12,14 +12,15 @@ import io
 import json
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, BinaryIO, ClassVar, Self, cast
 
 import pyarrow as pa
 
 from flip27_source.access_errors import access_error
+from flip27_source.enumerators.files.entries import etag_of, modified_us
 from flip27_source.enumerators.files.globs import expand_paths, split_glob
 from flip27_source.enumerators.files.options import PATHS
 from flip27_source.enumerators.files.split import FileSplit
@@ -65,11 +66,18 @@ IGNORED_BY = ("ignoreMissingFiles", IGNORE_CORRUPT_FILES.name)
 """The options that ignore splits of files; the first belongs to the enumerator."""
 
 _STORAGE = "storage."
+_CHANGED_REMEDY = (
+    "write files elsewhere, move them into the source's path when they are complete, and never change them "
+    "there; to read a repaired file that is quarantined, drop and forget it (flip27 edit)"
+)
 _SPLIT_REMEDY = "check the file; to continue without it, move it out of the source's path"
 _COMPRESSED = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zstd": "zstd"}
 """Extensions of files that are decompressed, as by Spark 4.3."""
 _NOT_DECOMPRESSED = (".deflate", ".snappy", ".lz4", ".lzo", ".xz", ".zip", ".7z")
 """Extensions of compressed files that are refused; Spark reads some of them as if they were text."""
+
+_Info = os.stat_result | Mapping[str, Any]
+"""What a file system says about a file."""
 
 Fetched = Future[bytes]
 """The content of a file that is being fetched; its result raises the errors of ``read_whole``."""
@@ -113,20 +121,16 @@ def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None
     concurrent requests fetches the next bytes while the current ones are processed.
 
     Raises:
-        SplitReadError: the file cannot be opened, or is compressed and its length has changed since it was
-            discovered. Reading raises the errors of the file system: read inside
-            ``reading(path, options)``, which converts them to SplitReadError.
+        SplitReadError: the file cannot be opened, or has changed, as for ``open_raw``. Reading raises the
+            errors of the file system: read inside ``reading(path, options)``, which converts them to
+            SplitReadError.
     """
     path = split.path
     refuse_unknown_compression(path)
-    raw = open_raw(path, options, fetched, reads_on=True)
+    raw = open_raw(split, options, fetched, reads_on=True)
     compression = _compression(path)
     if compression is None:
         return raw
-    # A file truncated at certain positions, or an empty one, still decompresses without an error.
-    with reading(path, options):
-        check_length(split, raw.seek(0, 2))
-        raw.seek(0)
     if split.length == 0:
         return raw
     stream: Any
@@ -140,28 +144,50 @@ def open_file(split: FileSplit, options: Options, fetched: Fetched | None = None
 
 
 def open_raw(
-    path: str, options: Options, fetched: Fetched | None = None, *, reads_on: bool = False
+    split: FileSplit, options: Options, fetched: Fetched | None = None, *, reads_on: bool = False
 ) -> BinaryIO:
     """The stored bytes of a file as an unbuffered seekable stream.
 
     ``reads_on``: the caller will read from some position to the end, or nearly.
+
+    Raises:
+        SplitReadError: the file cannot be opened, or its length has changed since it was discovered. Ranges
+            of one version must not be mixed with ranges of another: for a range, the modification time and
+            the ETag are compared too, where no request is needed.
     """
     if fetched is not None:
         return io.BytesIO(fetched.result())
-    with reading(path, options):
-        local = disk_path(path)
-        if local is not None:
-            return cast(BinaryIO, open(local, "rb", buffering=0))
-        fs, name = file_system(path, options)
-        says_how = any(option.startswith("default_") for option in options.with_prefix(_STORAGE))
-        # Files of sshfs do not use fsspec's caches, and it limits requests.
-        has_caches = answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
-        how = _read_on() if reads_on and has_caches and not says_how else {}
-        stream = fs.open(name, "rb", **how)
-        if is_web_server(fs) and not gives_parts(stream):
-            stream.close()
-            return downloaded(fs, name, stream.size)
-        return cast(BinaryIO, stream)
+    with reading(split.path, options), ExitStack() as closing:
+        stream, info = _opened(split.path, options, reads_on)
+        closing.callback(stream.close)
+        _check_opened(split, stream.seek(0, 2), info)
+        stream.seek(0)
+        closing.pop_all()
+        return stream
+
+
+def _opened(path: str, options: Options, reads_on: bool) -> tuple[BinaryIO, _Info | None]:
+    """A file, and what is known about it without a request."""
+    local = disk_path(path)
+    if local is not None:
+        file = io.FileIO(local)
+        return cast(BinaryIO, file), os.fstat(file.fileno())
+    fs, name = file_system(path, options)
+    says_how = any(option.startswith("default_") for option in options.with_prefix(_STORAGE))
+    # Files of sshfs do not use fsspec's caches, and it limits requests.
+    has_caches = answers_many(fs) and (is_object_store(fs) or is_web_server(fs))
+    how = _read_on() if reads_on and has_caches and not says_how else {}
+    stream = fs.open(name, "rb", **how)
+    if is_web_server(fs) and not gives_parts(stream):
+        stream.close()
+        return downloaded(fs, name, stream.size), None
+    return cast(BinaryIO, stream), getattr(stream, "details", None) if is_object_store(fs) else None
+
+
+def _check_opened(split: FileSplit, length: int, info: _Info | None) -> None:
+    check_length(split, length)
+    if info is not None and not split.is_whole and not split.moved:
+        check_version(split, info)
 
 
 def answers_many(fs: Any) -> bool:
@@ -189,14 +215,11 @@ def opened_by_arrow(split: FileSplit, options: Options, fetched: Fetched | None 
         return
     if local is not None:
         with pa.OSFile(os.fsencode(local), "rb") as source:
-            check_length(split, source.size())
+            _check_opened(split, source.size(), os.fstat(source.fileno()))
             yield source
         return
-    with open_raw(split.path, options) as stream:
-        check_length(split, stream.seek(0, 2))
-        stream.seek(0)
-        with pa.PythonFile(stream, mode="r") as source:
-            yield source
+    with open_raw(split, options) as stream, pa.PythonFile(stream, mode="r") as source:
+        yield source
 
 
 def read_whole(split: FileSplit, options: Options) -> bytes:
@@ -238,9 +261,26 @@ def check_length(split: FileSplit, length: int) -> None:
     if 0 <= split.length != length:
         raise SplitReadError(
             f"{split.path} had {split.length} bytes when it was discovered and has {length} now",
-            remedy="write files elsewhere, move them into the source's path when they are complete, and "
-            "never change them there; to read a repaired file that is quarantined, drop and forget it "
-            "(flip27 edit)",
+            remedy=_CHANGED_REMEDY,
+        )
+
+
+def check_version(split: FileSplit, info: _Info, *, has_times: bool = True) -> None:
+    """Refuse a file whose ETag or modification time has changed since it was discovered.
+
+    ``has_times``: the file system reports the same time in all its answers.
+    """
+    what, is_same = "modification time", True
+    if isinstance(info, os.stat_result):
+        is_same = info.st_mtime_ns // 1000 == split.modified_us
+    elif (etag := etag_of(info)) and split.known_etag:
+        what, is_same = "ETag", etag.strip('"') == split.known_etag.strip('"')
+    elif (now_us := modified_us(info)) and split.modified_us and has_times:
+        # Some servers report fractions of a second in only some of their answers.
+        is_same = now_us // 1_000_000 == split.modified_us // 1_000_000
+    if not is_same:
+        raise SplitReadError(
+            f"{split.path} has changed since it was discovered: its {what} differs", remedy=_CHANGED_REMEDY
         )
 
 

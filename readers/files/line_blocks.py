@@ -233,8 +233,7 @@ def _aligned_chunks(
     """The original lines of a split in chunks, with the position of each chunk; no chunk is empty."""
     refuse_unknown_compression(split.path)
     compressed = is_compressed(split.path)
-    whole = split.start == 0 and split.end is None
-    if whole and not compressed and 0 <= split.length <= block_bytes:
+    if split.is_whole and not compressed and 0 <= split.length <= block_bytes:
         content = read_whole(split, options) if fetched is None else fetched.result()
         if content:
             yield 0, content

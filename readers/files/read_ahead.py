@@ -54,7 +54,7 @@ def _is_suitable(split: FileSplit, options: Options, small_bytes: int) -> bool:
 
     The file system is created here, because otherwise each thread would create its own.
     """
-    if local_path(split.path) is not None or split.start or split.end is not None:
+    if local_path(split.path) is not None or not split.is_whole:
         return False
     if not 0 < split.length <= small_bytes:
         return False

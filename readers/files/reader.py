@@ -69,7 +69,7 @@ class FileReader(SplitReader[FileSplit], ReadsTogether[FileSplit], KnowsConstant
 
     def read_together(self, splits: Sequence[FileSplit]) -> Iterator[pa.RecordBatch]:
         for split in splits:
-            if split.start or split.end is not None:
+            if not split.is_whole:
                 self._check_range(split)
         return spark_sized(self._rows_of_groups(splits))
 

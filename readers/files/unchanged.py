@@ -10,12 +10,17 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from flip27_source.enumerators.files.entries import etag_of, modified_us
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
 from flip27_source.file_systems.paths import disk_path, is_web_server
 from flip27_source.options import Options
-from flip27_source.readers.files.input import FileMissingError, check_length, file_system, reading
+from flip27_source.readers.files.input import (
+    FileMissingError,
+    check_length,
+    check_version,
+    file_system,
+    reading,
+)
 
 _AT_ONCE = 16
 """The number of concurrent requests to a file system on the network."""
@@ -31,8 +36,7 @@ def check_unchanged(split: FileSplit, options: Options) -> None:
             return
         status = os.stat(local)
     check_length(split, status.st_size)
-    if status.st_mtime_ns // 1000 != split.modified_us:
-        raise _changed(split, "modification time")
+    check_version(split, status)
 
 
 def changed_files(splits: Sequence[FileSplit], options: Options) -> list[tuple[FileSplit, SplitReadError]]:
@@ -62,20 +66,5 @@ def _check_remote(split: FileSplit, options: Options) -> None:
     size = info.get("size")
     if size is not None:
         check_length(split, int(size))
-    if split.etag and etag_of(info):
-        if etag_of(info) != split.etag:
-            raise _changed(split, "ETag")
-        return
-    # Some servers report fractions of a second, or the time itself, in only some of their answers.
-    now_us = modified_us(info)
-    has_time = now_us and split.modified_us and not is_web_server(fs)
-    if has_time and now_us // 1_000_000 != split.modified_us // 1_000_000:
-        raise _changed(split, "modification time")
-
-
-def _changed(split: FileSplit, what: str) -> SplitReadError:
-    return SplitReadError(
-        f"{split.path} has changed since it was discovered: its {what} differs",
-        remedy="write files elsewhere, move them into the source's path when they are complete, and never "
-        "change them there; to read a repaired file that is quarantined, drop and forget it (flip27 edit)",
-    )
+    # Some web servers report the time in only some of their answers.
+    check_version(split, info, has_times=not is_web_server(fs))

@@ -220,7 +220,7 @@ def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read(is_due: bool
     """Otherwise the file would be gone while a range that cannot be read again is quarantined."""
     action = CleanFile(path="/a", length=24, modified_us=1, is_whole=is_whole)
     due_to_be_cleaned = PendingAction(action=action, due_checkpoint_id=7)
-    read = PartlyRead(path="/a", modified_us=1, ranges=((0, 24),))
+    read = PartlyRead(path="/a", modified_us=1, ranges=((0, 24),), length=24)
     state = known_file(actions=(due_to_be_cleaned,)) if is_due else known_file(read)
     edited = FILES.replay(state, [part(0, 5), part(10, 15)])
     assert edited.snapshot.enumerator_state.position.partly_read == (

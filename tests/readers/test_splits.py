@@ -83,7 +83,7 @@ def test_other_columns_are_refused() -> None:
 def test_an_object_is_checked_by_its_etag(s3_bucket: S3Bucket) -> None:
     from flip27_source.enumerators.files.entries import etag_of, modified_us
     from flip27_source.enumerators.files.split import FileSplit
-    from flip27_source.readers.files.input import file_system
+    from flip27_source.readers.files.input import file_system, open_raw
 
     options = Options.parse(s3_bucket.options, ())
     path = f"s3://{s3_bucket.name}/a"
@@ -92,9 +92,18 @@ def test_an_object_is_checked_by_its_etag(s3_bucket: S3Bucket) -> None:
     info = fs.info(name)
     split = FileSplit(path=path, length=3, modified_us=modified_us(info), etag=etag_of(info))
     assert list(changed_files([split], options)) == []
+    first = replace(split, end=1)
+    of_version = replace(first, version=etag_of(info).strip('"'), etag=None)
+    open_raw(first, options).close()
+    open_raw(of_version, options).close()
     fs.pipe_file(name, b"abd")
     ((_, error),) = changed_files([split], options)
     assert "its ETag differs" in error.what
+    for part in (first, of_version):
+        with pytest.raises(SplitReadError, match="its ETag differs"):
+            open_raw(part, options)
+    open_raw(replace(first, moved=True), options).close()
+    open_raw(split, options).close()
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from flip27_source.enumerators.files.listing.lister import FileInfo, FileKnown
 from flip27_source.enumerators.files.position import NOTHING, FilesPosition, identity_of
 from flip27_source.enumerators.files.seen_files.hashes import SeenFiles, path_hash
 from flip27_source.enumerators.files.seen_files.strategy import DiscoveryRound, SeenStrategy, SortedOut
-from flip27_source.enumerators.files.split import FileSplit
+from flip27_source.enumerators.files.split import FileSplit, version_of
 
 _log = logging.getLogger("flip27_source")
 
@@ -148,4 +148,4 @@ def version_key(path: str, version: str, length: int) -> bytes:
 
 
 def _version(info: FileInfo) -> str:
-    return info.etag.strip('"') or f"{info.modified_us}-{info.length}"
+    return version_of(info.etag, info.modified_us, info.length)

@@ -214,7 +214,7 @@ def _listed(options: Options) -> tuple[FileSplit | None, Finding]:
 
 
 def _read_a_byte(split: FileSplit, options: Options) -> Finding:
-    with open_raw(split.path, options) as stream:
+    with open_raw(split, options) as stream:
         stream.read(1)
     return ok("path", f"it can be listed, and {split.path} can be read")
 

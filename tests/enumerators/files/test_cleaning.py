@@ -7,7 +7,9 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from flip27_source.coordination.batch_limits import Limits
 from flip27_source.enumerator_context import Boundedness
 from flip27_source.enumerators.files import entries
-from flip27_source.enumerators.files.cleaning import Cleaning, FinishedRanges
+from flip27_source.enumerators.files.cleaning import Cleaning, FinishedRanges, PartlyRead
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import OptionError
@@ -307,8 +309,8 @@ def test_an_archive_url_with_credentials_is_refused_without_showing_them(archive
     assert "hunter2" not in str(caught.value)
 
 
-def a_range(start: int, end: int | None, *, modified_us: int = 1) -> FileSplit:
-    return FileSplit(path="/a", length=30, modified_us=modified_us, start=start, end=end)
+def a_range(start: int, end: int | None) -> FileSplit:
+    return FileSplit(path="/a", length=30, modified_us=1, start=start, end=end)
 
 
 def test_ranges_may_end_in_any_order_and_be_reported_again() -> None:
@@ -322,11 +324,18 @@ def test_ranges_may_end_in_any_order_and_be_reported_again() -> None:
     assert restored.stored() == ()
 
 
-def test_ranges_of_another_version_of_a_file_do_not_count() -> None:
+@pytest.mark.parametrize("other", [{"modified_us": 2}, {"length": 31}, {"etag": "b"}], ids=str)
+def test_ranges_of_another_version_of_a_file_do_not_count(other: dict[str, Any]) -> None:
     finished = FinishedRanges()
     finished.completes(a_range(0, 10))
-    assert not finished.completes(a_range(10, None, modified_us=2))
+    assert not finished.completes(replace(a_range(10, None), **other))
     assert finished.completes(a_range(10, None))
+
+
+def test_the_ranges_of_an_old_state_count_unless_versions_are_told_apart() -> None:
+    old = PartlyRead(path="/a", modified_us=1, ranges=((0, 10),))
+    assert not FinishedRanges([old]).completes(replace(a_range(10, None), version="v"))
+    assert FinishedRanges([old]).completes(a_range(10, None))
 
 
 def test_a_file_that_is_not_in_ranges_is_complete_at_once_even_if_empty() -> None:

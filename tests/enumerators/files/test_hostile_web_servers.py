@@ -95,7 +95,7 @@ def test_a_planned_file_is_not_redirected_to_another_server(options: dict[str, s
         with pytest.raises(SplitReadError, match=f"redirects from {url} to {other.url}"):
             read_whole(split, parsed)
         with pytest.raises(SplitReadError, match=f"redirects from {url} to {other.url}"):
-            open_raw(split.path, parsed)
+            open_raw(split, parsed)
         assert other.connections == 0
 
 

@@ -120,12 +120,12 @@ def test_a_file_is_missing_only_if_the_server_says_that_it_is_gone(status: int, 
         with pytest.raises(FileMissingError):
             read_whole(split, NO_OPTIONS)
         with pytest.raises(FileMissingError):
-            open_raw(split.path, NO_OPTIONS)
+            open_raw(split, NO_OPTIONS)
     with (
         http_files(tmp_path, failing(503, times=1000)) as url,
         pytest.raises(SplitReadError, match="503") as caught,
     ):
-        open_raw(f"{url}/b.txt", NO_OPTIONS)
+        open_raw(at(f"{url}/b.txt"), NO_OPTIONS)
     assert not isinstance(caught.value, FileMissingError)
 
 
@@ -334,10 +334,14 @@ class GivesParts(WebFiles):
         self.wfile.write(part)
 
 
+def at(url: str) -> FileSplit:
+    return FileSplit(path=url, length=-1, modified_us=0)
+
+
 def test_with_range_requests_only_the_needed_parts_are_fetched(tmp_path: Path) -> None:
     (tmp_path / "large").write_bytes(b"0123456789" * 2_000_000)
     GivesParts.asked.clear()
-    with http_files(tmp_path, GivesParts) as url, open_raw(f"{url}/large", NO_OPTIONS) as stream:
+    with http_files(tmp_path, GivesParts) as url, open_raw(at(f"{url}/large"), NO_OPTIONS) as stream:
         stream.seek(-10, 2)
         assert stream.read(5) == b"01234"
     assert GivesParts.asked
@@ -352,4 +356,4 @@ def test_a_failed_download_is_an_error_of_the_file(tmp_path: Path) -> None:
 
     (tmp_path / "large").write_bytes(b"x" * 9_000_000)
     with http_files(tmp_path, Cut) as url, pytest.raises(Flip27Error, match=rf"{url}/large cannot be read"):
-        open_raw(f"{url}/large", NO_OPTIONS)
+        open_raw(at(f"{url}/large"), NO_OPTIONS)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import SplitReadError
-from flip27_source.reader import SplitReader
+from flip27_source.reader import ReadsRanges, SplitReader
 from flip27_source.readers.binary import BinaryReader
 from flip27_source.readers.files.input import CorruptFileError, FileMissingError
 from tests.readers.formats import COLUMNAR, LINES, READERS, write_ids
@@ -83,6 +85,25 @@ def test_a_file_that_changed_is_an_error_with_both_lengths(
     error = failure(name, then, others=beside_others)
     assert not isinstance(error, CorruptFileError)
     assert f"/a had {then.length} bytes when it was discovered and has {found.length} now" in str(error)
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if issubclass(FORMATS[name][0], ReadsRanges)])
+@pytest.mark.parametrize("ids", [[*IDS, *IDS], IDS], ids=["longer", "as long"])
+@pytest.mark.parametrize("start", [0, 1])
+def test_a_range_of_a_file_that_was_replaced_is_refused_unless_the_file_was_moved(
+    tmp_path: Path, name: str, ids: list[str], start: int
+) -> None:
+    reader, schema, write = FORMATS[name]
+    write(tmp_path / "a", IDS)
+    found = split_of(tmp_path / "a", start, 1000)
+    rows = sum(batch.num_rows for batch in read_batches(reader(), [found], schema))
+    os.utime(tmp_path / "a", ns=(0, 1_000))
+    moved = replace(found, moved=True)
+    assert sum(batch.num_rows for batch in read_batches(reader(), [moved], schema)) == rows
+    write(tmp_path / "a", ids)
+    os.utime(tmp_path / "a", ns=(0, 1_000))
+    what = "bytes when it was discovered" if len(ids) > len(IDS) else "its modification time differs"
+    assert what in str(failure(name, found, others=False))
 
 
 @pytest.mark.parametrize("name", LINES)
