@@ -17,8 +17,8 @@ from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerator_mixins import ForgetsSplits, PerformsActions, SplitRange
 from flip27_source.enumerators.files import options as opts
 from flip27_source.enumerators.files.cleaning import CleanFile, Cleaning, FinishedRanges, PartlyRead
-from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, forgotten
-from flip27_source.enumerators.files.notifications.state import DeleteMessages
+from flip27_source.enumerators.files.forgotten_files import NOT_KNOWN, after_notifications, forgotten
+from flip27_source.enumerators.files.notifications.state import DeleteMessages, RemovedFile
 from flip27_source.enumerators.files.position import FilesPosition
 from flip27_source.enumerators.files.search import FileSearch, sample_files
 from flip27_source.enumerators.files.seen_files.choice import check_listed, check_move
@@ -108,6 +108,7 @@ class FilesEnumerator(
     def discover(self, position: FilesPosition | None) -> Discovery[FileSplit, FilesPosition]:
         """Find files that are not in ``position``: by listing, or by the messages of queues."""
         if self._notifications is None:
+            position = after_notifications(position, name_only=self.options_given[opts.FILE_NAME_ONLY])
             discovery = Discovery(*self.search.everywhere(position))
         else:
             discovery = self._notifications.rounds.next(position)
@@ -244,19 +245,21 @@ class FilesEnumerator(
             self._notifications.delivered(notified, self._drop(notified.gone))
             self._publish()
 
-    def _drop(self, gone: Collection[str]) -> list[FileSplit]:
-        """Remove waiting files of which nothing was read; returns their first ranges."""
+    def _drop(self, gone: Collection[str]) -> list[RemovedFile]:
+        """Remove waiting files of which nothing was read; returns their versions."""
         if not gone:
             return []
         dropped = {
-            split.path: split
+            (split.path, split.version): RemovedFile(
+                path=split.path, length=split.length, version=split.version
+            )
             for page in self._pages
             for split in page.splits[page.taken :]
             if split.start == 0 and split.path in gone
         }
         if dropped:
             left = (
-                [split for split in page.splits[page.taken :] if split.path not in dropped]
+                [s for s in page.splits[page.taken :] if (s.path, s.version) not in dropped]
                 for page in self._pages
             )
             self._pages = deque(Page(splits) for splits in left if splits)

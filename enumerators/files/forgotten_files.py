@@ -70,6 +70,14 @@ def without_removed(
     return replace(position, versions=SeenFiles(position.versions).without(versions).runs)
 
 
+def after_notifications(position: FilesPosition | None, *, name_only: bool) -> FilesPosition | None:
+    """The position for a listing, without the files that an earlier run with notifications was to forget."""
+    if position is None or not position.notified or not position.notified.to_forget:
+        return position
+    rest = without_removed(position, position.notified.to_forget, name_only=name_only)
+    return replace(rest, notified=replace(position.notified, to_forget=()))
+
+
 def _without(position: FilesPosition, seen: SeenFiles, hashes: Collection[bytes]) -> FilesPosition:
     rest = seen.without(frozenset(hashes))
     return replace(position, seen=rest.runs, files=len(rest))

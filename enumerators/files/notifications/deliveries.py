@@ -14,7 +14,11 @@ from flip27_source.enumerator_context import Boundedness, SplitEnumeratorContext
 from flip27_source.enumerators.files.notifications.inbox import Inbox, Received, in_parts
 from flip27_source.enumerators.files.notifications.queues import checked_queues
 from flip27_source.enumerators.files.notifications.rounds import NotificationRounds, NotifiedDiscovery
-from flip27_source.enumerators.files.notifications.state import DeleteMessages, NotificationsState
+from flip27_source.enumerators.files.notifications.state import (
+    DeleteMessages,
+    NotificationsState,
+    RemovedFile,
+)
 from flip27_source.enumerators.files.options import NOTIFICATION_VISIBILITY_TIMEOUT
 from flip27_source.enumerators.files.search import FileSearch
 from flip27_source.enumerators.files.split import FileSplit
@@ -104,22 +108,21 @@ class Deliveries:
         """Whether the state has changed, so that messages cannot be deleted before it is stored."""
         return self._acknowledgements.is_unsaved
 
-    def delivered(self, round: NotifiedDiscovery, dropped: Sequence[FileSplit]) -> None:
+    def delivered(self, round: NotifiedDiscovery, dropped: Sequence[RemovedFile]) -> None:
         """Make the result of a round part of the state.
 
         Args:
-            dropped: waiting files that were removed, and are no longer read.
+            dropped: files that waited, were removed, and are no longer read.
         """
         state = self.state.with_ignored(round.ignored).without(round.forgotten).with_removed(dropped)
         self.state = replace(state, found_by_listing=state.found_by_listing + round.found_by_listing)
-        if dropped:
-            self.rounds.forget(self.state.to_forget)
+        self.rounds.delivered(round, dropped)
         for message in round.ignored:
             _log.warning(
                 "message %s of %s was ignored, because %s: %s",
                 message.message_id, message.queue, message.problem, message.body,
             )  # fmt: skip
-        for path in sorted({split.path for split in dropped}):
+        for path in sorted({file.path for file in dropped}):
             _log.info("%s was removed before it was read", path)
         if round.found_by_listing:
             _log.info("%d files were found by the listing, without a message", round.found_by_listing)

@@ -83,13 +83,16 @@ class NotificationRounds:
         self._listed_s: float | None = None
         self._lock = threading.Lock()
         self._to_forget = dict.fromkeys(to_forget)
+        self._undelivered = 0
+        """The number of rounds that have found files and are not delivered."""
         self.may_wait = may_wait
-        """Whether found files may wait to be read; the coordinator's thread sets it too."""
+        """Whether files of delivered rounds may wait to be read; the coordinator's thread sets it."""
 
-    def forget(self, files: Iterable[RemovedFile]) -> None:
-        """Let the next round forget these files. Any thread may call this."""
+    def delivered(self, round: NotifiedDiscovery, dropped: Iterable[RemovedFile]) -> None:
+        """Let the next round forget the files that were dropped. Any thread may call this."""
         with self._lock:
-            self._to_forget |= dict.fromkeys(files)
+            self._undelivered -= bool(round.splits)
+            self._to_forget |= dict.fromkeys(dropped)
 
     def next(self, position: FilesPosition | None) -> NotifiedDiscovery:
         """Run one round.
@@ -118,6 +121,9 @@ class NotificationRounds:
             forgotten = tuple(self._to_forget)
         position = without_removed(position, forgotten, name_only=self._name_only)
         named = self._named(messages)
+        for file in forgotten:
+            # A message about a file that exists again may have come while the file was still known.
+            self._name(file.path, named.written)
         found_by_listing = 0
         if listed is None and self._is_listing_due(now_s):
             # Before the requests for single files: a file that the listing finds needs none.
@@ -128,8 +134,8 @@ class NotificationRounds:
         if listed is not None:
             self._listed_s = now_s
         files = [*(listed or ()), *notified]
-        self.may_wait = self.may_wait or bool(files)
         with self._lock:
+            self._undelivered += bool(files)
             for file in forgotten:
                 self._to_forget.pop(file, None)
         return NotifiedDiscovery(
@@ -137,7 +143,7 @@ class NotificationRounds:
         )
 
     def _named(self, messages: Iterable[Received]) -> _Named:
-        named, listing = _Named(), self._search.listing
+        named = _Named()
         for item in messages:
             message = item.message
             not_text = _path_that_is_not_text(message.events)
@@ -152,14 +158,17 @@ class NotificationRounds:
                     )
                 )
             for event in () if not_text else message.events:
-                entry = listing.lister.entry(event.path, recursive=listing.recursive)
-                if entry is not None:
-                    (named.removed if event.removed else named.written)[entry[0]] = entry[1]
+                self._name(event.path, named.removed if event.removed else named.written)
         return named
+
+    def _name(self, path: str, among: dict[str, Callable[[], FileInfo | None]]) -> None:
+        entry = self._search.listing.lister.entry(path, recursive=self._search.listing.recursive)
+        if entry is not None:
+            among[entry[0]] = entry[1]
 
     def _gone(self, named: _Named) -> frozenset[str]:
         """The paths that do not exist: messages may be late and out of order, and a file written again."""
-        if not self.may_wait:
+        if not (self.may_wait or self._undelivered):
             return frozenset()
         return frozenset(path for path, info in requested(named.removed).items() if info is None)
 

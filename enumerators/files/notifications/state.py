@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
-
-from flip27_source.enumerators.files.split import FileSplit
 
 KEPT_MESSAGES = 20
 """The most ignored messages that are kept; the log has all of them."""
@@ -49,7 +47,7 @@ class IgnoredMessage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemovedFile:
-    """A file that was removed before it was read, and is still known; the next round forgets it."""
+    """A version of a file that was removed before it was read; the next round forgets it."""
 
     path: str
     length: int
@@ -86,14 +84,9 @@ class NotificationsState:
         last = (*self.messages, *more)[-KEPT_MESSAGES:]
         return replace(self, set_aside=self.set_aside + len(more), messages=last)
 
-    def with_removed(self, splits: Iterable[FileSplit]) -> NotificationsState:
+    def with_removed(self, files: Sequence[RemovedFile]) -> NotificationsState:
         """The state in which these files, of which nothing was read, are to be forgotten."""
-        files = {split.path: split for split in splits}
-        gone = tuple(
-            RemovedFile(path=path, length=split.length, version=split.version)
-            for path, split in files.items()
-        )
-        return replace(self, removed=self.removed + len(gone), to_forget=(*self.to_forget, *gone))
+        return replace(self, removed=self.removed + len(files), to_forget=(*self.to_forget, *files))
 
     def without(self, forgotten: Iterable[RemovedFile]) -> NotificationsState:
         done = set(forgotten)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any, ClassVar
+from uuid import uuid4
 
 import pytest
 
 from flip27_source import savepoints
 from flip27_source.enumerators.files.enumerator import FilesEnumerator
 from flip27_source.enumerators.files.notifications import inbox
+from flip27_source.enumerators.files.notifications.rounds import NotifiedDiscovery
+from flip27_source.enumerators.files.notifications.state import RemovedFile
 from flip27_source.enumerators.files.split import FileSplit
 from flip27_source.errors import Flip27Error
 from flip27_source.notifications import FileEvent, Message, NotificationQueue
+from flip27_source.options import Options
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from flip27_source.testing.spark_side import as_value
 from tests.deadline import until
@@ -292,15 +298,23 @@ def test_a_missing_queue_stops_the_query_and_no_file_is_lost_once_the_queue_exis
 class Spool(NotificationQueue):
     """A user's own notification service: messages in memory."""
 
-    lines: ClassVar[dict[str, str]] = {}
+    queues: ClassVar[dict[str, dict[str, FileEvent]]] = {}
+    arrived: ClassVar[set[str]] = set()
+
+    def __init__(self, url: str, options: Options) -> None:
+        super().__init__(url, options)
+        self.lines, self.hidden = self.queues.setdefault(url, {}), set[str]()
 
     def receive(self, *, count: int, wait_s: float, hidden_s: float) -> Sequence[Message]:
-        return [
-            Message(message_id=receipt, receipt=receipt, events=(FileEvent(path=path),))
-            for receipt, path in list(self.lines.items())[:count]
-        ]
+        self.arrived.update(self.hidden)
+        Event().wait(0.01)  # as for an answer over the network: the threads of several tests poll it
+        shown = [item for item in list(self.lines.items()) if item[0] not in self.hidden][:count]
+        self.hidden.update(receipt for receipt, _ in shown)
+        return [Message(message_id=receipt, receipt=receipt, events=(event,)) for receipt, event in shown]
 
     def extend(self, receipts: Sequence[str], hidden_s: float) -> Mapping[str, str]:
+        if not hidden_s:
+            self.hidden.difference_update(receipts)
         return {}
 
     def delete(self, receipts: Sequence[str]) -> None:
@@ -308,21 +322,136 @@ class Spool(NotificationQueue):
             self.lines.pop(receipt, None)
 
 
+def lines_of(root: Path) -> dict[str, FileEvent]:
+    return Spool.queues.setdefault(f"https://spool{root}", {})
+
+
+def spooled(root: Path, **more: str) -> dict[str, str]:
+    return {
+        "enumerator": "files", "reader": "text", "path": str(root / "landing"),
+        "stateLocation": str(root / "state"),
+        "discovery": "notifications", "notificationQueues": f"https://spool{root}",
+        "notificationService": f"{__name__}:Spool", **more,
+    }  # fmt: skip
+
+
+class Interleaved:
+    """A query of one file for each batch, whose rounds of discovery the test runs and delivers."""
+
+    def __init__(self, root: Path, *names: str, **more: str) -> None:
+        self.folder = root / "landing"
+        for name in ("0", *names):
+            write(self.folder, name, data=name.encode())
+        self._lines = lines_of(root)
+        self.engine = MicroBatchEngine(spooled(root, maxFilesPerTrigger="1", fileOrder="name", **more))
+        until(lambda: [self.engine.run_batch()] and read(self.engine))
+        enumerator = self.engine.holder.coordinator_at(as_value(self.engine.logs.offsets[-1])).enumerator
+        assert isinstance(enumerator, FilesEnumerator)
+        self.enumerator: Any = enumerator
+        self.deliver(self.round())
+
+    def write(self, name: str, text: str, *, modified_s: int = 1) -> None:
+        write(self.folder, name, data=text.encode())
+        os.utime(self.folder / name, (modified_s, modified_s))
+        self._send(name)
+
+    def remove(self, name: str) -> None:
+        (self.folder / name).unlink()
+        self._send(name, removed=True)
+
+    def _send(self, name: str, *, removed: bool = False) -> None:
+        receipt = uuid4().hex
+        self._lines[receipt] = FileEvent(path=str(self.folder / name), removed=removed)
+        until(lambda: receipt in Spool.arrived)
+
+    def round(self) -> NotifiedDiscovery:
+        found: NotifiedDiscovery = self.enumerator._discover_next()
+        return found
+
+    def deliver(self, *rounds: NotifiedDiscovery) -> None:
+        for done in rounds:
+            self.enumerator._discovered(done, None)
+
+
+def names_in(files: Iterable[FileSplit | RemovedFile]) -> list[str]:
+    return [file.path[-1] for file in files]
+
+
+def test_a_file_that_is_removed_and_written_again_before_the_query_knows_is_found(tmp_path: Path) -> None:
+    query = Interleaved(tmp_path, "a", "b")
+    query.remove("b")
+    removed = query.round()
+    query.write("b", "again")
+    query.deliver(removed, query.round())
+    assert names_in(query.round().splits) == ["b"]
+
+
+def test_rounds_that_run_ahead_forget_each_removed_file_once(tmp_path: Path) -> None:
+    query = Interleaved(tmp_path, "a", "b")
+    query.remove("a")
+    first = query.round()
+    query.remove("b")
+    second = query.round()
+    query.deliver(first)
+    query.write("a", "again")
+    third = query.round()
+    assert (names_in(third.forgotten), names_in(third.splits)) == (["a"], ["a"])
+    query.deliver(second, third)
+    fourth = query.round()
+    assert (names_in(fourth.forgotten), names_in(fourth.splits)) == (["b"], [])
+
+
+def test_a_file_is_not_read_if_it_is_removed_after_a_round_that_is_not_delivered(tmp_path: Path) -> None:
+    query = Interleaved(tmp_path)
+    query.write("a", "a")
+    found = query.round()
+    query.enumerator.snapshot_state(1)
+    query.remove("a")
+    query.deliver(found, query.round())
+    assert query.enumerator.backlog([]).splits == 0
+
+
+def test_each_waiting_version_of_a_removed_file_is_forgotten(tmp_path: Path) -> None:
+    query = Interleaved(tmp_path, allowOverwrites="true")
+    query.write("x", "first version", modified_s=1)
+    query.deliver(query.round())
+    query.write("x", "second", modified_s=2)
+    query.deliver(query.round())
+    query.remove("x")
+    query.deliver(query.round())
+    query.write("x", "first version", modified_s=1)
+    query.deliver(query.round())
+    query.engine.process_all_available()
+    assert read(query.engine) == Counter(["0", "first version"])
+
+
+def test_a_file_that_was_removed_before_a_change_to_listing_is_read_once_when_it_is_written_again(
+    tmp_path: Path,
+) -> None:
+    query = Interleaved(tmp_path, "a", "b")
+    query.remove("b")
+    query.deliver(query.round())
+    query.engine.process_all_available()
+    query.engine.restart(available_now=True, options={"discovery": "listing"})
+    query.engine.process_all_available()
+    write(query.folder, "b", data=b"again")
+    run_again(query.engine)
+    query.engine.restart(available_now=True, options={"discovery": "notifications"})
+    query.engine.process_all_available()
+    assert read(query.engine) == Counter(["0", "a", "again"])
+    assert stored(query.engine).to_forget == ()
+
+
 def test_a_custom_service_has_three_methods_and_may_name_files_of_any_file_system(tmp_path: Path) -> None:
     folder = tmp_path / "landing"
     write(folder, "first", data=b"first")
-    given = {
-        "enumerator": "files", "reader": "text", "path": str(folder),
-        "stateLocation": str(tmp_path / "state"),
-        "discovery": "notifications", "notificationQueues": "https://spool/landing",
-        "notificationService": f"{__name__}:Spool",
-    }  # fmt: skip
-    engine = MicroBatchEngine(given)
+    engine = MicroBatchEngine(spooled(tmp_path))
     engine.run_batch()
     write(folder, "a", data=b"a")
-    Spool.lines |= {"1": str(folder / "a"), "2": str(folder / "gone"), "3": str(tmp_path / "a")}
-    Spool.lines["4"] = str(folder / "\ud800")
-    until(lambda: [engine.run_batch()] and not Spool.lines)
+    paths = (folder / "a", folder / "gone", tmp_path / "a", folder / "\ud800")
+    lines = lines_of(tmp_path)
+    lines |= {str(number): FileEvent(path=str(path)) for number, path in enumerate(paths)}
+    until(lambda: [engine.run_batch()] and not lines)
     assert read(engine) == Counter(["first", "a"])
     assert gauges(engine)["messagesSetAside"] > 0, "one path is not text"
 
