@@ -385,13 +385,20 @@ def test_the_error_for_a_malformed_hint_says_where_it_is_and_what_is_expected(tm
 
 
 PARTITIONS = {
-    "whole": ["1", "2"], "long": ["1", "3000000000"], "beyond long": ["1", "12345678901234567890"],
-    "fraction": ["1", "2.5"], "long and fraction": ["3000000000", "2.5"],
-    "day": ["2026-01-01", "2026-01-02"], "no day": ["2026-02-30", "2026-01-01"],
-    "time": ["2026-01-01 10%3A00%3A00", "2026-01-01"], "text and number": ["a", "1"],
-    "null": ["__HIVE_DEFAULT_PARTITION__", "1"], "padded": ["01", "12"], "id": ["7", "8"],
+    "whole": ["1", "2"],
+    "long": ["1", "3000000000"],
+    "beyond long": ["1", "12345678901234567890"],
+    "fraction": ["1", "2.5"],
+    "long and fraction": ["3000000000", "2.5"],
+    "day": ["2026-01-01", "2026-01-02"],
+    "no day": ["2026-02-30", "2026-01-01"],
+    "time": ["2026-01-01 10%3A00%3A00", "2026-01-01"],
+    "text and number": ["a", "1"],
+    "null": ["__HIVE_DEFAULT_PARTITION__", "1"],
+    "padded": ["01", "12"],
+    "id": ["7", "8"],
     "a%20b": ["x%2Fy", "1,000"],
-}  # fmt: skip
+}
 """Values of a partition column in two directories."""
 
 
