@@ -197,7 +197,9 @@ class Honest(Careless):
 
 
 @pytest.mark.parametrize(("kind", "status", "code"), [(Careless, "failed", 3), (Honest, "warning", 0)])
-def test_missing_exclusive_creation_is_detected(kind: type[MemoryFileSystem], status: str, code: int) -> None:
+def test_a_file_system_without_exclusive_creation_is_detected(
+    kind: type[MemoryFileSystem], status: str, code: int
+) -> None:
     fsspec.register_implementation(kind.protocol, kind, clobber=True)
     said = flip27("check", "--state", f"{kind.protocol}://bucket/state", "--json")
     assert statuses(said)["conditional create"] == status
@@ -357,7 +359,9 @@ def test_a_world_writable_parent_directory_without_the_sticky_bit_is_a_warning(t
     assert found["status"] == "warning"
 
 
-def test_a_umask_that_lets_everyone_write_is_a_warning(tmp_path: Path, umask: Callable[[int], None]) -> None:
+def test_a_umask_that_makes_new_directories_world_writable_is_a_warning(
+    tmp_path: Path, umask: Callable[[int], None]
+) -> None:
     umask(0o000)
     assert permissions(tmp_path / "new")["status"] == "warning"
     umask(0o002)

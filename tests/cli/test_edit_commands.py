@@ -93,7 +93,9 @@ def test_a_waiting_edit_is_listed_and_withdrawn_only_once(feed: Edited) -> None:
 
 
 @pytest.mark.parametrize("digits", [36, 8])
-def test_withdrawing_an_applied_edit_is_refused_and_names_the_checkpoint(feed: Edited, digits: int) -> None:
+def test_withdrawing_an_edit_that_was_already_applied_is_refused_and_names_the_checkpoint(
+    feed: Edited, digits: int
+) -> None:
     asked = feed.ask("replay", splits=["a"])
     feed.batch()
     said = flip27("edit", "withdraw", asked[:digits], "--state", feed.state, "--json")

@@ -161,7 +161,9 @@ def test_damaged_metadata_is_found_by_verify_and_never_deleted(saved: Path) -> N
     assert segment_of(saved).exists()
 
 
-def test_delete_deletes_nothing_without_confirmation(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delete_asks_for_confirmation_and_deletes_nothing_without_it(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for answer in ("n\n", ""):
         monkeypatch.setattr("sys.stdin", io.StringIO(answer))
         said = flip27("savepoint", "delete", saved)

@@ -75,7 +75,9 @@ def test_the_transition_table_has_each_pair_of_state_and_call_at_most_once() -> 
 
 
 @pytest.mark.parametrize("cell", [cell for cell in CELLS if cell in ALLOWED], ids=str)
-def test_each_call_in_the_table_has_the_listed_effect_S10_S25(cell: tuple[GatewayState, GatewayCall]) -> None:
+def test_each_call_in_the_transition_table_has_the_listed_effect_S10_S25(
+    cell: tuple[GatewayState, GatewayCall],
+) -> None:
     expected: Transition = ALLOWED[cell]
     gateway = used_gateway_in(cell[0])
     held = waiting(gateway)
@@ -89,7 +91,9 @@ def test_each_call_in_the_table_has_the_listed_effect_S10_S25(cell: tuple[Gatewa
 @pytest.mark.parametrize(
     "cell", [cell for cell in CELLS if cell not in ALLOWED and cell != (OPEN, GatewayCall.CLOSE)], ids=str
 )
-def test_each_call_missing_from_the_table_is_an_error_S31(cell: tuple[GatewayState, GatewayCall]) -> None:
+def test_each_call_missing_from_the_transition_table_is_a_programming_error_S31(
+    cell: tuple[GatewayState, GatewayCall],
+) -> None:
     gateway = used_gateway_in(cell[0])
     before = waiting(gateway)
     with pytest.raises(ProtocolError, match=f"gateway 0 is {cell[0].value} and cannot take the call"):
@@ -122,7 +126,9 @@ def test_marking_with_an_id_that_is_not_higher_is_a_programming_error_S31(checkp
         (CLOSED, 6, False),
     ],
 )  # fmt: skip
-def test_a_gateway_closes_only_for_its_id_S27(state: GatewayState, checkpoint_id: int, closes: bool) -> None:
+def test_a_gateway_closes_only_for_the_id_it_is_marked_for_S27(
+    state: GatewayState, checkpoint_id: int, closes: bool
+) -> None:
     gateway = gateway_in(state)
     assert gateway.try_close(checkpoint_id) is closes
     assert gateway.state is (CLOSED if closes else state)

@@ -665,7 +665,9 @@ def test_reports_and_failures_are_cleaned_up_with_their_documents() -> None:
 
 
 @pytest.mark.parametrize("options", [{"onSplitError": "quarantine"}, {"taskReports": "always"}])
-def test_a_sink_that_has_a_batch_may_skip_it_whatever_its_repetition_demands(options: dict[str, str]) -> None:
+def test_a_sink_that_has_a_batch_may_skip_it_whatever_the_options_of_its_repetition_demand(
+    options: dict[str, str],
+) -> None:
     batches = InlineBatches(Shelf, EchoReader, {"onMissingReport": "repeat"})
     batches.shelve("a")
     assert batches.attempt(batches.next_task()) == ["a"]

@@ -157,7 +157,9 @@ def read_by_the_second_attempt(reader: Any, monkeypatch: pytest.MonkeyPatch, sai
     return rows
 
 
-def test_a_page_of_too_many_tuples_fails_without_a_quarantine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_more_tuples_than_can_be_held_fails_without_quarantining_its_split(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(buffered_rows, "TUPLES_BYTES", 50_000)
     said = r"split 'a': more than .* of tuples .*\n.*Arrow batches"
     assert len(read_by_the_second_attempt(TuplesWithoutProgress, monkeypatch, said)) == 100

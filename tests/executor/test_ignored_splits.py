@@ -140,7 +140,9 @@ def test_a_file_that_was_lost_before_its_rows_were_delivered_is_not_deleted(tmp_
 @pytest.mark.parametrize(
     "options", [{"ignoreMissingFiles": "true"}, {"onSplitError": "ignore"}, {"onSplitError": "quarantine"}]
 )
-def test_a_file_read_once_is_required_when_repeated_R5(tmp_path: Path, options: dict[str, str]) -> None:
+def test_a_file_that_was_read_once_is_required_when_the_batch_is_repeated_R5(
+    tmp_path: Path, options: dict[str, str]
+) -> None:
     land(tmp_path, a="1", b="2")
     batches = files_at(tmp_path, **options)
     batches.trigger()

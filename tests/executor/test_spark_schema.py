@@ -87,6 +87,8 @@ def test_nulls_in_a_not_null_column_are_an_error_that_counts_them() -> None:
     ],
     ids=["overflow", "text", "fraction", "digits"],
 )
-def test_an_unfit_value_is_an_error_that_names_column_and_types(given: pa.Array, wanted: pa.DataType) -> None:
+def test_a_value_that_would_be_lost_is_an_error_that_names_column_and_types(
+    given: pa.Array, wanted: pa.DataType
+) -> None:
     with pytest.raises(SchemaError, match=r"column 'a' has type .* and cannot be cast to"):
         conform(batch(a=given), pa.schema([("a", wanted)]))

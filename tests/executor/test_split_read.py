@@ -148,7 +148,9 @@ _AFTER_YEAR_9999 = 253_402_318_799_000_000  # the last second of 9999 in New Yor
 @pytest.mark.parametrize(
     ("out_of_range", "kind"), [(_BEFORE_YEAR_1, None), (_AFTER_YEAR_9999, None), (2_932_897, pa.date32())]
 )
-def test_an_event_time_beyond_python_fails_no_batch(out_of_range: int, kind: pa.DataType | None) -> None:
+def test_an_event_time_that_python_cannot_represent_does_not_fail_the_batch(
+    out_of_range: int, kind: pa.DataType | None
+) -> None:
     meter = Meter("at")
     meter.count(times(out_of_range, None, kind=kind))
     assert (meter.rows, meter.max_event_time) == (2, None)

@@ -97,7 +97,9 @@ def engine_of(folder: Path, **more: str) -> MicroBatchEngine:
     return MicroBatchEngine(options_of(folder, **more), enumerator=Orders, reader=OrdersReader)
 
 
-def test_the_table_is_queried_once_and_the_columns_stay(tmp_path: Path, shop: sqlite3.Connection) -> None:
+def test_the_table_is_queried_once_and_every_later_start_has_the_same_columns(
+    tmp_path: Path, shop: sqlite3.Connection
+) -> None:
     OrdersReader.asked = 0
     first = schema_of(source_of(tmp_path))
     insert(shop, "ALTER TABLE orders ADD COLUMN amount REAL")

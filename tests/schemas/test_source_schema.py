@@ -73,7 +73,9 @@ def test_the_schema_of_another_source_is_refused_and_a_uid_separates_the_two(tmp
     assert found_out(tmp_path, path=f"{tmp_path}/in/") == "id bigint"
 
 
-def test_reading_more_or_less_keeps_the_schema(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_reads_more_or_less_of_its_data_keeps_its_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     land(tmp_path, "a", '{"id": 1}')
     monkeypatch.chdir(tmp_path)
     more, third = f"{tmp_path}/more", f"{tmp_path}/third"
@@ -247,7 +249,9 @@ def test_without_a_state_location_the_error_says_how_to_continue_with_hints(tmp_
 
 
 @pytest.mark.parametrize(("mode", "grows"), [({}, True), ({"schemaEvolutionMode": "none"}, False)])
-def test_an_inferred_schema_grows_by_default(tmp_path: Path, mode: dict[str, str], grows: bool) -> None:
+def test_an_inferred_schema_grows_unless_another_mode_is_set(
+    tmp_path: Path, mode: dict[str, str], grows: bool
+) -> None:
     """A sample may lack columns, whose values must not be lost silently."""
     land(tmp_path, "a", '{"id": 1}')
     place = {"path": str(tmp_path / "in"), "stateLocation": str(tmp_path / "state")}

@@ -65,7 +65,9 @@ def test_a_large_file_is_read_in_ranges_by_several_tasks(spark: SparkSession, fo
     assert len(list(folders.lake.glob("part-*"))) == 3
 
 
-def test_an_inferred_schema_grows_after_one_failure(spark: SparkSession, folders: Folders) -> None:
+def test_an_inferred_schema_grows_by_a_new_column_that_fails_the_query_once(
+    spark: SparkSession, folders: Folders
+) -> None:
     folders.land("a.json", ['{"id": 1}'])
     options = {"reader": "json", "schemaHints": "at timestamp"}
     frame = file_stream(spark, folders, **options)

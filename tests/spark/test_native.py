@@ -171,7 +171,9 @@ def test_a_corrupt_file_is_quarantined_and_the_others_are_delivered_even_if_the_
     assert "cannot be read by Spark as parquet" in quarantined.error
 
 
-def test_unreachable_files_stop_the_query_and_are_read_later(spark: SparkSession, folders: Folders) -> None:
+def test_files_that_spark_cannot_reach_stop_the_query_and_are_read_once_it_can(
+    spark: SparkSession, folders: Folders
+) -> None:
     land(folders, "a.parquet", id=[1])
     delivered = Delivered()
     astray = ids_to(delivered, hadoopPrefixes='{"/": "unknown://bucket/"}')
@@ -183,7 +185,9 @@ def test_unreachable_files_stop_the_query_and_are_read_later(spark: SparkSession
     assert state(spark, folders, "quarantine") == []
 
 
-def test_the_query_stops_at_corrupt_or_changing_files(spark: SparkSession, folders: Folders) -> None:
+def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read(
+    spark: SparkSession, folders: Folders
+) -> None:
     land(folders, "a.parquet", id=[1])
 
     def change(frame: DataFrame, _batch_id: int) -> None:

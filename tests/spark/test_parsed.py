@@ -107,7 +107,9 @@ def test_malformed_lines_give_nulls_if_no_column_takes_them(spark: SparkSession,
     assert_df_equality(*both(spark, json, "json", schema, mode="DROPMALFORMED"))
 
 
-def test_option_or_session_name_the_column_of_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_column_of_malformed_lines_has_the_name_from_the_option_or_the_session(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder = written(tmp_path / "in", a="1\nx\n")
     schema = "bad string, id int"
     assert_df_equality(*both(spark, folder, "csv", schema, columnNameOfCorruptRecord="bad"))

@@ -48,7 +48,9 @@ def changes(spark: SparkSession, folders: Folders) -> list[tuple[Any, ...]]:
     return [tuple(value.asDict() if hasattr(value, "asDict") else value for value in row) for row in rows]
 
 
-def test_a_replica_of_some_runs_equals_the_table(spark: SparkSession, shop: Shop, folders: Folders) -> None:
+def test_a_replica_in_files_equals_the_table_over_several_runs(
+    spark: SparkSession, shop: Shop, folders: Folders
+) -> None:
     writers = Writers(shop.sessions, "public.orders", seed=1)
     run_to_end(to_lake(stream(spark, shop, folders), folders))
     for _ in range(2):

@@ -76,7 +76,9 @@ def test_rows_of_a_killed_query_and_of_its_fork_from_a_bucket_add_up_exactly_S79
     assert sorted(rows) == lines
 
 
-def test_a_forked_windowed_count_continues_like_the_original(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_windowed_count_that_is_forked_while_it_runs_continues_like_the_original(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folders = Folders(tmp_path / "original")
     found: dict[str, int] = {}
 
@@ -112,7 +114,9 @@ def test_a_forked_windowed_count_continues_like_the_original(spark: SparkSession
     assert original == {"2026-01-01 10:00:00": 4, "2026-01-01 11:00:00": 4, "2026-01-01 12:00:00": 8}
 
 
-def test_a_query_stops_with_a_savepoint_without_naming_its_state(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_is_stopped_with_a_savepoint_without_naming_its_state_location(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     original, fork = Folders(tmp_path / "home"), Folders(tmp_path / "fork")
     original.land("1.txt", ["one"])
     query, before = collected(file_stream(spark, original), original, processingTime="0 seconds")

@@ -113,7 +113,9 @@ def test_available_now_reads_what_existed_at_start_and_ends(spark: SparkSession,
     assert lake_lines(spark, folders) == ["0", "1", "2", "meanwhile-0", "meanwhile-1", "meanwhile-2"]
 
 
-def test_a_query_continues_elsewhere_with_copies_of_its_state(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     one, two = Folders(tmp_path / "one"), Folders(tmp_path / "two")
     for i in range(3):
         one.land(f"{i}.txt", [f"first {i}"])

@@ -79,7 +79,9 @@ def test_latest_first_and_another_order_are_refused_together(tmp_path: Path) -> 
         names_on(tmp_path, latestFirst=True, fileOrder="name")
 
 
-def test_old_files_are_left_out_counted_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_files_older_than_max_file_age_are_left_out_counted_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """The age is relative to the newest known file; as in Spark, the first round accepts every file."""
     rounds = rounds_on(tmp_path, maxFileAge="1 hour")
     write(tmp_path, "ancient", modified_s=1000)

@@ -77,7 +77,9 @@ def test_path_glob_filter_selects_by_name_as_in_spark(tmp_path: Path, glob: str,
     ],
     ids=str,
 )
-def test_files_are_chosen_by_their_time(tmp_path: Path, options: dict[str, str], expected: list[str]) -> None:
+def test_files_are_chosen_by_their_modification_time(
+    tmp_path: Path, options: dict[str, str], expected: list[str]
+) -> None:
     for day in (1, 2, 3):
         write(tmp_path, f"day-{day}", modified_s=1767225600 + (day - 1) * 86400)  # midnight, UTC
     assert names_on(tmp_path, **options) == expected
@@ -110,7 +112,9 @@ def test_a_file_is_read_once_its_time_is_in_the_range(tmp_path: Path) -> None:
     ],
     ids=str,
 )
-def test_a_malformed_option_is_explained(tmp_path: Path, options: dict[str, str], told: str) -> None:
+def test_the_error_for_a_malformed_option_says_what_is_expected(
+    tmp_path: Path, options: dict[str, str], told: str
+) -> None:
     with pytest.raises(OptionError) as caught:
         names_on(tmp_path, **options)
     assert told in str(caught.value)

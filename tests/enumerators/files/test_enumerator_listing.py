@@ -243,7 +243,9 @@ def bucket(s3_bucket: S3Bucket, caplog: pytest.LogCaptureFixture) -> Bucket:
 
 
 @pytest.mark.parametrize("recursive", ["true", "false"])
-def test_without_new_files_a_name_cursor_makes_one_request_to_s3(bucket: Bucket, recursive: str) -> None:
+def test_without_new_files_a_name_cursor_makes_one_request_to_s3_however_many_files_exist(
+    bucket: Bucket, recursive: str
+) -> None:
     bucket.put(*(f"{number:04}" for number in range(60)))
     rounds = bucket.rounds(seenFiles="nameCursor", recursiveFileLookup=recursive)
     assert len(rounds.names()) == 60

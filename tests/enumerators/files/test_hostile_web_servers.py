@@ -88,7 +88,9 @@ def test_a_redirect_to_another_server_is_refused_without_a_request_to_it(
 
 
 @pytest.mark.parametrize("options", CREDENTIALS, ids=str)
-def test_a_planned_file_is_not_redirected_to_another_server(options: dict[str, str], tmp_path: Path) -> None:
+def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
+    options: dict[str, str], tmp_path: Path
+) -> None:
     parsed = Options.parse(options, TextReader.options)
     with another_server() as other, http_files(tmp_path, redirecting("a.txt", f"{other.url}/a.txt")) as url:
         split = FileSplit(path=f"{url}/a.txt", length=7, modified_us=0)

@@ -132,7 +132,9 @@ def test_a_path_that_is_a_loop_is_an_error_that_names_the_path(tmp_path: Path) -
         open_listers([str(tmp_path / "loop")], {}).check_root()
 
 
-def test_a_directory_that_vanishes_or_becomes_a_file_while_listed_stops_no_query(tmp_path: Path) -> None:
+def test_a_directory_that_vanishes_or_becomes_a_file_while_its_parent_is_listed_does_not_stop_the_query(
+    tmp_path: Path,
+) -> None:
     """Its files count as removed, like a file that vanishes between its listing and its ``stat``."""
     write(tmp_path, "a", "b", "x/c", "y/d")
     listed = open_listers([str(tmp_path)], {}).files(recursive=True)
@@ -145,7 +147,9 @@ def test_a_directory_that_vanishes_or_becomes_a_file_while_listed_stops_no_query
     assert names_below(tmp_path) == ["a", "b", "x"]
 
 
-def test_links_to_files_on_an_sftp_server_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_links_on_an_sftp_server_are_read_if_they_lead_to_a_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write(tmp_path, "in/a", "in/x/b", "elsewhere/c", data=b"12345")
     for name, target in {"loop": "loop", "up": "..", "x/back": "..", "nowhere": "nothing"}.items():
         link(tmp_path / "in" / name, target)
@@ -242,7 +246,9 @@ def test_cleaning_a_link_to_a_file_removes_the_link_and_keeps_the_file(tmp_path:
 
 
 @EACH_WAY
-def test_files_globbed_through_a_link_out_of_its_base_are_not_cleaned(tmp_path: Path, clean: str) -> None:
+def test_files_that_a_glob_matches_through_a_link_out_of_its_base_folder_are_not_cleaned(
+    tmp_path: Path, clean: str
+) -> None:
     root = tmp_path / "landing"
     write(root, "x/orders/a")
     write(tmp_path, "elsewhere/orders/b")
@@ -255,7 +261,9 @@ def test_files_globbed_through_a_link_out_of_its_base_are_not_cleaned(tmp_path: 
 
 
 @EACH_WAY
-def test_a_file_of_a_former_path_is_cleaned_unless_it_is_behind_a_link(tmp_path: Path, clean: str) -> None:
+def test_a_file_of_a_former_path_of_the_source_is_cleaned_unless_it_is_behind_a_link(
+    tmp_path: Path, clean: str
+) -> None:
     write(tmp_path / "before", "a", "b")
     (tmp_path / "link").symlink_to("before")
     clean_now(tmp_path / "landing", clean, tmp_path / "before" / "a", tmp_path / "link" / "b")
@@ -275,7 +283,9 @@ def test_a_folder_that_has_become_a_dangling_link_counts_as_removed(tmp_path: Pa
 
 
 @EACH_WAY
-def test_files_behind_a_link_that_just_replaced_a_folder_are_not_cleaned(tmp_path: Path, clean: str) -> None:
+def test_files_behind_a_link_that_replaces_a_folder_at_the_last_moment_are_not_cleaned(
+    tmp_path: Path, clean: str
+) -> None:
     root, archive = tmp_path / "landing", tmp_path / "archive"
     write(root / "x", "a")
     action = due(root / "x" / "a", clean, archive)

@@ -115,7 +115,9 @@ def test_a_new_version_waits_for_the_full_retention_time_after_it_was_read(tmp_p
     assert landing.left == []
 
 
-def test_the_options_at_the_end_of_retention_decide_if_a_file_is_deleted_or_archived(tmp_path: Path) -> None:
+def test_the_options_at_the_end_of_the_retention_time_decide_whether_a_file_is_deleted_or_archived(
+    tmp_path: Path,
+) -> None:
     landing = Landing(tmp_path)
     landing.read("a")
     landing.read("b")

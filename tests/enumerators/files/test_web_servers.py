@@ -185,7 +185,9 @@ def test_a_password_in_the_path_is_refused_and_is_in_no_error_and_no_state(tmp_p
     assert not any(PASSWORD.encode() in data for data in stored)
 
 
-def test_files_of_a_server_with_a_password_are_read_with_the_option_in_the_error(tmp_path: Path) -> None:
+def test_files_of_a_server_that_asks_for_a_password_are_read_with_the_option_that_the_error_names(
+    tmp_path: Path,
+) -> None:
     put_files(tmp_path, "a.txt")
     (tmp_path / "b.txt").write_text(f"{'b' * 999}\n" * 9_000)
     options = {"storage.client_kwargs": json.dumps({"headers": {"Authorization": OnlyForTom.wanted}})}

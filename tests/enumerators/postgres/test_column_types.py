@@ -45,7 +45,9 @@ def test_each_type_and_its_array_type_have_an_arrow_type(name: str, wanted: pa.D
         (5, -3, pa.string()), (1000, -1000, pa.string()), (1000, 1000, pa.string()),
     ],
 )  # fmt: skip
-def test_numeric_is_a_decimal_if_it_fits_arrows(precision: int, scale: int, wanted: pa.DataType) -> None:
+def test_numeric_is_a_decimal_if_an_arrow_decimal_has_enough_digits(
+    precision: int, scale: int, wanted: pa.DataType
+) -> None:
     assert numeric_digits(numeric(precision, scale)) == (precision, scale)
     assert arrow_type(PgType(name="numeric", modifier=numeric(precision, scale))) == wanted
 

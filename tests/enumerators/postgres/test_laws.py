@@ -60,7 +60,9 @@ def test_a_snapshot_keeps_the_laws_while_rows_change(orders: Orders) -> None:
 
 
 @pytest.mark.slow
-def test_the_laws_hold_while_rows_are_added(postgres: PostgresServer, orders: Orders, tmp_path: Path) -> None:
+def test_snapshot_and_log_keep_the_laws_while_rows_are_added(
+    postgres: PostgresServer, orders: Orders, tmp_path: Path
+) -> None:
     # The state location identifies the query: the checks run it many times with one slot.
     # The checks regard a source as idle as soon as it has no batch: with heartbeatBytes, any new byte of the
     # log makes a batch.

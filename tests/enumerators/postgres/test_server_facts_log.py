@@ -85,7 +85,9 @@ VALUES = {
 
 
 @pytest.mark.parametrize("is_hostile", [False, True])
-def test_texts_in_the_log_follow_the_readers_settings(database: TestedDatabase, is_hostile: bool) -> None:
+def test_texts_in_the_log_follow_the_settings_of_the_reading_session(
+    database: TestedDatabase, is_hostile: bool
+) -> None:
     database.execute(f"CREATE TABLE t (id int PRIMARY KEY, {', '.join(VALUES)})")
     writer = database.session()
     writer.execute("SET bytea_output = hex")
@@ -221,7 +223,9 @@ def test_a_slot_can_advance_to_its_own_position_but_not_back(one_row: TestedData
         one_row.advance(transaction.final_lsn)
 
 
-def test_an_unflushed_commit_is_visible_but_missing_from_its_window(database: TestedDatabase) -> None:
+def test_a_commit_that_is_not_flushed_is_visible_but_missing_from_the_window_that_contains_it(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     session = database.session(synchronous_commit="off")
     found: list[tuple[int, int, list[Transaction]]] = []
@@ -290,7 +294,9 @@ def restart(database: TestedDatabase) -> int:
     return parse_lsn(database.one(query, database.slot))
 
 
-def test_a_peek_decodes_again_from_the_list_of_transactions_before_the_slot(one_row: TestedDatabase) -> None:
+def test_a_peek_decodes_again_from_the_last_list_of_running_transactions_before_the_slot(
+    one_row: TestedDatabase,
+) -> None:
     before = one_row.flushed()
     one_row.execute("CHECKPOINT")
     listed = one_row.flushed()

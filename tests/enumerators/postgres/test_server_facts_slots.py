@@ -60,7 +60,9 @@ def test_a_peek_that_is_cancelled_leaves_the_slot_free(one_row: TestedDatabase) 
 
 
 @pytest.mark.usefixtures("writing")
-def test_a_new_slot_waits_for_open_transactions_and_is_dropped_if_cancelled(database: TestedDatabase) -> None:
+def test_a_new_slot_waits_for_open_transactions_and_is_dropped_when_the_wait_is_cancelled(
+    database: TestedDatabase,
+) -> None:
     session, creation = waiting_creation(database)
     assert sorted(database.slots()) == sorted([database.slot, "new"])
     position = "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'new'"

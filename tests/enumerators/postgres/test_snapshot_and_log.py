@@ -138,7 +138,9 @@ def test_a_run_that_ends_reads_the_log_to_its_end_after_a_truncate_between_chunk
         assert [op for op, _ in orders.ops()].count("t") == 1
 
 
-def test_chunks_are_read_again_in_a_bounded_run_if_its_first_poll_hears_of_a_truncate(orders: Query) -> None:
+def test_chunks_are_read_again_in_a_run_that_ends_if_it_hears_of_the_truncate_during_its_first_poll(
+    orders: Query,
+) -> None:
     source = orders.engine.source
     first = EnumeratorRun(source)
     until(lambda: len(chunk_ids(first)) == 3, lambda: str(first.assigned))

@@ -200,7 +200,9 @@ def test_invalid_snapshots_are_refused(text: str) -> None:
         (0, 7 * EPOCH - 1, 7 * EPOCH), ((1 << 31) + 6, EPOCH + 5, (1 << 31) + 6),
     ],
 )  # fmt: skip
-def test_an_id_of_32_bits_gets_the_epoch_nearest_to_the_reference(short: int, near: int, whole: int) -> None:
+def test_an_id_of_32_bits_gets_the_epoch_that_makes_it_nearest_to_the_reference(
+    short: int, near: int, whole: int
+) -> None:
     assert widened(ids(short), near).tolist() == [whole]
 
 

@@ -126,7 +126,9 @@ def test_a_table_with_a_key_of_several_columns_is_read_and_followed(postgres: Po
     ],
     ids=["primary key", "replica identity"],
 )
-def test_included_columns_are_no_part_of_the_key(postgres: PostgresServer, identity: tuple[str, ...]) -> None:
+def test_columns_that_an_index_includes_are_not_part_of_the_key(
+    postgres: PostgresServer, identity: tuple[str, ...]
+) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (a int NOT NULL, b int NOT NULL, v text)",
@@ -146,7 +148,9 @@ def test_included_columns_are_no_part_of_the_key(postgres: PostgresServer, ident
 
 
 @pytest.mark.parametrize("identity", ["FULL", "USING INDEX orders_code"])
-def test_a_table_identified_by_another_key_is_followed(postgres: PostgresServer, identity: str) -> None:
+def test_a_table_whose_replica_identity_is_not_its_primary_key_is_followed(
+    postgres: PostgresServer, identity: str
+) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (id int PRIMARY KEY, code text NOT NULL, v text, note text)",
@@ -171,7 +175,9 @@ def test_a_table_identified_by_another_key_is_followed(postgres: PostgresServer,
 
 
 @pytest.mark.parametrize("identity", ["NOTHING", "DEFAULT"])
-def test_inserts_into_a_table_without_identity_are_followed(postgres: PostgresServer, identity: str) -> None:
+def test_a_table_without_an_identity_is_followed_while_rows_are_only_inserted(
+    postgres: PostgresServer, identity: str
+) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (id int, v text)",

@@ -151,7 +151,9 @@ def test_rows_without_a_cursor_are_counted_if_they_are_left_out(sqlite: Shop, fl
     assert engine.batches[-1].end["summary"]["nullCursorRows"] == 2
 
 
-def test_rows_below_the_position_of_an_emptied_table_are_a_loss(shop: Shop, flip27_engine: Engine) -> None:
+def test_rows_that_appear_below_the_position_of_an_emptied_table_are_a_data_loss(
+    shop: Shop, flip27_engine: Engine
+) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.options)
     batches_of(engine)

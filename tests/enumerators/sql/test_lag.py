@@ -91,7 +91,9 @@ def test_a_time_in_the_future_is_logged_once_with_the_time_zone(
     assert "times in UTC: option timeZone" in warning
 
 
-def test_a_start_at_the_latest_row_leaves_out_only_old_rows(sqlite: Shop, flip27_engine: Engine) -> None:
+def test_a_start_at_the_latest_row_leaves_out_only_rows_that_are_old_enough(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
     sqlite.insert([(1, 1.0, at(-7200)), (2, 1.0, at(-60))])
     engine = flip27_engine(sqlite.with_options(startingCursor="latest", lag="1h"))
     assert batches_of(engine) == []

@@ -100,7 +100,9 @@ def test_without_waits_an_id_committed_late_is_lost(shop: Shop, begin: Begin, fl
     assert polled(engine) == []
 
 
-def test_rows_wait_for_an_id_drawn_not_inserted(shop: Shop, begin: Begin, engine: MicroBatchEngine) -> None:
+def test_rows_wait_for_an_id_that_was_drawn_but_not_yet_inserted(
+    shop: Shop, begin: Begin, engine: MicroBatchEngine
+) -> None:
     late = begin("SELECT nextval('events_id_seq')")
     shop.execute(EVENT)
     assert polled(engine) == []
@@ -109,7 +111,9 @@ def test_rows_wait_for_an_id_drawn_not_inserted(shop: Shop, begin: Begin, engine
     assert polled(engine) == [[1, 2]]
 
 
-def test_rows_wait_for_no_rolled_back_transaction(shop: Shop, begin: Begin, engine: MicroBatchEngine) -> None:
+def test_rows_stop_waiting_for_a_transaction_that_is_rolled_back(
+    shop: Shop, begin: Begin, engine: MicroBatchEngine
+) -> None:
     late = begin()
     shop.execute(EVENT)
     assert polled(engine) == []

@@ -163,7 +163,9 @@ def test_common_patterns_are_parsed_by_column(pattern: str) -> None:
     st.lists(st.one_of(st.none(), st.sampled_from(TEXTS), st.text("0129-/:. TZ", max_size=20)), max_size=9),
     st.integers(0, 2),
 )
-def test_a_column_has_the_values_of_each_text(pattern: str, texts: list[str | None], start: int) -> None:
+def test_a_column_gives_the_same_values_as_each_of_its_texts_alone(
+    pattern: str, texts: list[str | None], start: int
+) -> None:
     formats = DateTimeFormats(timestamp=datetime_pattern(pattern))
     times = formats.timestamps(pa.array(texts, pa.string())[start:], ZONE)
     alone = [None if text is None else formats.timestamp_us(text, java_zone(ZONE)) for text in texts[start:]]
@@ -226,7 +228,9 @@ def test_jsons_are_parsed_by_patterns_as_in_spark(spark: SparkSession, tmp_path:
     ],
     ids=str,
 )
-def test_types_are_inferred_as_in_spark(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+def test_types_are_inferred_by_patterns_as_in_spark(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
     rows = [
         "29/02/2024,2024-02-29,29/02/2024 12:30,2024-2-9,29/02/2024",
         "01/02/2024,2024-03-01,01/02/2024 00:00,2024-02-09 10:00:00,01/02/2024 10:00",

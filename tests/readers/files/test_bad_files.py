@@ -133,7 +133,9 @@ def test_a_file_without_bytes_has_no_rows(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", LINES)
-def test_odd_bytes_are_accepted_in_text_as_in_spark(spark: SparkSession, tmp_path: Path, name: str) -> None:
+def test_bytes_that_are_not_utf8_are_accepted_in_text_as_in_spark(
+    spark: SparkSession, tmp_path: Path, name: str
+) -> None:
     reader, schema, _ = FORMATS[name]
     (tmp_path / "a").write_bytes(b'{"id": "caf\xe9"}\n' if name == "json" else b"caf\xe9\n")
     [batch] = read_batches(reader(), [split_of(tmp_path / "a")], schema)

@@ -169,7 +169,9 @@ def test_nested_names_that_differ_only_in_case_are_refused_where_spark_loses_a_v
     ],
     ids=str,
 )
-def test_json_fields_have_sparks_types(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+def test_json_fields_have_the_types_that_spark_finds(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
     # With prefersDecimal, a line with NaN is malformed to Spark.
     lines = json_lines(without="not a number" if "prefersDecimal" in options else "")
     folder = write_lines(tmp_path / "in", [*lines, *(['{"broken'] if "bad" in options.values() else [])])
@@ -210,7 +212,9 @@ CSV = {
     [{"inferSchema": "true"}, {"inferSchema": "true", "preferDate": "false"}, {"inferSchema": "false"}, {}],
     ids=str,
 )
-def test_csv_columns_have_sparks_types(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> None:
+def test_csv_columns_have_the_types_that_spark_infers(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str]
+) -> None:
     """There is one column for each case. Fields without a text do not influence its type."""
     lines = [",".join(values) for values in zip_longest(*CSV.values(), fillvalue="")]
     folder = write_lines(tmp_path / "in", [f"x,{line}" for line in lines])

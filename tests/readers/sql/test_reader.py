@@ -60,7 +60,9 @@ def test_rows_are_in_cursor_order_even_if_the_cursor_is_read_as_text(shop: Shop)
     assert [row["id"] for row in rows(shop.with_options(cursorColumns="id"), schema)] == ["9", "10", "11"]
 
 
-def test_with_append_only_added_or_deleted_rows_stop_the_query(shop: Shop, flip27_engine: Engine) -> None:
+def test_with_append_only_a_row_added_to_or_deleted_from_a_range_stops_the_query(
+    shop: Shop, flip27_engine: Engine
+) -> None:
     shop.insert(ORDERS)
     options = shop.with_options(appendOnly="true", partitionRows="3", maxRowsPerTrigger="3")
     engine = flip27_engine(options)
@@ -70,7 +72,9 @@ def test_with_append_only_added_or_deleted_rows_stop_the_query(shop: Shop, flip2
         engine.run_batch()
 
 
-def test_a_row_moved_after_planning_is_read_with_its_new_cursor(shop: Shop, flip27_engine: Engine) -> None:
+def test_a_row_that_moves_after_its_range_was_planned_is_read_with_its_new_cursor(
+    shop: Shop, flip27_engine: Engine
+) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.with_options(partitionRows="3", maxRowsPerTrigger="3"))
     assert engine.run_batch() is not None
