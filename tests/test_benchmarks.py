@@ -109,7 +109,9 @@ def test_the_state_written_for_new_files_is_counted_in_bytes(outcomes: list[Outc
     assert 100 < known.offset_bytes < 4096
 
 
-def test_the_report_has_the_measurements_and_the_machine(outcomes: list[Outcome], tmp_path: Path) -> None:
+def test_the_report_contains_the_measurements_and_the_machine(
+    outcomes: list[Outcome], tmp_path: Path
+) -> None:
     report = Report(
         format=1,
         began=now(),

@@ -76,7 +76,9 @@ def test_the_site_builds_without_a_warning_and_fetches_nothing(tmp_path: Path) -
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="the script of the site runs in node here")
 @pytest.mark.parametrize(("protocol", "says_so"), [("file:", True), ("http:", False)])
-def test_search_on_a_page_from_disk_says_that_it_needs_a_server(protocol: str, says_so: bool) -> None:
+def test_the_search_field_of_a_page_opened_from_disk_says_that_it_needs_a_server(
+    protocol: str, says_so: bool
+) -> None:
     script = (REPOSITORY / "docs" / "javascripts" / "search_from_disk.js").read_text()
     page = """
         const field = { placeholder: "Search", disabled: false };

@@ -59,7 +59,9 @@ def test_an_absent_option_has_its_default() -> None:
         ("zzz", "is unknown\n"),
     ],
 )
-def test_an_unknown_option_is_refused_with_a_suggestion_and_all_known(given: str, suggested: str) -> None:
+def test_an_unknown_option_is_refused_with_a_suggestion_and_all_that_are_known(
+    given: str, suggested: str
+) -> None:
     with pytest.raises(OptionError, match=f"option {given.lower()} is unknown") as caught:
         parsed(**{given: "1"})
     assert suggested in str(caught.value)

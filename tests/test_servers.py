@@ -43,7 +43,9 @@ def topic_id(broker: KafkaBroker, topic: str) -> str:
     return str(described[topic].result(DEADLINE_S).topic_id)
 
 
-def test_a_consumer_that_starts_after_an_abort_misses_the_producers_later_commits(kafka: KafkaBroker) -> None:
+def test_a_consumer_that_starts_after_an_abort_misses_what_the_same_producer_commits_later(
+    kafka: KafkaBroker,
+) -> None:
     topic = kafka.topic()
     producer = kafka.producer(transactional_id=f"of_{topic}")
     producer.init_transactions(DEADLINE_S)
@@ -156,7 +158,9 @@ def test_the_server_and_its_folder_are_gone_when_the_tests_are_killed(kind: str)
     assert not Path(folder).exists()
 
 
-def test_a_database_is_empty_and_dropped_with_its_slots_and_transactions(postgres: PostgresServer) -> None:
+def test_a_new_database_is_empty_and_dropped_with_its_slots_and_prepared_transactions(
+    postgres: PostgresServer,
+) -> None:
     with postgres.database() as name:
         with postgres.connect(name) as connection:
             connection.execute("CREATE TABLE t (a int)")

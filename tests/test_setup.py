@@ -75,7 +75,9 @@ def checkout(tmp_path: Path) -> Checkout:
         ("test", "--editable .[test]"),
     ],
 )
-def test_a_part_is_installed_once_and_nothing_else_is(part: str, asked: str, checkout: Checkout) -> None:
+def test_a_part_is_installed_once_and_nothing_else_is_installed(
+    part: str, asked: str, checkout: Checkout
+) -> None:
     assert checkout.set_up(part) == (0, [asked])
     assert checkout.set_up(part) == (0, [])
 

@@ -163,7 +163,9 @@ def test_an_enumerator_is_not_accepted_as_a_reader() -> None:
         find_reader("flip27_source.enumerators.files.enumerator:FilesEnumerator")
 
 
-def test_an_error_of_the_module_is_shown_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_inside_the_authors_module_is_shown_unchanged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The error is not that the class is missing: the class exists, but its module fails."""
     (tmp_path / "mistaken_orders.py").write_text("import os\nos.no_such_function()\nclass Orders: pass\n")
     monkeypatch.syspath_prepend(tmp_path)

@@ -50,7 +50,9 @@ def test_the_page_has_an_example_of_every_command_and_names_every_option(words: 
 
 
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
-def test_every_command_has_option_json_and_describes_itself_and_its_options(words: tuple[str, ...]) -> None:
+def test_every_command_has_the_option_json_and_describes_itself_and_its_options(
+    words: tuple[str, ...],
+) -> None:
     command = COMMANDS[words]
     assert command.help
     assert "--json" in [option for parameter in command.params for option in parameter.opts]

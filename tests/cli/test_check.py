@@ -136,7 +136,9 @@ def says(folder: Path, *lines: str) -> str:
         (["echo hello from sitecustomize", answer()], "it started in"),
     ],
 )
-def test_the_workers_python_is_named_with_its_problem(lines: list[str], found: str, tmp_path: Path) -> None:
+def test_the_python_of_the_workers_is_named_with_its_problem(
+    lines: list[str], found: str, tmp_path: Path
+) -> None:
     command = says(tmp_path, *lines)
     finding = spark_python({**os.environ, "PYSPARK_PYTHON": command})
     assert f"{command} (PYSPARK_PYTHON)" in finding.found
@@ -369,7 +371,9 @@ def test_a_umask_that_makes_new_directories_world_writable_is_a_warning(
     assert not (tmp_path / "new").exists()
 
 
-def test_archives_without_bytecode_are_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_spark_archives_without_bytecode_are_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("SPARK_HOME", str(tmp_path))
     assert statuses(flip27("check", "--json"))["pyspark.zip"] == "ok"
     library = tmp_path / "python" / "lib"

@@ -48,7 +48,9 @@ def numbers(query: FileQuery) -> tuple[list[str], list[str]]:
     return sorted(os.listdir(root / "offsets")), sorted(os.listdir(root / "commits"))
 
 
-def test_only_files_of_committed_batches_are_exported(tmp_path: Path, query: FileQuery) -> None:
+def test_files_of_committed_batches_are_exported_and_waiting_files_are_not(
+    tmp_path: Path, query: FileQuery
+) -> None:
     query.limits = Limits(files=2)
     query.land("a", "b", "c")
     query.batch()
@@ -104,7 +106,9 @@ def test_an_uncommitted_batch_without_files_of_this_source_names_nothing(query: 
     assert (said.code, said.data["read_twice"], said.data["batch_id"]) == (0, [], 2)
 
 
-def test_operator_state_is_copied_unless_it_is_of_another_batch(tmp_path: Path, query: FileQuery) -> None:
+def test_the_state_of_operators_is_copied_unless_it_belongs_to_another_batch(
+    tmp_path: Path, query: FileQuery
+) -> None:
     read(query, "a", "b")
     (query.checkpoint / "state/0/0").mkdir(parents=True)
     (query.checkpoint / "state/0/0/2.delta").write_text("sums")

@@ -37,7 +37,9 @@ def rows(broker: KafkaBroker, options: dict[str, str]) -> list[tuple[int, int]]:
     return sorted((row[3], row[4]) for row in engine.rows)
 
 
-def test_a_query_starts_where_sparks_last_committed_batch_ends(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_a_new_query_starts_where_the_last_committed_batch_of_spark_ends(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
     topic = kafka.topic(3)
     for partition in range(3):
         kafka.produce(topic, [b"a", b"b", b"c"], partition=partition)
@@ -57,7 +59,9 @@ def test_a_query_starts_where_sparks_last_committed_batch_ends(kafka: KafkaBroke
     assert rows(kafka, said.data["options"]) == [(0, 2), (2, 0), (2, 1), (2, 2)]
 
 
-def test_lost_records_and_missing_partitions_are_reported(kafka: KafkaBroker, tmp_path: Path) -> None:
+def test_records_that_are_gone_and_partitions_that_are_missing_are_reported(
+    kafka: KafkaBroker, tmp_path: Path
+) -> None:
     topic = kafka.topic(2)
     kafka.produce(topic, [b"a", b"b", b"c"])
     kafka.delete_records(topic, {0: 2})

@@ -71,7 +71,9 @@ def test_a_dry_run_reports_what_is_missing_and_creates_nothing(s3_bucket: S3Buck
     assert shown.data["problems"] == [f"there is no queue flip27-{s3_bucket.name} in us-east-1"]
 
 
-def test_a_new_queue_receives_events_of_its_path_and_can_be_shown_and_dropped(s3_bucket: S3Bucket) -> None:
+def test_a_created_queue_receives_the_events_of_its_path_and_can_be_shown_and_dropped(
+    s3_bucket: S3Bucket,
+) -> None:
     made = flip27(*words(s3_bucket, "create", "landing/2026-*"), "--execute", "--yes", "--json")
     assert made.data["is_done"]
     assert [change["what"] for change in made.data["changes"]] == ["queue", "policy", "events"]
@@ -247,7 +249,9 @@ def test_a_rule_for_a_parent_path_replaces_the_rule_for_a_path_below_it(s3_bucke
     assert prefixes(s3_bucket) == ["landing/"]
 
 
-def test_the_prefix_of_a_rule_stops_before_characters_that_s3_wants_encoded(s3_bucket: S3Bucket) -> None:
+def test_the_prefix_of_a_rule_stops_before_characters_that_s3_requires_to_be_encoded(
+    s3_bucket: S3Bucket,
+) -> None:
     path = "landing/year=2026/new orders"
     made = flip27(*words(s3_bucket, "create", path), "--execute", "--yes", "--json")
     assert made.data["prefix"] == f"{path}/"
@@ -311,7 +315,9 @@ def checked(bucket: S3Bucket, state: Path, queue: str) -> list[dict[str, Any]]:
     return [finding for finding in said.data["findings"] if finding["check"] == "queue"]
 
 
-def test_check_tries_to_read_the_queue_and_removes_no_message(s3_bucket: S3Bucket, tmp_path: Path) -> None:
+def test_check_tests_whether_the_queue_may_be_read_and_removes_no_message(
+    s3_bucket: S3Bucket, tmp_path: Path
+) -> None:
     s3_bucket.file_system.pipe_file(f"{s3_bucket.name}/landing/a", b"x")
     queue = new_queue(s3_bucket)
     queue.send("<poison/>")

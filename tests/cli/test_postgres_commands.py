@@ -125,7 +125,9 @@ def test_wal_needed_by_another_slot_is_not_counted_as_released(shop: Shop) -> No
     assert free["held_by"] is None
 
 
-def test_nothing_is_dropped_unconfirmed(shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_nothing_is_dropped_without_confirmation(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     shop.ran()
     (tmp_path / "no answer").touch()
     with (tmp_path / "no answer").open() as nothing:

@@ -191,7 +191,9 @@ def test_deleting_a_location_that_is_not_a_savepoint_is_refused(location: str, s
     assert sorted(saved.parent.rglob("*")) == before
 
 
-def test_a_half_deleted_savepoint_is_no_savepoint(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_half_deleted_savepoint_is_no_longer_a_savepoint(
+    saved: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from flip27_source.snapshots.store import LocalStore
 
     deleted: list[str] = []

@@ -171,7 +171,9 @@ def test_start_comes_before_the_readers_and_close_is_passed_on_S44_S64() -> None
 
 
 @pytest.mark.parametrize("subtask_id", [-1, 2, 99])
-def test_assigning_to_a_missing_subtask_is_an_error_and_leaves_the_split_free_S63(subtask_id: int) -> None:
+def test_assigning_to_a_subtask_that_does_not_exist_is_an_error_and_leaves_the_split_free_S63(
+    subtask_id: int,
+) -> None:
     coordinator = coordinator_of(parallelism=2)
     context = shelf_of(coordinator).context
     with pytest.raises(ContractError, match=f"subtask {subtask_id} is not registered: there are 2"):
@@ -193,7 +195,9 @@ def test_a_split_in_flight_cannot_be_assigned_again_and_a_completed_split_can() 
 
 
 @pytest.mark.parametrize("boundedness", Boundedness)
-def test_a_subtask_without_a_split_asks_again_at_the_next_checkpoint(boundedness: Boundedness) -> None:
+def test_a_subtask_that_received_no_split_requests_one_again_at_the_next_checkpoint(
+    boundedness: Boundedness,
+) -> None:
     """An empty request does not end a subtask: no reader outlives its batch, so none is told to finish."""
     coordinator = coordinator_of(boundedness=boundedness)
     assert freeze(coordinator) is None

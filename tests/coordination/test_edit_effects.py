@@ -216,7 +216,9 @@ def part(start: int, end: int | None) -> FileSplit:
 
 @pytest.mark.parametrize("is_due", [False, True], ids=["partly read", "due to be cleaned"])
 @pytest.mark.parametrize("is_whole", [False, True])
-def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read(is_due: bool, is_whole: bool) -> None:
+def test_a_file_is_cleaned_only_after_its_replayed_ranges_were_read_again(
+    is_due: bool, is_whole: bool
+) -> None:
     """Otherwise the file would be gone while a range that cannot be read again is quarantined."""
     action = CleanFile(path="/a", length=24, modified_us=1, is_whole=is_whole)
     due_to_be_cleaned = PendingAction(action=action, due_checkpoint_id=7)

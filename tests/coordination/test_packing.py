@@ -59,7 +59,9 @@ def test_every_split_is_packed_once(sizes: list[int], parallelism: int) -> None:
 
 @settings(max_examples=150, derandomize=True)
 @given(SIZES_MIB, st.integers(1, 6))
-def test_no_subtask_exceeds_the_least_loaded_by_more_than_a_split(sizes: list[int], parallelism: int) -> None:
+def test_no_subtask_exceeds_the_least_loaded_one_by_more_than_one_split(
+    sizes: list[int], parallelism: int
+) -> None:
     """Placing each split into the least loaded subtask guarantees this for all sizes."""
     splits = mib(*sizes)
     packed = pack(splits, (), parallelism=parallelism)
@@ -72,7 +74,9 @@ def test_no_subtask_exceeds_the_least_loaded_by_more_than_a_split(sizes: list[in
 
 @settings(max_examples=40, derandomize=True)
 @given(st.lists(st.integers(4, 40), min_size=1, max_size=7), st.integers(1, 3))
-def test_the_longest_subtask_is_within_four_thirds_of_the_best(sizes: list[int], parallelism: int) -> None:
+def test_the_longest_subtask_is_within_four_thirds_of_the_best_possible(
+    sizes: list[int], parallelism: int
+) -> None:
     splits = mib(*sizes)
     packed = pack(splits, (), parallelism=parallelism)
     best = min(

@@ -116,14 +116,18 @@ def test_a_split_that_ends_leaves_its_unused_share_to_the_others() -> None:
 
 
 @given(st.lists(st.integers(0, 60), max_size=12), st.integers(1, 200))
-def test_a_limit_is_used_up_given_enough_data_and_never_exceeded(backlogs: list[int], limit: int) -> None:
+def test_a_limit_is_used_up_if_there_is_enough_data_and_never_exceeded(
+    backlogs: list[int], limit: int
+) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
     assert sum(given_rows.values()) == min(limit, sum(backlogs))
     assert all(rows <= backlogs[int(name)] for name, rows in given_rows.items())
 
 
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=12), st.integers(1, 200))
-def test_no_split_gets_two_rows_more_than_one_with_a_larger_backlog(backlogs: list[int], limit: int) -> None:
+def test_no_split_gets_two_rows_more_than_a_split_with_a_larger_backlog(
+    backlogs: list[int], limit: int
+) -> None:
     given_rows = rows_of(lagging(*backlogs), rows=limit)
     hungry = [given_rows.get(str(n), 0) for n, has in enumerate(backlogs) if given_rows.get(str(n), 0) < has]
     most = max(given_rows.values())

@@ -273,7 +273,9 @@ def test_a_drain_ends_although_results_keep_arriving() -> None:
     assert outcomes.results == ["first", "later"]
 
 
-def test_repeated_work_outlives_an_error_and_ends_with_the_runner(caplog: pytest.LogCaptureFixture) -> None:
+def test_repeated_work_continues_after_an_error_and_ends_with_the_runner(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     runner = BackgroundRunner()
     rounds = itertools.count(1)
     done: queue.SimpleQueue[int] = queue.SimpleQueue()

@@ -108,7 +108,9 @@ def test_a_fork_without_the_option_knows_what_its_savepoint_has_quarantined(tmp_
 
 
 @pytest.mark.parametrize("policy", ["ignore", "quarantine"])
-def test_a_batch_planned_inside_the_offset_leaves_no_split_out_uncounted(policy: str, tmp_path: Path) -> None:
+def test_a_batch_that_was_planned_inside_the_offset_leaves_no_split_out_uncounted(
+    policy: str, tmp_path: Path
+) -> None:
     landing = query(tmp_path).source.options["path"]
     options = {"enumerator": "files", "reader": "text", "path": landing, "maxSplitAttempts": "1"}
     engine = MicroBatchEngine(options, inline_state=True)
@@ -209,7 +211,9 @@ class TestChangedReader:
         assert again.batch() is None
         assert again.holder.coordinator_at(again.logged).standing(0).ledger.finished == 1
 
-    def test_a_batch_is_repeated_only_with_its_reader(self, first: Any, second: Any, on_error: str) -> None:
+    def test_a_batch_is_repeated_only_with_its_own_reader(
+        self, first: Any, second: Any, on_error: str
+    ) -> None:
         batches = Batches(One, first, {"onSplitError": on_error})
         assert batches.trigger()
         with pytest.raises(OptionError, match=f"set option reader to '{first.__name__}'"):

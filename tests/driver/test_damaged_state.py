@@ -226,7 +226,9 @@ class RunsOnLoad:
         return (Path.touch, (Path("it_was_run"),))
 
 
-def test_a_pickle_is_refused_unloaded(saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pickle_is_refused_and_not_loaded(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (saved / "_metadata").write_bytes(pickle.dumps(RunsOnLoad()))
     with pytest.raises(StateError, match="cannot be read"):

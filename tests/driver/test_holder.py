@@ -128,7 +128,9 @@ def test_a_plan_depends_only_on_the_stored_state_S95(
     assert not isinstance(store, MemoryStore) or store.files == files
 
 
-def test_a_restart_before_the_first_checkpoint_begins_anew_S48(source: Source, feed: list[Item]) -> None:
+def test_a_restart_before_the_first_checkpoint_starts_at_the_beginning_S48(
+    source: Source, feed: list[Item]
+) -> None:
     store = MemoryStore()
     feed.extend(items("a"))
     holder_of(source, store).latest_offset(INITIAL, ALL)
@@ -203,7 +205,9 @@ class FailingStore(MemoryStore):
         return super().create(name, data)
 
 
-def test_splits_of_an_unwritten_checkpoint_are_in_the_next_one(source: Source, feed: list[Item]) -> None:
+def test_splits_of_a_checkpoint_that_could_not_be_written_are_in_the_next_one(
+    source: Source, feed: list[Item]
+) -> None:
     """Spark never learns of a checkpoint that is not durable; the coordinator returns to the last one."""
     store = FailingStore()
     holder = holder_of(source, store)
@@ -298,7 +302,9 @@ def bounded(source: Source, store: Store | None = None) -> CoordinatorHolder:
 
 
 @pytest.mark.parametrize("limits", [ALL, AS_USUAL], ids=["all", "as usual"])
-def test_a_run_waits_for_its_first_discovery_before_it_reports_no_data(limits: Limits | None) -> None:
+def test_a_run_waits_for_its_first_discovery_before_it_reports_that_there_is_no_data(
+    limits: Limits | None,
+) -> None:
     source = lists_source("first", lambda position: ["a", "b"] if position is None else [])
     holder = bounded(source)
     end = holder.latest_offset(INITIAL, limits)
@@ -436,7 +442,9 @@ def play(engine: MicroBatchEngine, step: str) -> None:
 
 @settings(max_examples=120, derandomize=True)
 @given(st.lists(st.sampled_from("pppbbb12345rui"), max_size=40), st.sampled_from(["inline", "files", "bulk"]))
-def test_every_split_is_read_once_wherever_the_driver_dies_R1_R2_R3_R8(steps: list[str], kind: str) -> None:
+def test_every_split_is_read_exactly_once_wherever_the_driver_dies_R1_R2_R3_R8(
+    steps: list[str], kind: str
+) -> None:
     """Items arrive at p; the other steps are those of ``play``."""
     feed = FEEDS["engine"] = []
     engine = MicroBatchEngine(

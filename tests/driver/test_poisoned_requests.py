@@ -149,7 +149,9 @@ def test_a_savepoint_with_an_impossible_target_is_refused_when_it_is_requested(
         ({"operation": EditOperation.SET_POSITION, "position": {"next": "x" * 70_000}}, "position has"),
     ],
 )
-def test_an_invalid_edit_is_refused_at_submission(query: Edited, changes: dict[str, Any], named: str) -> None:
+def test_an_invalid_edit_is_refused_when_it_is_submitted(
+    query: Edited, changes: dict[str, Any], named: str
+) -> None:
     plan = query.plan("replay", splits=["a"])
     with pytest.raises(EditError, match=named):
         edits.submit(replace(plan, request=replace(plan.request, **changes)))
@@ -264,7 +266,9 @@ def test_a_request_folder_that_is_not_a_folder_does_not_stop_the_query(query: Ed
     check_it_continues(query)
 
 
-def test_a_request_marked_failed_is_not_read_again(query: Edited, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_request_that_was_marked_as_failed_is_not_read_again(
+    query: Edited, caplog: pytest.LogCaptureFixture
+) -> None:
     planted(query, b"nonsense")
     with caplog.at_level(logging.WARNING, "flip27_source"):
         query.batches()
@@ -340,7 +344,9 @@ class Sabotages(SplitReader[Any]):
 
 
 @pytest.mark.parametrize("adds", [False, True])
-def test_a_target_lost_meanwhile_fails_the_savepoint_and_not_the_query(tmp_path: Path, adds: bool) -> None:
+def test_a_target_that_is_lost_meanwhile_fails_the_savepoint_and_not_the_query(
+    tmp_path: Path, adds: bool
+) -> None:
     target = tmp_path / "saved"
     reader = type("Sabotages", (Sabotages,), {"target": target, "adds": adds})
     query = fed_by(tmp_path, "abcdef", reader=reader)
@@ -480,7 +486,9 @@ class Telltale(AbstractFileSystem):  # type: ignore[misc]
     ls = info = cat_file = pipe_file = rm_file = makedirs = find = walk = _open = exists = _refuse
 
 
-def test_the_stored_reason_of_a_failed_savepoint_has_no_secret_of_the_storage_options(tmp_path: Path) -> None:
+def test_the_stored_reason_of_a_failed_savepoint_contains_no_secret_of_the_storage_options(
+    tmp_path: Path,
+) -> None:
     fsspec.register_implementation("telltale", Telltale, clobber=True)
     query = fed(tmp_path, **{"storage.password": "hunter2"})
     query.batch()
@@ -517,7 +525,9 @@ def test_failed_requests_are_listed_until_they_are_withdrawn(
     assert savepoints.pending(state=query.state) == []
 
 
-def test_a_failed_edit_is_listed_until_withdrawn(query: Edited, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_edit_is_listed_until_it_is_withdrawn(
+    query: Edited, capsys: pytest.CaptureFixture[str]
+) -> None:
     request_id = planted(query, an_edit(who="w" * 20_000))
     query.batch()
     assert main(["edit", "list", "--state", query.state, "--json"]) == 0

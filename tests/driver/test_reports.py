@@ -317,7 +317,9 @@ class Chats(Tells):
         pass
 
 
-def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_tasks_than_registered() -> None:
+def test_the_sender_of_an_event_can_be_answered_although_the_batch_had_more_tasks_than_are_registered() -> (
+    None
+):
     """A large batch at default parallelism has more; so has the last batch before parallelism was reduced."""
     batches = Batches(Answers, Chats, {"parallelism": "3"})
     enumerator = batches.enumerator()

@@ -163,7 +163,9 @@ def shelve_and_trigger(batches: Batches) -> None:
 
 
 @pytest.mark.parametrize("where", ["start", "request", "snapshot"])
-def test_an_enumerators_error_fails_the_query_once_and_the_next_call_restarts_S17_S18_S61(where: str) -> None:
+def test_an_error_of_the_enumerator_fails_the_query_once_and_the_next_call_starts_again_S17_S18_S61(
+    where: str,
+) -> None:
     batches = Batches(Remembers, EchoReader)
     Remembers.fails.add(where)
     for _ in range(2):

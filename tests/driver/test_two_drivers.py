@@ -57,7 +57,9 @@ def batches(request: pytest.FixtureRequest) -> Batches:
     return Batches(Feed, EchoReader, {"feed": request.node.name, "stateLocation": "/unused"})
 
 
-def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_more_S98(batches: Batches) -> None:
+def test_the_older_of_two_drivers_stops_with_an_error_and_writes_nothing_further_S98(
+    batches: Batches,
+) -> None:
     batches.batch()
     older, started = batches.holder, batches.committed
     batches.restart()

@@ -75,7 +75,9 @@ def finding(found: Any) -> type[Finds]:
         (([], 1), r"discover of .*Finds returned a tuple"),
     ],
 )
-def test_an_unstorable_discovery_is_refused_at_once_and_nothing_is_written(found: Any, named: str) -> None:
+def test_a_discovery_that_cannot_be_stored_is_refused_at_once_and_nothing_is_written(
+    found: Any, named: str
+) -> None:
     finds = finding(found)
     engine = engine_of(finds)
     with pytest.raises(ContractError, match=named):
@@ -320,7 +322,9 @@ def test_an_enumerator_that_performs_no_actions_cannot_request_one() -> None:
         ("a", "Expected `object`, got `str`"),
     ],
 )
-def test_an_unstorable_position_is_refused_when_the_progress_is_yielded(position: Any, named: str) -> None:
+def test_a_position_that_cannot_be_stored_is_refused_when_the_progress_is_yielded(
+    position: Any, named: str
+) -> None:
     class Pages(YieldsProgress, SplitReader[Part]):
         def read(self, split: Part) -> Iterator[Any]:
             yield ("row",)

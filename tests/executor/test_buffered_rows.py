@@ -40,7 +40,9 @@ def numbers(items: Iterator[Any] | list[Any]) -> list[int]:
 
 
 @pytest.mark.parametrize("count", [0, 1, 3, 40])
-def test_held_rows_are_returned_in_order_then_released(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_held_rows_are_returned_in_order_and_then_released(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(buffered_rows, "BATCHES_BYTES", 5 * MIB)
     with closing(BufferedRows("split a")) as held:
         for _ in range(2):

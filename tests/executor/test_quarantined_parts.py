@@ -114,7 +114,9 @@ def test_a_split_that_fails_completely_is_quarantined_instead_of_its_parts() -> 
 
 
 @pytest.mark.parametrize(("reader", "rows"), [(PickyPages, ["first"]), (Returns, [])])
-def test_a_part_is_taken_back_with_its_page_or_split(reader: type[Picky], rows: list[str]) -> None:
+def test_a_part_is_taken_back_with_the_page_or_split_that_it_belongs_to(
+    reader: type[Picky], rows: list[str]
+) -> None:
     batches = picky("a", bad=("a#1",), reader=reader, onSplitError="quarantine")
     Picky.broken.add("a")
     task = batches.next_task()
@@ -158,7 +160,9 @@ def test_a_batch_planned_without_reports_is_repeated_with_reports(monkeypatch: p
     assert ids(batches) == ["a#1"]
 
 
-def test_a_batch_read_without_reports_is_complete_without_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_was_read_without_reports_is_complete_without_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     batches = picky()
     monkeypatch.setattr(Picky, "reports", False)
     batches.restart()

@@ -169,7 +169,9 @@ def losses_of(batches: Batches) -> list[tuple[str | None, str]]:
     return [(loss.split_id, loss.what) for loss in ledger.losses]
 
 
-def test_rows_expired_after_their_report_are_a_further_loss_R16(caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_that_expired_after_they_were_reported_are_a_further_loss_R16(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     batches = read_before_the_driver_died(LogReader, "a", **REPORTED)
     TABLE["a"] = [None, "2"]
     with caplog.at_level(logging.WARNING, "flip27_source"):

@@ -202,7 +202,9 @@ def test_an_object_store_that_ignores_conditions_is_refused_if_tasks_report() ->
         assert all_rows(query(place)) == ["a"]
 
 
-def test_a_savepoint_starts_queries_on_the_same_and_another_file_system(place: Place, tmp_path: Path) -> None:
+def test_a_savepoint_starts_queries_on_the_same_and_on_another_file_system(
+    place: Place, tmp_path: Path
+) -> None:
     for name in "ab":
         place.put(name, f"{name}\n".encode())
     engine = query(place, maxFilesPerTrigger="1")

@@ -170,7 +170,9 @@ def test_printed_text_keeps_the_container_and_hides_users_and_keys() -> None:
     ],
 )
 @pytest.mark.parametrize("use", USES)
-def test_a_url_with_credentials_is_refused_as_path_state_location_and_savepoint(use: str, url: str) -> None:
+def test_a_url_with_credentials_is_refused_as_a_path_a_state_location_and_a_savepoint(
+    use: str, url: str
+) -> None:
     with pytest.raises((OptionError, StateLocationError)) as caught:
         USES[use](url)
     assert "s3cr3t" not in str(caught.value)

@@ -70,7 +70,9 @@ def with_a_wrong_nine(case: Case, schema: pa.Schema) -> Mapping[str, pa.Table]:
     }
 
 
-def test_a_difference_is_reported_with_the_least_input_that_shows_it(fuzz: Fuzz, stories: list[str]) -> None:
+def test_a_difference_is_reported_with_the_smallest_input_that_shows_it(
+    fuzz: Fuzz, stories: list[str]
+) -> None:
     files = tuple(
         LineFile(path=f"f{number}.csv", pieces=(b"1,a\n", b"%d,b\n" % (number + 7), b"3,c\n"))
         for number in range(4)

@@ -39,7 +39,9 @@ def test_metadata_is_a_column_of_a_given_schema(spark: SparkSession, tmp_path: P
     assert sorted(frame.select("id", "_metadata.file_name").collect()) == [(1, "a"), (1, "b")]
 
 
-def test_an_option_of_sparks_reader_alone_is_named_and_refused(spark: SparkSession, tmp_path: Path) -> None:
+def test_an_option_that_only_sparks_reader_supports_is_named_and_refused(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     frame = flip27(spark, "json").option("locale", "de-DE").schema("id long")
     with pytest.raises(PySparkException, match="supported by Spark's reader, not by flip27"):
         frame.load(str(tmp_path)).collect()

@@ -120,7 +120,9 @@ def test_a_line_that_is_too_long_with_line_sep_is_an_error_with_its_position(tmp
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
-def test_a_file_is_a_row_with_wholetext_as_in_spark(spark: SparkSession, tmp_path: Path, suffix: str) -> None:
+def test_a_file_is_one_row_with_wholetext_as_in_spark(
+    spark: SparkSession, tmp_path: Path, suffix: str
+) -> None:
     for number, content in enumerate((b"a\nb\r\n", b"\xef\xbb\xbfx", b"", b"\xff")):
         path = tmp_path / f"{number}.txt{suffix}"
         path.write_bytes(gzip.compress(content) if suffix and content else content)

@@ -84,7 +84,9 @@ def default_schema(**options: str) -> pa.Schema:
     return TextReader.default_schema(Options.parse(options, TextReader.options))
 
 
-def test_the_comment_of_a_column_says_that_headers_are_left_out(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_comment_of_the_column_says_that_headers_are_left_out(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "a").write_bytes(b"id\n1\n")
 
     def comment(**options: str) -> str | None:

@@ -280,7 +280,9 @@ def test_an_offset_whose_document_belongs_to_another_checkpoint_is_refused() -> 
         ({"start_options": {"start": "5"}}, "option start: was None, is '5'"),
     ],
 )
-def test_the_state_of_another_source_is_refused_with_differences(changes: dict[str, Any], told: str) -> None:
+def test_the_state_of_another_source_is_refused_with_the_differences(
+    changes: dict[str, Any], told: str
+) -> None:
     store = MemoryStore()
     offsets = written(storage_of(store), "a")
     for call in (storage_of(store, **changes).restore, storage_of(store, **changes).read):

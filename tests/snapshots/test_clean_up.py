@@ -384,7 +384,9 @@ def test_a_damaged_document_that_is_older_than_all_kept_ones_is_cleaned_up_too()
     [(7, 9), (8, 9), (9, 9), (9, 8), (1, None)],
     ids=["oldest kept", "kept", "committed", "newer than the committed one", "the committed one is missing"],
 )
-def test_a_torn_document_that_may_be_needed_stops_the_clean_up(damaged: int, committed: int | None) -> None:
+def test_a_damaged_document_that_may_be_needed_stops_the_clean_up(
+    damaged: int, committed: int | None
+) -> None:
     """A newer one may be an orphan, or belong to a batch that is running: its segments are not known."""
     store = MemoryStore()
     run = Run(store, "damaged", 9)

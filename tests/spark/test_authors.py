@@ -32,7 +32,9 @@ def test_a_source_of_two_methods_continues_after_a_restart(spark: SparkSession, 
     assert lake_lines(spark, folders) == [f"order-{n}" for n in range(1, 6)]
 
 
-def test_unimportable_classes_are_registered_as_a_format(spark: SparkSession, folders: Folders) -> None:
+def test_classes_without_an_importable_name_are_registered_as_a_format(
+    spark: SparkSession, folders: Folders
+) -> None:
     @dataclass(frozen=True)
     class Letter:
         split_id: str

@@ -74,7 +74,9 @@ TOLD = (
 
 
 @pytest.mark.slow  # tests/driver/test_two_drivers.py and the simulator test this without Spark
-def test_one_of_two_drivers_of_a_checkpoint_stops_and_nothing_is_lost_or_repeated_S98(tmp_path: Path) -> None:
+def test_one_of_two_drivers_on_one_checkpoint_stops_and_nothing_is_lost_or_repeated_S98(
+    tmp_path: Path,
+) -> None:
     """They start at the same time; the one that loses stops with an error about it."""
     soak = AuditedSoak(tmp_path, rows="5000")
     with soak.life() as killed:

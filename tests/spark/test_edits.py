@@ -16,7 +16,9 @@ from flip27_source.state_tables.predicates import EVERYTHING
 from .streams import Folders, each_batch, file_stream, running, wait_for
 
 
-def test_a_rewound_running_query_sees_exactly_those_files(spark: SparkSession, folders: Folders) -> None:
+def test_a_running_query_that_is_rewound_sees_exactly_those_files_again(
+    spark: SparkSession, folders: Folders
+) -> None:
     seen: dict[int, list[str]] = {}
 
     def keep(batch: DataFrame, batch_id: int) -> None:

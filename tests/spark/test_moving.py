@@ -34,7 +34,9 @@ def read_by_spark(spark: SparkSession, landing: Path, checkpoint: str | Path, **
     return sorted(lines)
 
 
-def test_no_file_is_read_again_if_a_query_moves_from_or_to_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_no_file_is_read_again_when_a_query_moves_from_spark_or_to_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     ours = FileQuery(tmp_path)
     ours.land(*ODD_NAMES)
     old = tmp_path / "old"

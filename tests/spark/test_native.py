@@ -100,7 +100,9 @@ def test_spark_reads_every_file_once_whatever_its_name_is_and_prunes_columns(
     assert "PushedFilters: [IsNotNull(id), GreaterThanOrEqual(id,0)]" in plans[0]
 
 
-def test_the_plan_names_the_files_unless_rows_were_changed(spark: SparkSession, folders: Folders) -> None:
+def test_the_plan_names_the_files_unless_the_caller_has_changed_the_rows(
+    spark: SparkSession, folders: Folders
+) -> None:
     for name in ("a.parquet", "b.parquet", "c.parquet"):
         land(folders, name, id=[1])
     without_tasks: list[bool] = []
@@ -123,7 +125,9 @@ def test_the_plan_names_the_files_unless_rows_were_changed(spark: SparkSession, 
     assert query.lastProgress["numInputRows"] == 3 + 2 * 3, "one call with tasks, two without"
 
 
-def test_partition_and_new_columns_arrive_without_a_restart(spark: SparkSession, folders: Folders) -> None:
+def test_partition_columns_and_new_columns_arrive_without_a_restart(
+    spark: SparkSession, folders: Folders
+) -> None:
     land(folders, "year=2025/part=a b/1.parquet", id=[1])
     land(folders, "year=2026/part=__HIVE_DEFAULT_PARTITION__/2.parquet", id=[2], name=["two"])
     found: list[tuple[list[str], list[Any]]] = []
@@ -200,7 +204,9 @@ def test_the_query_stops_at_files_that_are_corrupt_or_change_while_they_are_read
         run(spark, folders, ids_to(change))
 
 
-def test_a_functions_error_is_not_taken_for_an_error_of_a_file(spark: SparkSession, folders: Folders) -> None:
+def test_an_error_of_the_function_is_not_taken_for_an_error_of_a_file(
+    spark: SparkSession, folders: Folders
+) -> None:
     land(folders, "a.parquet", id=[1])
 
     def fail(_frame: DataFrame, _batch_id: int) -> None:

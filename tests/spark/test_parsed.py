@@ -97,7 +97,9 @@ def test_json_is_parsed_as_by_sparks_own_reader(spark: SparkSession, tmp_path: P
     assert_df_equality(ours, theirs, ignore_row_order=True)
 
 
-def test_malformed_lines_give_nulls_if_no_column_takes_them(spark: SparkSession, tmp_path: Path) -> None:
+def test_malformed_lines_give_nulls_if_the_schema_has_no_column_for_them(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     schema = "id int NOT NULL, name string"
     csv = written(tmp_path / "csv", a="1,a\nx,b\n3\n")
     assert_df_equality(*both(spark, csv, "csv", schema))
@@ -196,7 +198,9 @@ def test_comments_in_json_are_no_rows(spark: SparkSession, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("format_name", FORMATS)
-def test_a_line_is_parsed_into_one_variant(spark: SparkSession, tmp_path: Path, format_name: str) -> None:
+def test_a_line_is_parsed_into_one_variant_column(
+    spark: SparkSession, tmp_path: Path, format_name: str
+) -> None:
     content = {"csv": "1,a\n2\n", "json": '{"a": 1.5}\n[1, 2]\n{\n'}[format_name]
     folder = written(tmp_path / "in", a=content)
     ours, theirs = both(spark, folder, format_name, "v variant", singleVariantColumn="v")
@@ -205,7 +209,9 @@ def test_a_line_is_parsed_into_one_variant(spark: SparkSession, tmp_path: Path, 
     assert_df_equality(ours.select(as_text), theirs.select(as_text))
 
 
-def test_other_columns_of_the_stream_come_after_the_parsed_ones(spark: SparkSession, tmp_path: Path) -> None:
+def test_other_columns_of_the_stream_come_after_the_parsed_columns(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     folder = written(tmp_path / "in", a="1,x\n2\n", b="3,y\n")
     schema = "id int, name string"
     stream = lines(spark, folder, includeMetadata=True).withColumn("a b.c`d", fn.lit(1))
@@ -309,7 +315,9 @@ def test_a_condition_on_a_parsed_column_does_not_parse_again(spark: SparkSession
     assert "Generate" in parsing, plan
 
 
-def test_a_query_over_a_parsed_event_time_counts_each_row_once(spark: SparkSession, folders: Folders) -> None:
+def test_a_stateful_query_over_a_parsed_event_time_counts_each_row_once(
+    spark: SparkSession, folders: Folders
+) -> None:
     schema = "at timestamp, shop string, amount int"
 
     def run() -> None:
@@ -377,7 +385,9 @@ def test_every_option_of_sparks_readers_is_taken_or_refused_with_a_remedy(spark:
         ("xml", {}, "format 'xml' is invalid(.|\n)*as the format of parsed"),
     ],
 )
-def test_unusable_options_are_refused_by_name(format_name: str, options: dict[str, Any], said: str) -> None:
+def test_options_that_cannot_be_used_are_refused_by_name(
+    format_name: str, options: dict[str, Any], said: str
+) -> None:
     with pytest.raises(Flip27Error, match=said) as caught:
         line_options(format_name, options)
     assert caught.value.remedy

@@ -35,7 +35,9 @@ def test_reports_on_an_object_store_keep_events_and_pages_exact(
     assert s3_bucket.file_system.glob(f"{s3_bucket.name}/state/*/reports/*.json")
 
 
-def test_a_batch_read_by_two_actions_delivers_its_events_once(spark: SparkSession, folders: Folders) -> None:
+def test_a_batch_that_two_actions_read_delivers_its_events_once(
+    spark: SparkSession, folders: Folders
+) -> None:
     """The second action runs the tasks again as attempt 0: they read what the first tasks reported."""
 
     def write(batch: DataFrame, batch_id: int) -> None:
@@ -74,7 +76,9 @@ def test_a_source_with_events_can_be_read_as_a_batch(spark: SparkSession) -> Non
     assert frame.where("split <> 'audit'").count() == 800
 
 
-def test_the_tasks_numbers_are_in_the_progress_of_the_query(spark: SparkSession, folders: Folders) -> None:
+def test_the_numbers_reported_by_tasks_are_in_the_progress_of_the_query(
+    spark: SparkSession, folders: Folders
+) -> None:
     folders.land("a.txt", ["x", "y"])
     frame = file_stream(spark, folders, taskReports="always")
     query = to_lake(frame, folders, processingTime="0 seconds")

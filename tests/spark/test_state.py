@@ -24,7 +24,9 @@ def run_batches(spark: SparkSession, folders: Folders, *names: str, **options: s
     run_files(spark, folders, maxFilesPerTrigger="1", **options)
 
 
-def test_every_view_has_declared_columns_and_can_be_queried(spark: SparkSession, folders: Folders) -> None:
+def test_every_view_has_its_declared_columns_and_can_be_queried(
+    spark: SparkSession, folders: Folders
+) -> None:
     run_batches(spark, folders, "a.txt", "b.txt", taskReports="always")
     counts = {}
     for name, view in VIEWS.items():

@@ -96,7 +96,9 @@ def test_an_idle_source_does_not_hold_up_a_busy_one(spark: SparkSession, tmp_pat
     assert [json.loads(line)["checkpoint"] for line in lines[2:]] == [3, 1]
 
 
-def test_available_now_reads_what_existed_at_start_and_ends(spark: SparkSession, folders: Folders) -> None:
+def test_available_now_reads_what_existed_at_its_start_and_ends(
+    spark: SparkSession, folders: Folders
+) -> None:
     for i in range(3):
         folders.land(f"{i}.txt", [str(i)])
 
@@ -130,7 +132,9 @@ def test_a_query_continues_elsewhere_with_copies_of_its_checkpoint_and_state(
     assert lake_lines(spark, two) == ["after the move"]
 
 
-def test_trigger_once_reads_all_in_one_batch_despite_limits(spark: SparkSession, folders: Folders) -> None:
+def test_trigger_once_reads_everything_in_one_batch_whatever_the_limits(
+    spark: SparkSession, folders: Folders
+) -> None:
     for i in range(4):
         folders.land(f"{i}.txt", [str(i)])
     run_to_end(to_lake(file_stream(spark, folders, maxFilesPerTrigger=1), folders, once=True))

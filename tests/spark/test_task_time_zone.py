@@ -23,7 +23,9 @@ def test_the_variable_tz_names_the_zone(monkeypatch: pytest.MonkeyPatch, given: 
 
 
 @pytest.mark.parametrize("given", ["", ":/etc/localtime", "no zone at all"])
-def test_without_a_zone_name_in_tz_the_machine_decides(monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+def test_without_the_name_of_a_zone_in_tz_the_machine_decides(
+    monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
     monkeypatch.setenv("TZ", given)
     machine = os.path.realpath("/etc/localtime").partition("zoneinfo/")[2] or "UTC"
     assert _system_time_zone() == machine

@@ -71,7 +71,9 @@ def test_a_lineage_can_be_given_directly_with_or_without_a_slash_and_as_a_relati
         assert paths(found(location)) == {"a.txt": "planned"}
 
 
-def test_a_savepoint_is_one_complete_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_savepoint_is_read_as_a_single_complete_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = query_of(tmp_path, "a.txt", "b.txt")
     (lineage,) = found(query.checkpoint / "flip27")
     offset = Offset.from_json(json.loads((query.checkpoint / "offsets" / "1").read_text().splitlines()[-1]))
@@ -209,7 +211,9 @@ def test_sources_of_an_offset_log_of_version_2_have_names(tmp_path: Path) -> Non
     assert found(query.checkpoint) == in_version_1
 
 
-def test_a_checkpoint_and_its_state_are_read_from_object_stores(tmp_path: Path, s3_bucket: S3Bucket) -> None:
+def test_a_spark_checkpoint_and_its_state_are_read_from_an_object_store(
+    tmp_path: Path, s3_bucket: S3Bucket
+) -> None:
     query = query_of(tmp_path, "a.txt")
     s3_bucket.file_system.put(str(query.checkpoint), f"{s3_bucket.name}/checkpoint", recursive=True)
     storage = {

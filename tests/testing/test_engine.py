@@ -202,7 +202,9 @@ def test_in_one_process_a_crashing_task_also_crashes_the_driver() -> None:
     ("speculation", "counts", "first_to_report"),
     [(Speculation.ORIGINAL_WINS, 0, 0), (Speculation.COPY_WINS, 1, 1), (Speculation.RESULT_LOST, 0, 1)],
 )
-def test_only_one_of_two_copies_counts(speculation: Speculation, counts: int, first_to_report: int) -> None:
+def test_only_one_of_two_copies_of_a_task_counts(
+    speculation: Speculation, counts: int, first_to_report: int
+) -> None:
     engine = MicroBatchEngine(linked_source({"a": [1, 2, 3]}))
     batch = engine.run_batch(speculation=speculation)
     assert batch is not None

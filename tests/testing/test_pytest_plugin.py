@@ -33,7 +33,9 @@ def test_the_fixtures_are_available_without_an_import(pytester: pytest.Pytester)
     pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
 
 
-def test_a_project_without_fixtures_imports_neither_spark_nor_the_engine(pytester: pytest.Pytester) -> None:
+def test_a_project_that_uses_no_fixture_imports_neither_spark_nor_the_engine(
+    pytester: pytest.Pytester,
+) -> None:
     pytester.makepyfile("""
         import sys
 

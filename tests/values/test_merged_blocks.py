@@ -71,7 +71,9 @@ def test_each_item_is_written_a_logarithmic_number_of_times(width: int) -> None:
 
 @settings(max_examples=100, derandomize=True)
 @given(SIZES, WIDTHS)
-def test_items_are_written_a_logarithmic_number_of_times_for_all_sizes(sizes: list[int], width: int) -> None:
+def test_items_are_written_a_logarithmic_number_of_times_whatever_the_sizes(
+    sizes: list[int], width: int
+) -> None:
     written = Written(width)
     for size in sizes:
         written.add(size)

@@ -208,7 +208,9 @@ def test_a_value_that_is_restored_equal_is_accepted(declared: Any, value: Any) -
         (Any, Segment.of("bulk", b"x"), "Segment"),
     ],
 )
-def test_a_value_that_changes_when_restored_is_refused_by_name(declared: Any, value: Any, named: str) -> None:
+def test_a_value_that_would_change_when_restored_is_refused_by_name(
+    declared: Any, value: Any, named: str
+) -> None:
     with pytest.raises(ContractError, match=named) as caught:
         StoredValues(declared, "a value").check(value)
     assert "a value cannot be stored as JSON" in str(caught.value)
@@ -341,7 +343,9 @@ DECLARED: list[Any] = [
 
 @pytest.mark.parametrize("declared", DECLARED)
 @given(value=anything)
-def test_accepted_values_are_restored_equal_and_others_are_contract_errors(declared: Any, value: Any) -> None:
+def test_an_accepted_value_is_restored_equal_and_any_other_value_is_a_contract_error(
+    declared: Any, value: Any
+) -> None:
     values = StoredValues(declared, "a value")
     try:
         values.check(value)

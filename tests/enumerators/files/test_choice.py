@@ -27,7 +27,9 @@ from .file_sources import Run, files_source, names_on, one_by_one, rounds_on, wr
     ],
     ids=str,
 )
-def test_files_are_read_in_chosen_order(tmp_path: Path, options: dict[str, str], expected: list[str]) -> None:
+def test_files_are_read_in_the_chosen_order(
+    tmp_path: Path, options: dict[str, str], expected: list[str]
+) -> None:
     write(tmp_path, "a", data=b"xx", modified_s=3000)
     write(tmp_path, "b", data=b"xxx", modified_s=1000)
     write(tmp_path, "c", data=b"x", modified_s=2000)
@@ -97,7 +99,9 @@ def test_files_older_than_max_file_age_are_left_out_counted_and_named(
     assert named == [f"{tmp_path}/old is older than maxFileAge and is not read"]
 
 
-def test_only_existing_files_are_noted_as_too_old(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_only_existing_files_are_remembered_as_too_old(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Over years, a query leaves out any number of files; it forgets those that have been removed."""
     rounds = rounds_on(tmp_path, maxFileAge="1 hour")
     write(tmp_path, "new", modified_s=100_000)

@@ -148,7 +148,9 @@ def test_a_directory_that_vanishes_while_the_query_runs_is_an_error(tmp_path: Pa
         holder.latest_offset(end, None)
 
 
-def test_a_file_that_vanishes_while_listed_is_left_out_and_found_when_it_reappears(tmp_path: Path) -> None:
+def test_a_file_that_vanishes_while_it_is_listed_is_left_out_and_found_when_it_reappears(
+    tmp_path: Path,
+) -> None:
     enumerator = discovering(files_source(tmp_path))
     write(tmp_path, "a", "b")
     lister = enumerator.search.listing.lister

@@ -88,7 +88,9 @@ def test_unchanged_directories_are_not_scanned_again(tmp_path: Path) -> None:
     assert watched.round() == (["f"], [".", "new", "x/y"])
 
 
-def test_a_directory_that_changed_just_now_is_scanned_until_its_time_is_old_enough(tmp_path: Path) -> None:
+def test_a_directory_that_has_changed_just_now_is_scanned_until_its_time_is_old_enough(
+    tmp_path: Path,
+) -> None:
     """Within the granularity of its time stamp it may change again without a visible difference."""
     write(tmp_path, "a")
     watched = Watched(tmp_path).settled()
@@ -133,7 +135,9 @@ def test_directories_are_not_skipped_after_a_failed_round(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("overwrites", "scanned"), [(False, []), (True, [".", "18", "19"])])
-def test_removed_directories_are_forgotten(tmp_path: Path, overwrites: bool, scanned: list[str]) -> None:
+def test_directories_that_are_gone_are_forgotten(
+    tmp_path: Path, overwrites: bool, scanned: list[str]
+) -> None:
     """Over years, new directories appear and old ones are removed."""
     watched = Watched(tmp_path, allowOverwrites=overwrites)
     for day in range(20):

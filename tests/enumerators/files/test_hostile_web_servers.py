@@ -109,7 +109,9 @@ def test_a_planned_file_is_not_read_from_another_server_after_a_redirect(
         "file:///etc/passwd", "",
     ],
 )  # fmt: skip
-def test_only_the_server_of_the_path_is_asked_whatever_a_redirect_says(location: str, tmp_path: Path) -> None:
+def test_only_the_server_of_the_path_is_contacted_whatever_a_redirect_says(
+    location: str, tmp_path: Path
+) -> None:
     (tmp_path / "a.txt").write_text("ours\n")
     with another_server() as other:
 

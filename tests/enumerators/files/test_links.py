@@ -50,7 +50,9 @@ LOOPS = {
 
 
 @pytest.mark.parametrize("links", LOOPS.values(), ids=LOOPS)
-def test_a_loop_of_links_is_skipped_and_other_files_are_read(tmp_path: Path, links: dict[str, str]) -> None:
+def test_a_loop_of_links_is_skipped_and_all_other_files_are_read(
+    tmp_path: Path, links: dict[str, str]
+) -> None:
     root = tmp_path / "in"
     write(root, "a", "x/b", "x/y/c", "z/d", "day=1/e")
     for name, target in links.items():
@@ -80,7 +82,9 @@ def test_a_glob_does_not_match_a_loop(tmp_path: Path) -> None:
     assert [os.path.relpath(path, tmp_path) for path, _ in listed] == ["x/orders/a"]
 
 
-def test_a_loop_is_reported_once_per_appearance(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_loop_is_reported_once_and_again_when_it_reappears(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     write(tmp_path, "a")
     link(tmp_path / "loop", "loop")
     rounds = rounds_on(tmp_path, recursiveFileLookup=True)

@@ -186,7 +186,9 @@ def test_a_file_that_is_replayed_while_it_waits_waits_for_the_full_time_again(tm
     ("forgotten", "name"),
     [("a", "a"), ("a@old", "a@old"), ("a#0-5", "a#0-5"), ("a@#0-", "a"), ("gone/a", "a")],
 )
-def test_a_file_forgotten_while_it_waits_is_found_again(tmp_path: Path, forgotten: str, name: str) -> None:
+def test_a_file_that_is_forgotten_while_it_waits_is_found_again(
+    tmp_path: Path, forgotten: str, name: str
+) -> None:
     """The file of this path, also if the path looks like the id of another split."""
     for other in ("a@old", "a#0-5"):
         write(tmp_path / "in", other, data=other.encode(), modified_s=100)
@@ -222,7 +224,9 @@ def test_a_fork_cleans_only_files_that_it_has_read_itself(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("is_fork", [False, True], ids=["rewind", "fork"])
-def test_a_file_partly_read_before_a_rewind_or_a_fork_is_cleaned(tmp_path: Path, is_fork: bool) -> None:
+def test_a_file_of_which_a_range_was_read_before_a_rewind_or_a_fork_is_cleaned(
+    tmp_path: Path, is_fork: bool
+) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "large").write_bytes((b"x" * 63 + b"\n") * (3 * MIB // 64))
     limits = {"maxPartitionBytes": "1m", "maxBytesPerTrigger": "1m", "cleanSource": "delete"}

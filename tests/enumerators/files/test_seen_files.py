@@ -51,7 +51,9 @@ def test_an_overwritten_file_is_read_again_counted_and_named(
     assert restarted.gauges["filesOverwritten"] == 1
 
 
-def test_an_object_overwritten_within_a_second_is_recognized_by_its_etag(s3_bucket: S3Bucket) -> None:
+def test_an_object_that_was_overwritten_within_a_second_is_recognized_by_its_etag(
+    s3_bucket: S3Bucket,
+) -> None:
     run = Run(files_source(f"s3://{s3_bucket.name}/in", allowOverwrites=True, **s3_bucket.options))
     found = []
     for data in (b"one", b"two", b"two"):
@@ -195,7 +197,9 @@ def test_files_that_were_read_without_backfills_are_not_late_when_backfills_begi
     assert rounds.names() == ["00"]
 
 
-def test_a_modified_cursor_reads_each_file_once_and_keeps_only_files_in_the_window(tmp_path: Path) -> None:
+def test_a_modified_cursor_reads_each_file_once_and_remembers_only_files_in_the_window(
+    tmp_path: Path,
+) -> None:
     """For 200 hours, a file arrives every half hour, with restarts in between; the window is two hours."""
     objects = GivenFiles()  # as in an object store, a file appears at its modification time
     rounds = rounds_on(tmp_path, seenFiles="modifiedCursor", allowedLateness="2 hours")
@@ -235,7 +239,9 @@ STRATEGIES: dict[str, dict[str, str]] = {
 
 @pytest.mark.parametrize("new", STRATEGIES)
 @pytest.mark.parametrize("old", STRATEGIES)
-def test_a_restart_with_another_strategy_reads_only_new_files(tmp_path: Path, old: str, new: str) -> None:
+def test_a_restart_with_another_strategy_reads_new_files_and_no_file_again(
+    tmp_path: Path, old: str, new: str
+) -> None:
     rounds = rounds_on(tmp_path, **STRATEGIES[old])
     write(tmp_path, "a", modified_s=1000)
     write(tmp_path, "b", modified_s=100_000)
@@ -318,7 +324,9 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damaged_state_of_known_files_is_told_at_once_with_one_remedy(tmp_path: Path, damage: str) -> None:
+def test_damaged_state_of_known_files_is_reported_at_once_with_one_remedy(
+    tmp_path: Path, damage: str
+) -> None:
     (tmp_path / "in").mkdir()
     write(tmp_path / "in", *(f"{number:04}" for number in range(200)))
     source = {

@@ -113,7 +113,9 @@ def test_a_file_that_the_server_says_is_gone_is_left_out(status: int, tmp_path: 
 
 
 @pytest.mark.parametrize("status", [404, 410])
-def test_a_file_is_missing_only_if_the_server_says_that_it_is_gone(status: int, tmp_path: Path) -> None:
+def test_a_reader_takes_a_file_for_missing_only_if_the_server_says_that_it_is_gone(
+    status: int, tmp_path: Path
+) -> None:
     put_files(tmp_path, "b.txt")
     with http_files(tmp_path, failing(status, times=1000)) as url:
         split = FileSplit(path=f"{url}/b.txt", length=6, modified_us=0)
@@ -241,7 +243,9 @@ def page(html: str) -> type[WebFiles]:
         ["below/../a.txt"],
     ],
 )
-def test_each_link_of_a_page_to_a_path_below_it_is_listed_once(links: list[str], tmp_path: Path) -> None:
+def test_each_link_of_a_page_to_a_path_below_the_page_is_listed_once(
+    links: list[str], tmp_path: Path
+) -> None:
     html = "".join(f'<a href="{link}">link</a>\n' for link in links)
     with http_files(tmp_path, page(html)) as url:
         assert [path for path, _ in open_listers([url], {}).files(recursive=True)] == [f"{url}/a.txt"]

@@ -108,7 +108,9 @@ def test_no_chunk_is_assigned_before_a_horizon_exists() -> None:
 
 
 @pytest.mark.parametrize(("xmin", "is_settled"), [(6, False), (7, False), (8, True)])
-def test_a_horizon_settles_once_its_own_and_earlier_transactions_ended(xmin: int, is_settled: bool) -> None:
+def test_a_horizon_settles_once_its_own_and_all_earlier_transactions_have_ended(
+    xmin: int, is_settled: bool
+) -> None:
     assigner = unread_and_cut()
     assigner.observe(seen(100, xmin=5, horizon=Horizon(lsn=100, xid=7)))
     assigner.observe(seen(100, xmin=xmin))
@@ -352,7 +354,9 @@ def test_adjacent_chunks_with_the_same_snapshot_become_one_range() -> None:
     assert rules.rules == (RowRule(snapshot="8:8:"), RowRule(snapshot="9:9:"))
 
 
-def test_rules_are_dropped_past_the_position_by_which_all_transactions_seen_by_a_snapshot_ended() -> None:
+def test_rules_are_dropped_past_the_position_by_which_all_transactions_seen_by_a_snapshot_have_ended() -> (
+    None
+):
     assigner = settled()
     chunks(assigner)
     read(assigner, FIRST, "8:20:9")

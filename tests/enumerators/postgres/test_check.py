@@ -136,7 +136,9 @@ def test_columns_without_the_select_privilege_are_named(owned: TestedDatabase, r
     assert (finding.status, finding.found) == (Status.FAILED, said)
 
 
-def test_rows_hidden_by_row_level_security_fail_the_check(owned: TestedDatabase, role: Role) -> None:
+def test_a_table_whose_rows_are_hidden_by_row_level_security_fails_the_check(
+    owned: TestedDatabase, role: Role
+) -> None:
     owned.execute("CREATE TABLE orders (id int PRIMARY KEY)", f"GRANT SELECT ON orders TO {role.name}")
     assert of(check(owned, role), "table public.orders") == []
     owned.execute("ALTER TABLE orders ENABLE ROW LEVEL SECURITY")
@@ -220,7 +222,9 @@ def test_each_problem_of_a_temporary_two_phase_slot_in_use_gets_a_finding(shop: 
     assert f"by the backend {session.info.backend_pid}" in findings[2].found
 
 
-def test_a_prepared_transaction_that_blocks_creating_the_slot_is_reported(shop: TestedDatabase) -> None:
+def test_a_prepared_transaction_that_blocks_the_creation_of_the_slot_is_reported(
+    shop: TestedDatabase,
+) -> None:
     shop.execute(
         "BEGIN", "INSERT INTO orders VALUES (1)", "SELECT 1", f"PREPARE TRANSACTION '{shop.name}''s'"
     )
@@ -258,7 +262,9 @@ def test_a_publication_that_lacks_tables_or_changes_is_reported_with_the_stateme
     assert said == "part has the tables and 1 more, whose changes the server decodes needlessly"
 
 
-def test_filters_of_a_publication_and_partitions_without_a_root_are_reported(shop: TestedDatabase) -> None:
+def test_filters_of_a_publication_and_partitions_without_their_root_are_reported(
+    shop: TestedDatabase,
+) -> None:
     shop.execute(
         "CREATE TABLE slim (id int PRIMARY KEY, note text)",
         "CREATE TABLE days (day date PRIMARY KEY) PARTITION BY RANGE (day)",
@@ -397,7 +403,9 @@ def test_missing_settings_of_a_failover_slot_are_reported(
     assert (finding.status, said in finding.found) == (status, True)
 
 
-def test_a_slot_created_without_failover_is_reported_with_a_command_to_alter_it(shop: TestedDatabase) -> None:
+def test_a_slot_created_without_failover_is_reported_with_the_command_that_alters_it(
+    shop: TestedDatabase,
+) -> None:
     if shop.server.version < 17:
         assert the(check(shop, slotFailover="true"), "failover slot").status is Status.FAILED
         return

@@ -17,7 +17,9 @@ OPTIONS = Source.resolve(
 ).options
 
 
-def test_a_connection_to_a_machine_that_no_longer_answers_ends_in_a_minute(postgres: PostgresServer) -> None:
+def test_a_connection_to_a_machine_that_no_longer_answers_ends_after_a_minute(
+    postgres: PostgresServer,
+) -> None:
     options = Source.resolve(postgres.options("postgres", tables="orders")).options
     with (
         closing(connect(options, purpose="test")) as connection,

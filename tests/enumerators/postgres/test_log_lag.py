@@ -127,7 +127,9 @@ def read_all(engine: MicroBatchEngine, rows: int) -> None:
     assert len(engine.rows) == rows
 
 
-def test_a_query_counts_read_and_remaining_chunks(query: MicroBatchEngine, database: TestedDatabase) -> None:
+def test_a_query_counts_its_read_and_its_remaining_chunks(
+    query: MicroBatchEngine, database: TestedDatabase
+) -> None:
     until(lambda: next_batch(query)["chunksRead"] == 1, lambda: str(numbers(query)))
     assert (numbers(query)["chunksLeft"], numbers(query)["backlogRows"]) == (2, 10)
     read_all(query, 25)
@@ -136,7 +138,9 @@ def test_a_query_counts_read_and_remaining_chunks(query: MicroBatchEngine, datab
     assert (found["chunksRead"], found["chunksLeft"]) == (3, 0)
 
 
-def test_a_query_has_a_lag_in_bytes_and_seconds(query: MicroBatchEngine, database: TestedDatabase) -> None:
+def test_a_query_reports_its_lag_in_bytes_and_seconds(
+    query: MicroBatchEngine, database: TestedDatabase
+) -> None:
     read_all(query, 25)
     database.execute("INSERT INTO orders VALUES (99)")
     read_all(query, 26)

@@ -73,7 +73,9 @@ def test_a_replica_equals_the_table_and_every_change_fits(postgres: PostgresServ
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_driver_and_task_crashes_neither_lose_nor_invent_changes(postgres: PostgresServer, seed: int) -> None:
+def test_crashes_of_drivers_and_tasks_neither_lose_nor_invent_changes(
+    postgres: PostgresServer, seed: int
+) -> None:
     rng = random.Random(seed)
     with shop(postgres, seed) as orders:
         engine = MicroBatchEngine(orders.options)

@@ -147,7 +147,9 @@ def test_a_fork_that_was_killed_after_the_creation_of_its_slot_uses_that_slot(so
     assert sold.ops(sold.started(sold.savepoint, slotName="forked")) == [event]
 
 
-def test_a_fork_of_a_savepoint_before_the_slots_position_is_refused_and_leaves_no_slot(sold: Sold) -> None:
+def test_a_fork_of_a_savepoint_before_the_position_of_the_slot_is_refused_and_leaves_no_slot(
+    sold: Sold,
+) -> None:
     sold.insert(11)
     ended(sold.query)
     said = f"slot {sold.shop.slot} begins at .*, and the state has read up to .*: a copy of the slot"

@@ -63,7 +63,9 @@ def test_a_new_column_within_a_transaction_has_null_before_it_and_values_after_i
     assert [(row["id"], row["name"], row["price"]) for row in last] == [(11, "a", None), (12, None, 5)]
 
 
-def test_a_column_added_between_the_start_and_the_first_chunk_stops_the_query(shop: FaultyShop) -> None:
+def test_a_column_that_is_added_between_the_start_and_the_first_chunk_stops_the_query(
+    shop: FaultyShop,
+) -> None:
     engine = shop.engine()
     shop.execute("ALTER TABLE orders ADD price int DEFAULT 5")
     engine = grown(shop, engine)

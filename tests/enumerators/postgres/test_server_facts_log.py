@@ -44,7 +44,9 @@ def test_truncate_is_one_message_for_all_its_published_tables(database: TestedDa
     assert (second.op, sorted(second.tables)) == ("T", ["public.a", "public.b"])
 
 
-def test_changes_of_partitions_belong_to_the_root_if_a_publication_says_so(database: TestedDatabase) -> None:
+def test_changes_of_partitions_belong_to_the_root_if_the_publication_says_so(
+    database: TestedDatabase,
+) -> None:
     database.execute(
         "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
         "CREATE TABLE low PARTITION OF t FOR VALUES FROM (0) TO (10)",
@@ -180,7 +182,9 @@ def test_adjacent_windows_have_each_transaction_once_and_complete(
     assert found == everything
 
 
-def test_a_peek_returns_messages_beyond_its_window_only_after_those_in_it(database: TestedDatabase) -> None:
+def test_a_peek_returns_messages_beyond_its_window_only_after_those_of_the_window(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     database.execute("INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (2)", "INSERT INTO t VALUES (3)")
     one, two, three = database.peek()
@@ -197,7 +201,9 @@ def test_begin_and_commit_name_the_same_position(one_row: TestedDatabase) -> Non
 
 
 @pytest.mark.parametrize("beside", [-3, 0])
-def test_a_slot_advanced_to_or_before_a_commit_still_sends_it(one_row: TestedDatabase, beside: int) -> None:
+def test_a_slot_advanced_to_or_before_a_commit_still_sends_the_commit(
+    one_row: TestedDatabase, beside: int
+) -> None:
     (transaction,) = one_row.peek()
     assert one_row.advance(transaction.final_lsn + beside) == transaction.final_lsn + beside
     assert one_row.confirmed() == transaction.final_lsn + beside

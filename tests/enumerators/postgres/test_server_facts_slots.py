@@ -81,7 +81,9 @@ def test_a_new_slot_that_waits_too_long_is_dropped(database: TestedDatabase, set
     assert database.slots() == [database.slot]
 
 
-def test_a_new_slot_waits_for_other_databases_transactions_but_not_readers(database: TestedDatabase) -> None:
+def test_a_new_slot_waits_for_transactions_of_other_databases_and_not_for_readers(
+    database: TestedDatabase,
+) -> None:
     database.session().execute("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1")
     database.session().execute(CREATE, ["new"])
     with database.server.connect() as elsewhere:
@@ -92,7 +94,9 @@ def test_a_new_slot_waits_for_other_databases_transactions_but_not_readers(datab
 
 
 @pytest.mark.usefixtures("writing")
-def test_a_slot_whose_creation_is_killed_is_gone_and_older_slots_stay(database: TestedDatabase) -> None:
+def test_a_slot_whose_creation_is_interrupted_by_a_kill_is_gone_and_older_slots_stay(
+    database: TestedDatabase,
+) -> None:
     _session, creation = waiting_creation(database)
     database.server.kill()
     with pytest.raises(psycopg.OperationalError):
@@ -115,7 +119,9 @@ def test_an_existing_slot_is_not_created_again(database: TestedDatabase) -> None
     assert refused.value.sqlstate == "42710"
 
 
-def test_a_role_with_the_attribute_replication_needs_no_privilege_on_tables(one_row: TestedDatabase) -> None:
+def test_a_role_with_the_attribute_replication_needs_no_privilege_on_the_tables(
+    one_row: TestedDatabase,
+) -> None:
     with (
         one_row.server.role("REPLICATION") as role,
         one_row.server.connect(one_row.name, role=role) as session,
@@ -124,7 +130,9 @@ def test_a_role_with_the_attribute_replication_needs_no_privilege_on_tables(one_
         session.execute("SELECT pg_replication_slot_advance(%s, pg_current_wal_lsn())", [one_row.slot])
 
 
-def test_a_missing_publication_is_an_error_before_18_and_a_warning_since(one_row: TestedDatabase) -> None:
+def test_a_missing_publication_is_an_error_before_version_18_and_only_a_warning_since(
+    one_row: TestedDatabase,
+) -> None:
     warnings: list[tuple[str | None, str | None]] = []
     session = one_row.session()
     session.add_notice_handler(
@@ -164,7 +172,9 @@ def test_a_publication_counts_as_it_was_at_the_time_of_the_change(one_row: Teste
     assert found() == [{"id": "3"}]
 
 
-def test_a_publication_created_after_the_slot_covers_no_changes_in_between(one_row: TestedDatabase) -> None:
+def test_a_publication_created_after_the_slot_does_not_cover_the_changes_in_between(
+    one_row: TestedDatabase,
+) -> None:
     one_row.execute("CREATE PUBLICATION later FOR ALL TABLES", "INSERT INTO t VALUES (2)")
     session = one_row.session()
     if one_row.server.version < 18:

@@ -125,7 +125,9 @@ def test_a_commit_before_the_start_of_a_slot_may_be_neither_decoded_nor_visible_
     assert database.peek(slot=slot) == []
 
 
-def test_begin_has_the_xid_that_snapshots_know_even_with_subtransactions(database: TestedDatabase) -> None:
+def test_begin_has_the_xid_that_the_snapshot_knows_even_with_subtransactions(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     session = database.session()
     session.execute("BEGIN; SAVEPOINT a; INSERT INTO t VALUES (1); SAVEPOINT b; INSERT INTO t VALUES (2)")
@@ -141,7 +143,9 @@ def test_begin_has_the_xid_that_snapshots_know_even_with_subtransactions(databas
     assert is_visible(database, xid, Snapshot(database).text)
 
 
-def test_a_prepared_transaction_is_decoded_when_committed_with_its_own_xid(database: TestedDatabase) -> None:
+def test_a_prepared_transaction_is_decoded_when_it_is_committed_with_its_own_xid(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     session = database.session()
     session.execute("BEGIN; INSERT INTO t VALUES (1)")
@@ -159,7 +163,9 @@ def test_a_prepared_transaction_is_decoded_when_committed_with_its_own_xid(datab
     assert is_visible(database, xid, Snapshot(database).text)
 
 
-def test_a_repeatable_read_transaction_keeps_its_first_statements_snapshot(database: TestedDatabase) -> None:
+def test_a_repeatable_read_transaction_keeps_the_snapshot_of_its_first_statement(
+    database: TestedDatabase,
+) -> None:
     database.execute("CREATE TABLE t (id int PRIMARY KEY)")
     session = database.session()
     session.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")

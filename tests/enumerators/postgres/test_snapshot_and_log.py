@@ -52,7 +52,9 @@ def test_a_commit_that_waits_for_its_standby_while_a_chunk_is_read_is_not_lost(
         assert ("c", "2") in orders.ops()
 
 
-def test_a_commit_delivered_before_it_is_visible_is_delivered_once(waiting_server: PostgresServer) -> None:
+def test_a_commit_that_is_delivered_before_it_is_visible_is_delivered_once(
+    waiting_server: PostgresServer,
+) -> None:
     with query(waiting_server, TABLE, "INSERT INTO orders VALUES (1, 'a'), (3, 'c')") as orders:
         orders.until_rows()
         waiting = WaitingCommit(orders, "INSERT INTO orders VALUES (2, 'b')")
@@ -159,7 +161,9 @@ def test_chunks_are_read_again_in_a_run_that_ends_if_it_hears_of_the_truncate_du
     run.enumerator.close()
 
 
-def test_a_run_that_ends_reads_nothing_committed_after_its_start_but_chunks(postgres: PostgresServer) -> None:
+def test_a_run_that_ends_reads_nothing_that_is_committed_after_its_start_but_chunks(
+    postgres: PostgresServer,
+) -> None:
     with query(postgres, TABLE, ROWS, **ONE_CHUNK, maxLogLagDuringSnapshot="1g") as orders:
         truncated_between_chunks(orders)
         orders.engine.restart(available_now=True)
@@ -185,7 +189,9 @@ def test_a_truncate_after_all_chunks_is_delivered_once(orders: Query) -> None:
     orders.check_copy()
 
 
-def test_a_chunk_locks_its_table_before_its_snapshot_so_a_rewrite_waits(postgres: PostgresServer) -> None:
+def test_a_chunk_locks_its_table_before_its_snapshot_so_that_a_rewrite_waits(
+    postgres: PostgresServer,
+) -> None:
     """A snapshot that is older than a rewrite of the table would see it empty."""
     with new_database(postgres, TABLE, ROWS, "SET lock_timeout = '50ms'") as database:
         oid = database.one("SELECT 'orders'::regclass::oid::bigint")

@@ -99,7 +99,9 @@ def test_a_table_with_exactly_the_rows_of_a_chunk_is_one_chunk(postgres: Postgre
     assert bounds(postgres, ID, *statements, rows=30) == []
 
 
-def test_a_key_of_two_columns_is_cut_between_rows_with_equal_first_columns(postgres: PostgresServer) -> None:
+def test_a_key_of_two_columns_is_also_cut_between_rows_with_equal_first_columns(
+    postgres: PostgresServer,
+) -> None:
     key = KeyColumn(name="a", type="integer"), KeyColumn(name="b", type="text")
     statements = (
         "CREATE TABLE t (a int, b text, PRIMARY KEY (a, b))",

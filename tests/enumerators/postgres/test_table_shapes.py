@@ -292,7 +292,9 @@ def test_an_empty_table_is_followed_from_its_first_row(postgres: PostgresServer)
         assert orders.ops() == [("c", "1")]
 
 
-def test_a_condition_filters_the_snapshot_but_not_the_log(postgres: PostgresServer) -> None:
+def test_a_condition_filters_the_rows_of_the_snapshot_but_not_the_changes_in_the_log(
+    postgres: PostgresServer,
+) -> None:
     with query(
         postgres,
         "CREATE TABLE orders (id int PRIMARY KEY, v text)",
@@ -307,7 +309,9 @@ def test_a_condition_filters_the_snapshot_but_not_the_log(postgres: PostgresServ
 
 
 @pytest.mark.parametrize("table", ['"My %orders"', 'public."My %orders"'])
-def test_a_condition_for_the_snapshot_may_name_the_table(postgres: PostgresServer, table: str) -> None:
+def test_a_condition_for_the_snapshot_may_contain_the_name_of_the_table(
+    postgres: PostgresServer, table: str
+) -> None:
     with query(
         postgres,
         'CREATE TABLE "My %orders" (id int PRIMARY KEY, v text)',
@@ -321,7 +325,9 @@ def test_a_condition_for_the_snapshot_may_name_the_table(postgres: PostgresServe
         assert sorted(int(key or 0) for _, key in orders.ops()) == list(range(2, 41, 2))
 
 
-def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_char(postgres: PostgresServer) -> None:
+def test_unchanged_values_are_read_from_the_table_by_a_key_of_type_character(
+    postgres: PostgresServer,
+) -> None:
     with query(
         postgres,
         'CREATE TABLE "100 %" (id char(6) PRIMARY KEY, "v %" text, note text)',

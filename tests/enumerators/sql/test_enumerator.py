@@ -91,7 +91,9 @@ def test_an_id_alone_can_be_the_cursor(shop: Shop, flip27_engine: Engine) -> Non
     assert polled(engine) == [[4, 5, 6]]
 
 
-def test_with_a_time_alone_rows_of_equal_time_share_a_batch(shop: Shop, flip27_engine: Engine) -> None:
+def test_with_a_time_as_the_only_cursor_rows_of_equal_time_share_a_batch(
+    shop: Shop, flip27_engine: Engine
+) -> None:
     shop.insert(ORDERS)
     engine = flip27_engine(shop.with_options(cursorColumns="updated_at", maxRowsPerTrigger="1"))
     assert batches_of(engine) == [[1, 2], [3], [4, 5, 6]]
@@ -120,7 +122,9 @@ def test_a_query_starts_at_the_given_cursor(shop: Shop, start: str, found: list[
     assert ids(shop.with_options(startingCursor=start)) == found
 
 
-def test_the_first_round_fixes_the_latest_cursor_even_with_no_row(shop: Shop, flip27_engine: Engine) -> None:
+def test_the_first_round_fixes_the_latest_cursor_even_if_no_row_is_read(
+    shop: Shop, flip27_engine: Engine
+) -> None:
     shop.insert(ORDERS[:3])
     engine = flip27_engine(shop.with_options(startingCursor="latest"))
     assert batches_of(engine) == []
@@ -143,7 +147,9 @@ def test_rows_without_a_cursor_stop_the_query(sqlite: Shop) -> None:
         ids(sqlite.options)
 
 
-def test_rows_without_a_cursor_are_counted_if_they_are_left_out(sqlite: Shop, flip27_engine: Engine) -> None:
+def test_rows_without_a_cursor_are_counted_if_the_option_leaves_them_out(
+    sqlite: Shop, flip27_engine: Engine
+) -> None:
     sqlite.insert(ORDERS)
     sqlite.execute("UPDATE orders SET updated_at = NULL WHERE id IN (3, 4)")
     engine = flip27_engine(sqlite.with_options(onNullCursor="ignore"))
@@ -227,7 +233,9 @@ def test_an_integer_cursor_may_become_wider(flip27_engine: Engine, postgres: Pos
         ({"uri": "mysql+nonsense://u@h/d", "driver": None}, "nonsense"),
     ],
 )
-def test_errors_name_what_cannot_be_polled(shop: Shop, change: dict[str, str | None], message: str) -> None:
+def test_the_error_names_what_cannot_be_polled(
+    shop: Shop, change: dict[str, str | None], message: str
+) -> None:
     shop.insert(ORDERS)
     options = {**shop.options, **change, "discoveryRetries": "0"}
     with pytest.raises(Flip27Error, match=message):
@@ -239,7 +247,9 @@ def test_errors_name_what_cannot_be_polled(shop: Shop, change: dict[str, str | N
     [("table", "orders; DROP TABLE orders"), ("table", "a b"), ("query", "DELETE FROM orders"),
      ("cursorColumns", ","), ("cursorColumns", "id,id")],
 )  # fmt: skip
-def test_values_that_are_no_table_query_or_columns_are_refused(sqlite: Shop, option: str, value: str) -> None:
+def test_option_values_that_are_not_a_table_query_or_columns_are_refused(
+    sqlite: Shop, option: str, value: str
+) -> None:
     with pytest.raises(OptionError, match=option):
         ids({**sqlite.options, option: value})
 

@@ -90,7 +90,9 @@ def test_an_id_that_is_committed_late_is_not_lost(begin: Begin, engine: MicroBat
     assert polled(engine) == [[1, 2]]
 
 
-def test_without_waits_an_id_committed_late_is_lost(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
+def test_without_the_wait_an_id_that_is_committed_late_is_lost(
+    shop: Shop, begin: Begin, flip27_engine: Engine
+) -> None:
     engine = flip27_engine(shop.with_options(waitForTransactions="false"))
     assert batches_of(engine) == []
     late, early = begin(), begin()
@@ -140,14 +142,18 @@ def test_rows_wait_for_a_prepared_transaction(shop: Shop, begin: Begin, engine: 
     assert polled(engine) == [[1, 2]]
 
 
-def test_rows_do_not_wait_for_reading_transactions(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
+def test_rows_do_not_wait_for_transactions_that_only_read(
+    shop: Shop, begin: Begin, flip27_engine: Engine
+) -> None:
     engine = flip27_engine(shop.options)
     begin("SELECT * FROM events")
     shop.execute(EVENT)
     assert polled(engine) == [[1]]
 
 
-def test_after_a_restart_rows_still_wait_for_writers(shop: Shop, begin: Begin, flip27_engine: Engine) -> None:
+def test_after_a_restart_rows_still_wait_for_open_transactions(
+    shop: Shop, begin: Begin, flip27_engine: Engine
+) -> None:
     engine = flip27_engine(shop.options)
     late = begin()
     shop.execute(EVENT)

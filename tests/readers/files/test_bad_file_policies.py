@@ -174,7 +174,9 @@ def test_a_bad_file_is_ignored_or_quarantined_with_all_of_its_rows_and_listed(
 
 @each
 @pytest.mark.parametrize("option", ["ignoreCorruptFiles", "ignoreMissingFiles"])
-def test_sparks_options_ignore_only_the_files_that_they_name(tmp_path: Path, kind: str, option: str) -> None:
+def test_sparks_options_ignore_only_the_kind_of_file_that_they_name(
+    tmp_path: Path, kind: str, option: str
+) -> None:
     batches, path = query(tmp_path, BAD[kind], **{option: "true"})
     if BAD[kind].ignored_by != option:
         with pytest.raises(SplitReadError):

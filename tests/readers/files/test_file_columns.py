@@ -73,7 +73,9 @@ def folder_of(spark: SparkSession, kind: str, root: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS[:-1])
-def test_partition_folders_become_columns_as_in_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_partition_directories_become_columns_as_in_spark(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     folder_of(spark, kind, tmp_path)
     schema = "letter string, value string, year int"
     theirs = spark.read.schema(schema).format(kind).load(str(tmp_path)).select("letter", "value", "year")
@@ -82,7 +84,9 @@ def test_partition_folders_become_columns_as_in_spark(spark: SparkSession, tmp_p
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_schema_of_partition_columns_gives_all_rows(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_a_schema_of_only_partition_columns_gives_all_rows(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     folder_of(spark, kind, tmp_path)
     assert ours(spark, READERS[kind], tmp_path, "year long").groupBy("year").count().orderBy(
         "year"
@@ -115,7 +119,9 @@ VALUES = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_values_have_the_schemas_type_as_in_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_values_have_the_type_of_the_schema_as_in_spark(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     raw, expected = VALUES[kind]
     for value in (raw, "__HIVE_DEFAULT_PARTITION__"):
         (tmp_path / f"k={value}").mkdir()
@@ -159,7 +165,9 @@ def test_a_null_in_a_partition_column_that_is_not_null_is_an_error(tmp_path: Pat
         batches_of(TextReader, [split_of(folder / "a")], tmp_path, "value string, k int not null")
 
 
-def test_the_partition_value_wins_over_the_file_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_partition_value_takes_precedence_over_the_file_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     (tmp_path / "k=1").mkdir()
     pq.write_table(pa.table({"v": ["x"], "k": pa.array([7], pa.int32())}), tmp_path / "k=1" / "a")
     schema = "v string, k int"
@@ -216,7 +224,9 @@ def test_only_directories_below_the_base_path_become_columns(spark: SparkSession
     ("path", "expected"),
     [("{root}/*/x", None), ("{root}/k=*", None), ("{root}", 1), ("{root}/{{k=1/x,k=2}}", 1)],
 )
-def test_what_a_glob_matches_is_the_base_path(tmp_path: Path, path: str, expected: int | None) -> None:
+def test_the_directory_that_a_glob_matches_is_the_base_path(
+    tmp_path: Path, path: str, expected: int | None
+) -> None:
     folder = tmp_path / "k=1" / "x" / "l=2"
     folder.mkdir(parents=True)
     (folder / "a").write_text("{}\n")
@@ -287,7 +297,9 @@ def test_a_time_outside_the_years_1_to_9999_is_null(tmp_path: Path) -> None:
         ("value string, _metadata struct<file_size: int>", "has no field file_size of type int32"),
     ],
 )
-def test_a_schema_with_a_wrong_metadata_column_is_refused(tmp_path: Path, schema: str, said: str) -> None:
+def test_a_schema_with_an_incompatible_metadata_column_is_refused(
+    tmp_path: Path, schema: str, said: str
+) -> None:
     with pytest.raises(SchemaError, match=said):
         batches_of(TextReader, [], tmp_path, schema, {"includeMetadata": "true"})
 
@@ -348,5 +360,7 @@ def test_partition_columns_begin_below_the_path_that_contains_the_file(
         ("s3://in/a/k=1", ("in/a", "in/b/c"), 2),
     ],
 )
-def test_a_directory_in_several_paths_has_the_shortest(folder: str, names: Sequence[str], depth: int) -> None:
+def test_a_directory_in_several_paths_has_the_shortest_one(
+    folder: str, names: Sequence[str], depth: int
+) -> None:
     assert BasePaths(depth=7, names=tuple(names)).depth_of(parts_of_listed(folder)) == depth

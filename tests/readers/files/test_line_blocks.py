@@ -116,7 +116,9 @@ def test_a_large_file_is_read_in_blocks_of_about_the_requested_size(tmp_path: Pa
 
 @pytest.mark.parametrize("ending", [b"\n", b"\r\n", b"\r"])
 @pytest.mark.parametrize("longest_line", [5, 3_000, 200_000])
-def test_big_blocks_and_ranges_give_every_line_once(tmp_path: Path, longest_line: int, ending: bytes) -> None:
+def test_large_blocks_and_ranges_give_every_line_once(
+    tmp_path: Path, longest_line: int, ending: bytes
+) -> None:
     # Only reads as large as these search ahead for the end of a line.
     chance = random.Random(longest_line)
     line_lengths = [chance.randrange(longest_line) for _ in range(3_000_000 // (longest_line + 1))]
@@ -129,7 +131,9 @@ def test_big_blocks_and_ranges_give_every_line_once(tmp_path: Path, longest_line
         assert read_lines(splits, block_bytes) == lines_of(content)
 
 
-def test_blocks_of_a_large_file_end_at_line_ends_so_no_partial_line_is_carried_over(tmp_path: Path) -> None:
+def test_blocks_of_a_large_file_end_at_line_ends_so_that_no_partial_line_is_carried_over(
+    tmp_path: Path,
+) -> None:
     content = b"".join(b"line %d\n" % number for number in range(100_000))
     (tmp_path / "a").write_bytes(content)
     blocks = list(line_blocks([split_of(tmp_path / "a")], NO_OPTIONS, block_bytes=300_000))
@@ -161,7 +165,9 @@ def test_compressed_files_are_decompressed_even_with_several_members(tmp_path: P
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".zst"])
 @pytest.mark.parametrize("kept", [0.02, 0.5, 0.999])
-def test_a_truncated_compressed_file_is_an_error_naming_it(tmp_path: Path, suffix: str, kept: float) -> None:
+def test_a_truncated_compressed_file_is_an_error_that_names_the_file(
+    tmp_path: Path, suffix: str, kept: float
+) -> None:
     path = tmp_path / f"cut{suffix}"
     whole = compressed(os.urandom(10_000), suffix)
     path.write_bytes(whole[: int(len(whole) * kept)])

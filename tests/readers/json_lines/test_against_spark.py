@@ -73,7 +73,9 @@ def test_values_after_a_broken_value_are_read_as_far_as_spark_reads_them(
     assert_as_spark(spark, tmp_path, lines, f"k int, c {kind}, z int, _corrupt_record string")
 
 
-def test_lines_that_are_not_just_one_object_are_read_as_in_spark(spark: SparkSession, tmp_path: Path) -> None:
+def test_lines_that_are_not_exactly_one_object_are_read_as_in_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     assert_as_spark(spark, tmp_path, LINES, LINES_SCHEMA)
 
 

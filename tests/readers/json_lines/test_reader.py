@@ -159,7 +159,9 @@ def test_the_column_for_malformed_lines_must_be_a_nullable_string(tmp_path: Path
         read_table(JsonLinesReader(), [path], pa.schema([("_corrupt_record", pa.int32())]))
 
 
-def test_a_schema_may_be_only_the_column_for_malformed_lines(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_schema_may_consist_of_only_the_column_for_malformed_lines(
+    spark: SparkSession, tmp_path: Path
+) -> None:
     path = write(tmp_path, b'{"k":1}\nx\n\n[{},{}]\n')
     assert our_rows(path, "_corrupt_record string") == [(None,), (b"x",), (None,), (None,)]
 

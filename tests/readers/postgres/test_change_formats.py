@@ -122,7 +122,9 @@ def test_tables_of_different_shapes_are_read_as_envelopes(database: TestedDataba
     assert [short(row, "_seq") for row in second] == [(1,), (2,), (3,), (1,), (2,), (1,), (1,), (2,), (3,)]
 
 
-def test_tables_of_any_shape_are_read_as_debezium_values(database: TestedDatabase, tmp_path: Path) -> None:
+def test_tables_of_different_shapes_are_read_as_debezium_values(
+    database: TestedDatabase, tmp_path: Path
+) -> None:
     connection = database.control
     write(connection, 1, 7)
     with running(database, tmp_path, changeFormat="debezium", topicPrefix="live") as new_rows:
@@ -165,7 +167,9 @@ def test_tables_of_any_shape_are_read_as_debezium_values(database: TestedDatabas
         assert value["source"]["txId"] == row["_xid"] & 0xFFFFFFFF
 
 
-def test_every_type_has_the_same_json_in_snapshot_and_log(database: TestedDatabase, tmp_path: Path) -> None:
+def test_every_type_has_the_same_json_in_the_snapshot_and_in_the_log(
+    database: TestedDatabase, tmp_path: Path
+) -> None:
     connection = database.control
     connection.execute("CREATE EXTENSION IF NOT EXISTS hstore")
     connection.execute("CREATE TYPE mood AS ENUM ('sad', 'happy'); CREATE DOMAIN score AS numeric(5,1)")

@@ -111,7 +111,9 @@ def test_bytes_that_are_not_utf_8_are_refused() -> None:
 
 
 @pytest.mark.parametrize("columns", [("a",), ("id", "a"), ("a", "id"), ("a", "b"), ()])
-def test_every_text_survives_a_trip_to_a_server(postgres: PostgresServer, columns: tuple[str, ...]) -> None:
+def test_every_text_survives_a_round_trip_through_a_server(
+    postgres: PostgresServer, columns: tuple[str, ...]
+) -> None:
     names = {"id": str, "a": lambda i: NASTY[i], "b": lambda i: NASTY[-1 - i]}
     with postgres.database() as name, postgres.connect(name) as connection, connection.cursor() as cursor:
         cursor.execute("CREATE TABLE t (id int PRIMARY KEY, a text, b text)")

@@ -256,7 +256,9 @@ def test_without_a_snapshot_a_table_is_known_by_its_oid_or_its_name() -> None:
     [(b'"known":null', [ORDERS]), (b'"known":[16500]', [SALES])],
     ids=["without a snapshot", "with a snapshot"],
 )
-def test_a_window_of_an_older_version_has_the_same_tables(stored: bytes, delivered: list[Relation]) -> None:
+def test_a_window_that_an_older_version_stored_has_the_same_tables(
+    stored: bytes, delivered: list[Relation]
+) -> None:
     log = msgspec.json.decode(SPLIT % stored, type=PostgresSplit).log
     assert log is not None
     assert [table for table in (ORDERS, SALES) if is_delivered(log, table)] == delivered

@@ -67,7 +67,9 @@ def test_a_new_column_is_refused_with_the_file_and_its_type(tmp_path: Path, name
 
 
 @pytest.mark.parametrize("name", COLUMNAR)
-def test_rows_without_a_column_of_the_schema_are_kept_without_rescued_data(tmp_path: Path, name: str) -> None:
+def test_rows_without_any_column_of_the_schema_are_kept_and_have_no_rescued_data(
+    tmp_path: Path, name: str
+) -> None:
     folder = tmp_path / "day=7"
     folder.mkdir()
     write_row(name, folder / "a", {"day": 1})
@@ -111,7 +113,9 @@ def test_new_columns_are_rescued_with_their_path(tmp_path: Path, name: str, give
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_misfits_are_rescued_and_their_rows_are_not_malformed(tmp_path: Path, name: str) -> None:
+def test_values_that_do_not_fit_are_rescued_and_their_rows_are_not_malformed(
+    tmp_path: Path, name: str
+) -> None:
     write_row(name, tmp_path / "a", {"id": "many", "name": "x"})
     options = options_of(name, rescuedDataColumn="_rescued") | (
         {"mode": "FAILFAST"} if name in ("json", "csv", "avro") else {}

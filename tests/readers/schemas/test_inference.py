@@ -130,7 +130,9 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_fields_of_equal_name_are_refused_as_by_spark(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+def test_fields_of_the_same_name_are_refused_as_by_spark(
+    spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
     first, second, said = REFUSED[kind]
     folder = write_lines(tmp_path / "in", first, second)
     with pytest.raises(AnalysisException, match="COLUMN_ALREADY_EXISTS"):
@@ -230,7 +232,9 @@ def _types(schema: str) -> list[str]:
 
 
 @pytest.mark.parametrize("header", ["id,,name", 'a,A,"a b",a'])
-def test_csv_columns_are_named_as_by_spark(spark: SparkSession, tmp_path: Path, header: str) -> None:
+def test_csv_columns_have_the_names_that_spark_gives_them(
+    spark: SparkSession, tmp_path: Path, header: str
+) -> None:
     folder = write_lines(tmp_path / "in", ["#x,y", header, "1,2,3", "#z", "4,5"])
     options = {"header": "true", "inferSchema": "true", "comment": "#"}
     assert found_out(folder, "csv", options) == by_spark(spark.read.options(**options).csv(str(folder)))

@@ -70,7 +70,9 @@ STAYS: list[tuple[str, str]] = [
 
 
 @pytest.mark.parametrize(("held", "found", "wide"), WIDER)
-def test_a_type_widens_once_to_the_smallest_that_holds_all_values(held: str, found: str, wide: str) -> None:
+def test_a_type_widens_once_to_the_smallest_type_that_holds_all_values(
+    held: str, found: str, wide: str
+) -> None:
     schema, file = parse_columns(f"c {held}, d int"), parse_columns(f"C {found}")
     grown = evolved(schema, file, widens=True)
     assert grown == parse_columns(f"c {wide}, d int")
