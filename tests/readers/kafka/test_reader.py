@@ -6,6 +6,7 @@ import datetime as dt
 import logging
 import re
 import time
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +14,10 @@ import pyarrow as pa
 import pytest
 
 from flip27_source.coordination.split_errors import SplitErrorPolicy
+from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
+from flip27_source.readers.kafka.arrow_records import Run
+from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import offsets_of, read, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
@@ -218,14 +222,25 @@ def test_a_topic_that_is_deleted_between_planning_and_reading_is_a_loss(kafka: K
         engine.run_batch()
 
 
+@pytest.mark.parametrize("is_checked", [False, True], ids=["before its id is checked", "afterwards"])
 @pytest.mark.parametrize("is_reported", [False, True])
 def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
-    tansu: KafkaBroker, *, is_reported: bool
+    tansu: KafkaBroker, monkeypatch: pytest.MonkeyPatch, *, is_reported: bool, is_checked: bool
 ) -> None:
     topic = tansu.filled_topic([b"a"])
-    engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail")
+    engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail", max_failures=2)
     assert engine.trigger()
-    tansu.recreate_topic(topic, [b"b", b"c"])
+    runs = Fetches.runs
+
+    def recreated(fetches: Fetches, splits: Sequence[KafkaSplit]) -> Iterator[Run]:
+        monkeypatch.undo()
+        tansu.recreate_topic(topic, [b"b", b"c"])
+        return runs(fetches, splits)
+
+    if is_checked:
+        monkeypatch.setattr(Fetches, "runs", recreated)
+    else:
+        tansu.recreate_topic(topic, [b"b", b"c"])
     if not is_reported:
         with pytest.raises(
             DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and recreated"
@@ -234,6 +249,7 @@ def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
         return
     engine.process_all_available()
     assert values_of(engine.rows) == [b"b", b"c"]
+    assert engine.holder.report()["dataLosses"] == 2, "by the task, and by the next plan"
 
 
 def test_a_topic_that_restarting_brokers_do_not_know_briefly_is_not_lost() -> None:
