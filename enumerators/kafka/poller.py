@@ -152,7 +152,7 @@ class ClusterPoller:
         ends = self._connected.offsets(dict.fromkeys(present, LATEST))
         resolved = self._resolved(request, present, ends)
         starts = self._starts(request, topics, ends)
-        stops = {} if self._last is None else self._offsets(self._given(self._last, present), ends)
+        stops = {} if self._last is None else self._all_offsets(self._last, present, ends)
         result = PollResult(
             topics=None if self._is_reported else topics,
             described=self._confirmed(request, topics),
@@ -253,14 +253,24 @@ class ClusterPoller:
             positions = dict.fromkeys(new, AT_EARLIEST) | dict(request.unresolved)
             # An edit moves a partition to its end if no record is as young as the edit's time.
             return self._offsets(positions, ends)
-        positions = self._given(self._first, present)
-        offsets = self._offsets(positions, ends, is_start=True)
-        lacking = sorted(set(positions) - set(offsets))
-        if lacking:
-            raise DiscoveryError(
-                f"partition {split_id_of(*lacking[0])} has no leader, so its starting offset is not known",
-                remedy="wait for the brokers",
-            )
+        return self._all_offsets(self._first, present, ends, is_start=True)
+
+    def _all_offsets(
+        self,
+        bounds: Positions,
+        present: list[TopicPartition],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_start: bool = False,
+    ) -> dict[TopicPartition, int]:
+        """The offsets where the options say that partitions start or end."""
+        offsets = self._offsets(self._given(bounds, present), ends, is_start=is_start)
+        for key in present:
+            if key not in offsets:
+                raise DiscoveryError(
+                    f"partition {split_id_of(*key)} has no leader, so the offset of {bounds.option} is not known",
+                    remedy="wait for the brokers",
+                )
         return offsets
 
     def _given(self, positions: Positions, present: list[TopicPartition]) -> dict[TopicPartition, Position]:
