@@ -16,11 +16,13 @@ import importlib.util
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -337,6 +339,34 @@ def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) ->
             yield broker
         finally:
             broker.end(signal.SIGKILL)
+
+
+@contextmanager
+def broker_behind_a_line(replaced: Mapping[bytes, bytes]) -> Iterator[KafkaBroker]:
+    """A Tansu broker whose answers cross a line that replaces bytes by as many others."""
+    with socket.create_server((HOST, 0)) as server:
+        with kafka_broker("tansu", advertised_port=server.getsockname()[1]) as broker:
+            threading.Thread(target=_connect_all, args=(server, broker.port, replaced), daemon=True).start()
+            yield broker
+
+
+def _connect_all(server: socket.socket, port: int, replaced: Mapping[bytes, bytes]) -> None:
+    with suppress(OSError):
+        while True:
+            near, _ = server.accept()
+            far = socket.create_connection((HOST, port))
+            for way in ((near, far, {}), (far, near, replaced)):
+                threading.Thread(target=_copy, args=way, daemon=True).start()
+
+
+def _copy(source: socket.socket, target: socket.socket, replaced: Mapping[bytes, bytes]) -> None:
+    with suppress(OSError):
+        while data := source.recv(1 << 20):
+            for old, new in replaced.items():
+                data = data.replace(old, new)
+            target.sendall(data)
+    source.close()
+    target.close()
 
 
 def program(kind: Kind) -> Path:

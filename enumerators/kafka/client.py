@@ -59,7 +59,7 @@ def new_admin(properties: ClientProperties) -> AdminClient:
     from confluent_kafka.admin import AdminClient
 
     own = {"isolation.level", "group.id", "auto.offset.reset", "enable.partition.eof"}
-    own |= {"enable.auto.commit", "enable.auto.offset.store"}
+    own |= {"enable.auto.commit", "enable.auto.offset.store", "check.crcs"}
     values = {name: value for name, value in properties.values.items() if name not in own}
     admin: AdminClient = _made(AdminClient, properties, values)
     return admin

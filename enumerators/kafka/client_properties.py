@@ -88,6 +88,7 @@ def client_properties(options: Options, *, environment: Mapping[str, str] = os.e
         "auto.offset.reset": "error",
     }
     defaults = {
+        "check.crcs": "true",
         "client.id": "flip27",
         "group.id": f"{options[GROUP_ID_PREFIX] or 'flip27'}-reader",
         "isolation.level": "read_committed",

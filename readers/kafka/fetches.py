@@ -78,16 +78,24 @@ class Fetches:
     Args:
         timeout_s: how long to wait for the next message of a partition.
         lost: reports losses.
+        size_of: the size of messages in bytes.
     """
 
     def __init__(
-        self, consumer: Consumer, properties: ClientProperties, *, timeout_s: float, lost: Lost
+        self,
+        consumer: Consumer,
+        properties: ClientProperties,
+        *,
+        timeout_s: float,
+        lost: Lost,
+        size_of: Callable[[Sequence[Message]], int],
     ) -> None:
         self._consumer = consumer
         self._properties = properties
         self._timeout_s = timeout_s
         self._gone_after_s = min(GONE_AFTER_S, timeout_s / 2)
         self._lost = lost
+        self._size_of = size_of
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
         error = self._kafka.KafkaError
@@ -167,8 +175,9 @@ class Fetches:
         if _offset(messages[0]) < item.position or last >= item.end:
             first = bisect_left(messages, item.position, key=_offset)
             messages = messages[first : bisect_left(messages, item.end, key=_offset)]
-        size = sum(map(len, messages))
+        size = 0
         if messages:
+            size = self._size_of(messages)
             item.held.append(Run(item.split.topic, item.split.partition, messages, size, item.range_id))
             item.held_bytes += size
         item.position = max(item.position, last + 1)

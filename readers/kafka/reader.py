@@ -6,6 +6,7 @@ import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from flip27_source.options import Option, Options
 from flip27_source.reader import ReadsTogether, SourceReaderContext, SplitReader
 from flip27_source.readers.datetimes.options import DATETIME_OPTIONS
 from flip27_source.readers.json_lines.options import JSON_DIALECT_OPTIONS
-from flip27_source.readers.kafka.arrow_records import VALUE, Run, columns, record_schema
+from flip27_source.readers.kafka.arrow_records import VALUE, Run, bytes_of, columns, record_schema
 from flip27_source.readers.kafka.consumers import other_topics, pooled_consumer
 from flip27_source.readers.kafka.decoding.options import DECODING_OPTIONS, ON_RECORD_ERROR, decodes_values
 from flip27_source.readers.kafka.decoding.value_schemas import value_decoder, value_type
@@ -97,7 +98,10 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         others = self._recreated(ranges, timeout_s)
         ranges = [split for split in ranges if split.topic not in others]
         with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
-            fetches = Fetches(consumer, self._properties, timeout_s=timeout_s, lost=self._lost)
+            size_of = partial(bytes_of, with_headers="headers" in self.context.schema.names)
+            fetches = Fetches(
+                consumer, self._properties, timeout_s=timeout_s, lost=self._lost, size_of=size_of
+            )
             for batch in self._batches(fetches.runs(ranges)):
                 yield batch
                 gc.collect(0)

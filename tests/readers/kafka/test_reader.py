@@ -8,19 +8,23 @@ import re
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 import pytest
 
+from flip27_source import edits
 from flip27_source.coordination.split_errors import SplitErrorPolicy
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
-from flip27_source.readers.kafka.arrow_records import Run
+from flip27_source.readers.kafka.arrow_records import HEADERS, Run
 from flip27_source.readers.kafka.fetches import Fetches
+from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
 from tests.enumerators.kafka.reading import offsets_of, read, stream, values_of
-from tests.kafka_server import CODECS, KafkaBroker, Record, kafka_broker
+from tests.kafka_server import CODECS, KafkaBroker, Record, broker_behind_a_line, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
 MIDNIGHT_MS = int(MIDNIGHT.timestamp() * 1000)
@@ -68,13 +72,66 @@ def test_every_codec_is_read(kafka: KafkaBroker, codec: str) -> None:
     assert values_of(engine.rows) == [b"a" * 1000, b"b" * 1000]
 
 
-def test_values_of_a_megabyte_are_read(kafka: KafkaBroker) -> None:
+class MeasuringReader(KafkaReader):
+    """A reader that notes the sizes of its batches."""
+
+    sizes: ClassVar[list[int]] = []
+
+    def read_together(self, splits: Sequence[KafkaSplit]) -> Iterator[pa.RecordBatch]:
+        for batch in super().read_together(splits):
+            self.sizes.append(batch.nbytes)
+            yield batch
+
+
+@pytest.mark.parametrize("column", ["value", "key", "headers"])
+def test_fields_of_a_megabyte_are_read_in_batches_of_limited_size(kafka: KafkaBroker, column: str) -> None:
     topic = kafka.topic(2)
     large = [bytes([number]) * 1_000_000 for number in range(40)]
+    records = [
+        {"value": large[number], "key": Record(value=b"", key=large[number])}.get(
+            column, Record(value=b"", headers=[("h", large[number])])
+        )
+        for number in range(40)
+    ]
     for partition in (0, 1):
-        kafka.produce(topic, large, partition=partition)
-    engine = read(kafka, topic, parallelism=1)
-    assert values_of(engine.rows) == [*large, *large]
+        kafka.produce(topic, records, partition=partition)
+    MeasuringReader.sizes.clear()
+    engine = read(kafka, topic, parallelism=1, includeHeaders="true", reader=MeasuringReader)
+    found = [row[engine.schema.names.index(column)] for row in engine.rows]
+    assert [item if column != "headers" else item[0]["value"] for item in found] == [*large, *large]
+    assert len(MeasuringReader.sizes) > 1
+
+
+def test_damaged_bytes_are_not_delivered() -> None:
+    with broker_behind_a_line({b"good": b"goad"}) as broker:
+        topic = broker.filled_topic([b"good"])
+        engine = stream(broker, topic, **{"kafkaConsumer.pollTimeoutMs": 2_000})
+        with pytest.raises(SplitReadError, match="the records from offset 0 on are damaged: (?s:.*)CRC32C"):
+            engine.run_batch()
+
+
+def test_a_header_whose_name_is_not_utf8_is_refused_and_other_columns_are_delivered(tmp_path: Path) -> None:
+    with broker_behind_a_line({b"trace": b"tr\xffce"}) as broker:
+        records = [b"{}", Record(value=b"broken", headers=[("retry", b""), ("trace", b"")])]
+        topic = broker.filled_topic(records)
+        more = {"schema": None, "kafka.check.crcs": "false"}
+        engine = stream(broker, topic, includeHeaders="true", **more)
+        said = f"{topic}/0 at offset 1 has a header whose name is not UTF-8(?s:.*)includeHeaders=false"
+        with pytest.raises(SplitReadError, match=said):
+            engine.run_batch()
+        assert values_of(read(broker, topic, **more).rows) == [b"{}", b"broken"]
+        more |= {"valueFormat": "json", "onRecordError": "quarantine", "stateLocation": tmp_path}
+        order = pa.struct({"id": pa.int64()})
+        engine = read(broker, topic, **{**more, "schema": pa.schema({"value": order})})
+        assert engine.rows == [({"id": None},)]
+        assert engine.holder.report()["quarantinedSplits"] == 1
+        edits.submit(edits.plan("quarantine retry", state=str(tmp_path), why="fixed", glob="*"))
+        schema = pa.schema({"value": order, "headers": HEADERS})
+        engine.given = replace(engine.given.with_options(includeHeaders="true"), schema=schema)
+        engine.source = engine.given.resolve()
+        engine.restart()
+        with pytest.raises(SplitReadError, match=said):
+            engine.process_all_available()
 
 
 def test_an_aborted_transaction_at_the_end_of_a_batch_does_not_stall_it(kafka: KafkaBroker) -> None:
