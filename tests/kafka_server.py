@@ -254,6 +254,17 @@ class KafkaBroker(ServerProcess):
             producer.abort_transaction(DEADLINE_S)
         return offsets
 
+    @contextmanager
+    def open_transaction(self, topic: str, values: Sequence[bytes]) -> Iterator[Producer]:
+        """The producer of a transaction with these records, which the block has to end."""
+        producer = self.producer(transactional_id=f"transaction_{uuid.uuid4().hex[:12]}")
+        producer.init_transactions(DEADLINE_S)
+        producer.begin_transaction()
+        for value in values:
+            producer.produce(topic, value, partition=0)
+        producer.flush(DEADLINE_S)
+        yield producer
+
     def produce_quickly(self, topic: str, values: Iterable[bytes], *, partition: int = 0) -> None:
         """Send many values in large batches; the last value is its own batch so that Tansu finds the end."""
         producer = self.producer(linger_ms=20, batch_num_messages=10_000)

@@ -158,7 +158,9 @@ class KafkaEnumerator(
             return self._quarantined_range(split, budget)
         at = self._position(split)
         if at is None:
-            if split.next < 0:
+            if self._assigner.ends.get(split.split_id, split.next) < split.next:
+                self._planned[split.split_id] = split.next
+            if split.next < 0 or split.split_id in self._planned:
                 self._request = self._next_request()
                 self._poll_again_for(split.split_id)
             return None

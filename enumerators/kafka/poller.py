@@ -80,6 +80,8 @@ class PollResult:
         seen: with ``topics``: the partitions, by topic, in earlier descriptions whose polls failed.
         ends: where partitions end.
         starts: where partitions begin, for those whose beginnings this poll requested.
+        tops: the high watermarks of partitions that end before what was planned: with read_committed, an open
+            transaction ends a partition earlier than read_uncommitted did.
         resolved: offsets of new partitions, and of the positions that were request.
         stops: in a batch read, where this query stops reading the partitions.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
@@ -91,6 +93,7 @@ class PollResult:
     seen: Mapping[str, frozenset[int]] = field(default_factory=dict)
     ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     starts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    tops: Mapping[TopicPartition, int] = field(default_factory=dict)
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
@@ -151,7 +154,9 @@ class ClusterPoller:
         present = self._choice.partitions(topics)
         ends = self._connected.offsets(dict.fromkeys(present, LATEST))
         resolved = self._resolved(request, present, ends)
-        starts = self._starts(request, topics, ends)
+        planned = request.planned
+        short = [key for key, end in ends.items() if end < planned.get(split_id_of(*key), 0)]
+        starts = self._starts(request, topics, ends, short)
         stops = {} if self._last is None else self._all_offsets(self._last, present, ends)
         result = PollResult(
             topics=None if self._is_reported else topics,
@@ -159,6 +164,7 @@ class ClusterPoller:
             seen=self._seen,
             ends=ends,
             starts=starts,
+            tops=self._connected.high_watermarks(short),
             resolved=resolved,
             stops=stops,
             oldest_ms=self._oldest_ms(request, ends),
@@ -268,7 +274,7 @@ class ClusterPoller:
         for key in present:
             if key not in offsets:
                 raise DiscoveryError(
-                    f"partition {split_id_of(*key)} has no leader, so the offset of {bounds.option} is not known",
+                    f"partition {split_id_of(*key)} has no leader, so its {bounds.option} is not known",
                     remedy="wait for the brokers",
                 )
         return offsets
@@ -330,7 +336,11 @@ class ClusterPoller:
         return end
 
     def _starts(
-        self, request: PollRequest, topics: Mapping[str, Topic], ends: Mapping[TopicPartition, int]
+        self,
+        request: PollRequest,
+        topics: Mapping[str, Topic],
+        ends: Mapping[TopicPartition, int],
+        short: list[TopicPartition],
     ) -> dict[TopicPartition, int]:
         """Where partitions begin: periodically all of them, otherwise those that may have lost records."""
         now = self._clock.now_s()
@@ -343,10 +353,7 @@ class ClusterPoller:
             for name, (topic_id, _) in (request.known or {}).items()
             if name in topics and topic_id is not None and topics[name].topic_id != topic_id
         }
-        planned = request.planned
-        odd = [
-            key for key, end in ends.items() if end < planned.get(split_id_of(*key), 0) or key[0] in changed
-        ]
+        odd = [*short, *(key for key in ends if key[0] in changed)]
         return self._connected.offsets(dict.fromkeys(odd, EARLIEST))
 
 

@@ -140,6 +140,13 @@ def other_topics(
             }
 
 
+def high_watermark(properties: ClientProperties, split: KafkaSplit) -> int | None:
+    """The end of the partition with all open transactions; None if its leader does not answer."""
+    partition = split.topic, split.partition
+    with _cluster_lock:
+        return _cluster(properties).high_watermarks([partition]).get(partition)
+
+
 def _cluster(properties: ClientProperties) -> Cluster:
     """The connection of this process; it never uses the connection of a parent process."""
     for process, known, cluster in _clusters:

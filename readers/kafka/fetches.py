@@ -22,6 +22,7 @@ from flip27_source.enumerators.kafka.cluster import GONE_AFTER_S
 from flip27_source.enumerators.kafka.split import EARLIEST, LATEST, KafkaSplit, range_split
 from flip27_source.errors import AccessError, SplitReadError
 from flip27_source.readers.kafka.arrow_records import Run
+from flip27_source.readers.kafka.consumers import high_watermark
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -61,6 +62,8 @@ class _Range:
     has_failed: bool = False
     unknown_since: float | None = None
     damage: str | None = None
+    open_from: int | None = None
+    """Where an open transaction seems to end the partition for read_committed."""
 
     @property
     def is_done(self) -> bool:
@@ -214,7 +217,11 @@ class Fetches:
         """Check whether the partition still has the rest of the range."""
         end = self._offset_at(item, LATEST)
         if end is not None and end < item.end:
-            self._gone(item, item.end, f"the partition ends at offset {end} now")
+            # The batch may have been planned with read_uncommitted.
+            top = high_watermark(self._properties, item.split)
+            if top is not None and top < item.end:
+                self._gone(item, item.end, f"the partition ends at offset {top} now")
+            item.open_from = end
         elif end is not None and item.has_failed:
             self._assign_again(item)
 

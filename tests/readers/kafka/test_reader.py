@@ -23,7 +23,7 @@ from flip27_source.readers.kafka.arrow_records import HEADERS, Run
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
-from tests.enumerators.kafka.reading import offsets_of, read, stream, values_of
+from tests.enumerators.kafka.reading import continued, offsets_of, read, stream, values_of
 from tests.kafka_server import CODECS, KafkaBroker, Record, broker_behind_a_line, kafka_broker
 
 MIDNIGHT = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
@@ -153,15 +153,11 @@ def test_a_batch_with_only_an_aborted_transaction_has_no_rows(kafka: KafkaBroker
 
 def test_records_of_an_open_transaction_come_with_its_commit(kafka: KafkaBroker) -> None:
     topic = kafka.topic()
-    producer = kafka.producer(transactional_id=topic)
-    producer.init_transactions(30)
-    producer.begin_transaction()
-    producer.produce(topic, b"a", partition=0)
-    producer.flush(30)
-    kafka.produce(topic, [b"b"])
-    engine = read(kafka, topic)
-    assert engine.rows == []
-    producer.commit_transaction(30)
+    with kafka.open_transaction(topic, [b"a"]) as producer:
+        kafka.produce(topic, [b"b"])
+        engine = read(kafka, topic)
+        assert engine.rows == []
+        producer.commit_transaction(30)
     engine.process_all_available()
     assert values_of(engine.rows) == [b"a", b"b"]
 
@@ -170,6 +166,30 @@ def test_with_read_uncommitted_aborted_records_are_delivered(kafka: KafkaBroker)
     topic = kafka.filled_topic([b"b"], transaction="aborted")
     engine = read(kafka, topic, **{"kafka.isolation.level": "read_uncommitted"})
     assert values_of(engine.rows) == [b"b"]
+
+
+@pytest.mark.parametrize("more", [{}, {"available_now": True}], ids=["a stream", "a run that ends"])
+@pytest.mark.parametrize("is_planned", [False, True])
+def test_records_of_an_open_transaction_that_were_read_uncommitted_are_not_lost(
+    kafka: KafkaBroker, more: dict[str, bool], *, is_planned: bool
+) -> None:
+    topic = kafka.filled_topic([b"a"])
+    with ThreadPoolExecutor(1) as thread, kafka.open_transaction(topic, [b"b", b"c"]) as producer:
+        engine = stream(kafka, topic, **{"kafka.isolation.level": "read_uncommitted"}, **more)
+        if is_planned:
+            assert engine.trigger()
+            engine.stop()
+        else:
+            engine.process_all_available()
+        engine.restart(options={"kafka.isolation.level": "read_committed"})
+        later = thread.submit(engine.process_all_available)
+        if not is_planned:
+            later.result()
+        producer.commit_transaction(30)
+        later.result()
+    kafka.produce(topic, [b"d"])
+    continued(engine)
+    assert values_of(engine.rows) == [b"a", b"b", b"c", b"d"]
 
 
 def test_partitions_of_a_task_are_delivered_one_after_another(kafka: KafkaBroker) -> None:
