@@ -355,10 +355,12 @@ def kafka_broker(kind: Kind = "noida", *, advertised_port: int | None = None) ->
 @contextmanager
 def broker_behind_a_line(replaced: Mapping[bytes, bytes]) -> Iterator[KafkaBroker]:
     """A Tansu broker whose answers cross a line that replaces bytes by as many others."""
-    with socket.create_server((HOST, 0)) as server:
-        with kafka_broker("tansu", advertised_port=server.getsockname()[1]) as broker:
-            threading.Thread(target=_connect_all, args=(server, broker.port, replaced), daemon=True).start()
-            yield broker
+    with (
+        socket.create_server((HOST, 0)) as server,
+        kafka_broker("tansu", advertised_port=server.getsockname()[1]) as broker,
+    ):
+        threading.Thread(target=_connect_all, args=(server, broker.port, replaced), daemon=True).start()
+        yield broker
 
 
 def _connect_all(server: socket.socket, port: int, replaced: Mapping[bytes, bytes]) -> None:

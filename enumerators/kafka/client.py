@@ -7,6 +7,7 @@ confluent-kafka is imported here, when the first client is created; other module
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
@@ -47,10 +48,16 @@ def imported() -> Any:
     return confluent_kafka
 
 
-def new_consumer(properties: ClientProperties) -> Consumer:
-    """A consumer that does not join a group."""
-    kafka = imported()
-    consumer: Consumer = _made(kafka.Consumer, properties, {**_OF_CONSUMERS, **properties.values})
+def new_consumer(
+    properties: ClientProperties, on_error: Callable[[Any], None] = lambda _error: None
+) -> Consumer:
+    """A consumer that does not join a group.
+
+    Args:
+        on_error: takes errors of connections, which librdkafka retries.
+    """
+    values = {**_OF_CONSUMERS, **properties.values, "error_cb": on_error}
+    consumer: Consumer = _made(imported().Consumer, properties, values)
     return consumer
 
 

@@ -176,25 +176,23 @@ class Cluster:
         return offsets
 
     def high_watermarks(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends of partitions with all open transactions; those whose leader does not answer are left out."""
-        from confluent_kafka.admin import OffsetSpec
-
+        """The ends of partitions, behind all open transactions; partitions without a leader are left out."""
         kafka = imported()
-        requested = {kafka.TopicPartition(*key): OffsetSpec.latest() for key in partitions}
-        if not requested:
+        places = [kafka.TopicPartition(*key) for key in partitions]
+        if not places:
             return {}
         self._connected()
         assert self._admin is not None
         answers = self._admin.list_offsets(
-            requested,
+            dict.fromkeys(places, kafka.admin.OffsetSpec.latest()),
             isolation_level=kafka.IsolationLevel.READ_UNCOMMITTED,
             request_timeout=self._timeout_s,
         )
-        tops = {}
+        found = {}
         for place, answer in answers.items():
             with suppress(kafka.KafkaException):
-                tops[place.topic, place.partition] = answer.result().offset
-        return tops
+                found[place.topic, place.partition] = answer.result().offset
+        return found
 
     def oldest_time_ms(
         self, unread: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]

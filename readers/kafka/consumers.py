@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from flip27_source.enumerators.kafka.client import KafkaError, new_consumer
 from flip27_source.enumerators.kafka.client_properties import ClientProperties
@@ -37,12 +38,14 @@ class _Idle:
 
     Attributes:
         topics: the ids of the topics that it has read, except topics without an id.
+        causes: the last error of its connections.
     """
 
     process: int
     properties: ClientProperties
     consumer: Consumer
     topics: dict[str, str]
+    causes: deque[Any]
 
 
 _lock = threading.Lock()
@@ -52,8 +55,10 @@ _clusters: list[tuple[int, ClientProperties, Cluster]] = []
 
 
 @contextmanager
-def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) -> Iterator[Consumer]:
-    """A consumer with these properties and no assignment.
+def pooled_consumer(
+    properties: ClientProperties, splits: Sequence[KafkaSplit]
+) -> Iterator[tuple[Consumer, deque[Any]]]:
+    """A consumer with these properties and no assignment, and the last error of its connections.
 
     librdkafka 2.16 can crash when it fetches from a topic that was deleted and recreated, so a consumer is
     closed if the id of one of its topics has changed.
@@ -64,9 +69,10 @@ def pooled_consumer(properties: ClientProperties, splits: Sequence[KafkaSplit]) 
     topics = {split.topic: split.topic_id for split in splits if split.topic_id is not None}
     taken = _taken(properties, topics)
     if taken is None:
-        taken = _Idle(os.getpid(), properties, new_consumer(properties), {})
+        causes: deque[Any] = deque(maxlen=1)
+        taken = _Idle(os.getpid(), properties, new_consumer(properties, causes.append), {}, causes)
     try:
-        yield taken.consumer
+        yield taken.consumer, taken.causes
         taken.consumer.unassign()
     except BaseException:
         taken.consumer.close()

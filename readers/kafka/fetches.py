@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, repeat
@@ -82,6 +83,7 @@ class Fetches:
         timeout_s: how long to wait for the next message of a partition.
         lost: reports losses.
         size_of: the size of messages in bytes.
+        causes: the last error that librdkafka retries.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Fetches:
         timeout_s: float,
         lost: Lost,
         size_of: Callable[[Sequence[Message]], int],
+        causes: deque[Any],
     ) -> None:
         self._consumer = consumer
         self._properties = properties
@@ -99,6 +102,7 @@ class Fetches:
         self._gone_after_s = min(GONE_AFTER_S, timeout_s / 2)
         self._lost = lost
         self._size_of = size_of
+        self._causes = causes
         self._kafka = imported()
         self._error_of = self._kafka.Message.error
         error = self._kafka.KafkaError
@@ -153,6 +157,7 @@ class Fetches:
         now = time.monotonic()
         if messages:
             # Events alone are not progress: unavailable brokers cause them repeatedly.
+            self._causes.clear()
             self._deadline, self._look_after = now + self._timeout_s, now + _SILENCE_S
             size = 0
             for topic, number, run in _by_partition(messages, is_one=len(ranges) == 1):
@@ -198,6 +203,8 @@ class Fetches:
         if item is None or item.is_done:
             if error.fatal() or code in _refusals(kafka):
                 raise failed(self._properties, "reading", error)
+            if code != kafka._PARTITION_EOF:
+                self._causes.append(error)
             return  # brokers may come back: only the time limit decides
         if code == kafka._PARTITION_EOF:
             item.position = max(item.position, message.offset() or 0)
@@ -212,6 +219,8 @@ class Fetches:
             item.damage = str(error.str())
         elif error.fatal() or code in _refusals(kafka):
             raise failed(self._properties, f"reading {item.split.split_id}", error)
+        else:
+            self._causes.append(error)
 
     def _check_end(self, item: _Range) -> None:
         """Check whether the partition still has the rest of the range."""
@@ -229,6 +238,8 @@ class Fetches:
         """Handle a position that the partition does not have: report a loss, if any, and continue."""
         start = self._offset_at(item, EARLIEST)
         if start is None:
+            # _check_end assigns the partition again once its leader answers.
+            item.has_failed = True
             return
         if start > item.position:
             self._gone(item, min(start, item.end), "they expired or were deleted")
@@ -267,6 +278,7 @@ class Fetches:
                 item.unknown_since = None
                 return int(answer.offset)
         if error.code() not in self._unknown:
+            self._causes.append(error)
             item.unknown_since = None
         elif item.unknown_since is None:
             item.unknown_since = time.monotonic()
@@ -306,11 +318,18 @@ class Fetches:
                 remedy="check the partition's log on the brokers; to continue without these records, set "
                 "onSplitError to quarantine",
             )
-        return AccessError(
+        what = (
             f"{item.split.split_id} has offsets up to {item.end - 1}, but no record from offset "
-            f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})",
-            remedy="check the brokers and the network; to wait longer, raise kafkaConsumer.pollTimeoutMs",
+            f"{item.position} on arrived for {self._timeout_s:g} s ({self._properties.place})"
         )
+        remedy = "check the brokers and the network"
+        if item.open_from is not None:
+            what += f"; a transaction is open from offset {item.open_from} on"
+            remedy = "wait until the transaction ends, or set kafka.isolation.level=read_uncommitted again"
+        elif self._causes:
+            cause = failed(self._properties, "the last request", self._causes[0])
+            what, remedy = f"{what}; {cause.what}", cause.remedy or remedy
+        return AccessError(what, remedy=f"{remedy}; to wait longer, raise kafkaConsumer.pollTimeoutMs")
 
 
 def _groups(splits: Sequence[KafkaSplit]) -> Iterator[list[KafkaSplit]]:

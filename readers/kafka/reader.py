@@ -97,10 +97,15 @@ class KafkaReader(ReadsTogether[KafkaSplit], SplitReader[KafkaSplit], FindsSchem
         timeout_s = self.context.options[POLL_TIMEOUT] / 1000
         others = self._recreated(ranges, timeout_s)
         ranges = [split for split in ranges if split.topic not in others]
-        with pooled_consumer(self._properties, ranges) as consumer, _no_automatic_collection():
-            size_of = partial(bytes_of, with_headers="headers" in self.context.schema.names)
+        size_of = partial(bytes_of, with_headers="headers" in self.context.schema.names)
+        with pooled_consumer(self._properties, ranges) as (consumer, causes), _no_automatic_collection():
             fetches = Fetches(
-                consumer, self._properties, timeout_s=timeout_s, lost=self._lost, size_of=size_of
+                consumer,
+                self._properties,
+                timeout_s=timeout_s,
+                lost=self._lost,
+                size_of=size_of,
+                causes=causes,
             )
             for batch in self._batches(fetches.runs(ranges)):
                 yield batch
