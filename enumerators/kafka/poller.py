@@ -17,7 +17,7 @@ from flip27_source.enumerators.kafka.positions import AT_EARLIEST, Position, Pos
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import DiscoveryError
+from flip27_source.errors import DiscoveryError, Flip27Error, OptionError
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
@@ -97,7 +97,7 @@ class PollResult:
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
-    problem: DiscoveryError | None = None
+    problem: Flip27Error | None = None
 
 
 class ClusterPoller:
@@ -148,6 +148,8 @@ class ClusterPoller:
             return self._polled(request)
         except _FinalError as error:
             return PollResult(problem=DiscoveryError(error.what, remedy=error.remedy))
+        except OptionError as error:
+            return PollResult(problem=error)
 
     def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
@@ -186,7 +188,9 @@ class ClusterPoller:
         if self._choice.pattern is None:
             self._names = self._choice.names
         elif now >= self._list_after:
-            self._names = tuple(self._connected.names(self._choice.pattern))
+            # Brokers list only topics that the user may see; a known topic is described, which fails then.
+            names = dict.fromkeys(self._connected.names(self._choice.pattern))
+            self._names = tuple(names | dict.fromkeys(filter(self._choice.has_topic, request.known or ())))
             self._list_after = now + POLLS_PER_LISTING * self._interval_s
         topics = self._connected.topics(self._names)
         self._described_s = self._clock.now_s()
@@ -195,18 +199,20 @@ class ClusterPoller:
             self._describe_after = self._described_s + max(POLLS_PER_DESCRIPTION * self._interval_s, pause_s)
         else:
             self._describe_after = self._described_s
-        if not self._choice.partitions(topics):
-            self._list_after = 0.0
-            raise DiscoveryError(
-                f"the cluster has no partition for {self._choice}",
-                remedy="check the names, and that the user may DESCRIBE the topics",
-            )
         missing = [] if request.known is not None else self._choice.missing(topics)
         if missing:
             raise _FinalError(
                 f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
-                remedy="correct the name or create the topic; subscribePattern finds topics that are created "
-                "later",
+                remedy="correct the name, create the topic, or grant the user DESCRIBE; subscribePattern "
+                "finds topics that are created later",
+            )
+        # Topics that were read before and are gone are a loss, which the assigner finds.
+        is_known = any(map(self._choice.has_topic, request.known or ()))
+        if not is_known and not self._choice.partitions(topics):
+            self._list_after = 0.0
+            raise DiscoveryError(
+                f"the cluster has no partition for {self._choice}",
+                remedy="check the names, and that the user may DESCRIBE the topics",
             )
         if self._topics is not None and not self._is_reported:
             for name, topic in self._topics.items():
