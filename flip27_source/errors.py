@@ -180,4 +180,6 @@ def is_final(error: BaseException) -> bool:
     return isinstance(error, _FINAL) or not isinstance(error, Exception)
 
 
-_FINAL = (ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError)
+_FINAL = (
+    OptionError, ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError
+)  # fmt: skip

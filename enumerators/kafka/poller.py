@@ -17,7 +17,7 @@ from flip27_source.enumerators.kafka.positions import AT_EARLIEST, Position, Pos
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import DiscoveryError, Flip27Error, OptionError
+from flip27_source.errors import DiscoveryError
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
@@ -97,7 +97,7 @@ class PollResult:
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
-    problem: Flip27Error | None = None
+    problem: DiscoveryError | None = None
 
 
 class ClusterPoller:
@@ -148,8 +148,6 @@ class ClusterPoller:
             return self._polled(request)
         except _FinalError as error:
             return PollResult(problem=DiscoveryError(error.what, remedy=error.remedy))
-        except OptionError as error:
-            return PollResult(problem=error)
 
     def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)

@@ -10,6 +10,7 @@ from flip27_source.enumerator_mixins import NamedPosition
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.errors import EditError
 from flip27_source.message_texts import some_of
+from flip27_source.options import MOST_INTEGER
 
 TopicPartition = tuple[str, int]
 
@@ -88,11 +89,12 @@ def fields_at(position: NamedPosition) -> Mapping[str, Any]:
         offset = named.offset
     else:
         offset = AT_TIMESTAMP if position.offset is None else position.offset
-    if (position.offset or 0) < 0 or (position.timestamp_ms or 0) < 0:
-        raise EditError(
-            "an offset or a time below 0 is not a position in a partition",
-            remedy="use earliest for the beginning",
-        )
+    for number in (position.offset or 0, position.timestamp_ms or 0):
+        if not 0 <= number <= MOST_INTEGER:
+            raise EditError(
+                f"{number} is not an offset or a time in a partition: these are from 0 to {MOST_INTEGER}",
+                remedy="use earliest for the beginning, and latest for the end",
+            )
     return {"next": offset, "at_timestamp_ms": position.timestamp_ms, "topic_id": None}
 
 

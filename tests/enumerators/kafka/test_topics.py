@@ -129,7 +129,7 @@ def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
     there = kafka.topic()
     for names in ("nowhere", f"{there},nowhere"):
         with pytest.raises(DiscoveryError, match="names nowhere, which the cluster does not have"):
-            stream(kafka, names, **{"fetchOffset.retryIntervalMs": 300_000}).run_batch()
+            stream(kafka, names).run_batch()
     with pytest.raises(DiscoveryError, match=r"has no partition for option subscribePattern 'no\.\*'"):
         stream(kafka, subscribePattern="no.*").run_batch()
     engine = read(kafka, there)
