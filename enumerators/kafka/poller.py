@@ -321,8 +321,10 @@ class ClusterPoller:
         return offsets
 
     def _checked(self, key: TopicPartition, offset: int, end: int, *, is_start: bool) -> int:
+        if is_start and self._last is not None:
+            return min(offset, end)  # a batch read that starts after the end is empty, as in Spark
         if offset > end:
-            option = self._first.option if is_start or self._last is None else self._last.option
+            option = (self._last or self._first).option
             raise _FinalError(
                 f"{option} sets offset {offset} for {split_id_of(*key)}, which ends at {end}",
                 remedy="choose an offset that the partition has, or latest",

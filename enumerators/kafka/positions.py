@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from flip27_source.enumerator_mixins import NamedPosition
@@ -46,11 +46,13 @@ class Positions:
     Attributes:
         everywhere: the position in every partition; None if each partition has its own.
         each: the position of each partition.
+        of_topics: the position in every partition of a topic that ``each`` does not have.
         option: the option that they come from, for messages.
     """
 
     everywhere: Position | None = None
     each: Mapping[TopicPartition, Position] | None = None
+    of_topics: Mapping[str, Position] = field(default_factory=dict)
     option: str = ""
 
     def of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Position]:
@@ -62,12 +64,15 @@ class Positions:
         present = list(partitions)
         if self.everywhere is not None:
             return dict.fromkeys(present, self.everywhere)
-        each = self.each or {}
-        missing, unknown = sorted(set(present) - set(each)), sorted(set(each) - set(present))
+        each = {key: self.of_topics[key[0]] for key in present if key[0] in self.of_topics}
+        each |= self.each or {}
+        missing = [split_id_of(*key) for key in sorted(set(present) - set(each))]
+        unknown = [split_id_of(*key) for key in sorted(set(each) - set(present))]
+        unknown += sorted(set(self.of_topics) - {topic for topic, _ in present})
         faults = [
-            f"{what} {some_of([split_id_of(*key) for key in keys], 5)}"
-            for what, keys in (("it leaves out", missing), ("the topics do not have", unknown))
-            if keys
+            f"{what} {some_of(names, 5)}"
+            for what, names in (("it leaves out", missing), ("the topics do not have", unknown))
+            if names
         ]
         if faults:
             raise ValueError("; ".join(faults))

@@ -127,8 +127,8 @@ def test_a_batch_read_reads_all_records_by_default(kafka: KafkaBroker) -> None:
 
 @pytest.mark.parametrize(
     ("starts", "ends", "read"),
-    [((1, -2), (3, -1), {0: [1, 2], 1: [0, 1]}), ((3, 1), (1, 2), {1: [1]})],
-    ids=["ends after the starts", "an end before a start"],
+    [((1, -2), (3, -1), {0: [1, 2], 1: [0, 1]}), ((3, 1), (1, 2), {1: [1]}), ((9, 1), (-1, -1), {1: [1]})],
+    ids=["ends after the starts", "an end before a start", "a start after the end"],
 )
 def test_a_batch_read_ends_at_the_given_offsets(
     kafka: KafkaBroker, starts: tuple[int, int], ends: tuple[int, int], read: dict[int, list[int]]
@@ -185,6 +185,9 @@ def test_a_batch_read_whose_partitions_are_cut_reads_every_record_once(kafka: Ka
         ({"commitOffsets": "true"}, "kafka.group.id is not set"),
         ({"startingOffsets": "newest"}, "earliest or latest, or JSON"),
         ({"startingOffsets": '{"a": {"0": -3}}'}, "an offset is 0 or more"),
+        ({"startingOffsets": '{"a": "newest"}'}, "earliest or latest, or JSON"),
+        ({"startingOffsets": '{"a": {"0": 9223372036854775808}}'}, "earliest or latest, or JSON"),
+        ({"startingTimestamp": str(2**64)}, "milliseconds since 1970 UTC"),
         ({"startingTimestamp": "today"}, "milliseconds since 1970 UTC"),
         ({"kafkaConsumer.polTimeoutMs": "1"}, "did you mean kafkaConsumer.pollTimeoutMs"),
     ],

@@ -50,21 +50,28 @@ def test_a_stream_starts_at_the_latest_offset_if_none_is_given(kafka: KafkaBroke
 
 def test_each_partition_starts_at_its_given_offset(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([b"a", b"b", b"c"], partitions=3)
-    starts = json.dumps({topic: {"0": 1, "1": -1, "2": -2}})
-    engine = read(kafka, topic, startingOffsets=starts)
-    assert offsets_of(engine.rows) == {f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2]}
+    first, last = kafka.filled_topic([b"d"], partitions=2), kafka.filled_topic([b"e"])
+    starts = json.dumps({topic: {"0": 1, "1": -1, "2": -2}, first: "earliest", last: "LATEST"})
+    engine = read(kafka, f"{topic},{first},{last}", startingOffsets=starts)
+    assert offsets_of(engine.rows) == {
+        f"{topic}/0": [1, 2], f"{topic}/2": [0, 1, 2], f"{first}/0": [0], f"{first}/1": [0],
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("partitions", "named"),
-    [(2, "it leaves out {}/1"), (1, "startingOffsets sets offset 7 for {}/0")],
-    ids=["a partition left out", "an offset after the end"],
+    ("partitions", "others", "named"),
+    [
+        (2, {}, "it leaves out {}/1"),
+        (1, {}, "startingOffsets sets offset 7 for {}/0"),
+        (1, {"odrers": "latest"}, "the topics do not have odrers"),
+    ],
+    ids=["a partition left out", "an offset after the end", "an unknown topic"],
 )
 def test_offsets_that_a_topic_does_not_have_are_refused(
-    kafka: KafkaBroker, partitions: int, named: str
+    kafka: KafkaBroker, partitions: int, others: dict[str, str], named: str
 ) -> None:
     topic = kafka.topic(partitions)
-    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}}))
+    engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}, **others}))
     with pytest.raises(DiscoveryError, match=named.format(topic)):
         engine.run_batch()
 
