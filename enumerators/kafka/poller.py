@@ -17,7 +17,7 @@ from flip27_source.enumerators.kafka.positions import AT_EARLIEST, Position, Pos
 from flip27_source.enumerators.kafka.split import AT_TIMESTAMP, EARLIEST, LATEST, split_id_of
 from flip27_source.enumerators.kafka.start_positions import STARTING_STRATEGY
 from flip27_source.enumerators.kafka.topic_choice import TopicChoice
-from flip27_source.errors import DiscoveryError
+from flip27_source.errors import DiscoveryError, OptionError
 from flip27_source.options import Options
 
 PAUSE_PER_DESCRIPTION = 20.0
@@ -85,7 +85,6 @@ class PollResult:
         resolved: offsets of new partitions, and of the positions that were request.
         stops: in a batch read, where this query stops reading the partitions.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
-        problem: an error that a retry does not fix.
     """
 
     topics: Mapping[str, Topic] | None = None
@@ -97,7 +96,6 @@ class PollResult:
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
-    problem: DiscoveryError | None = None
 
 
 class ClusterPoller:
@@ -144,12 +142,6 @@ class ClusterPoller:
             self._cluster = None
 
     def poll(self, request: PollRequest) -> PollResult:
-        try:
-            return self._polled(request)
-        except _FinalError as error:
-            return PollResult(problem=DiscoveryError(error.what, remedy=error.remedy))
-
-    def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
         present = self._choice.partitions(topics)
         ends = self._connected.offsets(dict.fromkeys(present, LATEST))
@@ -199,7 +191,7 @@ class ClusterPoller:
             self._describe_after = self._described_s
         missing = [] if request.known is not None else self._choice.missing(topics)
         if missing:
-            raise _FinalError(
+            raise OptionError(
                 f"{self._choice} names {', '.join(missing[:10])}, which the cluster does not have",
                 remedy="correct the name, create the topic, or grant the user DESCRIBE; subscribePattern "
                 "finds topics that are created later",
@@ -287,7 +279,7 @@ class ClusterPoller:
         try:
             return positions.of(present)
         except ValueError as error:
-            raise _FinalError(
+            raise OptionError(
                 f"option {positions.option} does not match the partitions of {self._choice}: {error}",
                 remedy="name every partition once; -2 is earliest and -1 latest where offsets are given",
             ) from None
@@ -325,7 +317,7 @@ class ClusterPoller:
             return min(offset, end)  # a batch read that starts after the end is empty, as in Spark
         if offset > end:
             option = (self._last or self._first).option
-            raise _FinalError(
+            raise OptionError(
                 f"{option} sets offset {offset} for {split_id_of(*key)}, which ends at {end}",
                 remedy="choose an offset that the partition has, or latest",
             )
@@ -334,7 +326,7 @@ class ClusterPoller:
     def _at_end(self, key: TopicPartition, position: Position, end: int, *, is_start: bool) -> int:
         """The end of a partition that has no record as young as the position, unless that is an error."""
         if is_start and self._options[STARTING_STRATEGY] == "error":
-            raise _FinalError(
+            raise OptionError(
                 f"{split_id_of(*key)} has no record at {position} or later ({self._first.option})",
                 remedy="choose an earlier time, or set startingOffsetsByTimestampStrategy=latest to start at "
                 "the end",
@@ -361,7 +353,3 @@ class ClusterPoller:
         }
         odd = [*short, *(key for key in ends if key[0] in changed)]
         return self._connected.offsets(dict.fromkeys(odd, EARLIEST))
-
-
-class _FinalError(DiscoveryError):
-    """An error that a retry does not fix; the coordinator's thread raises it."""

@@ -72,7 +72,7 @@ def test_offsets_that_a_topic_does_not_have_are_refused(
 ) -> None:
     topic = kafka.topic(partitions)
     engine = stream(kafka, topic, startingOffsets=json.dumps({topic: {"0": 7}, **others}))
-    with pytest.raises(DiscoveryError, match=named.format(topic)):
+    with pytest.raises(OptionError, match=named.format(topic)):
         engine.run_batch()
 
 
@@ -90,7 +90,7 @@ def test_a_query_with_a_start_time_starts_at_the_first_record_that_is_not_older(
 def test_a_time_after_the_end_is_an_error_unless_the_strategy_is_latest(kafka: KafkaBroker) -> None:
     topic = kafka.filled_topic([Record(value=b"a", timestamp_ms=3_600_000)])
     times = json.dumps({topic: {"0": 7_200_000}})
-    with pytest.raises(DiscoveryError, match="has no record at timestamp 7200000 or later"):
+    with pytest.raises(OptionError, match="has no record at timestamp 7200000 or later"):
         stream(kafka, topic, startingOffsetsByTimestamp=times).run_batch()
     engine = read(kafka, topic, startingOffsetsByTimestamp=times, startingOffsetsByTimestampStrategy="latest")
     kafka.produce(topic, [b"b"])
@@ -135,7 +135,7 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
 def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
     there = kafka.topic()
     for names in ("nowhere", f"{there},nowhere"):
-        with pytest.raises(DiscoveryError, match="names nowhere, which the cluster does not have"):
+        with pytest.raises(OptionError, match="names nowhere, which the cluster does not have"):
             stream(kafka, names).run_batch()
     with pytest.raises(DiscoveryError, match=r"has no partition for option subscribePattern 'no\.\*'"):
         stream(kafka, subscribePattern="no.*").run_batch()
