@@ -180,6 +180,4 @@ def is_final(error: BaseException) -> bool:
     return isinstance(error, _FINAL) or not isinstance(error, Exception)
 
 
-_FINAL = (
-    OptionError, ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError
-)  # fmt: skip
+_FINAL = (ContractError, DataLossError, CorruptStateError, MissingStateError, IncompatibleStateError)

@@ -237,6 +237,8 @@ class KafkaEnumerator(
         if error is not None:
             raise error
         assert result is not None
+        if result.problem is not None:
+            raise result.problem
         self._assigner.take(result)
         if result.oldest_ms is not None:
             self._oldest_ms = result.oldest_ms

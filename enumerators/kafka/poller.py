@@ -84,6 +84,7 @@ class PollResult:
             transaction ends a partition earlier than read_uncommitted did.
         resolved: offsets of new partitions, and of the positions that were request.
         stops: in a batch read, where this query stops reading the partitions.
+        problem: a mistake in an option, which a retry does not fix.
         oldest_ms: time of the oldest unread record, in milliseconds since 1970, if this poll requested it.
     """
 
@@ -96,6 +97,7 @@ class PollResult:
     resolved: Mapping[TopicPartition, int] = field(default_factory=dict)
     stops: Mapping[TopicPartition, int] = field(default_factory=dict)
     oldest_ms: int | None = None
+    problem: OptionError | None = None
 
 
 class ClusterPoller:
@@ -142,6 +144,12 @@ class ClusterPoller:
             self._cluster = None
 
     def poll(self, request: PollRequest) -> PollResult:
+        try:
+            return self._polled(request)
+        except OptionError as error:
+            return PollResult(problem=error)
+
+    def _polled(self, request: PollRequest) -> PollResult:
         topics = self._described(request)
         present = self._choice.partitions(topics)
         ends = self._connected.offsets(dict.fromkeys(present, LATEST))

@@ -12,13 +12,7 @@ import pytest
 
 from flip27_source.driver.background import BackgroundRunner
 from flip27_source.enumerator_context import RetryPolicy
-from flip27_source.errors import (
-    ContractError,
-    CorruptStateError,
-    IncompatibleStateError,
-    MissingStateError,
-    OptionError,
-)
+from flip27_source.errors import ContractError, CorruptStateError, IncompatibleStateError, MissingStateError
 from tests.toy_sources import within
 
 AT_ONCE = RetryPolicy(retries=3, first_pause_s=0.0)
@@ -118,7 +112,6 @@ def test_a_failed_round_is_retried_and_only_its_success_is_delivered() -> None:
     ("kind", "expected_tries"),
     [
         (OSError, 4),
-        (OptionError, 1),
         (ContractError, 1),
         (CorruptStateError, 1),
         (MissingStateError, 1),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S
+from flip27_source.enumerators.kafka.cluster import DESCRIPTIONS_UNTIL_GONE, GONE_AFTER_S, Cluster, Topic
 from flip27_source.enumerators.kafka.enumerator import KafkaEnumerator
 from flip27_source.errors import DataLossError, DiscoveryError, OptionError
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -130,6 +131,26 @@ def test_a_new_partition_is_read_from_its_beginning(kafka: KafkaBroker, *, is_do
         engine.restart()
     engine.process_all_available()
     assert offsets_of(engine.rows) == {f"{topic}/1": [0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [({"kafka.security.protocol": "tls"}, "Invalid value"), ({"subscribe": "nowhere"}, "names nowhere")],
+)
+def test_mistakes_in_options_are_not_retried(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, mistake: dict[str, str], said: str
+) -> None:
+    requests = []
+
+    class Counting(Cluster):
+        def topics(self, names: Iterable[str]) -> dict[str, Topic]:
+            requests.append(names)
+            return super().topics(names)
+
+    monkeypatch.setattr(KafkaEnumerator, "connect", staticmethod(Counting))
+    with pytest.raises(OptionError, match=said):
+        stream(kafka, **{"subscribe": "orders", **mistake}).run_batch()
+    assert len(requests) == 1
 
 
 def test_a_topic_that_does_not_exist_is_an_error(kafka: KafkaBroker) -> None:
