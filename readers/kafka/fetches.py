@@ -225,13 +225,17 @@ class Fetches:
     def _check_end(self, item: _Range) -> None:
         """Check whether the partition still has the rest of the range."""
         end = self._offset_at(item, LATEST)
-        if end is not None and end < item.end:
+        if end is None:
+            return
+        item.open_from = None
+        if end < item.end:
             # The batch may have been planned with read_uncommitted.
             top = high_watermark(self._properties, item.split)
             if top is not None and top < item.end:
                 self._gone(item, item.end, f"the partition ends at offset {top} now")
-            item.open_from = end
-        elif end is not None and item.has_failed:
+            elif top is not None:
+                item.open_from = end
+        if item.has_failed:
             self._assign_again(item)
 
     def _out_of_range(self, item: _Range) -> None:
