@@ -19,7 +19,8 @@ from flip27_source import edits
 from flip27_source.coordination.split_errors import SplitErrorPolicy
 from flip27_source.enumerators.kafka.split import KafkaSplit
 from flip27_source.errors import DataLossError, SchemaError, SplitReadError
-from flip27_source.readers.kafka.arrow_records import HEADERS, Run
+from flip27_source.readers.kafka import reader
+from flip27_source.readers.kafka.arrow_records import HEADERS
 from flip27_source.readers.kafka.fetches import Fetches
 from flip27_source.readers.kafka.reader import KafkaReader
 from flip27_source.testing import Crashed, MicroBatchEngine, Step
@@ -323,17 +324,14 @@ def test_a_topic_that_is_recreated_between_planning_and_reading_is_a_loss(
     topic = tansu.filled_topic([b"a"])
     engine = stream(tansu, topic, onDataLoss="report" if is_reported else "fail", max_failures=2)
     assert engine.trigger()
-    runs = Fetches.runs
+    tansu.recreate_topic(topic, [b"b", b"c"])
 
-    def recreated(fetches: Fetches, splits: Sequence[KafkaSplit]) -> Iterator[Run]:
+    def as_before(*_splits: Any, **_more: Any) -> dict[str, str]:
         monkeypatch.undo()
-        tansu.recreate_topic(topic, [b"b", b"c"])
-        return runs(fetches, splits)
+        return {}
 
     if is_checked:
-        monkeypatch.setattr(Fetches, "runs", recreated)
-    else:
-        tansu.recreate_topic(topic, [b"b", b"c"])
+        monkeypatch.setattr(reader, "other_topics", as_before)
     if not is_reported:
         with pytest.raises(
             DataLossError, match="offsets 0 to 0 are gone: the topic was deleted and recreated"
